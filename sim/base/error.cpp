@@ -1,0 +1,24 @@
+#include "base/error.hpp"
+
+#include <fmt/format.h>
+
+namespace rehearsal {
+
+std::string format(const std::vector<Diagnostic>& diagnostics) {
+  std::string text;
+  for (const auto& [where, message] : diagnostics) {
+    if (!text.empty()) text += '\n';
+    if (!where.file.empty() && where.line > 0)
+      text += fmt::format("{}:{}:{}: ", where.file, where.line, where.column);
+    else if (!where.file.empty())
+      text += where.file + ": ";
+    text += "error: " + message;
+  }
+  return text;
+}
+
+void invariant_failed(const char* condition, const char* file, int line, const std::string& message) {
+  throw InternalError(fmt::format("{}:{}: {} does not hold: {}", file, line, condition, message));
+}
+
+}  // namespace rehearsal

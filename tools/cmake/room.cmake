@@ -1,0 +1,77 @@
+# room(DIR [USES room...] [WITH package...])
+#
+# One room of the house = one static library named after its folder. Each room gets an include folder of its own that
+# holds one symbolic link to its sources, and passes it on to the rooms that use it: an include of a room that is not
+# in USES (or below one that is) does not compile. `all/` and `topology/` hold plug-ins: every file X.cpp there defines
+# register_X(Registry&), and a generated file calls them in sorted order (no static initialisers, which a linker drops).
+function(room DIR)
+  cmake_parse_arguments(R "" "" "USES;WITH" ${ARGN})
+  get_filename_component(NAME ${DIR} NAME)
+  set(SRC ${CMAKE_SOURCE_DIR}/${DIR})
+  file(GLOB SOURCES CONFIGURE_DEPENDS ${SRC}/*.cpp)
+  list(FILTER SOURCES EXCLUDE REGEX "/main\\.cpp$")
+  foreach(SHELF all topology)
+    if(IS_DIRECTORY ${SRC}/${SHELF})
+      file(GLOB PLUGINS CONFIGURE_DEPENDS ${SRC}/${SHELF}/*.cpp)
+      list(SORT PLUGINS)
+      room_registration(${NAME} ${SHELF} "${PLUGINS}" GENERATED)
+      list(APPEND SOURCES ${PLUGINS} ${GENERATED})
+    endif()
+  endforeach()
+
+  set(INC ${CMAKE_BINARY_DIR}/include/${NAME})
+  file(MAKE_DIRECTORY ${INC})
+  file(CREATE_LINK ${SRC} ${INC}/${NAME} SYMBOLIC)
+
+  if(SOURCES)
+    add_library(${NAME} STATIC ${SOURCES})
+    target_include_directories(${NAME} PUBLIC ${INC})
+    target_link_libraries(${NAME} PUBLIC ${R_USES} PRIVATE ${R_WITH})
+  else()
+    add_library(${NAME} INTERFACE)
+    target_include_directories(${NAME} INTERFACE ${INC})
+    target_link_libraries(${NAME} INTERFACE ${R_USES})
+  endif()
+  if(REHEARSAL_STRICT)
+    room_headers_alone(${NAME} ${SRC})
+  endif()
+endfunction()
+
+# Writes the file that registers every plug-in of a shelf; the room declares `void register_all(Registry&)`-like
+# functions by including its own header "<room>/registry.hpp".
+function(room_registration NAME SHELF PLUGINS OUT)
+  set(DECLS "")
+  set(CALLS "")
+  foreach(P ${PLUGINS})
+    get_filename_component(X ${P} NAME_WE)
+    string(APPEND DECLS "void register_${X}(Registry& registry);\n")
+    string(APPEND CALLS "  register_${X}(registry);\n")
+  endforeach()
+  set(FILE ${CMAKE_BINARY_DIR}/generated/${NAME}_${SHELF}.cpp)
+  file(GENERATE OUTPUT ${FILE} CONTENT
+"// Generated from the file names of ${NAME}/${SHELF}.
+#include \"${NAME}/registry.hpp\"
+namespace rehearsal::${NAME} {
+${DECLS}
+void register_${SHELF}(Registry& registry) {
+${CALLS}}
+}  // namespace rehearsal::${NAME}
+")
+  set(${OUT} ${FILE} PARENT_SCOPE)
+endfunction()
+
+# Every header must compile alone (strict preset).
+function(room_headers_alone NAME SRC)
+  file(GLOB HEADERS CONFIGURE_DEPENDS ${SRC}/*.hpp)
+  set(TUS "")
+  foreach(H ${HEADERS})
+    get_filename_component(X ${H} NAME_WE)
+    set(TU ${CMAKE_BINARY_DIR}/generated/alone_${NAME}_${X}.cpp)
+    file(GENERATE OUTPUT ${TU} CONTENT "#include \"${NAME}/${X}.hpp\"\n#include \"${NAME}/${X}.hpp\"\n")
+    list(APPEND TUS ${TU})
+  endforeach()
+  if(TUS)
+    add_library(alone_${NAME} OBJECT ${TUS})
+    target_link_libraries(alone_${NAME} PRIVATE ${NAME})
+  endif()
+endfunction()
