@@ -1,0 +1,45 @@
+// A transformer layer, the embedding and the output head as lists of operators, in execution order, per GPU.
+#pragma once
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "models/transformer.hpp"
+
+namespace rehearsal::models {
+
+// A collective of the tensor-parallel group; size as in nccl-tests (the whole array).
+struct TensorCollective {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  Bytes size;
+};
+
+struct Operator {
+  std::string_view name;  // "qkv", "scores", "softmax+dropout": the same in every layer
+  std::variant<Gemm, FusedAttention, MemoryBound, TensorCollective> shape;
+};
+
+// What one GPU does for one layer and one micro-batch.
+struct LayerWork {
+  std::vector<Operator> forward, input_gradient, weight_gradient;
+  std::vector<Operator> recompute;  // what the backward pass repeats first (Recompute, Software::early_stop)
+  double parameters = 0;            // of this GPU
+  Bytes activations;                // kept from the forward to the input gradient
+  Bytes recomputed;                 // brought back by `recompute` while the backward of this layer runs
+  Bytes weight_hold;                // kept from the input gradient to the weight gradient: GEMM inputs and output gradients
+  std::int64_t forward_kernels = 0, backward_kernels = 0;  // launches, for the host-bound regime
+};
+
+LayerWork layer_work(const Transformer& model, const Training& training, const Software& software, const Shard& shard);
+
+// Token and position embedding, first stage.
+LayerWork embedding_work(const Transformer& model, const Training& training, const Software& software, const Shard& shard);
+
+// Final norm, output projection over the sharded, padded vocabulary and cross-entropy; last stage, never recomputed.
+// `activations` holds the logits.
+LayerWork head_work(const Transformer& model, const Training& training, const Software& software, const Shard& shard);
+
+// Vocabulary slice of one tensor rank: padded to a multiple of 128 t before slicing, as Megatron does.
+std::int64_t vocabulary_slice(const Transformer& model, std::int64_t tensor);
+
+}  // namespace rehearsal::models

@@ -1,0 +1,78 @@
+// Dense transformers (GPT, Llama) as operators: parameters, FLOPs, bytes moved, activations kept. Pure functions of a
+// configuration and a shard; no device, no time. Equations with their sources: models/README.md.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "base/kernels.hpp"
+#include "base/units.hpp"
+
+namespace rehearsal::models {
+
+enum class Family : std::uint8_t { gpt, llama };
+enum class FfnKind : std::uint8_t { gelu, swiglu };
+
+struct Transformer {
+  std::string name;
+  Family family = Family::gpt;
+  std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocabulary = 0, sequence = 0;
+  FfnKind ffn_kind = FfnKind::gelu;
+  bool tie_embeddings = true;
+  std::string source;
+};
+
+// All parameters, unsharded and unpadded: weights, biases and norms of GPT (12 l h^2 (1 + 13/(12h)) + (V+s)h with tied
+// embeddings, Megatron 2021 eq. 2), or of Llama (no biases, no learned positions, RMS norms).
+double parameters(const Transformer& model);
+
+// Model FLOPs of one iteration (forward + backward without recomputation) over `sequences`: matrix multiplications and
+// full attention, for GPT Korthikanti 2205.05198 eq. 7: 72 B l s h^2 (1 + s/(6h) + V/(12 h l)), generalised to GQA and SwiGLU.
+Flops model_flops(const Transformer& model, std::int64_t sequence, std::int64_t sequences);
+
+enum class Recompute : std::uint8_t { none, selective, full };
+enum class AttentionKind : std::uint8_t { unfused, flash };
+enum class OptimizerKind : std::uint8_t { adamw, sgd };
+
+// The scenario's `training`, as far as it changes how much work or memory a step is.
+struct Training {
+  Precision precision = Precision::bf16;
+  Precision gradient_precision = Precision::fp32;
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  Recompute recompute = Recompute::none;
+  AttentionKind attention = AttentionKind::flash;
+  bool causal = true;
+};
+
+// When the data-parallel reduction may run under the backward pass.
+enum class GradientOverlap : std::uint8_t { never, without_pipeline, always };
+
+// How the framework of that day behaves (configs/software): documented facts, never fits to a run.
+struct Software {
+  std::string name;
+  bool dropout = false;
+  bool fused_accumulation = false;   // weight-gradient GEMMs accumulate into the gradient buffer themselves
+  double accumulate_bytes_fp16 = 6;  // traffic per parameter and micro-batch to add a gradient
+  double accumulate_bytes_bf16 = 10;
+  double optimizer_bytes = 44;       // traffic per parameter of one optimizer step
+  double host_seconds_per_kernel = 0;
+  double host_backward_factor = .62;  // the autograd thread launches faster than the Python forward
+  double attention_rate = 1;         // of a fused attention kernel, relative to FlashAttention-2
+  bool sharded_sends = false;        // each tensor rank sends 1/t, gathered on arrival
+  bool blocking_sends = false;
+  GradientOverlap gradient_overlap = GradientOverlap::never;
+  bool early_stop = false;           // recomputation stops before the last GEMM of a layer (torch >= 2.1)
+  bool compiled = false;             // torch.compile fuses memory-bound kernels
+  std::string source;
+};
+
+// The part of a layer that one GPU holds and the tokens it sees.
+struct Shard {
+  std::int64_t tensor = 1;          // tensor-parallel degree t
+  bool sequence_parallel = false;   // norms, dropouts and residuals split over the tensor group as well
+  std::int64_t micro_batch = 1;     // sequences b
+  std::int64_t sequence = 2048;     // tokens s of each
+  std::int64_t microbatches = 1;    // per iteration: with more than one, gradients accumulate
+  std::int64_t tokens() const { return micro_batch * sequence; }
+};
+
+}  // namespace rehearsal::models

@@ -1,0 +1,38 @@
+// Time of a collective by message size, as measured: log-log interpolation between points (exact at the points), or a
+// three-parameter curve T = a + S/B (1 + sqrt(Sg/S)) where there is no table (spec: models/README.md).
+#pragma once
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/kernels.hpp"
+#include "base/units.hpp"
+
+namespace rehearsal::collective {
+
+struct Point {
+  Bytes size;
+  Time time;
+};
+
+struct FittedCurve {
+  Time fixed;               // a
+  Bandwidth rate;           // B, algorithm bandwidth
+  Bytes half_size;          // Sg
+  double time(Bytes size) const;  // seconds
+};
+
+// Curves of one system inside a node, by kind and number of ranks (configs/collectives/*.yaml).
+struct SizeCurves {
+  std::string name;
+  std::map<std::pair<CollectiveKind, std::uint32_t>, std::vector<Point>> measured;  // ascending sizes
+  std::map<CollectiveKind, FittedCurve> fitted;  // for group sizes without a table, scaled by (n-1)/n against `fitted_ranks`
+  std::uint32_t fitted_ranks = 8;
+  std::string source;
+
+  // Seconds; 0 for one rank or nothing to move. `measured_used` (if given) tells whether a table answered.
+  double time(CollectiveKind kind, std::uint32_t ranks, Bytes size, bool* measured_used = nullptr) const;
+};
+
+}  // namespace rehearsal::collective

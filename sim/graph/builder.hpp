@@ -1,0 +1,57 @@
+// Builds a TaskGraph: programs first, then ranks, then the channels and groups that join them.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/task_graph.hpp"
+
+namespace rehearsal::graph {
+
+struct TaskSpec {
+  WorkId work;
+  Lane lane = Lane::compute;
+  Coordinates coordinates;
+  std::uint32_t endpoint = kNoEndpoint;
+  Bytes transient;
+};
+
+// Appends tasks in program order.
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(std::string name) { program_.name = std::move(name); }
+
+  EndpointId endpoint(EndpointKind kind);
+  BufferId buffer(Buffer buffer);
+  void resident(Buffer buffer);
+  // `after` are earlier tasks of this program (on other lanes; order on one lane is implied).
+  LocalTask add(const TaskSpec& spec, std::span<const LocalTask> after = {}, std::span<const BufferUse> uses = {});
+  std::size_t size() const { return program_.size(); }
+
+  Program finish() &&;
+
+ private:
+  Program program_;
+  std::vector<std::vector<LocalTask>> endpoint_tasks_;
+};
+
+class GraphBuilder {
+ public:
+  WorkId intern(const Work& work);  // equal works get equal ids, in order of first appearance
+  const Work& work(WorkId id) const { return graph_.works_[id.index()]; }
+  ProgramId add(Program program);
+  RankId add_rank(ProgramId program, std::uint32_t multiplicity = 1, std::uint32_t job_rank = 0, std::uint32_t node = 0);
+  // Joins a send endpoint of one rank with a receive endpoint of another.
+  void connect(RankId sender, EndpointId send, RankId receiver, EndpointId receive);
+  void add_group(std::string name, std::vector<GroupMember> members);
+
+  // Throws InternalError when an endpoint is left open or the two ends of a channel differ in length.
+  TaskGraph finish() &&;
+
+ private:
+  TaskGraph graph_;
+  std::map<Work, WorkId> interned_;
+  std::vector<std::vector<bool>> attached_;
+};
+
+}  // namespace rehearsal::graph

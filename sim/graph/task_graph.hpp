@@ -1,0 +1,154 @@
+// The one task graph: what runs, where, after what, on which buffers. Every backend, simulated or real, gets this object.
+//
+// Ranks of one class share one Program; a rank adds only its peers and groups. A task of the whole graph is
+// TaskId = first task of its rank + LocalTask. Immutable once built (builder.hpp); owns everything it points to.
+//
+// Order. Local ids are a topological order of the program. Tasks of one lane start in id order: a serial lane runs them
+// one at a time, so program order on a lane needs no edges. Edges (`dependencies`) join lanes of one rank. Ranks are
+// joined by endpoints: the k-th send of a channel meets the k-th receive at the other end (as NCCL does: no tags), and
+// the k-th collective of a group slot joins the k-th of every other member.
+//
+// Memory is derived: a task allocates buffers when it starts and frees buffers when it ends; nothing else knows a peak.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/csr.hpp"
+#include "base/ids.hpp"
+#include "base/units.hpp"
+#include "graph/work.hpp"
+
+namespace rehearsal::graph {
+
+enum class Lane : std::uint8_t { compute, tensor_comm, data_comm, send, receive };
+inline constexpr std::size_t kLanes = 5;
+const char* name(Lane lane);
+// Messages in flight overlap; everything else on a lane runs one at a time.
+constexpr bool is_serial(Lane lane) { return lane != Lane::send && lane != Lane::receive; }
+
+enum class Pass : std::uint8_t {
+  forward,
+  recompute,
+  input_gradient,
+  weight_gradient,
+  backward,
+  gradient_reduce,   // data-parallel reduction
+  optimizer,
+  parameter_gather,  // ZeRO-1: parameters back from the shards
+  embedding_reduce   // tied embedding: first and last stage
+};
+const char* name(Pass pass);
+
+// Where in the model and the step a task belongs: labels are computed from this on export, never stored.
+struct Coordinates {
+  Pass pass = Pass::forward;
+  std::uint16_t stage = 0;
+  std::uint16_t layer = 0;  // within the stage; kNoLayer for coarse tasks
+  std::uint32_t microbatch = 0;
+};
+inline constexpr std::uint16_t kNoLayer = 0xffff;
+inline constexpr std::uint32_t kNoMicrobatch = 0xffffffff;
+
+enum class MemoryCategory : std::uint8_t { parameters, gradients, optimizer, activations, workspace, buffers };
+inline constexpr std::size_t kMemoryCategories = 6;
+const char* name(MemoryCategory category);
+
+struct Buffer {
+  Bytes size;
+  MemoryCategory category = MemoryCategory::activations;
+};
+
+enum class Access : std::uint8_t { read, write, allocate, free };
+struct BufferUse {  // 4 bytes
+  std::uint32_t buffer : 30;
+  std::uint32_t access : 2;
+  BufferUse(BufferId b, Access a) : buffer(b.value), access(static_cast<std::uint32_t>(a) & 3u) {}
+  BufferId id() const { return BufferId(buffer); }
+  Access how() const { return static_cast<Access>(access); }
+};
+
+// One end of a channel or of a group, as seen by a program. `tasks` of it, in id order, are its 0th, 1st, ... use.
+enum class EndpointKind : std::uint8_t { send, receive, group };
+using EndpointId = Id<struct EndpointTag>;
+inline constexpr std::uint32_t kNoEndpoint = 0xffffffff;
+
+// The template of a class of ranks. Structure of arrays, indexed by LocalTask.
+struct Program {
+  std::string name;  // "stage 0"
+  std::vector<WorkId> work;
+  std::vector<Lane> lane;
+  std::vector<Coordinates> coordinates;
+  std::vector<std::uint32_t> endpoint;  // EndpointId or kNoEndpoint
+  std::vector<std::uint32_t> sequence;  // k: the how-manieth use of its endpoint
+  Csr<LocalTask> dependencies;          // all smaller than the task itself
+  Csr<BufferUse> uses;
+  std::vector<Bytes> transient;  // beyond what it leaves behind: peak inside the task minus the level at its end; may be empty
+
+  std::vector<EndpointKind> endpoints;  // indexed by EndpointId
+  Csr<LocalTask> endpoint_tasks;
+  std::vector<Buffer> buffers;   // indexed by BufferId
+  std::vector<Buffer> resident;  // live for the whole run: parameters, optimizer states
+
+  std::size_t size() const { return work.size(); }
+  std::size_t bytes() const;  // memory that this program takes
+};
+
+// A rank's view of an endpoint: the other end of a channel, or the group it belongs to.
+struct Attachment {
+  RankId peer;               // send, receive
+  EndpointId peer_endpoint;  // its matching receive or send
+  GroupId group;             // group
+};
+
+struct Rank {
+  ProgramId program;
+  std::uint64_t first_task = 0;
+  std::uint32_t multiplicity = 1;  // how many real ranks this one stands for (symmetry)
+  std::uint32_t job_rank = 0;      // the (first) rank number in the job
+  std::uint32_t node = 0;          // the machine it sits in
+  std::vector<Attachment> attachments;  // indexed by EndpointId of the program
+};
+
+struct GroupMember {
+  RankId rank;
+  EndpointId endpoint;
+};
+struct Group {
+  std::string name;  // "tensor", "data"
+  std::vector<GroupMember> members;  // those present in the graph; with symmetry one stands for all
+};
+
+class TaskGraph {
+ public:
+  std::span<const Work> works() const { return works_; }
+  const Work& work(WorkId id) const { return works_[id.index()]; }
+  std::span<const Program> programs() const { return programs_; }
+  std::span<const Rank> ranks() const { return ranks_; }
+  std::span<const Group> groups() const { return groups_; }
+  const Program& program_of(const Rank& rank) const { return programs_[rank.program.index()]; }
+
+  std::uint64_t tasks() const { return tasks_; }  // over all ranks present
+  std::uint64_t represented_tasks() const;        // with multiplicities
+  TaskId task(RankId rank, LocalTask local) const { return TaskId(ranks_[rank.index()].first_task + local.value); }
+  RankId rank_of(TaskId task) const;
+  LocalTask local(TaskId task) const { return LocalTask(task.value - ranks_[rank_of(task).index()].first_task); }
+
+  // The task at the other end of a channel: the receive of a send and the send of a receive.
+  TaskId partner(RankId rank, LocalTask local) const;
+
+  std::size_t bytes() const;       // memory of the whole object
+  std::string digest() const;      // SHA-256 over structure and works: equal graphs, equal digest
+  std::string label(RankId rank, LocalTask local) const;  // "F3 s2 l5 gemm"
+
+ private:
+  friend class GraphBuilder;
+  std::vector<Work> works_;
+  std::vector<Program> programs_;
+  std::vector<Rank> ranks_;
+  std::vector<Group> groups_;
+  std::uint64_t tasks_ = 0;
+};
+
+}  // namespace rehearsal::graph

@@ -1,0 +1,88 @@
+// What a task does, apart from when and where: interned, so that a step of a 405B model has a few hundred works, each
+// priced once. `durations` anywhere in the house is one Time per WorkId.
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/kernels.hpp"
+#include "base/units.hpp"
+
+namespace rehearsal::graph {
+
+// Where the ranks of a group sit: all that decides the time of a collective on a symmetric cluster.
+struct GroupShape {
+  std::uint32_t ranks = 1;       // participants
+  std::uint32_t per_node = 1;    // of them in one node
+  std::uint32_t concurrent = 1;  // groups of the same kind that share the NICs of a node at the same time
+  friend auto operator<=>(const GroupShape&, const GroupShape&) = default;
+};
+
+// `size` in the sense of nccl-tests: the whole array, also for all-gather and reduce-scatter.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  Bytes size;
+  GroupShape group;
+  friend auto operator<=>(const Collective&, const Collective&) = default;
+};
+
+// Point to point. The send carries the time; the receive only waits for it.
+struct Message {
+  Bytes size;                 // what one rank sends
+  bool crosses_nodes = false;
+  std::uint32_t senders = 1;  // ranks of the node that send at the same time
+  Bytes gathered;             // all-gathered inside the receiving tensor group afterwards (sharded sends); 0 = nothing
+  std::uint32_t gather_ranks = 1;
+  friend auto operator<=>(const Message&, const Message&) = default;
+};
+
+struct Receive {
+  friend auto operator<=>(const Receive&, const Receive&) = default;
+};
+
+// The optimizer's pass over its shard: memory traffic plus a fixed cost of many small kernels.
+struct OptimizerStep {
+  double parameters = 0;  // updated by this rank
+  Bytes traffic;
+  friend auto operator<=>(const OptimizerStep&, const OptimizerStep&) = default;
+};
+
+// A fixed time: abstract scenarios and timed tasks.
+struct Wait {
+  Time duration;
+  friend auto operator<=>(const Wait&, const Wait&) = default;
+};
+
+// The GPU idles while the host still launches: what is missing to `host` beyond the kernels of `busy` (a Sequence).
+struct HostBound {
+  Time host;
+  WorkId busy;
+  friend auto operator<=>(const HostBound&, const HostBound&) = default;
+};
+
+// Several works back to back: a coarse task is the sequence of its operators, and costs exactly their sum.
+struct Sequence {
+  struct Item {
+    WorkId work;
+    std::uint32_t count = 1;
+    bool recompute = false;
+    friend auto operator<=>(const Item&, const Item&) = default;
+  };
+  std::vector<Item> items;
+  friend auto operator<=>(const Sequence&, const Sequence&) = default;
+};
+
+using Work = std::variant<Gemm, FusedAttention, MemoryBound, Collective, Message, Receive, OptimizerStep, Wait, HostBound,
+                          Sequence>;
+
+// Where time goes, in the words of `breakdown_s` (contract, section 4).
+enum class Category : std::uint8_t { compute, recompute, tensor_comm, pipeline_comm, data_comm, optimizer, host, bubble };
+inline constexpr std::size_t kCategories = 8;
+const char* name(Category category);
+
+std::string describe(const Work& work);  // "gemm 2048x12288x1536 bf16"
+
+}  // namespace rehearsal::graph

@@ -1,0 +1,36 @@
+// Where the time of an iteration goes on one rank, and how busy each rank is. Works on simulated and measured timelines.
+#pragma once
+#include <array>
+#include <span>
+#include <vector>
+
+#include "timeline/timeline.hpp"
+
+namespace rehearsal::timeline {
+
+using Breakdown = std::array<Time, graph::kCategories>;  // indexed by graph::Category
+
+// How the time of each work divides over categories: a Sequence by its items, in proportion to `durations`
+// (one per WorkId). Pass::recompute and items marked so count as recompute.
+Breakdown split(const graph::TaskGraph& graph, WorkId work, std::span<const Time> durations);
+
+// Exposed time on the compute lane of `rank`; sums to the iteration time exactly. A gap in the compute lane belongs to
+// data_comm while a data-parallel collective of the rank runs in it, to tensor_comm likewise, to pipeline_comm while a
+// message to this rank is in flight that the next task waits for, else it is bubble.
+Breakdown breakdown(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank, std::span<const Time> durations);
+
+// The rank whose last task ends last (the smallest such id).
+RankId last_rank(const graph::TaskGraph& graph, const Timeline& timeline);
+
+// Time in which the compute lane of each rank works on its stage: everything on it but messages and data-parallel
+// collectives (exposed tensor-parallel collectives are part of a stage's time).
+std::vector<Time> busy(const graph::TaskGraph& graph, const Timeline& timeline, std::span<const Time> durations);
+
+struct CriticalStep {
+  TaskId task;
+  Time start, end;
+};
+// The chain of tasks that decides the end, from first to last; every step starts when its predecessor ends.
+std::vector<CriticalStep> critical_path(const graph::TaskGraph& graph, const Timeline& timeline);
+
+}  // namespace rehearsal::timeline
