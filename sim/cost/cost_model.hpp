@@ -1,0 +1,42 @@
+// How long a work takes alone on a machine: Work x ClusterSpec -> Time. No contention; the engine knows when.
+// Equations and constants: models/README.md ("How long"), after the published runs they were checked on.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cluster/cluster.hpp"
+#include "collective/size_curve.hpp"
+#include "graph/work.hpp"
+#include "models/transformer.hpp"
+
+namespace rehearsal::cost {
+
+class CostModel {
+ public:
+  CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software);
+
+  // Seconds of one kernel.
+  double gemm(const Gemm& shape) const;
+  double attention(const FusedAttention& shape) const;
+  double memory_bound(const MemoryBound& shape) const;
+  // Seconds of one collective, inside a node or across nodes (spec: hierarchical bound of wire and in-node part).
+  double collective(const graph::Collective& work) const;
+  double message(const graph::Message& work) const;
+  double optimizer(const graph::OptimizerStep& work) const;
+
+  // One Time per work, in WorkId order. Composite works (Sequence, HostBound) may only refer to smaller ids.
+  std::vector<Time> price(std::span<const graph::Work> works) const;
+
+  // Every constant used that was assumed rather than measured, for the report.
+  std::vector<std::string> assumptions() const;
+
+  const cluster::ClusterSpec& machine() const { return machine_; }
+
+ private:
+  cluster::ClusterSpec machine_;
+  collective::SizeCurves curves_;
+  models::Software software_;
+};
+
+}  // namespace rehearsal::cost
