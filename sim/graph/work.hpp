@@ -13,13 +13,7 @@
 
 namespace rehearsal::graph {
 
-// Where the ranks of a group sit: all that decides the time of a collective on a symmetric cluster.
-struct GroupShape {
-  std::uint32_t ranks = 1;       // participants
-  std::uint32_t per_node = 1;    // of them in one node
-  std::uint32_t concurrent = 1;  // groups of the same kind that share the NICs of a node at the same time
-  friend auto operator<=>(const GroupShape&, const GroupShape&) = default;
-};
+using rehearsal::GroupShape;
 
 // `size` in the sense of nccl-tests: the whole array, also for all-gather and reduce-scatter.
 struct Collective {

@@ -1,0 +1,34 @@
+// How a job is cut: degrees of parallelism, the batch, and which layers go to which stage. Structs as users write them.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace rehearsal::plan {
+
+struct Parallelism {
+  std::int64_t tensor = 1;
+  bool sequence = false;  // Megatron sequence parallelism, inside the tensor group
+  std::int64_t pipeline = 1;
+  std::int64_t chunks = 1;  // stages per pipeline rank
+  std::int64_t data = 1;
+  int zero = 0;             // 0 or 1: optimizer states sharded over the data-parallel group
+  std::int64_t gpus() const { return tensor * pipeline * data; }
+  std::int64_t stages() const { return pipeline * chunks; }
+};
+
+struct Batch {
+  std::int64_t global = 1;  // sequences per iteration
+  std::int64_t micro = 1;   // sequences per micro-batch
+  std::int64_t sequence = 0;  // tokens per sequence
+};
+
+// Whether the embedding and the head count as layers when layers are dealt out.
+enum class Ends : std::uint8_t { free, layer };
+struct Partition {
+  enum class Kind : std::uint8_t { uniform, listed } kind = Kind::uniform;
+  std::vector<std::int64_t> layers;  // listed: one entry per stage
+  Ends embedding = Ends::free, head = Ends::free;
+};
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,72 @@
+// A scenario: everything a user asked, typed, checked and with every name resolved. YAML ends in this room.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/cluster.hpp"
+#include "collective/size_curve.hpp"
+#include "models/transformer.hpp"
+#include "plan/parallelism.hpp"
+
+namespace rehearsal::scenario {
+
+struct ScheduleChoice {
+  std::string name = "1f1b";
+  std::optional<std::uint32_t> group, extra_warmup;
+  std::optional<double> memory_limit;  // bytes of activations per rank (abstract scenarios: the unit of `memory`)
+};
+
+enum class Detail : std::uint8_t { stage, layer, operators };
+
+struct Simulate {
+  Detail detail = Detail::stage;
+  bool symmetry = true;  // auto = true, off = every rank simulated
+  int iterations = 1;
+  std::uint64_t seed = 0;
+};
+
+// Teaching and papers: a pipeline with given times and no model. Lists have one value per stage.
+struct AbstractCosts {
+  std::vector<Time> forward, backward, weight;
+  Time transfer;
+  std::vector<double> activation, weight_hold;  // empty = no `memory`
+};
+
+struct Concrete {
+  models::Transformer model;
+  models::Training training;
+  models::Software software;
+  cluster::ClusterSpec cluster;
+  collective::SizeCurves curves;
+  plan::Partition partition;
+};
+
+struct Scenario {
+  std::string name, file;
+  std::string digest;  // SHA-256 of the resolved scenario, the same for YAML and JSON spellings
+  plan::Parallelism parallelism;
+  plan::Batch batch;
+  std::int64_t microbatches = 1;  // per pipeline and iteration
+  ScheduleChoice schedule;
+  Simulate simulate;
+  // Exactly one of the two.
+  std::optional<Concrete> concrete;
+  std::optional<AbstractCosts> abstract;
+  std::vector<std::string> assumptions, warnings;
+};
+
+// Where the house keeps configs/ and models/zoo/: $REHEARSAL_HOME, else above the running binary, else the source tree.
+std::string home();
+
+// Reads one scenario file; `sets` are KEY=VALUE with dotted paths, applied before anything is checked.
+// Throws UserError with every error of the file at once, each with line and column.
+Scenario load(const std::string& path, const std::vector<std::string>& sets = {});
+
+struct Named {
+  std::string name, summary, source;
+};
+// What configs/ and models/zoo/ hold: kind = "models", "clusters", "gpus", "software".
+std::vector<Named> list(const std::string& kind);
+
+}  // namespace rehearsal::scenario
