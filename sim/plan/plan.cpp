@@ -1,0 +1,125 @@
+#include "plan/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.hpp"
+#include "plan/partition.hpp"
+
+namespace rehearsal::plan {
+namespace {
+
+// How many of `ranks` members, `stride` GPUs apart, sit in one node of `width` GPUs.
+std::uint32_t per_node(std::int64_t ranks, std::int64_t stride, std::int64_t width) {
+  return static_cast<std::uint32_t>(std::max<std::int64_t>(1, std::min(ranks, width / stride)));
+}
+
+GroupShape group(std::int64_t ranks, std::int64_t stride, const Job& job) {
+  const auto width = job.cluster.gpus_per_node;
+  const auto inside = per_node(ranks, stride, width);
+  // Every GPU of a full node belongs to one group of the kind: they share the NICs.
+  const auto gpus = std::min(width, job.parallelism.gpus());
+  return {static_cast<std::uint32_t>(ranks), inside,
+          static_cast<std::uint32_t>(std::max<std::int64_t>(1, gpus / inside))};
+}
+
+void check(const Job& job) {
+  const auto& p = job.parallelism;
+  const auto& m = job.model;
+  const auto divides = [](std::string_view what, std::int64_t n, std::int64_t t) {
+    if (n % t != 0) throw UserError(fmt::format("{} = {} is not divisible by tensor = {}", what, n, t));
+  };
+  divides("heads", m.heads, p.tensor);
+  if (p.tensor <= m.kv_heads) divides("kv_heads", m.kv_heads, p.tensor);
+  divides("ffn", m.ffn, p.tensor);
+  if (p.gpus() > job.cluster.gpus())
+    throw UserError(fmt::format("tensor {} x pipeline {} x data {} = {} GPUs, but the cluster has {}", p.tensor, p.pipeline,
+                                p.data, p.gpus(), job.cluster.gpus()));
+}
+
+}  // namespace
+
+StateBytes state_bytes(const models::Training& training) {
+  const bool full = bytes_per_element(training.precision) == 4;
+  const double master = full ? 0 : 4;
+  const double moments = training.optimizer == models::OptimizerKind::adamw ? 8 : 0;
+  return {full ? 4. : 2., double(bytes_per_element(training.gradient_precision)), master + moments};
+}
+
+Plan make_plan(Job job) {
+  check(job);
+  Plan plan;
+  const auto& p = job.parallelism;
+  const auto layers = deal_layers(job.model.layers, p.stages(), job.partition, plan.warnings);
+  for (std::size_t s = 0; s < layers.size(); s++)
+    plan.stages.push_back({layers[s], s == 0, s + 1 == layers.size()});
+
+  plan.shard = {.tensor = p.tensor,
+                .sequence_parallel = p.sequence && p.tensor > 1,
+                .micro_batch = job.batch.micro,
+                .sequence = job.batch.sequence,
+                .microbatches = job.microbatches};
+  plan.layer = models::layer_work(job.model, job.training, job.software, plan.shard);
+  plan.embedding = models::embedding_work(job.model, job.training, job.software, plan.shard);
+  plan.head = models::head_work(job.model, job.training, job.software, plan.shard);
+
+  plan.tensor_group = group(p.tensor, 1, job);
+  plan.data_group = group(p.data, p.tensor, job);
+  const bool same_node = (p.pipeline - 1) * p.tensor * p.data < job.cluster.gpus_per_node;
+  plan.embedding_group = {2, same_node ? 2u : 1u,
+                          static_cast<std::uint32_t>(std::min(p.tensor, job.cluster.gpus_per_node))};
+
+  // The activation of a micro-batch at a stage boundary, 2 bytes an element. With sequence parallelism each tensor rank
+  // holds its own part already; without, all hold the same and may send 1/t each (Megatron's scatter/gather, 2104.04473, 4.1).
+  const std::int64_t element = std::min<std::int64_t>(4, std::max<std::int64_t>(2, bytes_per_element(job.training.precision)));
+  const Bytes whole(plan.shard.tokens() * job.model.hidden * element);
+  const bool split = plan.shard.sequence_parallel || (job.software.sharded_sends && p.tensor > 1);
+  plan.message = split ? Bytes(whole.count() / p.tensor) : whole;
+  plan.message_gathered = split && !plan.shard.sequence_parallel ? whole : Bytes(0);
+  plan.job = std::move(job);
+  return plan;
+}
+
+Hop Plan::hop(std::int64_t from, std::int64_t to) const {
+  const auto& p = job.parallelism;
+  const auto width = job.cluster.gpus_per_node;
+  Hop hop;
+  // Replicas end their step together, so the slowest of them counts: one that crosses makes the hop cross.
+  for (std::int64_t d = 0; d < p.data && !hop.crosses_nodes; d++)
+    for (std::int64_t t = 0; t < p.tensor && !hop.crosses_nodes; t++)
+      hop.crosses_nodes = job_rank(from, d, t) / width != job_rank(to, d, t) / width;
+  // A node that holds one stage only sends from all of its GPUs at once.
+  const auto stage_gpus = std::min(width, p.tensor * p.data);
+  hop.senders = static_cast<std::uint32_t>(std::max(stage_gpus, job.cluster.nics_per_node));
+  return hop;
+}
+
+double Plan::parameters(const std::vector<std::uint32_t>& stages_held) const {
+  double sum = 0;
+  bool first = false, last = false;
+  for (const auto s : stages_held) {
+    sum += double(stages[s].layers) * layer.parameters;
+    first |= stages[s].embedding, last |= stages[s].head;
+  }
+  if (first) sum += embedding.parameters;
+  if (last) sum += head.parameters;
+  // Tied and on one rank: one matrix serves both ends.
+  if (first && last && job.model.tie_embeddings)
+    sum -= double(models::vocabulary_slice(job.model, job.parallelism.tensor)) * double(job.model.hidden);
+  return sum;
+}
+
+bool Plan::shares_embedding() const { return job.model.tie_embeddings && job.parallelism.pipeline > 1; }
+
+bool Plan::overlaps_gradients() const {
+  switch (job.software.gradient_overlap) {
+    case models::GradientOverlap::never: return false;
+    case models::GradientOverlap::without_pipeline: return job.parallelism.pipeline == 1;
+    case models::GradientOverlap::always: return true;
+  }
+  return false;
+}
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,67 @@
+// Who holds what: the layers of each stage, the shard of each GPU, where groups and neighbours sit, what lives in memory.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cluster/cluster.hpp"
+#include "models/operators.hpp"
+#include "plan/parallelism.hpp"
+
+namespace rehearsal::plan {
+
+struct Job {
+  models::Transformer model;
+  models::Training training;
+  models::Software software;
+  Parallelism parallelism;
+  Batch batch;
+  std::int64_t microbatches = 1;
+  Partition partition;
+  cluster::ClusterSpec cluster;
+};
+
+struct Stage {
+  std::int64_t layers = 0;
+  bool embedding = false, head = false;
+};
+
+// A pipeline hop, seen from one sending GPU.
+struct Hop {
+  bool crosses_nodes = false;
+  std::uint32_t senders = 1;  // GPUs of a node that send at the same time
+};
+
+// Bytes per parameter of the states of mixed-precision training (ZeRO, arXiv 1910.02054, section 3.1): fp16 or bf16
+// weights 2, gradients 2 or 4, fp32 master, momentum and variance 4 each; fp32 training keeps no master copy.
+struct StateBytes {
+  double parameters, gradients, optimizer;
+};
+StateBytes state_bytes(const models::Training& training);
+
+struct Plan {
+  Job job;
+  std::vector<Stage> stages;  // in model order
+  models::Shard shard;
+  models::LayerWork layer, embedding, head;
+  GroupShape tensor_group, data_group, embedding_group;
+  Bytes message, message_gathered;  // a pipeline send of one GPU; what its receivers gather afterwards
+  std::vector<std::string> warnings;
+
+  // Numbering of Megatron-LM: tensor ranks next to each other, then data, then pipeline.
+  std::int64_t job_rank(std::int64_t pipeline, std::int64_t data = 0, std::int64_t tensor = 0) const {
+    return tensor + job.parallelism.tensor * (data + job.parallelism.data * pipeline);
+  }
+  // From the GPUs of one pipeline rank to those of another.
+  Hop hop(std::int64_t from, std::int64_t to) const;
+  // Parameters that a GPU holds of these stages (a tied embedding on first and last stage exists twice when they are
+  // on different ranks).
+  double parameters(const std::vector<std::uint32_t>& stages_held) const;
+  bool shares_embedding() const;  // tied and on two ranks: its gradient is all-reduced between them
+  bool overlaps_gradients() const;
+};
+
+// Throws UserError when degrees, batch, model and cluster do not fit together.
+Plan make_plan(Job job);
+
+}  // namespace rehearsal::plan
