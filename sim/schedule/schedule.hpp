@@ -34,9 +34,11 @@ struct Problem {
   std::uint32_t microbatches = 1;
   std::uint32_t chunks = 1;  // stages per rank
   std::vector<Time> forward, input_gradient, weight_gradient;
-  // transfer[s]: latency from stage s to stage s+1, and of the gradient the other way; 0 inside one rank.
+  // transfer[s], stages - 1 entries: latency from stage s to stage s+1, and of the gradient the other way. Two stages
+  // of one rank hand over in no time, whatever the entry says.
   std::vector<Time> transfer;
-  // Memory that a forward takes until its input gradient (activation) and that stays until its weight gradient (weight_hold).
+  // Memory that a forward takes until its input gradient (activation) and that stays until its weight gradient
+  // (weight_hold).
   std::vector<double> activation, weight_hold;
   std::optional<double> memory_limit;  // per rank; empty = none
 
@@ -47,16 +49,20 @@ struct Problem {
   std::uint32_t stages() const { return ranks * chunks; }
   Time time(Action a) const {
     switch (a.op) {
-      case Op::forward: return forward[a.stage];
-      case Op::input_gradient: return input_gradient[a.stage];
-      case Op::weight_gradient: return weight_gradient[a.stage];
-      case Op::backward: return input_gradient[a.stage] + weight_gradient[a.stage];
+      case Op::forward:
+        return forward[a.stage];
+      case Op::input_gradient:
+        return input_gradient[a.stage];
+      case Op::weight_gradient:
+        return weight_gradient[a.stage];
+      case Op::backward:
+        return input_gradient[a.stage] + weight_gradient[a.stage];
     }
     return {};
   }
 };
 
-// All stages alike: the usual case of papers and tests.
+// All stages alike: the usual case of papers and tests. A forward takes 1 unit of memory until its input gradient.
 Problem uniform_problem(std::uint32_t ranks, std::uint32_t microbatches, std::uint32_t chunks, Time forward,
                         Time input_gradient, Time weight_gradient, Time transfer);
 
@@ -69,11 +75,19 @@ std::uint32_t rank_of(Placement placement, const Problem& problem, std::uint32_t
 // The stage of a rank's chunk c.
 std::uint32_t stage_of(Placement placement, const Problem& problem, std::uint32_t rank, std::uint32_t chunk);
 
+// The times of a problem whose stages are all alike and whose ranks are all equally far apart; else nothing. Formulas
+// of papers speak of such problems only. `transfer` is 0 when no two neighbouring stages lie on different ranks.
+struct UniformTimes {
+  Time forward, input_gradient, weight_gradient, transfer;
+  Time stage() const { return forward + input_gradient + weight_gradient; }
+};
+std::optional<UniformTimes> uniform_times(Placement placement, const Problem& problem);
+
 using Order = Generator<Action>;  // the program of one rank, lazily
 
 // What a paper promises about a schedule, checked by tests over random problems wherever closed_form returns one.
 struct ClosedForm {
-  Time cost;                     // max over ranks of (last end - first start)
+  Time cost;                      // max over ranks of (last end - first start)
   std::vector<double> in_flight;  // per rank: peak of (forwards - input gradients), in chunks; empty = no formula
 };
 
@@ -86,11 +100,11 @@ struct Schedule {
   bool splits_backward = false;  // uses I and W instead of B
 
   // Throws UserError with the rule that is broken and the nearest legal value. Empty = everything is legal.
-  std::function<void(const Problem&)> check;
+  std::function<void(const Problem&)> check = {};
   // The program of a rank. `problem` outlives the sequence.
-  std::function<Order(const Problem& problem, std::uint32_t rank)> order;
+  std::function<Order(const Problem& problem, std::uint32_t rank)> order = {};
   // The paper's formula where it holds for this problem, else nothing.
-  std::function<std::optional<ClosedForm>(const Problem&)> closed_form;
+  std::function<std::optional<ClosedForm>(const Problem&)> closed_form = {};
 };
 
 // Checks that every field of a problem is there and fits the schedule (chunks, sizes, limits), then `check`.

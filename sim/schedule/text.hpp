@@ -1,4 +1,5 @@
-// Orders as text: `3F0` = forward of stage 3, micro-batch 0; I, W, B likewise (the form of torch.distributed.pipelining).
+// Orders as text: `3F0` = forward of stage 3, micro-batch 0; I, W, B likewise (the form of
+// torch.distributed.pipelining).
 #pragma once
 #include <string>
 #include <vector>

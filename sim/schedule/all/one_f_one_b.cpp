@@ -1,0 +1,43 @@
+#include <algorithm>
+
+#include "schedule/registry.hpp"
+
+namespace rehearsal::schedule {
+namespace {
+
+Order order(const Problem& problem, std::uint32_t rank) {
+  const auto stage = static_cast<std::uint16_t>(rank);
+  const std::uint32_t m = problem.microbatches;
+  const std::uint32_t warm_up = std::min(problem.ranks - 1 - rank, m);
+  for (std::uint32_t k = 0; k < warm_up; ++k) co_yield {k, stage, Op::forward};
+  for (std::uint32_t k = warm_up; k < m; ++k) {
+    co_yield {k, stage, Op::forward};
+    co_yield {k - warm_up, stage, Op::backward};
+  }
+  for (std::uint32_t k = m - warm_up; k < m; ++k) co_yield {k, stage, Op::backward};
+}
+
+// The usual (m+p-1)S plus what synchronous transfers cost: once the pipeline is full, rank 0 and the last rank exchange
+// p micro-batches per round trip, and each round trip pays 2(p-1) transfers. Known to hold when p divides m.
+std::optional<ClosedForm> closed_form(const Problem& problem) {
+  const auto times = uniform_times(Placement::loop, problem);
+  if (!times || problem.microbatches % problem.ranks != 0) return std::nullopt;
+  const std::int64_t p = problem.ranks, m = problem.microbatches;
+  ClosedForm form;
+  form.cost = (m + p - 1) * times->stage();
+  if (p > 1) form.cost += (2 * (p - 1) * (m / p + 1) - 2) * times->transfer;
+  for (std::int64_t rank = 0; rank < p; ++rank) form.in_flight.push_back(double(p - rank));
+  return form;
+}
+
+}  // namespace
+
+void register_one_f_one_b(Registry& registry) {
+  registry.add(
+      {.name = "1f1b",
+       .summary = "p-1-rank forwards, then one forward and one backward in turn (PipeDream-Flush, Megatron-LM).",
+       .order = order,
+       .closed_form = closed_form});
+}
+
+}  // namespace rehearsal::schedule

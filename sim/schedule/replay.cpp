@@ -1,0 +1,178 @@
+#include "schedule/replay.hpp"
+
+#include <algorithm>
+
+#include "schedule/walk.hpp"
+
+namespace rehearsal::schedule {
+namespace {
+
+// Results on their way to one stage, by micro-batch. Holds what has been sent and not yet used: a ring that doubles
+// when two micro-batches fall on one slot, so its size follows the spread of what is in flight, not m.
+class Arrivals {
+ public:
+  void put(std::uint32_t microbatch, Time at) {
+    while (slots_[slot(microbatch)].microbatch != kEmpty) grow();
+    slots_[slot(microbatch)] = {microbatch, at};
+  }
+
+  // Takes the arrival out; false if nothing has come for this micro-batch.
+  bool take(std::uint32_t microbatch, Time& at) {
+    Slot& found = slots_[slot(microbatch)];
+    if (found.microbatch != microbatch) return false;
+    at = found.at;
+    found.microbatch = kEmpty;
+    return true;
+  }
+
+ private:
+  static constexpr std::uint32_t kEmpty = UINT32_MAX;  // check() keeps micro-batches below
+  struct Slot {
+    std::uint32_t microbatch = kEmpty;
+    Time at;
+  };
+
+  std::size_t slot(std::uint32_t microbatch) const { return microbatch & (slots_.size() - 1); }
+
+  void grow() {
+    std::vector<Slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const Slot& s : old)
+      if (s.microbatch != kEmpty) slots_[slot(s.microbatch)] = s;
+  }
+
+  std::vector<Slot> slots_ = std::vector<Slot>(2);
+};
+
+// What the walk asks of an evaluator: an action starts when its rank is free and what it needs has arrived.
+class Clock {
+ public:
+  Clock(Walk& walk, const Problem& problem, const ReplayOptions& options)
+      : walk_(walk), options_(options), stages_(problem.stages()), ranks_(problem.ranks) {
+    for (std::uint32_t s = 0; s < stages_.size(); ++s) {
+      Stage& stage = stages_[s];
+      for (Op op : {Op::forward, Op::input_gradient, Op::weight_gradient, Op::backward})
+        stage.duration[static_cast<std::size_t>(op)] = problem.time({0, static_cast<std::uint16_t>(s), op});
+      stage.activation = problem.activation[s];
+      stage.weight_hold = problem.weight_hold[s];
+      stage.receives_activation = walk.receives_activation(s);
+      stage.receives_gradient = walk.receives_gradient(s);
+      stage.sends_activation = s + 1 < stages_.size() && walk.receives_activation(s + 1);
+      stage.sends_gradient = s > 0 && walk.receives_gradient(s - 1);
+      if (s + 1 < stages_.size()) stage.transfer_up = problem.transfer[s];
+      if (s > 0) stage.transfer_down = problem.transfer[s - 1];
+    }
+  }
+
+  bool step(std::uint32_t rank, Action action) {
+    Stage& stage = stages_[action.stage];
+    Rank& mine = ranks_[rank];
+    const bool forward = action.op == Op::forward;
+    const bool backward = action.op == Op::input_gradient || action.op == Op::backward;
+
+    Time start = mine.free;
+    if (forward ? stage.receives_activation : backward && stage.receives_gradient) {
+      Time arrival;
+      if (!(forward ? stage.activations : stage.gradients).take(action.microbatch, arrival)) return false;
+      start = std::max(start, arrival);
+    }
+    const Time duration = stage.duration[static_cast<std::size_t>(action.op)];
+    Time end = start + duration;
+    if (forward && stage.sends_activation)
+      end = send(action.stage + 1u, action.microbatch, true, end, stage.transfer_up);
+    else if (backward && stage.sends_gradient)
+      end = send(action.stage - 1u, action.microbatch, false, end, stage.transfer_down);
+
+    if (!mine.started) mine.started = true, mine.first = start;
+    mine.free = end;
+    mine.busy += duration;
+    count(mine, stage, action.op);
+    if (options_.visit) options_.visit({rank, action, start, end});
+    return true;
+  }
+
+  Replay result() const {
+    Replay replay;
+    for (const Rank& rank : ranks_) {
+      replay.cost = std::max(replay.cost, rank.free - rank.first);
+      replay.makespan = std::max(replay.makespan, rank.free - ranks_[0].first);
+      replay.busy.push_back(rank.busy);
+      replay.in_flight_FW.push_back(rank.peak_FW);
+      replay.in_flight_FB.push_back(rank.peak_FB);
+      replay.peak_memory.push_back(rank.peak_memory);
+    }
+    replay.actions = walk_.actions();
+    return replay;
+  }
+
+ private:
+  struct Stage {
+    std::array<Time, 4> duration;
+    Time transfer_up, transfer_down;
+    double activation = 0, weight_hold = 0;
+    Arrivals activations, gradients;
+    bool receives_activation = false, receives_gradient = false, sends_activation = false, sends_gradient = false;
+  };
+
+  struct Rank {
+    Time free, first, busy;
+    std::int64_t held_FW = 0, held_FB = 0, peak_FW = 0, peak_FB = 0;
+    double memory = 0, peak_memory = 0;
+    bool started = false;
+  };
+
+  // Returns when the sender is free again.
+  Time send(std::uint32_t to_stage, std::uint32_t microbatch, bool forward, Time end, Time transfer) {
+    const Time arrival = end + transfer;
+    Stage& to = stages_[to_stage];
+    (forward ? to.activations : to.gradients).put(microbatch, arrival);
+    walk_.wake(walk_.rank_of(to_stage), to_stage, microbatch, forward);
+    return options_.transfers == Transfers::blocking ? arrival : end;
+  }
+
+  static void count(Rank& rank, const Stage& stage, Op op) {
+    switch (op) {
+      case Op::forward:
+        rank.peak_FW = std::max(rank.peak_FW, ++rank.held_FW);
+        rank.peak_FB = std::max(rank.peak_FB, ++rank.held_FB);
+        rank.memory += stage.activation;
+        break;
+      case Op::input_gradient:
+        --rank.held_FB;
+        rank.memory += stage.weight_hold - stage.activation;
+        break;
+      case Op::weight_gradient:
+        --rank.held_FW;
+        rank.memory -= stage.weight_hold;
+        break;
+      case Op::backward:
+        --rank.held_FW;
+        --rank.held_FB;
+        rank.memory -= stage.activation;
+        break;
+    }
+    rank.peak_memory = std::max(rank.peak_memory, rank.memory);
+  }
+
+  Walk& walk_;
+  const ReplayOptions& options_;
+  std::vector<Stage> stages_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace
+
+double Replay::bubble_rate() const {
+  if (cost == Time()) return 0;
+  return (cost - *std::max_element(busy.begin(), busy.end())) / cost;
+}
+
+Replay replay(const Schedule& schedule, const Problem& problem, const ReplayOptions& options) {
+  check(schedule, problem);
+  Walk walk(schedule, problem);
+  Clock clock(walk, problem, options);
+  walk.run(clock);
+  return clock.result();
+}
+
+}  // namespace rehearsal::schedule

@@ -1,0 +1,110 @@
+#include "schedule/schedule.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace rehearsal::schedule {
+
+Problem uniform_problem(std::uint32_t ranks, std::uint32_t microbatches, std::uint32_t chunks, Time forward,
+                        Time input_gradient, Time weight_gradient, Time transfer) {
+  Problem problem;
+  problem.ranks = ranks;
+  problem.microbatches = microbatches;
+  problem.chunks = chunks;
+  const std::size_t stages = std::size_t(ranks) * chunks;
+  problem.forward.assign(stages, forward);
+  problem.input_gradient.assign(stages, input_gradient);
+  problem.weight_gradient.assign(stages, weight_gradient);
+  problem.transfer.assign(stages > 0 ? stages - 1 : 0, transfer);
+  problem.activation.assign(stages, 1);
+  problem.weight_hold.assign(stages, 0);
+  return problem;
+}
+
+std::uint32_t rank_of(Placement placement, const Problem& problem, std::uint32_t stage) {
+  if (placement == Placement::vee) return stage < problem.ranks ? stage : 2 * problem.ranks - 1 - stage;
+  return stage % problem.ranks;
+}
+
+std::uint32_t stage_of(Placement placement, const Problem& problem, std::uint32_t rank, std::uint32_t chunk) {
+  if (placement == Placement::vee) return chunk == 0 ? rank : 2 * problem.ranks - 1 - rank;
+  return chunk * problem.ranks + rank;
+}
+
+std::optional<UniformTimes> uniform_times(Placement placement, const Problem& problem) {
+  UniformTimes times{problem.forward[0], problem.input_gradient[0], problem.weight_gradient[0], Time()};
+  std::optional<Time> transfer;
+  for (std::uint32_t s = 0; s < problem.stages(); ++s) {
+    if (problem.forward[s] != times.forward || problem.input_gradient[s] != times.input_gradient ||
+        problem.weight_gradient[s] != times.weight_gradient)
+      return std::nullopt;
+    if (s + 1 == problem.stages() || rank_of(placement, problem, s) == rank_of(placement, problem, s + 1)) continue;
+    if (transfer.value_or(problem.transfer[s]) != problem.transfer[s]) return std::nullopt;
+    transfer = problem.transfer[s];
+  }
+  times.transfer = transfer.value_or(Time());
+  return times;
+}
+
+namespace {
+
+void check_times(const std::string& who, const char* what, const std::vector<Time>& times, std::size_t expected,
+                 const char* per) {
+  if (times.size() != expected)
+    throw UserError(
+        fmt::format("{}: {} has {} values, but needs {}: one per {}", who, what, times.size(), expected, per));
+  for (std::size_t s = 0; s < times.size(); ++s)
+    if (times[s] < Time())
+      throw UserError(fmt::format("{}: {} of stage {} is negative ({} ps); give a time of 0 or more", who, what, s,
+                                  times[s].count()));
+}
+
+void check_memory(const std::string& who, const char* what, const std::vector<double>& memory, std::size_t stages) {
+  if (memory.size() != stages)
+    throw UserError(fmt::format("{}: {} has {} values, but needs {}: one per stage", who, what, memory.size(), stages));
+  for (std::size_t s = 0; s < stages; ++s)
+    if (!(memory[s] >= 0) || std::isinf(memory[s]))
+      throw UserError(
+          fmt::format("{}: {} of stage {} is {}; give a finite amount of 0 or more", who, what, s, memory[s]));
+}
+
+void check_chunks(const Schedule& schedule, std::uint32_t chunks) {
+  if (chunks >= schedule.min_chunks && chunks <= schedule.max_chunks) return;
+  const std::string allowed = schedule.min_chunks == schedule.max_chunks ? fmt::format("{}", schedule.min_chunks)
+                              : schedule.max_chunks >= kMaxStages
+                                  ? fmt::format("{} or more", schedule.min_chunks)
+                                  : fmt::format("{} to {}", schedule.min_chunks, schedule.max_chunks);
+  throw UserError(fmt::format("schedule {}: takes {} chunk{} per rank, not {}; set chunks to {}", schedule.name,
+                              allowed, allowed == "1" ? "" : "s", chunks,
+                              chunks < schedule.min_chunks ? schedule.min_chunks : schedule.max_chunks));
+}
+
+}  // namespace
+
+void check(const Schedule& schedule, const Problem& problem) {
+  const std::string who = "schedule " + schedule.name;
+  if (problem.ranks == 0) throw UserError(who + ": needs at least 1 pipeline rank, not 0");
+  if (problem.microbatches == 0) throw UserError(who + ": needs at least 1 micro-batch, not 0");
+  if (problem.microbatches == UINT32_MAX)
+    throw UserError(fmt::format("{}: at most {} micro-batches", who, UINT32_MAX - 1));
+  check_chunks(schedule, problem.chunks);
+  const std::uint64_t stages = std::uint64_t(problem.ranks) * problem.chunks;
+  if (stages > kMaxStages)
+    throw UserError(fmt::format("{}: {} ranks x {} chunks = {} stages, but at most {} are supported", who,
+                                problem.ranks, problem.chunks, stages, kMaxStages));
+  check_times(who, "forward", problem.forward, stages, "stage");
+  check_times(who, "input_gradient", problem.input_gradient, stages, "stage");
+  check_times(who, "weight_gradient", problem.weight_gradient, stages, "stage");
+  check_times(who, "transfer", problem.transfer, stages - 1, "pair of neighbouring stages");
+  check_memory(who, "activation", problem.activation, stages);
+  check_memory(who, "weight_hold", problem.weight_hold, stages);
+  if (problem.memory_limit && !(*problem.memory_limit > 0))
+    throw UserError(fmt::format("{}: memory_limit is {}; give a positive amount or none", who, *problem.memory_limit));
+  if (problem.group && *problem.group == 0) throw UserError(who + ": group is 0; a group has at least 1 micro-batch");
+  if (schedule.check) schedule.check(problem);
+}
+
+}  // namespace rehearsal::schedule

@@ -1,0 +1,88 @@
+#include "schedule/walk.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "schedule/text.hpp"
+
+namespace rehearsal::schedule {
+
+Walk::Walk(const Schedule& schedule, const Problem& problem)
+    : schedule_(schedule),
+      microbatches_(problem.microbatches),
+      places_(problem.stages()),
+      cursors_(problem.ranks),
+      row_(problem.microbatches / 4 + 1),
+      progress_(row_ * problem.stages()),
+      queue_(problem.ranks) {
+  const std::uint32_t last = problem.stages() - 1;
+  for (std::uint32_t s = 0; s <= last; ++s) {
+    Place& place = places_[s];
+    place.rank = schedule::rank_of(schedule.placement, problem, s);
+    place.after_local = s > 0 && schedule::rank_of(schedule.placement, problem, s - 1) == place.rank;
+    place.before_local = s < last && schedule::rank_of(schedule.placement, problem, s + 1) == place.rank;
+    place.receives_activation = s > 0 && !place.after_local;
+    place.receives_gradient = s < last && !place.before_local;
+  }
+  for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) cursors_[rank].program = schedule.order(problem, rank);
+}
+
+std::string Walk::where(std::uint32_t rank) const {
+  const Cursor& cursor = cursors_[rank];
+  return fmt::format("schedule {}: rank {}, cell {} ({})", schedule_.name, rank, cursor.cell, to_text(cursor.head));
+}
+
+void Walk::illegal(std::uint32_t rank, Action action) const {
+  const std::uint32_t stages = std::uint32_t(places_.size()), stage = action.stage, k = action.microbatch;
+  const auto fail = [&](const std::string& why) { throw UserError(where(rank) + ": " + why); };
+  const auto text = [&](std::uint32_t s, Op op) { return to_text({k, static_cast<std::uint16_t>(s), op}); };
+  if (stage >= stages) fail(fmt::format("there is no stage {}; the last one is {}", stage, stages - 1));
+  if (k >= microbatches_) fail(fmt::format("there is no micro-batch {}; the last one is {}", k, microbatches_ - 1));
+  if (places_[stage].rank != rank) fail(fmt::format("stage {} lies on rank {}", stage, places_[stage].rank));
+
+  const Progress now = progress(stage, k);
+  const bool forward = action.op == Op::forward, weight = action.op == Op::weight_gradient;
+  if (forward && now != kNothing) fail("this forward has run before");
+  if (weight && now == kDone) fail("this weight gradient has run before");
+  if (weight && now != kInputGradient) fail("comes before its input gradient " + text(stage, Op::input_gradient));
+  if (!forward && !weight && now >= kInputGradient) fail("this gradient has run before");
+  if (!forward && !weight && now == kNothing) fail("comes before its forward " + text(stage, Op::forward));
+  if (forward) fail(fmt::format("comes before {} of the same rank", text(stage - 1, Op::forward)));
+  fail(fmt::format("comes before the gradient of stage {} of the same rank", stage + 1));
+  INVARIANT(false, "a legal action was refused");
+}
+
+void Walk::finish() const {
+  // Naming every rank of a large pipeline helps nobody: the first few show the cycle.
+  constexpr std::size_t kShown = 8;
+  std::size_t waiting = 0;
+  std::string heads;
+  for (std::uint32_t rank = 0; rank < cursors_.size(); ++rank) {
+    const Cursor& cursor = cursors_[rank];
+    if (cursor.ended) continue;
+    if (++waiting > kShown) continue;
+    const bool forward = cursor.head.op == Op::forward;
+    const std::uint32_t source = forward ? cursor.head.stage - 1u : cursor.head.stage + 1u;
+    heads += fmt::format("\n  rank {} at cell {}: {} waits for {} of micro-batch {} from stage {} on rank {}", rank,
+                         cursor.cell, to_text(cursor.head), forward ? "the activation" : "the gradient",
+                         cursor.head.microbatch, source, rank_of(source));
+    if (cursors_[rank_of(source)].ended) heads += ", whose program has ended without it";
+  }
+  if (waiting > kShown) heads += fmt::format("\n  and {} more ranks", waiting - kShown);
+  if (waiting > 0)
+    throw UserError(fmt::format("schedule {}: deadlock, {} of {} ranks wait for ever:{}", schedule_.name, waiting,
+                                cursors_.size(), heads));
+
+  for (std::uint32_t s = 0; s < places_.size(); ++s)
+    for (std::uint32_t k = 0; k < microbatches_; ++k) {
+      const Progress now = progress(s, k);
+      if (now == kDone) continue;
+      const char* what = now == kNothing ? "forward" : now == kForwarded ? "backward" : "weight gradient";
+      throw UserError(fmt::format("schedule {}: rank {} ends at cell {} without the {} of stage {}, micro-batch {}",
+                                  schedule_.name, rank_of(s), cursors_[rank_of(s)].cell, what, s, k));
+    }
+}
+
+}  // namespace rehearsal::schedule

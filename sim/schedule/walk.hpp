@@ -1,0 +1,147 @@
+// Runs the programs of all ranks side by side, each until it must wait for another, and checks that they are legal.
+// Shared by replay (arrival times) and the zero-buffer check (channels), which say through `Rules` what waiting means.
+//
+// State: one coroutine and one pending action per rank, two bits per (stage, micro-batch). Ranks take turns of at most
+// kTurn actions, so what one rank sends ahead of its reader stays short even when the program allows it to run far
+// ahead. The result does not depend on the turns: ranks meet only through what they send. `schedule` and `problem` are
+// borrowed and must outlive the walk; `problem` has passed check().
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.hpp"
+
+namespace rehearsal::schedule {
+
+class Walk {
+ public:
+  Walk(const Schedule& schedule, const Problem& problem);
+
+  // Rules::step(rank, action) either performs the action and returns true, or returns false because something that
+  // another rank sends has not arrived; whoever delivers it calls wake(). Throws UserError for an illegal order or when
+  // ranks are left waiting.
+  template <class Rules>
+  void run(Rules& rules) {
+    for (std::uint32_t rank = 0; rank < cursors_.size(); ++rank) enqueue(rank);
+    while (queued_ > 0) {
+      const std::uint32_t rank = dequeue();
+      if (turn(rules, rank, cursors_[rank])) enqueue(rank);
+    }
+    finish();
+  }
+
+  // Something for (stage, micro-batch) has reached `rank`: an activation if `forward`, else a gradient.
+  void wake(std::uint32_t rank, std::uint32_t stage, std::uint32_t microbatch, bool forward) {
+    Cursor& cursor = cursors_[rank];
+    if (!cursor.waiting || cursor.head.stage != stage || cursor.head.microbatch != microbatch ||
+        (cursor.head.op == Op::forward) != forward)
+      return;
+    cursor.waiting = false;
+    enqueue(rank);
+  }
+  // Something has changed that the rank may or may not be waiting for.
+  void wake_any(std::uint32_t rank) {
+    if (!cursors_[rank].waiting) return;
+    cursors_[rank].waiting = false;
+    enqueue(rank);
+  }
+
+  std::uint32_t rank_of(std::uint32_t stage) const { return places_[stage].rank; }
+  // Does the activation (gradient) of this stage come from another rank?
+  bool receives_activation(std::uint32_t stage) const { return places_[stage].receives_activation; }
+  bool receives_gradient(std::uint32_t stage) const { return places_[stage].receives_gradient; }
+  std::uint64_t actions() const { return actions_; }
+
+  // "schedule 1f1b: rank 2, cell 17 (2B3)", to begin an error message about the pending action of a rank.
+  std::string where(std::uint32_t rank) const;
+
+ private:
+  static constexpr int kTurn = 64;
+
+  struct Cursor {
+    Order program;
+    std::uint64_t cell = 0;  // of the pending action, from 0
+    Action head;
+    bool pending = false, waiting = false, ended = false;
+  };
+
+  struct Place {
+    std::uint32_t rank = 0;
+    bool receives_activation = false, receives_gradient = false;
+    bool after_local = false, before_local = false;  // the stage before (after) lies on the same rank
+  };
+
+  // How far one micro-batch is on one stage. B goes from forwarded to done.
+  enum Progress : std::uint8_t { kNothing, kForwarded, kInputGradient, kDone };
+
+  template <class Rules>
+  bool turn(Rules& rules, std::uint32_t rank, Cursor& cursor) {
+    for (int n = 0; n < kTurn; ++n) {
+      if (!cursor.pending) {
+        if (!cursor.program.next()) return cursor.ended = true, false;
+        cursor.head = cursor.program.value();
+        cursor.pending = true;
+        require_legal(rank, cursor.head);
+      }
+      if (!rules.step(rank, cursor.head)) return cursor.waiting = true, false;
+      static constexpr std::array<Progress, 4> kAfter{kForwarded, kInputGradient, kDone, kDone};
+      set_progress(cursor.head, kAfter[static_cast<std::size_t>(cursor.head.op)]);
+      cursor.pending = false;
+      ++cursor.cell;
+      ++actions_;
+    }
+    return true;
+  }
+
+  void require_legal(std::uint32_t rank, Action action) const {
+    static constexpr std::array<Progress, 4> kBefore{kNothing, kForwarded, kInputGradient, kForwarded};
+    if (action.stage >= places_.size() || action.microbatch >= microbatches_) illegal(rank, action);
+    const Place& place = places_[action.stage];
+    if (place.rank != rank) illegal(rank, action);
+    if (progress(action.stage, action.microbatch) != kBefore[static_cast<std::size_t>(action.op)])
+      illegal(rank, action);
+    if (place.after_local && action.op == Op::forward && progress(action.stage - 1u, action.microbatch) == kNothing)
+      illegal(rank, action);
+    if (place.before_local && (action.op == Op::input_gradient || action.op == Op::backward) &&
+        progress(action.stage + 1u, action.microbatch) < kInputGradient)
+      illegal(rank, action);
+  }
+  [[noreturn]] void illegal(std::uint32_t rank, Action action) const;
+  void finish() const;
+
+  Progress progress(std::uint32_t stage, std::uint32_t microbatch) const {
+    return Progress(progress_[stage * row_ + microbatch / 4] >> (microbatch % 4 * 2) & 3);
+  }
+  void set_progress(Action action, Progress to) {
+    std::uint8_t& four = progress_[action.stage * row_ + action.microbatch / 4];
+    const unsigned shift = action.microbatch % 4 * 2;
+    four = static_cast<std::uint8_t>((four & ~(3u << shift)) | unsigned(to) << shift);
+  }
+
+  // Each rank is queued at most once, so a ring of p entries is enough.
+  void enqueue(std::uint32_t rank) {
+    std::size_t tail = queue_head_ + queued_++;
+    if (tail >= queue_.size()) tail -= queue_.size();
+    queue_[tail] = rank;
+  }
+  std::uint32_t dequeue() {
+    const std::uint32_t rank = queue_[queue_head_];
+    if (++queue_head_ == queue_.size()) queue_head_ = 0;
+    --queued_;
+    return rank;
+  }
+
+  const Schedule& schedule_;
+  std::uint32_t microbatches_;
+  std::vector<Place> places_;    // per stage
+  std::vector<Cursor> cursors_;  // per rank
+  std::size_t row_;              // bytes of progress per stage
+  std::vector<std::uint8_t> progress_;
+  std::vector<std::uint32_t> queue_;
+  std::size_t queue_head_ = 0, queued_ = 0;
+  std::uint64_t actions_ = 0;
+};
+
+}  // namespace rehearsal::schedule

@@ -1,0 +1,96 @@
+// Rendezvous transfers with no buffer. A rank posts its sends of a channel in the order it produces and its receives in
+// the order it consumes; the k-th send can only meet the k-th receive. Sends wait in the sender's queue beside its
+// compute, so an order fails if it cannot run at all, or if some pair disagrees about what is being handed over.
+#include <fmt/format.h>
+
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "schedule/replay.hpp"
+#include "schedule/text.hpp"
+#include "schedule/walk.hpp"
+
+namespace rehearsal::schedule {
+namespace {
+
+class Rendezvous {
+ public:
+  Rendezvous(Walk& walk, const Problem& problem) : walk_(walk), stages_(problem.stages()) {
+    std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, std::size_t> ids;
+    const auto channel = [&](std::uint32_t from_stage, std::uint32_t to_stage, bool forward) {
+      const std::uint32_t from = walk.rank_of(from_stage), to = walk.rank_of(to_stage);
+      const auto [it, added] = ids.try_emplace({from, to, forward}, channels_.size());
+      if (added) channels_.push_back({from, forward, {}, 0});
+      return it->second;
+    };
+    for (std::uint32_t s = 0; s < stages_.size(); ++s) {
+      if (walk.receives_activation(s))
+        stages_[s].activation_in = stages_[s - 1].activation_out = channel(s - 1, s, true);
+      if (walk.receives_gradient(s)) stages_[s].gradient_in = stages_[s + 1].gradient_out = channel(s + 1, s, false);
+    }
+  }
+
+  bool step(std::uint32_t rank, Action action) {
+    if (action.op == Op::weight_gradient) return true;
+    const bool forward = action.op == Op::forward;
+    const Stage& stage = stages_[action.stage];
+    const std::size_t in = forward ? stage.activation_in : stage.gradient_in;
+    const std::size_t out = forward ? stage.activation_out : stage.gradient_out;
+    if (in != kNone && !receive(channels_[in], rank, action)) return false;
+    if (out != kNone) {
+      const Message message{forward ? action.stage + 1u : action.stage - 1u, action.microbatch};
+      channels_[out].sends.push_back(message);
+      // Whatever the reader waits for on this channel, a new head of the queue is news to it.
+      if (channels_[out].sends.size() == 1) walk_.wake_any(walk_.rank_of(message.stage));
+    }
+    return true;
+  }
+
+ private:
+  struct Message {
+    std::uint32_t stage, microbatch;  // of the action that needs it
+    friend bool operator==(Message, Message) = default;
+  };
+  struct Channel {
+    std::uint32_t from;
+    bool forward;
+    std::deque<Message> sends;  // produced, not yet met by a receive
+    std::uint64_t met;
+  };
+  static constexpr std::size_t kNone = SIZE_MAX;
+  struct Stage {
+    std::size_t activation_in = kNone, activation_out = kNone, gradient_in = kNone, gradient_out = kNone;
+  };
+
+  bool receive(Channel& channel, std::uint32_t rank, Action action) {
+    if (channel.sends.empty()) return false;
+    const Message sent = channel.sends.front();
+    if (sent != Message{action.stage, action.microbatch})
+      throw UserError(
+          fmt::format("{}: deadlock without buffers: {} number {} from rank {} is for stage {}, micro-batch {}, but "
+                      "rank {} receives "
+                      "the one for stage {}, micro-batch {} first; both ranks must hand over in the same order",
+                      walk_.where(rank), channel.forward ? "activation" : "gradient", channel.met, channel.from,
+                      sent.stage, sent.microbatch, rank, action.stage, action.microbatch));
+    channel.sends.pop_front();
+    ++channel.met;
+    return true;
+  }
+
+  Walk& walk_;
+  std::vector<Stage> stages_;
+  std::vector<Channel> channels_;
+};
+
+}  // namespace
+
+void check_zero_buffer(const Schedule& schedule, const Problem& problem) {
+  check(schedule, problem);
+  Walk walk(schedule, problem);
+  Rendezvous rendezvous(walk, problem);
+  walk.run(rendezvous);
+}
+
+}  // namespace rehearsal::schedule
