@@ -1,0 +1,32 @@
+// What one GPU holds of a layer, derived once from the model and the shard and used by every operator list of this
+// room. Lengths are elements; byte counts elsewhere assume 2-byte activations (also under fp8: only GEMM inputs are
+// narrower).
+#pragma once
+#include <cstdint>
+
+#include "models/transformer.hpp"
+
+namespace rehearsal::models {
+
+struct LocalShape {
+  std::int64_t tokens = 0;    // T = b s
+  std::int64_t hidden = 0;    // h, never sharded
+  std::int64_t heads = 0;     // query heads a/t
+  std::int64_t head_dim = 0;  // d
+  std::int64_t query = 0;     // width of the queries, a d / t
+  std::int64_t qkv = 0;       // width of queries, keys and values together
+  std::int64_t ffn = 0;       // f/t
+  std::int64_t up = 0;        // output width of the first MLP GEMM: f/t, or 2 f/t for SwiGLU (gate and up in one)
+  double residual = 0;        // elements of one residual-stream tensor here: T h, or T h / t under sequence parallelism
+  double split_hidden = 0;    // T h / t
+};
+LocalShape local_shape(const Transformer& model, const Shard& shard);
+
+// Attention and the output head stay in 2 bytes when the linear layers run in fp8.
+constexpr Precision unscaled(Precision p) { return p == Precision::fp8 ? Precision::bf16 : p; }
+
+// Traffic per parameter and micro-batch to add a gradient to its buffer; the first micro-batch of m only writes, so the
+// average over an iteration is scaled by 1 - 1/m (0 for one micro-batch).
+double accumulation_bytes(const Training& training, const Software& software, const Shard& shard);
+
+}  // namespace rehearsal::models
