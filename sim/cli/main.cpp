@@ -1,1 +1,3 @@
-int main() { return 0; }
+#include "cli/command.hpp"
+
+int main(int argc, char** argv) { return rehearsal::cli::run_program({argv + (argc > 0 ? 1 : 0), argv + argc}); }

@@ -1,0 +1,96 @@
+// rehearse list: what exists, one honest sentence each.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/output.hpp"
+#include "schedule/registry.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+struct Item {
+  std::string name, summary;
+};
+
+// A kind of thing that can be listed. To add one: a function that returns its items, and a line in the table.
+struct Kind {
+  std::string_view name;
+  std::string_view summary;
+  std::vector<Item> (*items)();
+};
+
+std::vector<Item> schedules() {
+  std::vector<Item> items;
+  for (const auto& [name, schedule] : schedule::registry()) items.push_back({name, schedule.summary});
+  return items;
+}
+
+constexpr std::array kKinds{
+    Kind{"schedules", "pipeline schedules", schedules},
+};
+
+CommandText command_text() {
+  std::string kinds = "Kinds:\n";
+  for (const auto& k : kKinds) kinds += fmt::format("  {:<12} {}\n", k.name, k.summary);
+  return {"list", "KIND [OPTIONS]", "Lists what exists of one kind, one sentence each.", kinds,
+          "  rehearse list schedules\n"};
+}
+
+// The sentence beside the name, broken at spaces and continued under its own beginning.
+std::string entry(const Item& item, std::size_t name_width, std::size_t width) {
+  std::string text = fmt::format("{:<{}}  ", item.name, name_width), line;
+  const std::size_t room = std::max<std::size_t>(20, width - name_width - 2);
+  std::string_view rest = item.summary;
+  while (rest.size() > room) {
+    auto space = rest.rfind(' ', room);
+    if (space == std::string_view::npos || space == 0) space = std::min(rest.find(' '), rest.size());
+    text += fmt::format("{}\n{:{}}", rest.substr(0, space), "", name_width + 2);
+    rest.remove_prefix(std::min(space + 1, rest.size()));
+  }
+  return text + std::string(rest) + "\n";
+}
+
+}  // namespace
+
+int run_list(const Arguments& arguments) {
+  const CommandText text = command_text();
+  CommonOptions common;
+  const auto line = parse(text, {}, arguments, common);
+  if (!line) return 0;
+  std::vector<std::string> names;
+  for (const auto& k : kKinds) names.emplace_back(k.name);
+  if (line->operands.empty()) throw UserError(fmt::format("'rehearse list' needs a kind: {}", fmt::join(names, ", ")));
+  const std::string& wanted = one_operand(text, *line, "one kind");
+  const auto kind = std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.name == wanted; });
+  if (kind == kKinds.end())
+    throw UserError(fmt::format("cannot list '{}'; what exists: {}", wanted, fmt::join(names, ", ")));
+
+  const auto items = kind->items();
+  std::string report;
+  switch (common.format) {
+    case Format::json: {
+      nlohmann::ordered_json json = nlohmann::ordered_json::array();
+      for (const auto& i : items) json.push_back({{"name", i.name}, {"summary", i.summary}});
+      report = json.dump(2) + "\n";
+      break;
+    }
+    case Format::csv:
+      report = csv_line({"name", "summary"});
+      for (const auto& i : items) report += csv_line({i.name, i.summary});
+      break;
+    case Format::text: {
+      std::size_t longest = 0;
+      for (const auto& i : items) longest = std::max(longest, i.name.size());
+      for (const auto& i : items) report += entry(i, longest, std::size_t(report_width(common)));
+      break;
+    }
+  }
+  emit_report(common, report);
+  return 0;
+}
+
+}  // namespace rehearsal::cli

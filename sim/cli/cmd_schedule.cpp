@@ -1,0 +1,211 @@
+// rehearse schedule: one pipeline schedule with given costs, or a batch of them (contract, section 5).
+#include <fmt/format.h>
+
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.hpp"
+#include "cli/output.hpp"
+#include "cli/schedule_options.hpp"
+#include "report/schedule_report.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string names_text() {
+  std::string text = "Schedules ('rehearse list schedules' says what they are):\n", line = " ";
+  for (const auto& name : schedule::registry().names()) {
+    if (line.size() + 1 + name.size() > 78) text += line + "\n", line = " ";
+    line += " " + name;
+  }
+  return text + line + "\n";
+}
+
+CommandText command_text() {
+  return {"schedule",
+          "NAME --pipeline P --microbatches M --forward T --backward T [OPTIONS]\n"
+          "       rehearse schedule --batch CASES.jsonl [--output FILE]",
+          "Shows one pipeline schedule with given costs: a picture, its bubble and memory, and\n"
+          "with --format json or csv also its order.",
+          "Times are those of one stage and carry a unit. A comma list gives one value per stage\n"
+          "(P*V values), for memory one per rank (P values).\n"
+          "cost = the longest time from the first to the last action of one rank; bubble = the part\n"
+          "of it in which the busiest rank idles. CSV is the dialect of torch.distributed.pipelining.\n\n"
+          "A batch holds one JSON object per line: the options as keys ('extra_warmup'), 'schedule'\n"
+          "for the name, and 'id', which the answer repeats. Bare times there are milliseconds, null\n"
+          "is the default. Each line is answered by one line of JSON; a line that fails by\n"
+          "{\"id\", \"error\"}. Such lines are data: the exit status stays 0.\n\n" +
+              names_text(),
+          "  rehearse schedule zb-h1 --pipeline 4 --microbatches 8 \\\n"
+          "    --forward 5ms --backward 5ms --weight 5ms --transfer 100us\n"};
+}
+
+// One member per line, so that a person can read it and a line-based tool can pick from it.
+std::string readable(const Json& json) {
+  std::string text = "{\n";
+  for (auto it = json.begin(); it != json.end(); ++it) {
+    text += fmt::format("  {}: ", Json(it.key()).dump());
+    if (it.key() == "order") {
+      for (std::size_t r = 0; r < it->size(); r++) text += (r ? ",\n    " : "[\n    ") + (*it)[r].dump();
+      text += "\n  ]";
+    } else {
+      text += it->dump();
+    }
+    text += std::next(it) == json.end() ? "\n" : ",\n";
+  }
+  return text + "}\n";
+}
+
+// Parses one line strictly: nlohmann lets the last of two equal keys win in silence. `id` is set as soon as it is
+// known.
+nlohmann::json parse_line(const std::string& line, Json& id) {
+  std::set<std::string> seen;
+  std::string twice;
+  const auto watch = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
+    if (event == nlohmann::json::parse_event_t::key && depth == 1 && !seen.insert(value.get<std::string>()).second)
+      twice = value.get<std::string>();
+    return true;
+  };
+  nlohmann::json object;
+  try {
+    object = nlohmann::json::parse(line, watch);
+  } catch (const nlohmann::json::exception& error) {
+    const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at ..."
+    const auto bracket = what.find("] ");
+    throw UserError("not JSON: " + (bracket == std::string::npos ? what : what.substr(bracket + 2)));
+  }
+  if (object.is_object() && object.contains("id")) id = object["id"];
+  if (!twice.empty()) throw UserError(fmt::format("key '{}' is given twice", twice));
+  return object;
+}
+
+// Answers one line of a batch; false after a bug of ours.
+bool answer(const std::string& line, std::uint64_t number, report::WantOrder order, Json& out) {
+  Json id;
+  const auto fail = [&](std::string_view what) {
+    out = Json{{"id", id}, {"error", fmt::format("line {}: {}", number, what)}};
+  };
+  try {
+    const auto object = parse_line(line, id);
+    const auto resolved = resolve(case_from_json(object));
+    out = Json{{"id", id}};
+    out.update(to_json(report::evaluate(*resolved.schedule, resolved.problem, {order, false})));
+  } catch (const UserError& error) {
+    fail(error.diagnostics().front().message);
+  } catch (const MachineError& error) {
+    fail(error.what());
+  } catch (const std::bad_alloc&) {
+    fail("this machine has too little memory for the case");
+  } catch (const InternalError& error) {
+    fail(fmt::format("internal error, please report it: {}", error.what()));
+    return false;
+  }
+  return true;
+}
+
+int run_batch(const std::string& path, const CommonOptions& common, report::WantOrder order) {
+  std::ifstream file;
+  if (path != "-") {
+    file.open(path);
+    if (!file) throw UserError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+    if (file.peek(); file.bad()) throw UserError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+  }
+  std::istream& in = path == "-" ? std::cin : file;
+  AtomicFile out(common.output);
+  bool sound = true;
+  std::string line;
+  for (std::uint64_t number = 1; std::getline(in, line); number++) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    Json json;
+    sound = answer(line, number, order, json) && sound;
+    out.write(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    if (common.output.empty()) out.flush();
+  }
+  if (in.bad()) throw MachineError(fmt::format("cannot read '{}' to its end", path));
+  out.commit();
+  return sound ? 0 : 70;
+}
+
+po::options_description own_options() {
+  po::options_description options;
+  for (const auto& f : schedule_fields()) {
+    if (f.help.empty()) continue;
+    std::string name(f.key);
+    std::replace(name.begin(), name.end(), '_', '-');
+    options.add_options()(name.c_str(), po::value<std::string>()->value_name(std::string(f.value_name)),
+                          std::string(f.help).c_str());
+  }
+  options.add_options()("order", "show the order of every rank, however long (text, json)")(
+      "batch", po::value<std::string>()->value_name("FILE"), "evaluate every line of FILE ('-': standard input)");
+  return options;
+}
+
+ScheduleCase case_from_line(const CommandText& text, const CommandLine& line) {
+  ScheduleCase given;
+  given.values["schedule"] = {one_operand(text, line, "the name of a schedule")};
+  for (const auto& f : schedule_fields()) {
+    const std::string option = given.label(f.key).substr(2);
+    if (f.help.empty() || !line.values.count(option)) continue;
+    auto& texts = given.values[std::string(f.key)];
+    const auto value = line.values[option].as<std::string>();
+    const bool list = f.kind == FieldKind::times || f.kind == FieldKind::amounts;
+    for (std::size_t at = 0; at <= value.size();) {
+      const auto comma = list ? std::min(value.find(',', at), value.size()) : value.size();
+      texts.push_back(value.substr(at, comma - at));
+      at = comma + 1;
+    }
+  }
+  return given;
+}
+
+}  // namespace
+
+int run_schedule(const Arguments& arguments) {
+  const CommandText text = command_text();
+  CommonOptions common;
+  const auto line = parse(text, own_options(), arguments, common);
+  if (!line) return 0;
+  const bool order = line->values.count("order") > 0;
+
+  if (line->values.count("batch")) {
+    if (!line->operands.empty())
+      throw UserError(fmt::format("--batch takes every case from its file; leave '{}' out", line->operands.front()));
+    for (const auto& f : schedule_fields())
+      if (line->values.count(ScheduleCase{}.label(f.key).substr(2)))
+        throw UserError(
+            fmt::format("--batch takes every case from its file; leave {} out", ScheduleCase{}.label(f.key)));
+    if (common.format_given && common.format != Format::json)
+      throw UserError("--batch answers in lines of JSON; leave --format out");
+    return run_batch(line->values["batch"].as<std::string>(), common,
+                     order ? report::WantOrder::always : report::WantOrder::when_small);
+  }
+
+  const auto resolved = resolve(case_from_line(text, *line));
+  using report::WantOrder;
+  switch (common.format) {
+    case Format::csv: {
+      AtomicFile out(common.output);
+      report::write_csv(*resolved.schedule, resolved.problem, [&](std::string_view piece) { out.write(piece); });
+      out.commit();
+      break;
+    }
+    case Format::json:
+      emit_report(common,
+                  readable(to_json(report::evaluate(*resolved.schedule, resolved.problem,
+                                                    {order ? WantOrder::always : WantOrder::when_small, false}))));
+      break;
+    case Format::text:
+      emit_report(common, to_text(report::evaluate(*resolved.schedule, resolved.problem,
+                                                   {order ? WantOrder::always : WantOrder::never, true}),
+                                  {report_width(common), use_color(common)}));
+      break;
+  }
+  return 0;
+}
+
+}  // namespace rehearsal::cli

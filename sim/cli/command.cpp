@@ -1,0 +1,101 @@
+#include "cli/command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <new>
+
+#include "base/error.hpp"
+#include "base/spelling.hpp"
+#include "cli/output.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+constexpr std::array kCommands{
+    Command{"schedule", "Show one pipeline schedule with given costs: picture, order, bubble and memory.",
+            run_schedule},
+    Command{"list", "List what exists: schedules and other parts, one sentence each.", run_list},
+};
+
+constexpr int kDone = 0, kUser = 2, kMachine = 3, kBug = 70;
+
+std::string program_help() {
+  std::string text =
+      "Rehearsal predicts how large language models train on clusters, before the cluster is there.\n\n"
+      "Usage: rehearse COMMAND [OPTIONS]\n\nCommands:\n";
+  for (const auto& c : kCommands) text += fmt::format("  {:<10} {}\n", c.name, c.summary);
+  return text +
+         "\nOptions:\n  --help     show this text; 'rehearse COMMAND --help' explains one command\n"
+         "  --version  show the version\n\n"
+         "Exit status: 0 done, 1 a checked condition does not hold, 2 wrong input,\n"
+         "3 this machine lacks something, 70 a bug of ours.\n\n"
+         "Example:\n  rehearse schedule 1f1b --pipeline 4 --microbatches 8 --forward 5ms --backward 5ms --weight 5ms\n";
+}
+
+int dispatch(const Arguments& arguments) {
+  if (arguments.empty()) throw UserError("no command given; 'rehearse --help' lists the commands");
+  const std::string& name = arguments.front();
+  if (name == "--help" || name == "-h" || name == "help") return write_stdout(program_help()), kDone;
+  if (name == "--version") return write_stdout(fmt::format("rehearse {}\n", version())), kDone;
+  std::vector<std::string> names;
+  for (const auto& c : kCommands) {
+    if (c.name == name) return c.run({arguments.begin() + 1, arguments.end()});
+    names.emplace_back(c.name);
+  }
+  if (name.starts_with('-')) {
+    const auto near = nearest(name, {"--help", "--version"});
+    throw UserError(fmt::format("unknown option '{}'{}; a command comes first: {}", name,
+                                near ? "; did you mean '" + *near + "'?" : "", fmt::join(names, ", ")));
+  }
+  throw UserError(fmt::format("unknown command '{}'{}", name, suggestion(name, names)));
+}
+
+void complain(const std::string& text) { std::fputs((text + "\n").c_str(), stderr); }
+
+// Errors in a file stand as `file:line:column: error: ...`; all others say who speaks.
+void complain(const UserError& error) {
+  for (const auto& d : error.diagnostics()) complain((d.where.file.empty() ? "rehearse: " : "") + format({d}));
+}
+
+int report_bug(const char* what) {
+  complain(
+      fmt::format("rehearse: internal error: {}\n"
+                  "This is a bug of rehearse {}: please report it with the command line and the input files.",
+                  what, version()));
+  return kBug;
+}
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+std::string_view version() { return REHEARSAL_VERSION; }
+
+int run_program(const Arguments& arguments) noexcept {
+  // A reader that went away (`| head`) shows as EPIPE from write, so that open files are dropped on the way out.
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return dispatch(arguments);
+  } catch (const ClosedPipe&) {
+    return kDone;  // the reader has all it wanted
+  } catch (const UserError& error) {
+    complain(error);
+    return kUser;
+  } catch (const MachineError& error) {
+    complain(fmt::format("rehearse: error: {}", error.what()));
+    return kMachine;
+  } catch (const std::bad_alloc&) {
+    complain("rehearse: error: this machine has too little memory for the task; try a smaller one");
+    return kMachine;
+  } catch (const std::exception& error) {
+    return report_bug(error.what());
+  } catch (...) {
+    return report_bug("unknown exception");
+  }
+}
+
+}  // namespace rehearsal::cli

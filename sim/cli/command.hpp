@@ -1,0 +1,29 @@
+// The commands of the program. To add one: write cmd_<name>.cpp, declare its function here, list it in command.cpp.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rehearsal::cli {
+
+using Arguments = std::vector<std::string>;  // what follows the command's name
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;                // one sentence
+  int (*run)(const Arguments& arguments);  // returns the exit status; throws what base/error.hpp names
+};
+
+std::span<const Command> commands();
+
+int run_list(const Arguments& arguments);
+int run_schedule(const Arguments& arguments);
+
+std::string_view version();
+
+// The whole program: finds the command, runs it, turns what it throws into messages and an exit status (contract,
+// section 2): 0 done, 1 a checked condition does not hold, 2 wrong input, 3 the machine lacks something, 70 our bug.
+int run_program(const Arguments& arguments) noexcept;
+
+}  // namespace rehearsal::cli

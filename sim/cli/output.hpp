@@ -1,0 +1,112 @@
+// What all commands share: options, help, and writing results so that no file is ever left half written.
+#pragma once
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/variables_map.hpp>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command.hpp"
+
+namespace rehearsal::cli {
+
+namespace po = boost::program_options;
+
+enum class Format : std::uint8_t { text, json, csv };
+enum class Color : std::uint8_t { automatic, always, never };
+
+// --format --output --set --quiet --color: taken by every command.
+struct CommonOptions {
+  Format format = Format::text;
+  bool format_given = false;
+  std::string output;            // empty = standard output
+  std::vector<std::string> set;  // KEY=VALUE, in the order given; only commands that read a scenario use them
+  bool quiet = false;
+  Color color = Color::automatic;
+};
+
+// The words around a command's options in `--help`.
+struct CommandText {
+  std::string name;        // "schedule"
+  std::string operands;    // "NAME [OPTIONS]"
+  std::string summary;     // what it does; lines are wrapped by the author
+  std::string more;        // after the options: names, conventions; may be empty
+  std::string example;     // one or more command lines, indented by two spaces
+  bool takes_set = false;  // reads a scenario; otherwise --set is refused
+};
+
+struct CommandLine {
+  po::variables_map values;
+  std::vector<std::string> operands;  // what is not an option
+};
+
+// Parses the command's own options (not the common ones: those are added here). Nothing = help was asked and printed.
+// Throws UserError that names the nearest spelling of an unknown option. An --output that cannot be written is refused
+// here, before any work is done.
+std::optional<CommandLine> parse(const CommandText& text, const po::options_description& own,
+                                 const Arguments& arguments, CommonOptions& common);
+
+// Appends the common options to a description; parse() does it for every command.
+void add_common(po::options_description& options, CommonOptions& common);
+
+// The one operand of a command; throws UserError when there is none or more than one. `what` = "the name of a
+// schedule".
+const std::string& one_operand(const CommandText& text, const CommandLine& line, std::string_view what);
+
+// Standard output was closed by its reader.
+class ClosedPipe : public std::exception {
+ public:
+  const char* what() const noexcept override { return "standard output was closed"; }
+};
+
+// A result under way. A regular file comes into being under its name only by commit(): until then the bytes live in an
+// unnamed (or temporary) file of the same folder, which vanishes with this object. Standard output ("" or "-"), pipes
+// and devices are written as they are. A name that ends in .gz is compressed.
+// Throws UserError when the file cannot be made, MachineError when the disk is full, ClosedPipe.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::string path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  // Throws as the constructor does, and leaves nothing behind: for refusing a bad name before the work. Pipes and
+  // devices are not touched, since opening one may block.
+  static void check(const std::string& path);
+
+  void write(std::string_view text);
+  void flush();   // hands what was written to the reader; matters for standard output only
+  void commit();  // puts the file under its name; nothing may be written afterwards
+
+ private:
+  void open_beside();
+  void push(const char* data, std::size_t size);
+  [[noreturn]] void fail(int error) const;
+
+  std::string path_;       // as the user gave it, for messages
+  std::string target_;     // with symbolic links followed
+  std::string temporary_;  // name of the temporary file; empty when it has none
+  std::string buffer_;
+  int descriptor_ = -1;
+  bool direct_ = false;  // no renaming: standard output, a pipe or a device
+  void* gzip_ = nullptr;
+};
+
+void write_file(const std::string& path, std::string_view text);
+void write_stdout(std::string_view text);
+
+// Writes the report where --output says.
+void emit_report(const CommonOptions& common, std::string_view text);
+
+// Whether a report in text should be coloured, and how many columns it has (80 when it does not go to a terminal and
+// COLUMNS is not set).
+bool use_color(const CommonOptions& common);
+int report_width(const CommonOptions& common);
+
+// One line of CSV: cells quoted where RFC 4180 asks for it, ended by a newline.
+std::string csv_line(const std::vector<std::string>& cells);
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,131 @@
+// Command lines: Boost.Program_options does the parsing, this file turns its complaints into ours.
+#include <fmt/format.h>
+
+#include <boost/program_options/parsers.hpp>
+
+#include "base/error.hpp"
+#include "base/spelling.hpp"
+#include "cli/output.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+template <class Enum>
+Enum choose(std::string_view option, const std::string& word, const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); i++)
+    if (words[i] == word) return Enum(i);
+  throw UserError(fmt::format("{} is '{}'; it must be one of {}", option, word, fmt::join(words, ", ")));
+}
+
+std::string help_text(const CommandText& text, const po::options_description& own,
+                      const po::options_description& shared) {
+  const auto options = [](const po::options_description& description) {
+    std::string lines;
+    for (const auto& o : description.options()) {
+      std::string left = "  --" + o->long_name();
+      const std::string value = o->semantic()->name();  // "arg..." for a switch
+      if (!value.empty() && !value.starts_with("arg")) left += " " + value;
+      // Explanations keep the line breaks of their author, indented.
+      std::string right = o->description();
+      for (std::size_t at = 0; (at = right.find('\n', at)) != std::string::npos; at += 28)
+        right.replace(at, 1, "\n" + std::string(27, ' '));
+      lines +=
+          left.size() < 26 ? fmt::format("{:<26} {}\n", left, right) : fmt::format("{}\n{:27}{}\n", left, "", right);
+    }
+    return lines;
+  };
+  std::string all = fmt::format("{}\n\nUsage: rehearse {} {}\n\n", text.summary, text.name, text.operands);
+  if (!own.options().empty()) all += "Options:\n" + options(own) + "\n";
+  all += "Options of every command:\n" + options(shared);
+  if (!text.more.empty()) all += "\n" + text.more;
+  return all + "\nExample:\n" + text.example;
+}
+
+// "--micro" for whatever program_options calls the option it complains about.
+std::string dashed(const std::string& name) {
+  const auto first = name.find_first_not_of('-');
+  if (first == std::string::npos) return name;
+  return (name.size() - first == 1 && first == 1 ? "-" : "--") + name.substr(first);
+}
+
+[[noreturn]] void complain(const CommandText& text, const po::options_description& all, const po::error& error) {
+  const std::string hint = fmt::format("; 'rehearse {} --help' lists the options", text.name);
+  if (const auto* unknown = dynamic_cast<const po::unknown_option*>(&error)) {
+    const std::string name = dashed(unknown->get_option_name());
+    std::vector<std::string> names;
+    for (const auto& o : all.options()) names.push_back(o->long_name());
+    const auto near = nearest(name.substr(name.find_first_not_of('-')), names);
+    throw UserError(fmt::format("unknown option '{}' for 'rehearse {}'{}", name, text.name,
+                                near ? "; did you mean '--" + *near + "'?" : hint));
+  }
+  if (const auto* multiple = dynamic_cast<const po::multiple_occurrences*>(&error))
+    throw UserError(fmt::format("{} is given more than once", dashed(multiple->get_option_name())));
+  if (const auto* syntax = dynamic_cast<const po::invalid_syntax*>(&error)) {
+    const bool flag = dynamic_cast<const po::invalid_command_line_syntax*>(&error) &&
+                      syntax->kind() == po::invalid_syntax::extra_parameter;
+    throw UserError(
+        fmt::format("{} {}{}", dashed(syntax->get_option_name()), flag ? "takes no value" : "needs a value", hint));
+  }
+  throw UserError(error.what() + hint);
+}
+
+}  // namespace
+
+void add_common(po::options_description& options, CommonOptions& common) {
+  const auto word = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  options.add_options()("format", word("FORMAT"), "text, json or csv (default text)")(
+      "output", po::value<std::string>(&common.output)->value_name("FILE"),
+      "write the report there, all of it or nothing")(
+      "set", po::value<std::vector<std::string>>(&common.set)->value_name("KEY=VALUE"),
+      "change the scenario, for commands that read one; repeatable")("quiet", po::bool_switch(&common.quiet),
+                                                                     "no progress and no warnings")(
+      "color", word("WHEN"), "auto, always or never (default auto)")("help", "show this text");
+}
+
+std::optional<CommandLine> parse(const CommandText& text, const po::options_description& own,
+                                 const Arguments& arguments, CommonOptions& common) {
+  po::options_description shared, all;
+  add_common(shared, common);
+  all.add(own).add(shared);
+  for (const auto& a : arguments)  // help is wanted even when the rest of the line is wrong
+    if (a == "--help" || a == "-h") return write_stdout(help_text(text, own, shared)), std::nullopt;
+
+  CommandLine line;
+  try {
+    // Abbreviations are not guessed: a script that works today must not change its meaning with a new option.
+    const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    const auto parsed = po::command_line_parser(arguments).options(all).style(style).run();
+    for (const auto& o : parsed.options)
+      if (o.string_key.empty()) line.operands.insert(line.operands.end(), o.value.begin(), o.value.end());
+    po::store(parsed, line.values);
+    po::notify(line.values);
+  } catch (const po::error& error) {
+    complain(text, all, error);
+  }
+  if (line.values.count("format")) {
+    common.format = choose<Format>("--format", line.values["format"].as<std::string>(), {"text", "json", "csv"});
+    common.format_given = true;
+  }
+  if (line.values.count("color"))
+    common.color = choose<Color>("--color", line.values["color"].as<std::string>(), {"auto", "always", "never"});
+  if (line.values.count("output") && common.output.empty()) throw UserError("--output needs the name of a file");
+  if (common.output == "-") common.output.clear();
+  if (!common.set.empty() && !text.takes_set)
+    throw UserError(fmt::format("--set changes a scenario, and 'rehearse {}' reads none", text.name));
+  for (const auto& s : common.set)
+    if (s.find('=') == std::string::npos || s.starts_with('='))
+      throw UserError(fmt::format("--set '{}' is not KEY=VALUE, for example --set parallelism.pipeline=8", s));
+  if (!common.output.empty()) AtomicFile::check(common.output);
+  return line;
+}
+
+const std::string& one_operand(const CommandText& text, const CommandLine& line, std::string_view what) {
+  if (line.operands.empty())
+    throw UserError(fmt::format("'rehearse {}' needs {}; see 'rehearse {} --help'", text.name, what, text.name));
+  if (line.operands.size() > 1)
+    throw UserError(
+        fmt::format("'rehearse {}' takes {} and nothing else, found also '{}'", text.name, what, line.operands[1]));
+  return line.operands.front();
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,243 @@
+#include "cli/schedule_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using schedule::Problem;
+
+const std::vector<std::string>* find(const ScheduleCase& given, std::string_view key) {
+  const auto it = given.values.find(key);
+  return it == given.values.end() ? nullptr : &it->second;
+}
+
+// A number as JSON wrote it, whole numbers without ".0".
+std::string number_text(const nlohmann::json& value) {
+  if (value.is_number_float()) {
+    const double d = value.get<double>();
+    if (d == std::floor(d) && std::abs(d) < 0x1p53) return std::to_string(static_cast<std::int64_t>(d));
+  }
+  return value.dump();
+}
+
+std::string scalar_text(const Field& field, const nlohmann::json& value) {
+  const auto refuse = [&](std::string_view allowed) {
+    throw UserError(fmt::format("'{}' must be {}, found {} {}", field.key, allowed, value.type_name(),
+                                value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 40)));
+  };
+  switch (field.kind) {
+    case FieldKind::name:
+      if (!value.is_string()) refuse("a name");
+      return value.get<std::string>();
+    case FieldKind::times:
+      if (value.is_string()) return value.get<std::string>();
+      if (!value.is_number()) refuse("a number of milliseconds, a time with its unit, or a list of them");
+      return number_text(value) + "ms";
+    case FieldKind::count:
+      if (!value.is_number()) refuse("a whole number");
+      return number_text(value);
+    case FieldKind::amounts:
+      if (!value.is_number()) refuse("a number, or a list of numbers");
+      return number_text(value);
+  }
+  return {};
+}
+
+std::uint32_t whole_number(const ScheduleCase& given, std::string_view key, std::uint64_t least, std::uint64_t most) {
+  const std::string& text = find(given, key)->front();
+  std::uint64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc{} || end != text.data() + text.size() || number < least || number > most)
+    throw UserError(fmt::format("{} must be a whole number from {} to {}, found '{}'", given.label(key), least, most,
+                                text.substr(0, 40)));
+  return static_cast<std::uint32_t>(number);
+}
+
+std::optional<std::uint32_t> optional_number(const ScheduleCase& given, std::string_view key, std::uint64_t least,
+                                             std::uint64_t most) {
+  if (!find(given, key)) return std::nullopt;
+  return whole_number(given, key, least, most);
+}
+
+template <class T, class Parse>
+std::vector<T> list(const ScheduleCase& given, std::string_view key, std::size_t expected, std::string_view each,
+                    const Parse& parse) {
+  const auto& texts = *find(given, key);
+  if (texts.size() != 1 && texts.size() != expected)
+    throw UserError(
+        fmt::format("{} has {} values, but needs 1 or {}: one per {}", given.label(key), texts.size(), expected, each));
+  std::vector<T> values;
+  for (const auto& text : texts) {
+    try {
+      values.push_back(parse(text));
+    } catch (const UserError& error) {
+      throw UserError(fmt::format("{}: {}", given.label(key), error.diagnostics().front().message));
+    }
+  }
+  values.resize(expected, values.front());
+  return values;
+}
+
+std::vector<Time> times(const ScheduleCase& given, std::string_view key, std::size_t stages) {
+  if (!find(given, key)) return std::vector<Time>(stages);
+  return list<Time>(given, key, stages, "stage", [](const std::string& t) { return parse_time(t); });
+}
+
+double amount(const std::string& text) {
+  const double value = parse_number(text);
+  // Sums over 2^32 micro-batches stay far inside what a double counts exactly or at least represents.
+  if (value < 0 || value > 1e30) throw UserError(fmt::format("'{}' must be from 0 to 1e30", text.substr(0, 40)));
+  return value;
+}
+
+// One amount per rank, given to each of its stages.
+std::vector<double> amounts(const ScheduleCase& given, std::string_view key, const Problem& problem,
+                            schedule::Placement placement, double otherwise) {
+  std::vector<double> of_stage(problem.stages(), otherwise);
+  if (!find(given, key)) return of_stage;
+  const auto of_rank = list<double>(given, key, problem.ranks, "rank", amount);
+  for (std::uint32_t s = 0; s < problem.stages(); s++) of_stage[s] = of_rank[rank_of(placement, problem, s)];
+  return of_stage;
+}
+
+// No sum of the replay may pass 2^63 ps. Every moment of a run an action works or a transfer is under way, so a run
+// takes at most the time of all of them one after the other.
+void require_countable(const Problem& problem) {
+  long double total = 0;
+  for (std::uint32_t s = 0; s < problem.stages(); s++) {
+    total += (long double)(problem.forward[s].count()) + (long double)(problem.input_gradient[s].count()) +
+             (long double)(problem.weight_gradient[s].count());
+    if (s + 1 < problem.stages()) total += 2 * (long double)(problem.transfer[s].count());
+  }
+  if (total * problem.microbatches > 9e18L)
+    throw UserError(
+        "all actions together take more than 100 days, which picoseconds in 64 bits cannot count; give "
+        "shorter times or fewer micro-batches");
+}
+
+}  // namespace
+
+std::vector<Field> schedule_fields() {
+  using enum FieldKind;
+  return {{"schedule", name, "", ""},
+          {"pipeline", count, "P", "pipeline ranks"},
+          {"microbatches", count, "M", "micro-batches"},
+          {"chunks", count, "V", "stages (model chunks) per rank; default: the fewest that\nthe schedule takes"},
+          {"forward", times, "T", "time of one forward of one stage, for example 5ms"},
+          {"backward", times, "T", "time of one backward for the input gradient"},
+          {"weight", times, "T",
+           "time of one backward for the weight gradient (default 0);\na combined backward takes both"},
+          {"transfer", times, "T", "latency between stages of two ranks (default 0)"},
+          {"group", count, "G", "interleaved schedules: micro-batches per group (default P)"},
+          {"extra_warmup", count, "N", "interleaved schedules: more warm-up forwards per rank\n(default 0)"},
+          {"activation", amounts, "A",
+           "memory that a forward of one stage holds until its input\ngradient, in any one unit (default 1: the peak "
+           "counts\nforwards)"},
+          {"weight_hold", amounts, "A", "part of it that stays until the weight gradient (default 0)"},
+          {"memory_limit", amounts, "L", "most memory of a rank, for schedules that look at it\n(default: none)"},
+          {"overlapped", times, "", ""},
+          {"pieces", count, "", ""},
+          {"time_limit", times, "", ""}};
+}
+
+std::string ScheduleCase::label(std::string_view key) const {
+  if (from_json) return fmt::format("'{}'", key);
+  std::string option = "--" + std::string(key);
+  std::replace(option.begin(), option.end(), '_', '-');
+  return option;
+}
+
+ScheduleCase case_from_json(const nlohmann::json& object) {
+  if (!object.is_object())
+    throw UserError(fmt::format("each line must be a JSON object, found {}", object.type_name()));
+  const auto fields = schedule_fields();
+  std::vector<std::string> keys{"id"};
+  for (const auto& f : fields) keys.emplace_back(f.key);
+  ScheduleCase given;
+  given.from_json = true;
+  for (const auto& [key, value] : object.items()) {
+    if (key == "id" || value.is_null()) {
+      if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    }
+    const auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.key == key; });
+    if (field == fields.end())
+      throw UserError(fmt::format("unknown key '{}'{}", key.substr(0, 80), suggestion(key, keys)));
+    auto& texts = given.values[key];
+    const bool lists = field->kind == FieldKind::times || field->kind == FieldKind::amounts;
+    if (lists && value.is_array()) {
+      if (value.empty()) throw UserError(fmt::format("'{}' is an empty list", key));
+      for (const auto& v : value) texts.push_back(scalar_text(*field, v));
+    } else {
+      texts.push_back(scalar_text(*field, value));
+    }
+  }
+  return given;
+}
+
+ResolvedCase resolve(const ScheduleCase& given) {
+  std::string missing;
+  for (const char* key : {"schedule", "pipeline", "microbatches", "forward", "backward"})
+    if (!find(given, key)) missing += (missing.empty() ? "" : ", ") + given.label(key);
+  if (!missing.empty()) throw UserError(fmt::format("missing {}", missing));
+
+  ResolvedCase result;
+  result.schedule = &schedule::registry().at(find(given, "schedule")->front());
+  const auto& schedule = *result.schedule;
+  Problem& p = result.problem;
+  for (const char* key : {"overlapped", "pieces"})
+    if (find(given, key)) throw UserError(fmt::format("schedule {} takes no {}", schedule.name, given.label(key)));
+
+  p.ranks = whole_number(given, "pipeline", 1, schedule::kMaxStages);
+  p.microbatches = whole_number(given, "microbatches", 1, UINT32_MAX - 1);
+  p.chunks = optional_number(given, "chunks", 1, schedule::kMaxStages).value_or(schedule.min_chunks);
+  p.group = optional_number(given, "group", 1, UINT32_MAX - 1);
+  p.extra_warmup = optional_number(given, "extra_warmup", 0, UINT32_MAX - 1);
+  const std::uint64_t stages = std::uint64_t(p.ranks) * p.chunks;
+  if (stages > schedule::kMaxStages)
+    throw UserError(fmt::format("{} x {} = {} stages, but at most {} are possible", given.label("pipeline"),
+                                given.label("chunks"), stages, schedule::kMaxStages));
+  const std::uint64_t actions = stages * p.microbatches * (schedule.splits_backward ? 3 : 2);
+  if (actions > kMaxActions)
+    throw UserError(fmt::format(
+        "{} stages x {} micro-batches make {} actions, more than the {} that can be held; "
+        "choose a smaller {} or {}",
+        stages, p.microbatches, actions, kMaxActions, given.label("pipeline"), given.label("microbatches")));
+
+  p.forward = times(given, "forward", stages);
+  p.input_gradient = times(given, "backward", stages);
+  p.weight_gradient = times(given, "weight", stages);
+  p.transfer = times(given, "transfer", stages);
+  p.transfer.pop_back();  // the last stage sends to nobody
+  for (const char* key : {"forward", "backward"}) {
+    const auto& values = key[0] == 'f' ? p.forward : p.input_gradient;
+    if (std::find(values.begin(), values.end(), Time()) != values.end())
+      throw UserError(fmt::format("{} must be more than 0", given.label(key)));
+  }
+  require_countable(p);
+
+  p.activation = amounts(given, "activation", p, schedule.placement, 1);
+  p.weight_hold = amounts(given, "weight_hold", p, schedule.placement, 0);
+  if (find(given, "memory_limit")) {
+    const auto limits = list<double>(given, "memory_limit", p.ranks, "rank", amount);
+    if (limits.front() <= 0) throw UserError(fmt::format("{} must be more than 0", given.label("memory_limit")));
+    if (std::adjacent_find(limits.begin(), limits.end(), std::not_equal_to<>()) != limits.end())
+      throw UserError(fmt::format("{} must be the same for every rank", given.label("memory_limit")));
+    p.memory_limit = limits.front();
+  }
+  if (const auto* limit = find(given, "time_limit")) {
+    if (limit->size() != 1) throw UserError(fmt::format("{} is one time", given.label("time_limit")));
+    list<Time>(given, "time_limit", 1, "case", [](const std::string& t) { return parse_time(t); });
+  }
+  return result;
+}
+
+}  // namespace rehearsal::cli

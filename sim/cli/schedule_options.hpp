@@ -1,0 +1,50 @@
+// One case of `rehearse schedule`, from a command line or from a line of JSON, to a Problem.
+//
+// Both sources fill the same fields with text as on the command line (times with units), so that there is one parser
+// and one set of rules; JSON numbers are turned into such text first (times: milliseconds).
+#pragma once
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schedule/registry.hpp"
+#include "schedule/schedule.hpp"
+
+namespace rehearsal::cli {
+
+enum class FieldKind : std::uint8_t { name, count, times, amounts };
+
+struct Field {
+  std::string_view key;  // as in JSON; on the command line '_' is '-'
+  FieldKind kind;
+  std::string_view value_name, help;  // help empty: no option of this name, only a key of a batch
+};
+
+// In the order of the help text.
+std::vector<Field> schedule_fields();
+
+struct ScheduleCase {
+  bool from_json = false;  // decides how messages name a field: --extra-warmup or 'extra_warmup'
+  std::map<std::string, std::vector<std::string>, std::less<>> values;
+
+  std::string label(std::string_view key) const;
+};
+
+// Reads one object of a batch. Throws UserError for anything unknown, of the wrong type or given twice.
+ScheduleCase case_from_json(const nlohmann::json& object);
+
+// An order of more actions than this would take minutes and gigabytes: it is refused.
+inline constexpr std::uint64_t kMaxActions = std::uint64_t(1) << 30;
+
+struct ResolvedCase {
+  const schedule::Schedule* schedule = nullptr;  // of the registry
+  schedule::Problem problem;
+};
+
+// Throws UserError that names the field and what is allowed.
+ResolvedCase resolve(const ScheduleCase& given);
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,126 @@
+// The text form of a schedule's evaluation: what a person reads in a terminal.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/quantity_text.hpp"
+#include "report/schedule_report.hpp"
+
+namespace rehearsal::report {
+namespace {
+
+constexpr std::uint32_t kMaxRows = 32;
+
+struct Paint {
+  bool color;
+  std::string bold(std::string_view text) const {
+    return color ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
+  }
+  std::string dim(std::string_view text) const {
+    return color ? fmt::format("\x1b[2m{}\x1b[0m", text) : std::string(text);
+  }
+};
+
+std::string moment(Time time) { return time == Time() ? "0" : show(time); }
+
+// 1234567 -> "1,234,567".
+std::string grouped(std::uint64_t n) {
+  std::string text = std::to_string(n);
+  for (std::ptrdiff_t at = std::ptrdiff_t(text.size()) - 3; at > 0; at -= 3) text.insert(std::size_t(at), ",");
+  return text;
+}
+
+std::string wrap(std::string_view text, std::size_t width) {
+  std::string out;
+  while (text.size() > width) {
+    auto space = text.rfind(' ', width);
+    if (space == std::string_view::npos || space == 0) break;
+    out += std::string(text.substr(0, space)) + "\n";
+    text.remove_prefix(space + 1);
+  }
+  return out + std::string(text);
+}
+
+std::string stages_text(const ScheduleResult& result, std::uint32_t rank) {
+  std::string text;
+  for (std::uint32_t c = 0; c < result.problem.chunks; c++) {
+    if (c == 4) return text + " ...";
+    text += (c ? " " : "") + std::to_string(stage_of(result.schedule->placement, result.problem, rank, c));
+  }
+  return text;
+}
+
+// A table whose columns are as wide as their widest cell, numbers to the right.
+std::string table(const std::vector<std::vector<std::string>>& rows, const Paint& paint) {
+  std::vector<std::size_t> width(rows.front().size());
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); c++) width[c] = std::max(width[c], row[c].size());
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); c++) line += fmt::format("{}{:>{}}", c ? "  " : "", row[c], width[c]);
+    while (line.ends_with(' ')) line.pop_back();
+    text += (&row == &rows.front() ? paint.dim(line) : line) + "\n";
+  }
+  return text;
+}
+
+std::string rank_table(const ScheduleResult& result, const Paint& paint) {
+  const auto& r = result.replay;
+  std::vector<std::vector<std::string>> rows{{"rank", result.problem.chunks > 1 ? "stages" : "stage", "start", "end",
+                                              "busy", "idle", "F..I", "F..W", "memory"}};
+  const Fold fold = fold_rows(result.problem.ranks, kMaxRows);
+  for (std::uint32_t rank = 0; rank < result.problem.ranks; rank++) {
+    if (fold.hidden && rank == fold.first) {
+      rows.push_back({"...", "", "", "", "", "", "", "", ""});
+      rank += fold.hidden;
+    }
+    rows.push_back({std::to_string(rank), stages_text(result, rank), moment(result.first_start[rank]),
+                    show(result.last_end[rank]), show(r.busy[rank]),
+                    fmt::format("{:.1f} %", 100 * ((r.cost - r.busy[rank]) / r.cost)),
+                    std::to_string(r.in_flight_FB[rank]), std::to_string(r.in_flight_FW[rank]),
+                    fmt::format("{:g}", r.peak_memory[rank])});
+  }
+  return table(rows, paint) +
+         paint.dim("F..I, F..W: most activations held at once, from forward to input or weight gradient") + "\n";
+}
+
+}  // namespace
+
+std::string to_text(const ScheduleResult& result, const TextOptions& options) {
+  const Paint paint{options.color};
+  const auto& p = result.problem;
+  const auto& r = result.replay;
+  const std::size_t width = std::size_t(std::max(40, options.width));
+
+  std::string title = fmt::format("{}: {} rank{}, ", result.schedule->name, p.ranks, p.ranks == 1 ? "" : "s");
+  if (p.chunks > 1) title += fmt::format("{} chunks each, ", p.chunks);
+  title += fmt::format("{} micro-batch{}", p.microbatches, p.microbatches == 1 ? "" : "es");
+  std::string text = paint.bold(title) + "\n" + paint.dim(wrap(result.schedule->summary, width)) + "\n\n";
+  const auto worst = std::max_element(r.peak_memory.begin(), r.peak_memory.end());
+  text += fmt::format("cost {}   bubble {}   peak memory {} (rank {})   lower bound {}\n", paint.bold(show(r.cost)),
+                      paint.bold(fmt::format("{:.2f} %", 100 * r.bubble_rate())),
+                      paint.bold(fmt::format("{:g}", *worst)), worst - r.peak_memory.begin(), show(result.lower_bound));
+  if (p.memory_limit && *worst > *p.memory_limit)
+    text += fmt::format("the memory limit of {:g} is exceeded: this schedule does not look at it\n", *p.memory_limit);
+  text += "\n";
+  if (result.spans.empty()) {
+    text +=
+        paint.dim(fmt::format("no picture: {} actions are more than {}", grouped(r.actions), grouped(kPictureLimit))) +
+        "\n";
+  } else {
+    GridOptions grid;
+    grid.width = options.width, grid.color = options.color, grid.max_rows = kMaxRows;
+    text += draw_grid(result.spans, p.ranks, grid);
+  }
+  text += "\n" + rank_table(result, paint);
+  text += paint.dim(fmt::format("{} actions, order sha256 {}", grouped(r.actions), result.sha256)) + "\n";
+  if (result.order) {
+    text += "\n";
+    for (std::uint32_t rank = 0; rank < p.ranks; rank++)
+      text += fmt::format("rank {}: {}\n", rank, (*result.order)[rank]);
+  }
+  return text;
+}
+
+}  // namespace rehearsal::report
