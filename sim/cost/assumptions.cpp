@@ -1,0 +1,86 @@
+// What a prediction rests on without a measurement, one sentence each, for the report.
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+
+#include "base/quantity_text.hpp"
+#include "cost/constants.hpp"
+#include "cost/cost_model.hpp"
+
+namespace rehearsal::cost {
+namespace {
+
+using cluster::ClusterSpec;
+using cluster::Gpu;
+
+std::string rate(Bandwidth b) { return fmt::format("{:.4g} GB/s", b.value() / 1e9); }
+std::string number(double x) { return fmt::format("{:.4g}", x); }
+
+// Text of the value behind a key; keys that hold no single number give an empty text.
+std::string value(const Gpu& g, const std::string& key) {
+  if (key == "sms") return fmt::format("{}", g.sms);
+  if (key == "memory") return show(g.memory);
+  if (key == "memory_bandwidth") return rate(g.memory_bandwidth);
+  if (key == "sustained_memory_bandwidth") return rate(g.sustained_memory_bandwidth);
+  if (key == "gemm_efficiency") return number(g.gemm_efficiency) + " of peak";
+  if (key == "sustained_clock") return number(g.sustained_clock) + " of a burst";
+  if (key == "weight_gradient_rate") return number(g.weight_gradient_rate) + " of the forward rate";
+  if (key == "gemm_overhead") return show(g.gemm_overhead);
+  if (key == "tile_overhead") return show(g.tile_overhead);
+  if (key == "fused_attention_rate") return fmt::format("{:.4g} TFLOP/s", g.fused_attention_rate.value() / 1e12);
+  if (key == "fp8_speedup") return number(g.fp8_speedup) + " times bf16";
+  if (key == "kernel_gap") return show(g.kernel_gap);
+  return {};
+}
+
+std::string value(const ClusterSpec& c, const std::string& key) {
+  if (key == "nvlink") return rate(c.nvlink);
+  if (key == "nvlink_latency") return show(c.nvlink_latency);
+  if (key == "nvlink_message") return rate(c.nvlink_message);
+  if (key == "nvlink_gather") return rate(c.nvlink_gather);
+  if (key == "nics_per_node") return fmt::format("{}", c.nics_per_node);
+  if (key == "nic") return rate(c.nic);
+  if (key == "nic_latency") return show(c.nic_latency);
+  if (key == "nic_efficiency") return number(c.nic_efficiency) + " of the wire";
+  if (key == "nic_message_efficiency") return number(c.nic_message_efficiency) + " of the wire";
+  if (key == "message_overhead") return show(c.message_overhead);
+  return {};
+}
+
+template <class Owner>
+void add(std::vector<std::string>& all, const char* kind, const Owner& owner) {
+  for (const auto& key : owner.assumed) {
+    const std::string text = value(owner, key);
+    all.push_back(text.empty() ? fmt::format("{} {}: {} is assumed.", kind, owner.name, key)
+                               : fmt::format("{} {}: {} = {} is assumed.", kind, owner.name, key, text));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> CostModel::assumptions() const {
+  std::vector<std::string> all;
+  add(all, "GPU", machine_.gpu);
+  add(all, "Cluster", machine_);
+  if (curves_.measured.empty() && curves_.fitted.empty()) {
+    all.push_back(fmt::format("Collectives inside a node run as rings at {} of the link rate; no curve was measured.",
+                              kRingEfficiency));
+  }
+  if (software_.dropout) {
+    all.push_back(fmt::format(
+        "Memory-bound kernels of a model with dropout take {} (forward) and {} (backward) times bytes over bandwidth, "
+        "fitted on one profile without knowing the cause.",
+        kDropoutForward, kDropoutBackward));
+  }
+  if (machine_.nodes > 1) {
+    all.push_back(fmt::format(
+        "A collective across nodes hides all but {} of the shorter of its wire and in-node parts.", kOverlapLoss));
+    all.push_back(fmt::format("A collective across k nodes pays at most 2 log2 k + {} hops of {} each way.",
+                              kTreeDepthOffset, show(machine_.nic_latency)));
+  }
+  all.push_back(fmt::format("An optimizer step costs {} besides its memory traffic.", show(seconds(kOptimizerFixed))));
+  return all;
+}
+
+}  // namespace rehearsal::cost
