@@ -87,10 +87,14 @@ class Cluster {
   std::span<const LinkId> route(NodeId from, NodeId to) const;
   Time latency(std::span<const LinkId> route) const;
   Bandwidth bandwidth(std::span<const LinkId> route) const;  // of the narrowest link
+  std::optional<LinkId> link(NodeId from, NodeId to) const;  // the direct link, if there is one
 
   // For topology plug-ins.
   NodeId add_device(Device device);
   void add_link(NodeId a, NodeId b, Bandwidth bandwidth, Time latency);  // both directions
+  // Closed-form route as the devices it passes, ends included; without one every route is a run of Dijkstra.
+  using Path = std::function<std::vector<NodeId>(const Cluster&, NodeId from, NodeId to)>;
+  void route_by(Path path) { path_ = std::move(path); }
   explicit Cluster(ClusterSpec spec) : spec_(std::move(spec)) {}
 
  private:
@@ -99,8 +103,12 @@ class Cluster {
   std::vector<Link> links_;
   std::vector<NodeId> gpus_;
   std::vector<std::vector<LinkId>> out_;
+  Path path_;
   mutable std::map<std::pair<NodeId, NodeId>, std::vector<LinkId>> routes_;
 };
+
+// Least latency by Dijkstra, fewest links among equals; empty when there is no path. The oracle of the closed forms.
+std::vector<LinkId> shortest_route(const Cluster& cluster, NodeId from, NodeId to);
 
 // What a topology promises; checked against the built tables by tests.
 struct TopologyPromise {
