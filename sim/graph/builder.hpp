@@ -38,7 +38,7 @@ class ProgramBuilder {
 class GraphBuilder {
  public:
   WorkId intern(const Work& work);  // equal works get equal ids, in order of first appearance
-  const Work& work(WorkId id) const { return graph_.works_[id.index()]; }
+  std::span<const Work> works() const { return graph_.works_; }
   ProgramId add(Program program);
   RankId add_rank(ProgramId program, std::uint32_t multiplicity = 1, std::uint32_t job_rank = 0, std::uint32_t node = 0);
   // Joins a send endpoint of one rank with a receive endpoint of another.

@@ -64,7 +64,7 @@ enum class Access : std::uint8_t { read, write, allocate, free };
 struct BufferUse {  // 4 bytes
   std::uint32_t buffer : 30;
   std::uint32_t access : 2;
-  BufferUse(BufferId b, Access a) : buffer(b.value), access(static_cast<std::uint32_t>(a) & 3u) {}
+  BufferUse(BufferId b, Access a) : buffer(b.value & 0x3fffffffu), access(static_cast<std::uint32_t>(a) & 3u) {}
   BufferId id() const { return BufferId(buffer); }
   Access how() const { return static_cast<Access>(access); }
 };

@@ -1,0 +1,134 @@
+// The digest of a graph: every field as little-endian integers behind a length, so that it depends neither on padding
+// nor on the machine, and no two graphs share a stream of bytes.
+#include <bit>
+
+#include "base/sha256.hpp"
+#include "graph/task_graph.hpp"
+
+namespace rehearsal::graph {
+namespace {
+
+class Stream {
+ public:
+  template <class T>
+  void number(T value) {
+    static_assert(std::is_integral_v<T> || std::is_enum_v<T>);
+    auto bits = static_cast<std::uint64_t>(value);
+    for (std::size_t i = 0; i < sizeof(T); ++i, bits >>= 8) buffer_.push_back(static_cast<char>(bits & 0xff));
+    if (buffer_.size() >= kFlush) flush();
+  }
+  void number(double value) { number(std::bit_cast<std::uint64_t>(value)); }
+  template <class Tag>
+  void number(Quantity<Tag> value) {
+    number(value.count());
+  }
+  template <class Tag, class Rep>
+  void number(Id<Tag, Rep> id) {
+    number(id.value);
+  }
+  void text(const std::string& value) {
+    number(std::uint64_t{value.size()});
+    for (char c : value) number(c);
+  }
+  template <class Range, class Function>
+  void list(const Range& range, Function each) {
+    number(std::uint64_t{range.size()});
+    for (const auto& value : range) each(value);
+  }
+  template <class Range>
+  void numbers(const Range& range) {
+    list(range, [this](const auto& value) { number(value); });
+  }
+  std::string hex() {
+    flush();
+    return sha_.hex();
+  }
+
+ private:
+  static constexpr std::size_t kFlush = 1 << 16;
+  void flush() {
+    sha_.update(buffer_);
+    buffer_.clear();
+  }
+  Sha256 sha_;
+  std::string buffer_;
+};
+
+struct AddWork {
+  Stream& out;
+  void operator()(const Gemm& w) const {
+    out.number(w.m), out.number(w.n), out.number(w.k), out.number(w.batch);
+    out.number(w.precision), out.number(w.weight_gradient);
+  }
+  void operator()(const FusedAttention& w) const {
+    out.number(w.batch), out.number(w.heads), out.number(w.queries), out.number(w.keys), out.number(w.head_dim);
+    out.number(w.causal), out.number(w.backward);
+  }
+  void operator()(const MemoryBound& w) const { out.number(w.traffic), out.number(w.kernels), out.number(w.kind); }
+  void operator()(const Collective& w) const {
+    out.number(w.kind), out.number(w.size);
+    out.number(w.group.ranks), out.number(w.group.per_node), out.number(w.group.concurrent);
+  }
+  void operator()(const Message& w) const {
+    out.number(w.size), out.number(w.crosses_nodes), out.number(w.senders);
+    out.number(w.gathered), out.number(w.gather_ranks);
+  }
+  void operator()(const Receive&) const {}
+  void operator()(const OptimizerStep& w) const { out.number(w.parameters), out.number(w.traffic); }
+  void operator()(const Wait& w) const { out.number(w.duration); }
+  void operator()(const HostBound& w) const { out.number(w.host), out.number(w.busy); }
+  void operator()(const Sequence& w) const {
+    out.list(w.items, [this](const Sequence::Item& item) {
+      out.number(item.work), out.number(item.count), out.number(item.recompute);
+    });
+  }
+};
+
+void add_program(Stream& out, const Program& program) {
+  auto buffer = [&out](const Buffer& b) { out.number(b.size), out.number(b.category); };
+  out.text(program.name);
+  out.numbers(program.work);
+  out.numbers(program.lane);
+  out.list(program.coordinates, [&out](const Coordinates& at) {
+    out.number(at.pass), out.number(at.stage), out.number(at.layer), out.number(at.microbatch);
+  });
+  out.numbers(program.endpoint);
+  out.numbers(program.sequence);
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    out.numbers(program.dependencies[i]);
+    out.list(program.uses[i], [&out](const BufferUse& use) { out.number(use.id()), out.number(use.how()); });
+  }
+  out.numbers(program.transient);
+  out.numbers(program.endpoints);
+  out.list(program.buffers, buffer);
+  out.list(program.resident, buffer);
+}
+
+}  // namespace
+
+std::string TaskGraph::digest() const {
+  Stream out;
+  out.list(works_, [&out](const Work& work) {
+    out.number(std::uint8_t(work.index()));
+    std::visit(AddWork{out}, work);
+  });
+  out.list(programs_, [&out](const Program& program) { add_program(out, program); });
+  out.list(ranks_, [this, &out](const Rank& rank) {
+    out.number(rank.program), out.number(rank.multiplicity), out.number(rank.job_rank), out.number(rank.node);
+    const Program& program = program_of(rank);
+    for (std::size_t e = 0; e < program.endpoints.size(); ++e) {
+      const Attachment& to = rank.attachments[e];
+      if (program.endpoints[e] == EndpointKind::group)
+        out.number(to.group);
+      else
+        out.number(to.peer), out.number(to.peer_endpoint);
+    }
+  });
+  out.list(groups_, [&out](const Group& group) {
+    out.text(group.name);
+    out.list(group.members, [&out](const GroupMember& m) { out.number(m.rank), out.number(m.endpoint); });
+  });
+  return out.hex();
+}
+
+}  // namespace rehearsal::graph

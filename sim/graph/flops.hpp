@@ -1,0 +1,15 @@
+// Floating-point operations that a graph executes (matrix multiplications and fused attention).
+#pragma once
+#include <span>
+
+#include "base/units.hpp"
+#include "graph/task_graph.hpp"
+
+namespace rehearsal::graph {
+
+Flops flops(const Work& work, std::span<const Work> works);
+
+// Over all tasks and the ranks they stand for.
+Flops executed_flops(const TaskGraph& graph);
+
+}  // namespace rehearsal::graph

@@ -1,0 +1,104 @@
+#include "graph/work.hpp"
+
+#include <fmt/format.h>
+
+#include "base/quantity_text.hpp"
+
+namespace rehearsal::graph {
+namespace {
+
+const char* name(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return "fp32";
+    case Precision::tf32:
+      return "tf32";
+    case Precision::fp16:
+      return "fp16";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp8:
+      return "fp8";
+  }
+  return "?";
+}
+
+const char* name(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return "all-reduce";
+    case CollectiveKind::reduce_scatter:
+      return "reduce-scatter";
+    case CollectiveKind::all_gather:
+      return "all-gather";
+  }
+  return "?";
+}
+
+struct Describe {
+  std::string operator()(const Gemm& w) const {
+    return fmt::format("gemm {}{}x{}x{} {}{}", w.batch > 1 ? fmt::format("{} * ", w.batch) : "", w.m, w.n, w.k,
+                       name(w.precision), w.weight_gradient ? " weight gradient" : "");
+  }
+  std::string operator()(const FusedAttention& w) const {
+    return fmt::format("attention {}x{} heads {}x{}x{}{}{}", w.batch, w.heads, w.queries, w.keys, w.head_dim,
+                       w.causal ? " causal" : "", w.backward ? " backward" : "");
+  }
+  std::string operator()(const MemoryBound& w) const {
+    const char* dropout = w.kind == Traffic::plain                  ? ""
+                          : w.kind == Traffic::with_dropout_forward ? " dropout"
+                                                                    : " dropout backward";
+    return fmt::format("memory-bound {} in {} kernels{}", show(w.traffic), w.kernels, dropout);
+  }
+  std::string operator()(const Collective& w) const {
+    return fmt::format("{} {} over {} ranks ({} per node, {} concurrent)", name(w.kind), show(w.size), w.group.ranks,
+                       w.group.per_node, w.group.concurrent);
+  }
+  std::string operator()(const Message& w) const {
+    std::string text = fmt::format("send {}{}", show(w.size), w.crosses_nodes ? " between nodes" : " within a node");
+    if (w.senders > 1) text += fmt::format(", {} senders", w.senders);
+    if (w.gathered.count() > 0) text += fmt::format(", gathers {} over {} ranks", show(w.gathered), w.gather_ranks);
+    return text;
+  }
+  std::string operator()(const Receive&) const { return "receive"; }
+  std::string operator()(const OptimizerStep& w) const {
+    return fmt::format("optimizer step of {} parameters, {}", w.parameters, show(w.traffic));
+  }
+  std::string operator()(const Wait& w) const { return "wait " + show(w.duration); }
+  std::string operator()(const HostBound& w) const {
+    return fmt::format("host {} beyond work {}", show(w.host), w.busy.value);
+  }
+  std::string operator()(const Sequence& w) const {
+    std::size_t count = 0;
+    for (const Sequence::Item& item : w.items) count += item.count;
+    return fmt::format("sequence of {} works", count);
+  }
+};
+
+}  // namespace
+
+const char* name(Category category) {
+  switch (category) {
+    case Category::compute:
+      return "compute";
+    case Category::recompute:
+      return "recompute";
+    case Category::tensor_comm:
+      return "tensor_comm";
+    case Category::pipeline_comm:
+      return "pipeline_comm";
+    case Category::data_comm:
+      return "data_comm";
+    case Category::optimizer:
+      return "optimizer";
+    case Category::host:
+      return "host";
+    case Category::bubble:
+      return "bubble";
+  }
+  return "?";
+}
+
+std::string describe(const Work& work) { return std::visit(Describe{}, work); }
+
+}  // namespace rehearsal::graph
