@@ -33,6 +33,10 @@ struct AbstractCosts {
   std::vector<double> activation, weight_hold;  // empty = no `memory`
 };
 
+// Abstract memory comes in any unit, fractions included; buffers are whole numbers: one unit is a million of them.
+inline constexpr double kMemoryUnit = 1e6;
+inline Bytes memory_units(double amount) { return bytes(amount * kMemoryUnit); }
+
 struct Concrete {
   models::Transformer model;
   models::Training training;
@@ -40,6 +44,12 @@ struct Concrete {
   cluster::ClusterSpec cluster;
   collective::SizeCurves curves;
   plan::Partition partition;
+};
+
+// Where 80 % of comparable published runs fell: measured over predicted. Empty when there are none; `basis` says which.
+struct ErrorBand {
+  std::optional<double> low, high;
+  std::string basis = "no published runs to compare with";
 };
 
 struct Scenario {
@@ -53,6 +63,7 @@ struct Scenario {
   // Exactly one of the two.
   std::optional<Concrete> concrete;
   std::optional<AbstractCosts> abstract;
+  ErrorBand error_band;
   std::vector<std::string> assumptions, warnings;
 };
 

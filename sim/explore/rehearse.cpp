@@ -1,0 +1,116 @@
+#include "explore/rehearse.hpp"
+
+#include <utility>
+
+#include "cost/cost_model.hpp"
+#include "engine/simulator.hpp"
+#include "graph/flops.hpp"
+#include "lower/lowering.hpp"
+#include "models/transformer.hpp"
+#include "plan/plan.hpp"
+#include "schedule/registry.hpp"
+
+namespace rehearsal::explore {
+namespace {
+
+lower::Options lowering_options(const scenario::Scenario& scenario) {
+  constexpr lower::Detail kDetails[] = {lower::Detail::stage, lower::Detail::layer, lower::Detail::operators};
+  return {kDetails[static_cast<std::size_t>(scenario.simulate.detail)], scenario.simulate.symmetry};
+}
+
+void set_knobs(schedule::Problem& problem, const scenario::ScheduleChoice& choice) {
+  problem.group = choice.group;
+  problem.extra_warmup = choice.extra_warmup;
+  problem.memory_limit = choice.memory_limit;
+}
+
+Prepared finish(lower::Lowering lowering, schedule::Problem problem, const scenario::Scenario& scenario) {
+  set_knobs(problem, scenario.schedule);
+  const auto& schedule = schedule::registry().at(scenario.schedule.name);
+  const bool blocking = lowering.blocking_sends();
+  auto graph = std::move(lowering).lower(schedule, problem, lowering_options(scenario));
+  Prepared prepared;
+  prepared.graph = std::move(graph);
+  prepared.problem = std::move(problem);
+  prepared.blocking_sends = blocking;
+  prepared.assumptions = scenario.assumptions;
+  prepared.warnings = scenario.warnings;
+  return prepared;
+}
+
+Prepared prepare_concrete(const scenario::Scenario& scenario) {
+  const auto& c = *scenario.concrete;
+  auto plan = plan::make_plan({c.model, c.training, c.software, scenario.parallelism, scenario.batch,
+                               scenario.microbatches, c.partition, c.cluster});
+  const auto warnings = plan.warnings;
+  const cost::CostModel cost(c.cluster, c.curves, c.software);
+  lower::Lowering lowering(std::move(plan));
+  auto problem = lowering.problem(cost.price(lowering.works()));
+  auto prepared = finish(std::move(lowering), std::move(problem), scenario);
+  prepared.durations = cost.price(prepared.graph.works());
+  prepared.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global);
+  // Ranks of the graph stand for all GPUs, so executed work counts with its multiplicity.
+  prepared.hardware_flops = graph::executed_flops(prepared.graph);
+  prepared.warnings.insert(prepared.warnings.end(), warnings.begin(), warnings.end());
+  for (auto& a : cost.assumptions()) prepared.assumptions.push_back(std::move(a));
+  return prepared;
+}
+
+Prepared prepare_abstract(const scenario::Scenario& scenario) {
+  const auto& a = *scenario.abstract;
+  const auto& p = scenario.parallelism;
+  lower::GivenPipeline pipeline{static_cast<std::uint32_t>(p.pipeline), static_cast<std::uint32_t>(p.chunks),
+                                static_cast<std::uint32_t>(scenario.microbatches), {}, a.transfer, false};
+  const auto value = [](const auto& list, std::size_t i) { return list.size() == 1 ? list[0] : list[i]; };
+  for (std::size_t s = 0; s < static_cast<std::size_t>(p.stages()); s++) {
+    lower::Held held;
+    if (!a.activation.empty()) held.activation = scenario::memory_units(value(a.activation, s));
+    if (!a.weight_hold.empty()) held.weight_hold = scenario::memory_units(value(a.weight_hold, s));
+    pipeline.stages.push_back({value(a.forward, s), value(a.backward, s), value(a.weight, s), held});
+  }
+  lower::Lowering lowering(pipeline);
+  // Every work of a given pipeline is a fixed time.
+  const auto durations = [](std::span<const graph::Work> works) {
+    std::vector<Time> times;
+    for (const auto& work : works) {
+      const auto* wait = std::get_if<graph::Wait>(&work);
+      times.push_back(wait ? wait->duration : Time{});
+    }
+    return times;
+  };
+  auto problem = lowering.problem(durations(lowering.works()));
+  auto prepared = finish(std::move(lowering), std::move(problem), scenario);
+  prepared.durations = durations(prepared.graph.works());
+  prepared.assumptions.push_back("stage times are given, not modelled; transfers never queue");
+  return prepared;
+}
+
+}  // namespace
+
+Prepared prepare(const scenario::Scenario& scenario) {
+  return scenario.concrete ? prepare_concrete(scenario) : prepare_abstract(scenario);
+}
+
+cluster::Cluster machine(const scenario::Scenario& scenario) {
+  if (scenario.concrete) return cluster::build(scenario.concrete->cluster);
+  cluster::ClusterSpec spec;
+  spec.name = "given times";
+  spec.topology = "nvswitch";
+  spec.gpus_per_node = scenario.parallelism.pipeline;
+  return cluster::Cluster(spec);
+}
+
+Rehearsed rehearse(const scenario::Scenario& scenario, const std::string& engine) {
+  Rehearsed result{prepare(scenario), {}};
+  const auto cluster = machine(scenario);
+  engine::Simulator simulator;
+  const auto session = simulator.prepare(result.prepared.graph, cluster);
+  backend::RunOptions options;
+  options.durations = result.prepared.durations;
+  options.iterations = scenario.simulate.iterations;
+  options.engine = engine;
+  result.timeline = session->run(options);
+  return result;
+}
+
+}  // namespace rehearsal::explore

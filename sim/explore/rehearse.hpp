@@ -1,0 +1,37 @@
+// One question from end to end: a scenario becomes a task graph, is priced, simulated, and ready to be reported.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "graph/task_graph.hpp"
+#include "scenario/scenario.hpp"
+#include "schedule/replay.hpp"
+#include "timeline/timeline.hpp"
+
+namespace rehearsal::explore {
+
+// The graph of a scenario with its prices: what any backend needs.
+struct Prepared {
+  graph::TaskGraph graph;
+  std::vector<Time> durations;  // one per WorkId
+  schedule::Problem problem;    // stage times and memory, as the schedule saw them
+  bool blocking_sends = false;
+  Flops model_flops;            // of one iteration, all GPUs; 0 for abstract scenarios
+  Flops hardware_flops;         // executed, with recomputation
+  std::vector<std::string> assumptions, warnings;
+};
+
+Prepared prepare(const scenario::Scenario& scenario);
+
+struct Rehearsed {
+  Prepared prepared;
+  timeline::Timeline timeline;
+};
+
+Rehearsed rehearse(const scenario::Scenario& scenario, const std::string& engine = "auto");
+
+// The machine of a scenario (one GPU per rank and free links for abstract ones).
+cluster::Cluster machine(const scenario::Scenario& scenario);
+
+}  // namespace rehearsal::explore

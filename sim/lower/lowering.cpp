@@ -1,0 +1,154 @@
+#include "lower/lowering.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "lower/rank_program.hpp"
+#include "schedule/replay.hpp"
+
+namespace rehearsal::lower {
+namespace {
+
+// Every copy of the pipeline ranks, joined by channels and groups.
+class Joiner {
+ public:
+  Joiner(std::vector<LoweredRank> ranks, const plan::Plan* plan, bool symmetry, graph::GraphBuilder& builder)
+      : plan_(plan), builder_(builder) {
+    if (plan && !symmetry) tensor_ = plan->job.parallelism.tensor, data_ = plan->job.parallelism.data;
+    const std::uint32_t stands_for = plan && symmetry ? static_cast<std::uint32_t>(plan->job.parallelism.tensor *
+                                                                                   plan->job.parallelism.data)
+                                                      : 1;
+    for (auto& lowered : ranks) {
+      ends_.push_back(std::move(lowered.ends));
+      programs_.push_back(builder.add(std::move(lowered.program)));
+    }
+    // Ranks in the numbering of the job: tensor, then data, then pipeline.
+    for (std::size_t p = 0; p < programs_.size(); p++)
+      for (std::int64_t d = 0; d < data_; d++)
+        for (std::int64_t t = 0; t < tensor_; t++) {
+          const auto job_rank = plan ? plan->job_rank(std::int64_t(p), d, t) : std::int64_t(p);
+          const auto node = plan ? job_rank / plan->job.cluster.gpus_per_node : 0;
+          ranks_.push_back(builder.add_rank(programs_[p], stands_for, static_cast<std::uint32_t>(job_rank),
+                                            static_cast<std::uint32_t>(node)));
+        }
+  }
+
+  void join() {
+    for (std::size_t p = 0; p < ends_.size(); p++) {
+      for (const auto& [key, send] : ends_[p].sends) {
+        const auto& [peer, kind] = key;
+        const auto receive = ends_[peer].receives.find({static_cast<std::uint32_t>(p), kind});
+        INVARIANT(receive != ends_[peer].receives.end(), "a send without a receive");
+        for_replicas([&](std::int64_t d, std::int64_t t) {
+          builder_.connect(at(p, d, t), send, at(peer, d, t), receive->second);
+        });
+      }
+    }
+    groups("tensor", &Ends::tensor, data_, tensor_, [&](auto p, auto d, auto t) { return at(p, d, t); });
+    groups("data", &Ends::data, tensor_, data_, [&](auto p, auto t, auto d) { return at(p, d, t); });
+    for_replicas([&](std::int64_t d, std::int64_t t) {
+      std::vector<graph::GroupMember> members;
+      for (std::size_t p = 0; p < ends_.size(); p++)
+        if (ends_[p].embedding) members.push_back({at(p, d, t), *ends_[p].embedding});
+      if (!members.empty()) builder_.add_group("embedding", std::move(members));
+    });
+  }
+
+ private:
+  RankId at(std::size_t p, std::int64_t d, std::int64_t t) const {
+    return ranks_[(p * std::size_t(data_) + std::size_t(d)) * std::size_t(tensor_) + std::size_t(t)];
+  }
+  template <class Act>
+  void for_replicas(Act&& act) const {
+    for (std::int64_t d = 0; d < data_; d++)
+      for (std::int64_t t = 0; t < tensor_; t++) act(d, t);
+  }
+  // One group of `inner` members for each pipeline rank that has the endpoint and each of `outer`.
+  template <class At>
+  void groups(const char* name, std::optional<graph::EndpointId> Ends::*end, std::int64_t outer, std::int64_t inner,
+              At&& rank) {
+    for (std::size_t p = 0; p < ends_.size(); p++) {
+      if (!(ends_[p].*end)) continue;
+      for (std::int64_t o = 0; o < outer; o++) {
+        std::vector<graph::GroupMember> members;
+        for (std::int64_t i = 0; i < inner; i++) members.push_back({rank(p, o, i), *(ends_[p].*end)});
+        builder_.add_group(name, std::move(members));
+      }
+    }
+  }
+
+  const plan::Plan* plan_;
+  graph::GraphBuilder& builder_;
+  std::int64_t tensor_ = 1, data_ = 1;
+  std::vector<Ends> ends_;
+  std::vector<ProgramId> programs_;
+  std::vector<RankId> ranks_;
+};
+
+}  // namespace
+
+Lowering::Lowering(plan::Plan plan)
+    : parts_(model_parts(plan, builder_)),
+      ranks_(static_cast<std::uint32_t>(plan.job.parallelism.pipeline)),
+      chunks_(static_cast<std::uint32_t>(plan.job.parallelism.chunks)),
+      microbatches_(static_cast<std::uint32_t>(plan.job.microbatches)),
+      blocking_(plan.job.software.blocking_sends) {
+  for (std::uint32_t s = 0; s + 1 < ranks_ * chunks_; s++) {
+    const auto hop = plan.hop(s % ranks_, (s + 1) % ranks_);
+    hops_.push_back(builder_.intern(graph::Message{plan.message, hop.crosses_nodes, hop.senders, plan.message_gathered,
+                                                   static_cast<std::uint32_t>(plan.job.parallelism.tensor)}));
+  }
+  plan_ = std::move(plan);
+}
+
+Lowering::Lowering(const GivenPipeline& pipeline)
+    : parts_(given_parts(pipeline.stages, builder_)),
+      ranks_(pipeline.ranks),
+      chunks_(pipeline.chunks),
+      microbatches_(pipeline.microbatches),
+      blocking_(pipeline.blocking_sends) {
+  INVARIANT(pipeline.stages.size() == std::size_t(ranks_) * chunks_, "one entry per stage");
+  hops_.assign(pipeline.stages.size(), builder_.intern(graph::Wait{pipeline.transfer}));
+}
+
+schedule::Problem Lowering::problem(std::span<const Time> durations) const {
+  INVARIANT(durations.size() == works().size(), "one duration per work");
+  schedule::Problem problem;
+  problem.ranks = ranks_, problem.chunks = chunks_, problem.microbatches = microbatches_;
+  for (const auto& stage : parts_.stages) {
+    Time forward, input, weight, full;
+    double activation = 0, hold = 0;
+    for (const auto& [index, layer] : stage.uses) {
+      const Part& part = parts_.parts[index];
+      forward += durations[part.forward.whole.index()];
+      input += durations[part.input_gradient.whole.index()];
+      weight += durations[part.weight_gradient.whole.index()];
+      full += durations[part.backward.whole.index()];
+      activation += double(part.held.activation.count());
+      hold += double(part.held.weight_hold.count());
+    }
+    problem.forward.push_back(forward);
+    problem.input_gradient.push_back(input);
+    problem.weight_gradient.push_back(weight);
+    problem.backward.push_back(full);
+    problem.activation.push_back(activation);
+    problem.weight_hold.push_back(hold);
+  }
+  for (std::size_t s = 0; s + 1 < parts_.stages.size(); s++)
+    problem.transfer.push_back(durations[hops_[s].index()]);
+  return problem;
+}
+
+graph::TaskGraph Lowering::lower(const schedule::Schedule& schedule, const schedule::Problem& problem,
+                                 const Options& options) && {
+  schedule::check(schedule, problem);
+  schedule::check_zero_buffer(schedule, problem);
+  const plan::Plan* plan = plan_ ? &*plan_ : nullptr;
+  const Pipeline pipeline{parts_, plan, schedule, problem, hops_, blocking_, options.detail};
+  std::vector<LoweredRank> ranks;
+  for (std::uint32_t r = 0; r < ranks_; r++) ranks.push_back(lower_rank(pipeline, r, builder_));
+  Joiner(std::move(ranks), plan, options.symmetry, builder_).join();
+  return std::move(builder_).finish();
+}
+
+}  // namespace rehearsal::lower

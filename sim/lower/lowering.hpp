@@ -1,0 +1,56 @@
+// Plan + schedule -> TaskGraph. Two phases, because a schedule may want to know how long a stage takes:
+//   Lowering lowering(plan);                          works of every stage are interned
+//   auto durations = cost.price(lowering.works());    (somebody prices them)
+//   auto problem = lowering.problem(durations);       stage times and memory as plain numbers, for the schedule
+//   TaskGraph graph = std::move(lowering).lower(schedule, problem, options);
+#pragma once
+#include <span>
+#include <vector>
+
+#include "graph/task_graph.hpp"
+#include "lower/parts.hpp"
+#include "plan/plan.hpp"
+#include "schedule/schedule.hpp"
+
+namespace rehearsal::lower {
+
+enum class Detail : std::uint8_t { stage, layer, operators };
+
+struct Options {
+  Detail detail = Detail::stage;
+  // One rank stands for all that do the same (the tensor and data replicas of a pipeline rank); off: every rank is there.
+  bool symmetry = true;
+};
+
+// A pipeline of given times without a model (abstract scenarios); one GPU per rank.
+struct GivenPipeline {
+  std::uint32_t ranks = 1, chunks = 1, microbatches = 1;
+  std::vector<GivenStage> stages;  // ranks * chunks
+  Time transfer;
+  bool blocking_sends = false;
+};
+
+class Lowering {
+ public:
+  explicit Lowering(plan::Plan plan);
+  explicit Lowering(const GivenPipeline& pipeline);
+
+  std::span<const graph::Work> works() const { return builder_.works(); }
+  // `durations`: one Time per work so far. Memory in bytes (given pipelines: in their unit).
+  schedule::Problem problem(std::span<const Time> durations) const;
+  bool blocking_sends() const { return blocking_; }
+
+  // Throws UserError when the schedule is illegal for this problem or needs buffered transfers.
+  graph::TaskGraph lower(const schedule::Schedule& schedule, const schedule::Problem& problem, const Options& options) &&;
+
+ private:
+
+  graph::GraphBuilder builder_;
+  Parts parts_;
+  std::optional<plan::Plan> plan_;  // empty for a given pipeline
+  std::uint32_t ranks_ = 1, chunks_ = 1, microbatches_ = 1;
+  bool blocking_ = false;
+  std::vector<WorkId> hops_;  // hops_[s]: the message between stages s and s+1
+};
+
+}  // namespace rehearsal::lower

@@ -1,0 +1,161 @@
+#include "lower/parts.hpp"
+
+#include <utility>
+
+namespace rehearsal::lower {
+namespace {
+
+using graph::GraphBuilder;
+using graph::Pass;
+using graph::Sequence;
+
+graph::Work to_work(const models::Operator& op, const GroupShape& tensor_group) {
+  return std::visit(
+      [&](const auto& shape) -> graph::Work {
+        if constexpr (std::is_same_v<std::decay_t<decltype(shape)>, models::TensorCollective>)
+          return graph::Collective{shape.kind, shape.size, tensor_group};
+        else
+          return shape;
+      },
+      op.shape);
+}
+
+// Collects the operations of one pass of one part, and bounds kernel runs by the host that launches them.
+class PassBuilder {
+ public:
+  PassBuilder(GraphBuilder& builder, const GroupShape& tensor_group) : builder_(builder), tensor_group_(tensor_group) {}
+
+  void add(const std::vector<models::Operator>& operators, Pass pass) {
+    for (const auto& op : operators)
+      result_.operations.push_back({builder_.intern(to_work(op, tensor_group_)), pass,
+                                    std::holds_alternative<models::TensorCollective>(op.shape)});
+  }
+
+  // The operations since `first` take at least `host`: whatever their kernels leave, the GPU idles.
+  void bound_by_host(std::size_t first, Time host, Pass pass) {
+    if (host <= Time{} || first == result_.operations.size()) return;
+    const WorkId busy = builder_.intern(run(first));
+    result_.operations.push_back({builder_.intern(graph::HostBound{host, busy}), pass, false});
+  }
+
+  std::size_t size() const { return result_.operations.size(); }
+
+  PassWork finish() && {
+    result_.whole = builder_.intern(run(0));
+    return std::move(result_);
+  }
+
+ private:
+  Sequence run(std::size_t first) const {
+    Sequence sequence;
+    for (std::size_t i = first; i < result_.operations.size(); i++)
+      sequence.items.push_back({result_.operations[i].work, 1, result_.operations[i].pass == Pass::recompute});
+    return sequence;
+  }
+
+  GraphBuilder& builder_;
+  const GroupShape& tensor_group_;
+  PassWork result_;
+};
+
+Part model_part(const models::LayerWork& work, const plan::Plan& plan, GraphBuilder& builder) {
+  const auto& software = plan.job.software;
+  const auto host = [&](std::int64_t kernels, double factor) {
+    return seconds(double(kernels) * software.host_seconds_per_kernel * factor);
+  };
+  const Time host_forward = host(work.forward_kernels, 1);
+  const auto weight_kernels =
+      std::min(static_cast<std::int64_t>(work.weight_gradient.size()), work.backward_kernels);
+  // Selective recomputation repeats a few kernels inside the backward's own launch stream; a full one is a forward pass.
+  const bool whole_forward = plan.job.training.recompute == models::Recompute::full;
+
+  const auto recompute = [&](PassBuilder& pass) {
+    pass.add(work.recompute, Pass::recompute);
+    if (whole_forward) pass.bound_by_host(0, host_forward, Pass::recompute);
+  };
+
+  Part part;
+  {
+    PassBuilder pass(builder, plan.tensor_group);
+    pass.add(work.forward, Pass::forward);
+    pass.bound_by_host(0, host_forward, Pass::forward);
+    part.forward = std::move(pass).finish();
+  }
+  {
+    PassBuilder pass(builder, plan.tensor_group);
+    recompute(pass);
+    const auto first = pass.size();
+    pass.add(work.input_gradient, Pass::input_gradient);
+    pass.bound_by_host(first, host(work.backward_kernels - weight_kernels, software.host_backward_factor),
+                       Pass::input_gradient);
+    part.input_gradient = std::move(pass).finish();
+  }
+  {
+    PassBuilder pass(builder, plan.tensor_group);
+    pass.add(work.weight_gradient, Pass::weight_gradient);
+    pass.bound_by_host(0, host(weight_kernels, software.host_backward_factor), Pass::weight_gradient);
+    part.weight_gradient = std::move(pass).finish();
+  }
+  {
+    PassBuilder pass(builder, plan.tensor_group);
+    recompute(pass);
+    const auto first = pass.size();
+    pass.add(work.input_gradient, Pass::backward);
+    pass.add(work.weight_gradient, Pass::backward);
+    pass.bound_by_host(first, host(work.backward_kernels, software.host_backward_factor), Pass::backward);
+    part.backward = std::move(pass).finish();
+  }
+  part.held = {work.activations, work.weight_hold, work.recomputed};
+  part.parameters = work.parameters;
+  return part;
+}
+
+}  // namespace
+
+WorkId sequence(const std::vector<WorkId>& works, GraphBuilder& builder) {
+  if (works.size() == 1) return works.front();
+  Sequence result;
+  for (const WorkId work : works) {
+    if (!result.items.empty() && result.items.back().work == work)
+      result.items.back().count++;
+    else
+      result.items.push_back({work, 1, false});
+  }
+  return builder.intern(result);
+}
+
+Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
+  Parts result;
+  enum : std::size_t { kEmbedding, kLayer, kHead };
+  for (const auto* work : {&plan.embedding, &plan.layer, &plan.head})
+    result.parts.push_back(model_part(*work, plan, builder));
+  for (const auto& stage : plan.stages) {
+    StageParts parts;
+    if (stage.embedding) parts.uses.push_back({kEmbedding, graph::kNoLayer});
+    for (std::int64_t l = 0; l < stage.layers; l++) parts.uses.push_back({kLayer, static_cast<std::uint16_t>(l)});
+    if (stage.head) parts.uses.push_back({kHead, graph::kNoLayer});
+    result.stages.push_back(std::move(parts));
+  }
+  return result;
+}
+
+Parts given_parts(const std::vector<GivenStage>& stages, GraphBuilder& builder) {
+  Parts result;
+  const auto given = [&](Time time, Pass pass) {
+    const WorkId work = builder.intern(graph::Wait{time});
+    return PassWork{{{work, pass, false}}, work};
+  };
+  for (const auto& stage : stages) {
+    Part part;
+    part.forward = given(stage.forward, Pass::forward);
+    part.input_gradient = given(stage.input_gradient, Pass::input_gradient);
+    part.weight_gradient = given(stage.weight_gradient, Pass::weight_gradient);
+    part.backward = given(stage.input_gradient + stage.weight_gradient, Pass::backward);
+    part.held = stage.held;
+    result.stages.push_back({{{result.parts.size(), graph::kNoLayer}}});
+    result.parts.push_back(std::move(part));
+  }
+  return result;
+}
+
+}  // namespace rehearsal::lower

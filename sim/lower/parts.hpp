@@ -1,0 +1,62 @@
+// The parts of a stage (embedding, layers, head) as interned works, per pass, with the memory they hold. A coarse task is
+// made from the same operators as the fine ones, so both cost and hold the same.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "graph/builder.hpp"
+#include "models/operators.hpp"
+#include "plan/plan.hpp"
+
+namespace rehearsal::lower {
+
+struct Operation {
+  WorkId work;
+  graph::Pass pass;              // recompute for what a backward repeats
+  bool tensor_collective = false;  // joins the tensor-parallel group
+};
+
+struct PassWork {
+  std::vector<Operation> operations;  // in execution order
+  WorkId whole;                       // their Sequence
+};
+
+// Memory of one micro-batch: `activation` lives from the forward to the end of the input gradient (or full backward),
+// `weight_hold` from there to the end of the weight gradient, `recomputed` while the backward of this part runs.
+struct Held {
+  Bytes activation, weight_hold, recomputed;
+};
+
+struct Part {
+  PassWork forward, input_gradient, weight_gradient, backward;
+  Held held;
+  double parameters = 0;
+};
+
+// One stage: indices into the parts of the pipeline, in model order.
+struct StageParts {
+  struct Use {
+    std::size_t part;
+    std::uint16_t layer;  // within the stage, or graph::kNoLayer for embedding and head
+  };
+  std::vector<Use> uses;
+};
+
+struct Parts {
+  std::vector<Part> parts;
+  std::vector<StageParts> stages;
+};
+
+Parts model_parts(const plan::Plan& plan, graph::GraphBuilder& builder);
+
+// A pipeline with given times: every stage is one part.
+struct GivenStage {
+  Time forward, input_gradient, weight_gradient;
+  Held held;
+};
+Parts given_parts(const std::vector<GivenStage>& stages, graph::GraphBuilder& builder);
+
+// A Sequence of whole passes, equal neighbours counted once.
+WorkId sequence(const std::vector<WorkId>& works, graph::GraphBuilder& builder);
+
+}  // namespace rehearsal::lower

@@ -1,0 +1,66 @@
+// One pass of one stage and micro-batch as tasks with buffers: one task (stage), one per part (layer) or one per
+// operator. The coarse forms are folds of the fine one: same works, same net buffers, and the peak inside as `transient`.
+#pragma once
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "graph/builder.hpp"
+#include "lower/lowering.hpp"
+
+namespace rehearsal::lower {
+
+class PassTasks {
+ public:
+  PassTasks(const Parts& parts, Detail detail, graph::GraphBuilder& works, graph::ProgramBuilder& program)
+      : parts_(parts), detail_(detail), works_(works), program_(program) {}
+
+  // Announces that a pass of this stage and micro-batch will come part by part (emit_part) even at stage detail, so its
+  // buffers must not be merged.
+  void split(std::uint32_t stage, std::uint32_t microbatch) { split_[stage] = microbatch; }
+
+  // The whole stage. `after`: what the first task waits for; `tensor`: endpoint of the tensor group, at operator detail.
+  // Returns the last task.
+  LocalTask emit(const graph::Coordinates& at, std::vector<LocalTask> after, std::optional<std::uint32_t> tensor);
+
+  // One part of the stage alone (index into its uses), at no coarser detail than `layer`.
+  LocalTask emit_part(const graph::Coordinates& at, std::size_t use, std::vector<LocalTask> after,
+                      std::optional<std::uint32_t> tensor);
+
+ private:
+  // What a pass of a part does to memory: taken at its start, given back at its end (which of a micro-batch's buffers).
+  enum Kind : std::size_t { kActivation, kHold, kRecomputed, kKinds };
+  struct Footprint {
+    std::vector<Kind> takes, gives;
+  };
+  static Footprint footprint(graph::Pass pass);
+  static Bytes size(const Held& held, Kind kind);
+  static graph::MemoryCategory category(Kind kind);
+  static const PassWork& pass_work(const Part& part, graph::Pass pass);
+
+  // Live buffers of one (stage, micro-batch): slot = part * kKinds + kind, or the kind alone when the parts are merged.
+  struct Live {
+    bool merged;
+    std::vector<std::optional<BufferId>> slots;
+  };
+  Live& live(const graph::Coordinates& at);
+  void take(Live& live, std::size_t part, Kind kind, Bytes size, std::vector<graph::BufferUse>& uses);
+  void give(Live& live, std::size_t part, Kind kind, std::vector<graph::BufferUse>& uses);
+
+  struct Coarse {  // of one (stage, pass): the same for every micro-batch
+    WorkId work;
+    Bytes transient;
+  };
+  const Coarse& coarse(const graph::Coordinates& at);
+  LocalTask emit_stage(const graph::Coordinates& at, const std::vector<LocalTask>& after);
+
+  const Parts& parts_;
+  Detail detail_;
+  graph::GraphBuilder& works_;
+  graph::ProgramBuilder& program_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Live> live_;  // by (stage, micro-batch)
+  std::map<std::pair<std::uint32_t, graph::Pass>, Coarse> coarse_;
+  std::map<std::uint32_t, std::uint32_t> split_;  // stage -> micro-batch whose passes come part by part
+};
+
+}  // namespace rehearsal::lower

@@ -1,0 +1,112 @@
+#include "report/summary.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "cost/device_memory.hpp"
+
+namespace rehearsal::report {
+namespace {
+
+constexpr std::size_t kPathSegments = 400;  // the report stays readable; a longer path says so in its last entry
+
+MemoryFigures figures(const Run& run, Bytes allocated) {
+  if (run.scenario.abstract) return {double(allocated.count()) / scenario::kMemoryUnit, std::nullopt, std::nullopt};
+  const auto memory = cost::device_memory(allocated);
+  return {double(memory.allocated.count()), double(memory.reserved.count()), double(memory.device.count())};
+}
+
+std::vector<std::uint32_t> stages_of(const graph::Program& program) {
+  std::set<std::uint32_t> stages;
+  for (const auto& at : program.coordinates)
+    if (at.microbatch != graph::kNoMicrobatch) stages.insert(at.stage);
+  return {stages.begin(), stages.end()};
+}
+
+std::vector<RankSummary> rank_summaries(const Run& run) {
+  const auto busy = timeline::busy(run.graph, run.timeline, run.durations);
+  std::vector<std::vector<std::uint32_t>> stages;
+  for (const auto& program : run.graph.programs()) stages.push_back(stages_of(program));
+  std::vector<RankSummary> ranks;
+  for (std::size_t r = 0; r < run.graph.ranks().size(); r++) {
+    const auto& rank = run.graph.ranks()[r];
+    const auto memory = timeline::memory_peak(run.graph, run.timeline, RankId(r));
+    RankSummary s;
+    s.rank = rank.job_rank, s.count = rank.multiplicity, s.node = rank.node;
+    s.stages = stages[rank.program.index()];
+    s.busy = busy[r];
+    s.peak = figures(run, memory.peak);
+    s.memory = memory.at_peak;
+    ranks.push_back(std::move(s));
+  }
+  return ranks;
+}
+
+std::vector<PathSegment> path_segments(const Run& run) {
+  std::vector<PathSegment> segments;
+  for (const auto& step : timeline::critical_path(run.graph, run.timeline)) {
+    const RankId rank = run.graph.rank_of(step.task);
+    const auto& r = run.graph.ranks()[rank.index()];
+    const auto& program = run.graph.program_of(r);
+    const std::size_t local = run.graph.local(step.task).index();
+    const auto lane = program.lane[local];
+    if (step.start == step.end) continue;
+    const std::string what = lane == graph::Lane::send ? "message" : graph::name(program.coordinates[local].pass);
+    if (!segments.empty() && segments.back().rank == r.job_rank && segments.back().what == what) {
+      segments.back().end = step.end, segments.back().tasks++;
+    } else if (segments.size() == kPathSegments) {
+      segments.back().what = "... and what follows", segments.back().end = step.end, segments.back().tasks++;
+    } else {
+      segments.push_back({r.job_rank, what, step.start, step.end, 1});
+    }
+  }
+  return segments;
+}
+
+}  // namespace
+
+Summary summarize(const Run& run) {
+  Summary s;
+  const auto& scenario = run.scenario;
+  // The steady period: iterations are separated by a barrier, so each lasts as long as the first.
+  const auto& ends = run.timeline.iteration_end;
+  s.iteration = ends.size() > 1 ? ends.back() - ends[ends.size() - 2] : run.timeline.makespan();
+  const double iteration_s = to_seconds(s.iteration);
+  s.gpus = scenario.parallelism.gpus();
+  s.microbatches = scenario.microbatches;
+  s.ranks = rank_summaries(run);
+
+  Time busiest;
+  for (const auto& rank : s.ranks) busiest = std::max(busiest, rank.busy);
+  s.bubble_rate = iteration_s > 0 ? 1 - busiest / s.iteration : 0;
+  const auto worst = std::max_element(s.ranks.begin(), s.ranks.end(),
+                                      [](const auto& a, const auto& b) { return a.peak.allocated < b.peak.allocated; });
+  if (worst != s.ranks.end()) s.peak = worst->peak;
+
+  if (scenario.concrete) {
+    const auto& gpu = scenario.concrete->cluster.gpu;
+    const double per_gpu = iteration_s * double(s.gpus) * 1e12;
+    s.samples_per_s = double(scenario.batch.global) / iteration_s;
+    s.tokens_per_s = *s.samples_per_s * double(scenario.batch.sequence);
+    s.model_tflops_per_gpu = run.model_flops.value() / per_gpu;
+    s.hardware_tflops_per_gpu = run.hardware_flops.value() / per_gpu;
+    const auto peak = gpu.peak.find(scenario.concrete->training.precision);
+    if (peak != gpu.peak.end() && peak->second.value() > 0) {
+      s.mfu = *s.model_tflops_per_gpu * 1e12 / peak->second.value();
+      s.hfu = *s.hardware_tflops_per_gpu * 1e12 / peak->second.value();
+    }
+    s.capacity = double(gpu.memory.count());
+    s.fits = *s.peak.device <= *s.capacity;
+  } else if (scenario.schedule.memory_limit) {
+    s.capacity = *scenario.schedule.memory_limit;
+    s.fits = s.peak.allocated <= *s.capacity;
+  }
+
+  const RankId last = timeline::last_rank(run.graph, run.timeline);
+  s.breakdown = timeline::breakdown(run.graph, run.timeline, last, run.durations);
+  s.breakdown_rank = run.graph.ranks()[last.index()].job_rank;
+  s.critical_path = path_segments(run);
+  return s;
+}
+
+}  // namespace rehearsal::report
