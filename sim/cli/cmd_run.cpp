@@ -1,0 +1,99 @@
+#include <algorithm>
+#include <functional>
+
+#include "cli/output.hpp"
+#include "explore/rehearse.hpp"
+#include "report/perfetto.hpp"
+#include "report/run_report.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+const CommandText kText{
+    .name = "run",
+    .operands = "SCENARIO...",
+    .summary = "Predicts one iteration of each scenario: time, throughput, MFU, bubble, memory of each rank, timeline.",
+    .more = "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline and --trace take one\n"
+            "scenario at a time.",
+    .example = "  rehearse run scenarios/gpt3-175b-1024xa100.yaml\n"
+               "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2 --format json\n"
+               "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --trace gpt3.json.gz   # open in ui.perfetto.dev",
+    .takes_set = true};
+
+struct Options {
+  std::string timeline, trace;
+  bool require_fit = false;
+};
+
+void write_large(const std::string& path, const std::function<void(const report::Sink&)>& write) {
+  AtomicFile file(path);
+  write([&](std::string_view piece) { file.write(piece); });
+  file.commit();
+}
+
+}  // namespace
+
+int run_run(const Arguments& arguments) {
+  Options options;
+  po::options_description own("Options");
+  own.add_options()("timeline", po::value(&options.timeline)->value_name("FILE"),
+                    "write every span, in our own JSON (sim/design/timeline-json.md)")(
+      "trace", po::value(&options.trace)->value_name("FILE"),
+      "write a trace for ui.perfetto.dev; a name ending in .gz is compressed")(
+      "require-fit", po::bool_switch(&options.require_fit), "exit with 1 when the memory does not suffice");
+  CommonOptions common;
+  const auto line = parse(kText, own, arguments, common);
+  if (!line) return 0;
+  if (line->operands.empty()) throw UserError("run: name a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
+  if (line->operands.size() > 1 && !(options.timeline.empty() && options.trace.empty()))
+    throw UserError("run: --timeline and --trace take one scenario at a time");
+  for (const auto& path : {options.timeline, options.trace})
+    if (!path.empty()) AtomicFile::check(path);
+
+  // All files are read before the first runs, so that every mistake is reported at once.
+  std::vector<scenario::Scenario> scenarios;
+  std::vector<Diagnostic> mistakes;
+  for (const auto& path : line->operands) {
+    try {
+      scenarios.push_back(scenario::load(path, common.set));
+    } catch (const UserError& error) {
+      mistakes.insert(mistakes.end(), error.diagnostics().begin(), error.diagnostics().end());
+    }
+  }
+  if (!mistakes.empty()) throw UserError(std::move(mistakes));
+
+  std::vector<explore::Rehearsed> rehearsed;
+  std::vector<report::Run> runs;
+  std::vector<report::Summary> summaries;
+  rehearsed.reserve(scenarios.size());  // runs point into it
+  for (const auto& scenario : scenarios) {
+    rehearsed.push_back(explore::rehearse(scenario));
+    const auto& [prepared, timeline] = rehearsed.back();
+    runs.push_back({scenario, prepared.graph, timeline, prepared.durations, prepared.model_flops, prepared.hardware_flops,
+                    prepared.assumptions, prepared.warnings});
+    summaries.push_back(report::summarize(runs.back()));
+  }
+
+  if (!options.trace.empty())
+    write_large(options.trace, [&](const report::Sink& sink) { report::write_trace(runs.front(), sink); });
+  if (!options.timeline.empty())
+    write_large(options.timeline, [&](const report::Sink& sink) {
+      report::write_timeline(runs.front(), std::string(version()), sink);
+    });
+
+  switch (common.format) {
+    case Format::json: emit_report(common, report::run_json(runs, summaries, std::string(version()))); break;
+    case Format::csv: emit_report(common, report::run_csv(runs, summaries)); break;
+    case Format::text: {
+      std::string text;
+      for (std::size_t i = 0; i < runs.size(); i++)
+        text += (i ? "\n" : "") + report::run_text(runs[i], summaries[i], {report_width(common), use_color(common)});
+      emit_report(common, text);
+    }
+  }
+
+  const auto unfit = [](const report::Summary& s) { return s.fits == false; };
+  return options.require_fit && std::any_of(summaries.begin(), summaries.end(), unfit) ? 1 : 0;
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,234 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/quantity_text.hpp"
+#include "report/grid.hpp"
+#include "report/run_report.hpp"
+
+namespace rehearsal::report {
+namespace {
+
+constexpr std::uint32_t kMaxRows = 16;  // of picture and table; the middle folds
+
+class TextReport {
+ public:
+  TextReport(const Run& run, const Summary& summary, const RunTextOptions& options)
+      : run_(run), s_(summary), options_(options), abstract_(run.scenario.abstract.has_value()) {}
+
+  std::string write() {
+    title();
+    headline();
+    breakdown();
+    picture();
+    ranks();
+    notes("Warnings", run_.warnings);
+    notes("Assumptions", run_.assumptions);
+    return std::move(text_);
+  }
+
+ private:
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    text_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
+  }
+  std::string bold(const std::string& s) const { return options_.color ? "\x1b[1m" + s + "\x1b[0m" : s; }
+  std::string dim(const std::string& s) const { return options_.color ? "\x1b[2m" + s + "\x1b[0m" : s; }
+
+  void title() {
+    const auto& sc = run_.scenario;
+    line("{}", bold(sc.name));
+    const auto& p = sc.parallelism;
+    std::string schedule = sc.schedule.name;
+    if (p.chunks > 1) schedule += fmt::format(" with {} chunks", p.chunks);
+    if (!sc.concrete) {
+      line("{} pipeline ranks, {} micro-batches, {}, stage times given", p.pipeline, s_.microbatches, schedule);
+      return;
+    }
+    const auto& c = *sc.concrete;
+    line("{}: {} layers, hidden {}, {:.1f} B parameters; sequences of {} tokens", c.model.name, c.model.layers,
+         c.model.hidden, models::parameters(c.model) * 1e-9, sc.batch.sequence);
+    line("{} GPUs ({}) in {} node{} ({}); software {}", s_.gpus, c.cluster.gpu.name, c.cluster.nodes,
+         c.cluster.nodes == 1 ? "" : "s", c.cluster.name, c.software.name);
+    line("tensor {}{} x pipeline {} x data {}{}; {} sequences = {} micro-batch{} of {} per pipeline; {}", p.tensor,
+         p.sequence ? " (sequence)" : "", p.pipeline, p.data, p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "",
+         sc.batch.global, s_.microbatches, s_.microbatches == 1 ? "" : "es", sc.batch.micro, schedule);
+  }
+
+  void headline() {
+    line("");
+    const auto& band = run_.scenario.error_band;
+    const double seconds = to_seconds(s_.iteration);
+    std::string expected;
+    if (band.low && band.high)
+      expected = fmt::format("80 % of comparable runs: {:.3f} .. {:.3f} s", seconds * *band.low, seconds * *band.high);
+    else if (!abstract_)
+      expected = band.basis;
+    line("  Iteration    {:<16} {}", bold(show(s_.iteration)), dim(expected));
+    if (s_.tokens_per_s)
+      line("  Throughput   {:.2f} sequences/s, {:.0f} tokens/s", *s_.samples_per_s, *s_.tokens_per_s);
+    if (s_.model_tflops_per_gpu) {
+      line("  Model        {:.1f} TFLOP/s per GPU{}", *s_.model_tflops_per_gpu,
+           s_.mfu ? fmt::format(", MFU {:.1f} %", *s_.mfu * 100) : "");
+      line("  Executed     {:.1f} TFLOP/s per GPU{}", *s_.hardware_tflops_per_gpu,
+           s_.hfu ? fmt::format(", HFU {:.1f} % (with recomputation)", *s_.hfu * 100) : "");
+    }
+    line("  Bubble       {:.1f} % of the iteration on the busiest rank", s_.bubble_rate * 100);
+    memory();
+    line("  {}", dim(fmt::format("{}, {}, {} tasks standing for {}", run_.timeline.backend, run_.timeline.engine,
+                                 run_.graph.tasks(), run_.graph.represented_tasks())));
+  }
+
+  void memory() {
+    if (abstract_) {
+      if (s_.peak.allocated > 0)
+        line("  Memory       {:g} at the peak of the worst rank{}", s_.peak.allocated,
+             s_.fits ? fmt::format("; limit {:g}: {}", *s_.capacity, *s_.fits ? "fits" : bold("DOES NOT FIT")) : "");
+      return;
+    }
+    line("  Memory       {} allocated, {} reserved, {} on the device of {}: {}", show(bytes(s_.peak.allocated)),
+         show(bytes(*s_.peak.reserved)), show(bytes(*s_.peak.device)), show(bytes(*s_.capacity)),
+         *s_.fits ? "fits" : bold("DOES NOT FIT"));
+  }
+
+  void breakdown() {
+    line("");
+    line("{}", bold(fmt::format("Where the time goes on rank {}, which ends last", s_.breakdown_rank)));
+    const double total = to_seconds(s_.iteration);
+    const int bar = std::max(10, std::min(40, options_.width - 44));
+    for (std::size_t c = 0; c < s_.breakdown.size(); c++) {
+      const double part = to_seconds(s_.breakdown[c]);
+      if (part <= 0) continue;
+      const auto filled = static_cast<std::size_t>(std::lround(part / total * bar));
+      line("  {:<14} {:>12} {:>6.1f} %  {}", graph::name(static_cast<graph::Category>(c)), show(s_.breakdown[c]),
+           part / total * 100, std::string(filled, '#'));
+    }
+  }
+
+  static char kind(graph::Pass pass) {
+    switch (pass) {
+      case graph::Pass::forward: return 'F';
+      case graph::Pass::recompute:
+      case graph::Pass::backward: return 'B';
+      case graph::Pass::input_gradient: return 'I';
+      case graph::Pass::weight_gradient: return 'W';
+      case graph::Pass::optimizer: return 'o';
+      default: return 'c';
+    }
+  }
+
+  // Neighbouring tasks of one pass and micro-batch (operators, layers) are one cell.
+  void picture() {
+    std::vector<GridSpan> spans;
+    const auto ranks = run_.graph.ranks();
+    for (std::uint32_t r = 0; r < ranks.size(); r++) {
+      const auto& program = run_.graph.program_of(ranks[r]);
+      std::uint32_t previous = graph::kNoMicrobatch, previous_stage = 0;
+      char previous_kind = 0;
+      for (std::size_t i = 0; i < program.size(); i++) {
+        const bool collective = program.lane[i] == graph::Lane::data_comm;
+        if (program.lane[i] != graph::Lane::compute && !collective) continue;
+        const auto& at = program.coordinates[i];
+        const auto task = ranks[r].first_task + i;
+        if (std::holds_alternative<graph::Message>(run_.graph.work(program.work[i]))) continue;
+        const bool step = at.microbatch == graph::kNoMicrobatch;
+        if (collective && overlaps_compute(program, ranks[r], i)) continue;
+        const char k = kind(at.pass);
+        if (!step && k == previous_kind && previous == at.microbatch && previous_stage == at.stage) {
+          spans.back().end = run_.timeline.end[task];
+        } else {
+          spans.push_back({r, run_.timeline.start[task], run_.timeline.end[task], k, step ? 0 : at.microbatch});
+        }
+        previous = at.microbatch, previous_kind = k, previous_stage = at.stage;
+      }
+    }
+    GridOptions options;
+    options.width = options_.width, options.color = options_.color, options.max_rows = kMaxRows;
+    options.row_name = [&](std::uint32_t row) { return fmt::format("rank {}", ranks[row].job_rank); };
+    options.lower_case = "o optimizer, c gradient communication";
+    line("");
+    line("{}", bold("Pipeline"));
+    text_ += draw_grid(spans, static_cast<std::uint32_t>(ranks.size()), options);
+  }
+
+  // Reductions that hide under the backward pass are not drawn over it.
+  bool overlaps_compute(const graph::Program& program, const graph::Rank& rank, std::size_t i) const {
+    const Time start = run_.timeline.start[rank.first_task + i];
+    for (std::size_t j = i + 1; j < program.size(); j++)
+      if (program.lane[j] == graph::Lane::compute)
+        return run_.timeline.start[rank.first_task + j] < run_.timeline.end[rank.first_task + i] &&
+               run_.timeline.end[rank.first_task + j] > start;
+    return false;
+  }
+
+  std::string amount(Bytes size) const {
+    if (!abstract_) return fmt::format("{:.2f}", double(size.count()) / (1024. * 1024. * 1024.));
+    return fmt::format("{:g}", double(size.count()) / scenario::kMemoryUnit);
+  }
+
+  void ranks() {
+    line("");
+    line("{}", bold(abstract_ ? "Ranks" : "Ranks (peak memory in GiB)"));
+    line("  {:>6} {:>6} {:<10} {:>12} {:>9} {:>9} {:>9} {:>11} {:>9}", "rank", "x", "stages", "busy", "peak", "states",
+         "gradients", "activations", "other");
+    const auto n = static_cast<std::uint32_t>(s_.ranks.size());
+    const Fold fold = fold_rows(n, kMaxRows);
+    const auto row = [&](const RankSummary& r) {
+      using C = graph::MemoryCategory;
+      const auto m = [&](C c) { return r.memory[static_cast<std::size_t>(c)]; };
+      const Bytes other = m(C::workspace) + m(C::buffers);
+      Bytes all{};
+      for (const Bytes b : r.memory) all += b;
+      line("  {:>6} {:>6} {:<10} {:>12} {:>9} {:>9} {:>9} {:>11} {:>9}", r.rank, r.count, stage_list(r.stages),
+           show(r.busy), amount(all), amount(m(C::parameters) + m(C::optimizer)), amount(m(C::gradients)),
+           amount(m(C::activations)), amount(other));
+    };
+    for (std::uint32_t i = 0; i < fold.first; i++) row(s_.ranks[i]);
+    if (fold.hidden) line("  {:>6} {} more", "...", fold.hidden);
+    for (std::uint32_t i = n - fold.last; i < n; i++) row(s_.ranks[i]);
+  }
+
+  static std::string stage_list(const std::vector<std::uint32_t>& stages) {
+    std::string list;
+    for (const auto s : stages) list += (list.empty() ? "" : ",") + std::to_string(s);
+    return list.size() > 10 ? list.substr(0, 8) + ".." : list;
+  }
+
+  void notes(const char* heading, std::span<const std::string> entries) {
+    if (entries.empty()) return;
+    line("");
+    line("{}", bold(heading));
+    for (const auto& entry : entries) wrap(entry);
+  }
+
+  void wrap(std::string entry) {
+    const auto width = static_cast<std::size_t>(std::max(20, options_.width - 4));
+    std::string lead = "  - ";
+    while (!entry.empty()) {
+      auto cut = entry.size();
+      if (cut > width) {
+        cut = entry.rfind(' ', width);
+        if (cut == std::string::npos || cut == 0) cut = width;
+      }
+      line("{}{}", lead, entry.substr(0, cut));
+      entry.erase(0, entry.find_first_not_of(' ', cut) == std::string::npos ? entry.size()
+                                                                            : entry.find_first_not_of(' ', cut));
+      lead = "    ";
+    }
+  }
+
+  const Run& run_;
+  const Summary& s_;
+  RunTextOptions options_;
+  bool abstract_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string run_text(const Run& run, const Summary& summary, const RunTextOptions& options) {
+  return TextReport(run, summary, options).write();
+}
+
+}  // namespace rehearsal::report
