@@ -11,13 +11,15 @@ template <class T>
 class Generator {
  public:
   struct promise_type {
-    T value{};
+    const T* value = nullptr;
     std::exception_ptr error;
 
     Generator get_return_object() { return Generator(Handle::from_promise(*this)); }
     std::suspend_always initial_suspend() noexcept { return {}; }
     std::suspend_always final_suspend() noexcept { return {}; }
-    std::suspend_always yield_value(T v) noexcept { return value = v, std::suspend_always{}; }
+    // The yielded temporary lives in the coroutine until it is resumed, so handing out its address saves a copy. (Half
+    // the time of a small value: copying as one word what was just written in pieces stalls the processor.)
+    std::suspend_always yield_value(const T& v) noexcept { return value = &v, std::suspend_always{}; }
     void return_void() noexcept {}
     void unhandled_exception() { error = std::current_exception(); }
   };
@@ -38,7 +40,8 @@ class Generator {
     if (handle_.promise().error) std::rethrow_exception(handle_.promise().error);
     return !handle_.done();
   }
-  const T& value() const { return handle_.promise().value; }
+  // Valid until the next call of next().
+  const T& value() const { return *handle_.promise().value; }
 
  private:
   using Handle = std::coroutine_handle<promise_type>;

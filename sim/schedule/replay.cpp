@@ -64,7 +64,7 @@ class Clock {
     }
   }
 
-  bool step(std::uint32_t rank, Action action) {
+  bool step(std::uint32_t rank, const Action& action) {
     Stage& stage = stages_[action.stage];
     Rank& mine = ranks_[rank];
     const bool forward = action.op == Op::forward;

@@ -35,11 +35,12 @@ std::uint32_t stage_of(Placement placement, const Problem& problem, std::uint32_
 }
 
 std::optional<UniformTimes> uniform_times(Placement placement, const Problem& problem) {
-  UniformTimes times{problem.forward[0], problem.input_gradient[0], problem.weight_gradient[0], Time()};
+  const auto backward = [&](std::uint32_t s) { return problem.time({0, static_cast<std::uint16_t>(s), Op::backward}); };
+  UniformTimes times{problem.forward[0], problem.input_gradient[0], problem.weight_gradient[0], backward(0), Time()};
   std::optional<Time> transfer;
   for (std::uint32_t s = 0; s < problem.stages(); ++s) {
     if (problem.forward[s] != times.forward || problem.input_gradient[s] != times.input_gradient ||
-        problem.weight_gradient[s] != times.weight_gradient)
+        problem.weight_gradient[s] != times.weight_gradient || backward(s) != times.backward)
       return std::nullopt;
     if (s + 1 == problem.stages() || rank_of(placement, problem, s) == rank_of(placement, problem, s + 1)) continue;
     if (transfer.value_or(problem.transfer[s]) != problem.transfer[s]) return std::nullopt;
@@ -98,6 +99,7 @@ void check(const Schedule& schedule, const Problem& problem) {
   check_times(who, "forward", problem.forward, stages, "stage");
   check_times(who, "input_gradient", problem.input_gradient, stages, "stage");
   check_times(who, "weight_gradient", problem.weight_gradient, stages, "stage");
+  if (!problem.backward.empty()) check_times(who, "backward", problem.backward, stages, "stage");
   check_times(who, "transfer", problem.transfer, stages - 1, "pair of neighbouring stages");
   check_memory(who, "activation", problem.activation, stages);
   check_memory(who, "weight_hold", problem.weight_hold, stages);

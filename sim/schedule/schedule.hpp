@@ -34,6 +34,9 @@ struct Problem {
   std::uint32_t microbatches = 1;
   std::uint32_t chunks = 1;  // stages per rank
   std::vector<Time> forward, input_gradient, weight_gradient;
+  // A full backward where it differs from input plus weight gradient (one launch stream instead of two); empty = the
+  // sum.
+  std::vector<Time> backward;
   // transfer[s], stages - 1 entries: latency from stage s to stage s+1, and of the gradient the other way. Two stages
   // of one rank hand over in no time, whatever the entry says.
   std::vector<Time> transfer;
@@ -56,7 +59,7 @@ struct Problem {
       case Op::weight_gradient:
         return weight_gradient[a.stage];
       case Op::backward:
-        return input_gradient[a.stage] + weight_gradient[a.stage];
+        return backward.empty() ? input_gradient[a.stage] + weight_gradient[a.stage] : backward[a.stage];
     }
     return {};
   }
@@ -78,8 +81,9 @@ std::uint32_t stage_of(Placement placement, const Problem& problem, std::uint32_
 // The times of a problem whose stages are all alike and whose ranks are all equally far apart; else nothing. Formulas
 // of papers speak of such problems only. `transfer` is 0 when no two neighbouring stages lie on different ranks.
 struct UniformTimes {
-  Time forward, input_gradient, weight_gradient, transfer;
-  Time stage() const { return forward + input_gradient + weight_gradient; }
+  Time forward, input_gradient, weight_gradient, backward, transfer;
+  Time combined() const { return forward + backward; }                       // one micro-batch on one stage, F and B
+  Time split() const { return forward + input_gradient + weight_gradient; }  // the same, F, I and W
 };
 std::optional<UniformTimes> uniform_times(Placement placement, const Problem& problem);
 

@@ -17,7 +17,7 @@ char letter(Op op) {
 }
 
 // Needs kLongestAction free characters at `at`; returns the end of the text.
-char* write(char* at, Action action) {
+char* write(char* at, const Action& action) {
   at = std::to_chars(at, at + 5, action.stage).ptr;
   *at++ = letter(action.op);
   return std::to_chars(at, at + 10, action.microbatch).ptr;

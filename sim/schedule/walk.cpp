@@ -14,7 +14,7 @@ Walk::Walk(const Schedule& schedule, const Problem& problem)
       microbatches_(problem.microbatches),
       places_(problem.stages()),
       cursors_(problem.ranks),
-      row_(problem.microbatches / 4 + 1),
+      row_(problem.microbatches / 16 + 1),
       progress_(row_ * problem.stages()),
       queue_(problem.ranks) {
   const std::uint32_t last = problem.stages() - 1;
@@ -31,10 +31,12 @@ Walk::Walk(const Schedule& schedule, const Problem& problem)
 
 std::string Walk::where(std::uint32_t rank) const {
   const Cursor& cursor = cursors_[rank];
-  return fmt::format("schedule {}: rank {}, cell {} ({})", schedule_.name, rank, cursor.cell, to_text(cursor.head));
+  return fmt::format("schedule {}: rank {}, cell {} ({})", schedule_.name, rank, cursor.cell,
+                     to_text(cursor.program.value()));
 }
 
-void Walk::illegal(std::uint32_t rank, Action action) const {
+void Walk::illegal(std::uint32_t rank) const {
+  const Action action = cursors_[rank].program.value();
   const std::uint32_t stages = std::uint32_t(places_.size()), stage = action.stage, k = action.microbatch;
   const auto fail = [&](const std::string& why) { throw UserError(where(rank) + ": " + why); };
   const auto text = [&](std::uint32_t s, Op op) { return to_text({k, static_cast<std::uint16_t>(s), op}); };
@@ -63,11 +65,12 @@ void Walk::finish() const {
     const Cursor& cursor = cursors_[rank];
     if (cursor.ended) continue;
     if (++waiting > kShown) continue;
-    const bool forward = cursor.head.op == Op::forward;
-    const std::uint32_t source = forward ? cursor.head.stage - 1u : cursor.head.stage + 1u;
+    const Action head = cursor.program.value();
+    const bool forward = head.op == Op::forward;
+    const std::uint32_t source = forward ? head.stage - 1u : head.stage + 1u;
     heads += fmt::format("\n  rank {} at cell {}: {} waits for {} of micro-batch {} from stage {} on rank {}", rank,
-                         cursor.cell, to_text(cursor.head), forward ? "the activation" : "the gradient",
-                         cursor.head.microbatch, source, rank_of(source));
+                         cursor.cell, to_text(head), forward ? "the activation" : "the gradient", head.microbatch,
+                         source, rank_of(source));
     if (cursors_[rank_of(source)].ended) heads += ", whose program has ended without it";
   }
   if (waiting > kShown) heads += fmt::format("\n  and {} more ranks", waiting - kShown);

@@ -35,9 +35,9 @@ class Walk {
   // Something for (stage, micro-batch) has reached `rank`: an activation if `forward`, else a gradient.
   void wake(std::uint32_t rank, std::uint32_t stage, std::uint32_t microbatch, bool forward) {
     Cursor& cursor = cursors_[rank];
-    if (!cursor.waiting || cursor.head.stage != stage || cursor.head.microbatch != microbatch ||
-        (cursor.head.op == Op::forward) != forward)
-      return;
+    if (!cursor.waiting) return;
+    const Action& head = cursor.program.value();
+    if (head.stage != stage || head.microbatch != microbatch || (head.op == Op::forward) != forward) return;
     cursor.waiting = false;
     enqueue(rank);
   }
@@ -61,9 +61,8 @@ class Walk {
   static constexpr int kTurn = 64;
 
   struct Cursor {
-    Order program;
+    Order program;           // its value is the pending action, read in place: copies of what was just written stall
     std::uint64_t cell = 0;  // of the pending action, from 0
-    Action head;
     bool pending = false, waiting = false, ended = false;
   };
 
@@ -76,48 +75,46 @@ class Walk {
   // How far one micro-batch is on one stage. B goes from forwarded to done.
   enum Progress : std::uint8_t { kNothing, kForwarded, kInputGradient, kDone };
 
+  // Runs a rank until it waits, ends, or its turn is over (true).
   template <class Rules>
   bool turn(Rules& rules, std::uint32_t rank, Cursor& cursor) {
     for (int n = 0; n < kTurn; ++n) {
-      if (!cursor.pending) {
-        if (!cursor.program.next()) return cursor.ended = true, false;
-        cursor.head = cursor.program.value();
-        cursor.pending = true;
-        require_legal(rank, cursor.head);
-      }
-      if (!rules.step(rank, cursor.head)) return cursor.waiting = true, false;
-      static constexpr std::array<Progress, 4> kAfter{kForwarded, kInputGradient, kDone, kDone};
-      set_progress(cursor.head, kAfter[static_cast<std::size_t>(cursor.head.op)]);
+      if (!cursor.pending && !cursor.program.next()) return cursor.ended = true, false;
+      const Action& action = cursor.program.value();
+      if (!legal(rank, action)) illegal(rank);
+      cursor.pending = true;
+      if (!rules.step(rank, action)) return cursor.waiting = true, false;
       cursor.pending = false;
+      static constexpr std::array<Progress, 4> kAfter{kForwarded, kInputGradient, kDone, kDone};
+      set_progress(action, kAfter[static_cast<std::size_t>(action.op)]);
       ++cursor.cell;
       ++actions_;
     }
     return true;
   }
 
-  void require_legal(std::uint32_t rank, Action action) const {
+  bool legal(std::uint32_t rank, const Action& action) const {
     static constexpr std::array<Progress, 4> kBefore{kNothing, kForwarded, kInputGradient, kForwarded};
-    if (action.stage >= places_.size() || action.microbatch >= microbatches_) illegal(rank, action);
+    if (action.stage >= places_.size() || action.microbatch >= microbatches_) return false;
     const Place& place = places_[action.stage];
-    if (place.rank != rank) illegal(rank, action);
-    if (progress(action.stage, action.microbatch) != kBefore[static_cast<std::size_t>(action.op)])
-      illegal(rank, action);
-    if (place.after_local && action.op == Op::forward && progress(action.stage - 1u, action.microbatch) == kNothing)
-      illegal(rank, action);
-    if (place.before_local && (action.op == Op::input_gradient || action.op == Op::backward) &&
-        progress(action.stage + 1u, action.microbatch) < kInputGradient)
-      illegal(rank, action);
+    if (place.rank != rank || progress(action.stage, action.microbatch) != kBefore[static_cast<std::size_t>(action.op)])
+      return false;
+    if (place.after_local && action.op == Op::forward)
+      return progress(action.stage - 1u, action.microbatch) != kNothing;
+    if (place.before_local && (action.op == Op::input_gradient || action.op == Op::backward))
+      return progress(action.stage + 1u, action.microbatch) >= kInputGradient;
+    return true;
   }
-  [[noreturn]] void illegal(std::uint32_t rank, Action action) const;
+  [[noreturn]] void illegal(std::uint32_t rank) const;  // says why the pending action is not legal
   void finish() const;
 
   Progress progress(std::uint32_t stage, std::uint32_t microbatch) const {
-    return Progress(progress_[stage * row_ + microbatch / 4] >> (microbatch % 4 * 2) & 3);
+    return Progress(progress_[stage * row_ + microbatch / 16] >> (microbatch % 16 * 2) & 3);
   }
-  void set_progress(Action action, Progress to) {
-    std::uint8_t& four = progress_[action.stage * row_ + action.microbatch / 4];
-    const unsigned shift = action.microbatch % 4 * 2;
-    four = static_cast<std::uint8_t>((four & ~(3u << shift)) | unsigned(to) << shift);
+  void set_progress(const Action& action, Progress to) {
+    std::uint32_t& word = progress_[action.stage * row_ + action.microbatch / 16];
+    const unsigned shift = action.microbatch % 16 * 2;
+    word = (word & ~(3u << shift)) | unsigned(to) << shift;
   }
 
   // Each rank is queued at most once, so a ring of p entries is enough.
@@ -137,8 +134,8 @@ class Walk {
   std::uint32_t microbatches_;
   std::vector<Place> places_;    // per stage
   std::vector<Cursor> cursors_;  // per rank
-  std::size_t row_;              // bytes of progress per stage
-  std::vector<std::uint8_t> progress_;
+  std::size_t row_;              // words of progress per stage
+  std::vector<std::uint32_t> progress_;
   std::vector<std::uint32_t> queue_;
   std::size_t queue_head_ = 0, queued_ = 0;
   std::uint64_t actions_ = 0;

@@ -32,7 +32,7 @@ class Rendezvous {
     }
   }
 
-  bool step(std::uint32_t rank, Action action) {
+  bool step(std::uint32_t rank, const Action& action) {
     if (action.op == Op::weight_gradient) return true;
     const bool forward = action.op == Op::forward;
     const Stage& stage = stages_[action.stage];
@@ -64,7 +64,7 @@ class Rendezvous {
     std::size_t activation_in = kNone, activation_out = kNone, gradient_in = kNone, gradient_out = kNone;
   };
 
-  bool receive(Channel& channel, std::uint32_t rank, Action action) {
+  bool receive(Channel& channel, std::uint32_t rank, const Action& action) {
     if (channel.sends.empty()) return false;
     const Message sent = channel.sends.front();
     if (sent != Message{action.stage, action.microbatch})

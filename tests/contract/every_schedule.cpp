@@ -62,8 +62,9 @@ void check_replay(const Schedule& schedule, const Problem& problem) {
     Time work;
     for (std::uint32_t c = 0; c < problem.chunks; ++c) {
       const std::uint32_t s = stage_of(schedule.placement, problem, rank, c);
-      work += std::int64_t(problem.microbatches) *
-              (problem.forward[s] + problem.input_gradient[s] + problem.weight_gradient[s]);
+      Time backward = problem.input_gradient[s] + problem.weight_gradient[s];
+      if (!schedule.splits_backward && !problem.backward.empty()) backward = problem.backward[s];
+      work += std::int64_t(problem.microbatches) * (problem.forward[s] + backward);
     }
     CHECK(free.busy[rank] == work);
     CHECK(free.cost >= work);
@@ -154,6 +155,7 @@ TEST_CASE("random problems, stages alike: closed forms hold wherever they are gi
       const std::uint32_t m = dice.between(0, 1) ? p * dice.between(1, 4) : dice.between(1, 40);
       Problem problem = uniform_problem(p, m, v, Time(dice.between(1, 30)), Time(dice.between(1, 30)),
                                         Time(dice.between(0, 30)), Time(dice.between(0, 15)));
+      if (dice.between(0, 1)) problem.backward.assign(problem.stages(), Time(dice.between(1, 60)));
       CAPTURE(describe(schedule, problem));
       if (legal(schedule, problem)) formulas += check_closed_form(schedule, problem);
     }
@@ -177,6 +179,8 @@ TEST_CASE("random problems, every stage different, all knobs") {
         problem.activation[s] = dice.between(4, 9);
         problem.weight_hold[s] = dice.between(0, 4);
       }
+      if (dice.between(0, 1))
+        for (std::uint32_t s = 0; s < problem.stages(); ++s) problem.backward.push_back(Time(dice.between(0, 90)));
       if (dice.between(0, 1)) problem.group = dice.between(1, m + 2);
       if (dice.between(0, 1)) problem.extra_warmup = dice.between(0, 5);
       CAPTURE(describe(schedule, problem));

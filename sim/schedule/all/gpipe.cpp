@@ -14,7 +14,7 @@ std::optional<ClosedForm> closed_form(const Problem& problem) {
   const auto times = uniform_times(Placement::loop, problem);
   if (!times) return std::nullopt;
   const std::int64_t p = problem.ranks, m = problem.microbatches;
-  return ClosedForm{(m + p - 1) * times->stage() + 2 * (p - 1) * times->transfer,
+  return ClosedForm{(m + p - 1) * times->combined() + 2 * (p - 1) * times->transfer,
                     std::vector<double>(problem.ranks, double(m))};
 }
 

@@ -102,15 +102,15 @@ void check_group(const Problem& problem) {
 
 // m*S + (p-1)S/v + 2(pv-1)C with S = v stages: the fill shrinks by v, and every micro-batch crosses pv-1 gaps each way,
 // which only the first and the last one show. For groups of p micro-batches that divide m, while one action hides one
-// transfer, C <= min(F, I + W): a neighbour lags by one F and one B in steady state, and each way crosses one gap.
+// transfer, C <= min(F, B): a neighbour lags by one F and one B in steady state, and each way crosses one gap.
 std::optional<ClosedForm> closed_form(const Problem& problem) {
   const auto times = uniform_times(Placement::loop, problem);
   const std::int64_t p = problem.ranks, m = problem.microbatches, v = problem.chunks;
   if (!times || v == 1 || group_of(problem) != p || m % p != 0 || problem.extra_warmup.value_or(0) != 0)
     return std::nullopt;
-  if (times->transfer > std::min(times->forward, times->input_gradient + times->weight_gradient)) return std::nullopt;
+  if (times->transfer > std::min(times->forward, times->backward)) return std::nullopt;
   ClosedForm form;
-  form.cost = (m * v + p - 1) * times->stage() + 2 * (p * v - 1) * times->transfer;
+  form.cost = (m * v + p - 1) * times->combined() + 2 * (p * v - 1) * times->transfer;
   for (std::uint32_t rank = 0; rank < problem.ranks; ++rank)
     form.in_flight.push_back(double(std::min<std::uint64_t>(warm_up(problem, rank) + 1, std::uint64_t(m * v))));
   return form;

@@ -17,7 +17,8 @@ std::optional<ClosedForm> closed_form(const Problem& problem) {
   const auto times = uniform_times(Placement::loop, problem);
   if (!times) return std::nullopt;
   const std::int64_t p = problem.ranks, m = problem.microbatches;
-  return ClosedForm{m * p * times->stage() + 2 * m * (p - 1) * times->transfer, std::vector<double>(problem.ranks, 1)};
+  return ClosedForm{m * p * times->combined() + 2 * m * (p - 1) * times->transfer,
+                    std::vector<double>(problem.ranks, 1)};
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ std::optional<ClosedForm> closed_form(const Problem& problem) {
   if (!times || problem.microbatches % problem.ranks != 0) return std::nullopt;
   const std::int64_t p = problem.ranks, m = problem.microbatches;
   ClosedForm form;
-  form.cost = (m + p - 1) * times->stage();
+  form.cost = (m + p - 1) * times->combined();
   if (p > 1) form.cost += (2 * (p - 1) * (m / p + 1) - 2) * times->transfer;
   for (std::int64_t rank = 0; rank < p; ++rank) form.in_flight.push_back(double(p - rank));
   return form;

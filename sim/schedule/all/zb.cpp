@@ -31,11 +31,11 @@ Order h1_order(const Problem& problem, std::uint32_t rank) {
 std::optional<ClosedForm> h1_closed_form(const Problem& problem) {
   const auto times = uniform_times(Placement::loop, problem);
   if (!times || problem.microbatches <= problem.ranks) return std::nullopt;
-  const auto [f, i, w, c] = *times;
+  const Time f = times->forward, i = times->input_gradient, w = times->weight_gradient, c = times->transfer;
   if (2 * c > w || w > f + 2 * c) return std::nullopt;
   const std::int64_t p = problem.ranks, m = problem.microbatches;
   ClosedForm form;
-  form.cost = m * times->stage() + (p - 1) * (f + i - w + 4 * c);
+  form.cost = m * times->split() + (p - 1) * (f + i - w + 4 * c);
   for (std::int64_t rank = 0; rank < p; ++rank) form.in_flight.push_back(double(p - rank));
   return form;
 }
@@ -44,8 +44,9 @@ std::optional<ClosedForm> h1_closed_form(const Problem& problem) {
 
 void register_zb(Registry& registry) {
   registry.add({.name = "zb-h1",
-                .summary = "1F1B with delayed weight gradients: a third of its bubble at equal times, same peak on rank 0 "
-                           "(Zero Bubble H1, arXiv 2401.10241).",
+                .summary =
+                    "1F1B with delayed weight gradients, a third of its bubble when F = I = W, same peak on rank 0 "
+                    "(Zero Bubble H1, arXiv 2401.10241).",
                 .splits_backward = true,
                 .order = h1_order,
                 .closed_form = h1_closed_form});

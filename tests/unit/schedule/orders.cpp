@@ -91,7 +91,14 @@ TEST_CASE("uniform times look only at transfers that happen") {
   CHECK_FALSE(uniform_times(Placement::loop, problem));
   REQUIRE(uniform_times(Placement::vee, problem));
   CHECK(uniform_times(Placement::vee, problem)->transfer == Time(4));
-  CHECK(uniform_times(Placement::vee, problem)->stage() == Time(6));
+  CHECK(uniform_times(Placement::vee, problem)->split() == Time(6));
+  CHECK(uniform_times(Placement::vee, problem)->combined() == Time(6));
+  problem.backward = {Time(7), Time(7), Time(7), Time(7)};
+  CHECK(uniform_times(Placement::vee, problem)->split() == Time(6));
+  CHECK(uniform_times(Placement::vee, problem)->combined() == Time(8));
+  problem.backward[2] = Time(8);
+  CHECK_FALSE(uniform_times(Placement::vee, problem));
+  problem.backward.clear();
   problem.input_gradient[3] = Time(5);
   CHECK_FALSE(uniform_times(Placement::vee, problem));
   CHECK(uniform_times(Placement::loop, uniform_problem(1, 1, 3, Time(1), Time(1), Time(1), Time(7)))->transfer ==
@@ -119,6 +126,9 @@ TEST_CASE("problems that do not fit say what to change") {
   problem = alike(2, 2);
   problem.weight_gradient[1] = Time(-5);
   check_contains(message("gpipe", problem), "weight_gradient of stage 1 is negative");
+  problem = alike(2, 2);
+  problem.backward = {Time(1)};
+  check_contains(message("gpipe", problem), "backward has 1 values, but needs 2");
   problem = alike(2, 2);
   problem.activation[1] = -1;
   check_contains(message("gpipe", problem), "activation of stage 1 is -1");

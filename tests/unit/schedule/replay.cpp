@@ -67,6 +67,11 @@ TEST_CASE("a full backward frees the next rank only at its end, an input gradien
   const Problem problem = uniform_problem(2, 1, 1, Time(1), Time(2), Time(4), Time(0));
   CHECK(replay(listed({"0F0,0B0", "1F0,1B0"}), problem).makespan == Time(14));
   CHECK(replay(listed({"0F0,0I0,0W0", "1F0,1I0,1W0"}), problem).makespan == Time(10));
+  // A full backward with a time of its own: rank 1 F 1-2, B 2-7, rank 0 B 7-12; the split one does not change.
+  Problem fused = problem;
+  fused.backward = {Time(5), Time(5)};
+  CHECK(replay(listed({"0F0,0B0", "1F0,1B0"}), fused).makespan == Time(12));
+  CHECK(replay(listed({"0F0,0I0,0W0", "1F0,1I0,1W0"}), fused).makespan == Time(10));
 }
 
 TEST_CASE("on the V the turn is free of transfers") {
