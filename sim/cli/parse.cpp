@@ -41,8 +41,9 @@ std::string help_text(const CommandText& text, const po::options_description& ow
   return all + "\nExample:\n" + text.example;
 }
 
-// "--micro" for whatever program_options calls the option it complains about.
-std::string dashed(const std::string& name) {
+// "--micro" for whatever program_options calls the option it complains about ("micro", "--micro=3").
+std::string dashed(const std::string& token) {
+  const std::string name = token.substr(0, token.find('='));
   const auto first = name.find_first_not_of('-');
   if (first == std::string::npos) return name;
   return (name.size() - first == 1 && first == 1 ? "-" : "--") + name.substr(first);
