@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "cost/cost_model.hpp"
-#include "engine/simulator.hpp"
+#include "engine/sim.hpp"
 #include "graph/flops.hpp"
 #include "lower/lowering.hpp"
 #include "models/transformer.hpp"
@@ -103,8 +103,8 @@ cluster::Cluster machine(const scenario::Scenario& scenario) {
 Rehearsed rehearse(const scenario::Scenario& scenario, const std::string& engine) {
   Rehearsed result{prepare(scenario), {}};
   const auto cluster = machine(scenario);
-  engine::Simulator simulator;
-  const auto session = simulator.prepare(result.prepared.graph, cluster);
+  const auto simulator = engine::make_sim();
+  const auto session = simulator->prepare(result.prepared.graph, cluster);
   backend::RunOptions options;
   options.durations = result.prepared.durations;
   options.iterations = scenario.simulate.iterations;

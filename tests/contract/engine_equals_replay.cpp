@@ -1,0 +1,126 @@
+// Two evaluators, held equal: the engine on the lowered stage graph and the replay of the schedule give every action the
+// same start and end, to the picosecond, for free and for blocking transfers, over random pipelines.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <random>
+#include <tuple>
+
+#include "cluster/cluster.hpp"
+#include "engine/sim.hpp"
+#include "graph/validate.hpp"
+#include "lower/lowering.hpp"
+#include "schedule/registry.hpp"
+#include "schedule/replay.hpp"
+#include "schedule/text.hpp"
+
+using namespace rehearsal;
+
+namespace {
+
+using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, int>;  // rank, stage, micro-batch, pass
+using Times = std::map<Key, std::pair<Time, Time>>;
+
+graph::Pass pass_of(schedule::Op op) {
+  switch (op) {
+    case schedule::Op::forward: return graph::Pass::forward;
+    case schedule::Op::input_gradient: return graph::Pass::input_gradient;
+    case schedule::Op::weight_gradient: return graph::Pass::weight_gradient;
+    default: return graph::Pass::backward;
+  }
+}
+
+lower::GivenPipeline random_pipeline(std::mt19937& random, std::uint32_t p, std::uint32_t v, std::uint32_t m) {
+  const auto pick = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  // Times from nothing to ten milliseconds, odd numbers of picoseconds: nothing divides by accident.
+  const auto time = [&] { return Time(pick(0, 3) == 0 ? 0 : pick(1, 10'000'000'001)); };
+  lower::GivenPipeline pipeline{p, v, m, {}, time(), pick(0, 1) == 1};
+  for (std::uint32_t s = 0; s < p * v; s++)
+    pipeline.stages.push_back({time(), time(), time(), {Bytes(pick(0, 9)), Bytes(pick(0, 9)), Bytes(0)}});
+  return pipeline;
+}
+
+std::vector<Time> wait_times(std::span<const graph::Work> works) {
+  std::vector<Time> times;
+  for (const auto& work : works) {
+    const auto* wait = std::get_if<graph::Wait>(&work);
+    times.push_back(wait ? wait->duration : Time{});
+  }
+  return times;
+}
+
+}  // namespace
+
+TEST_CASE("engine on the lowered stage graph = replay of the schedule") {
+  std::mt19937 random(20240110);
+  std::size_t cases = 0, actions = 0;
+  for (int round = 0; round < 60; round++) {
+    for (const auto& [name, schedule] : schedule::registry()) {
+      const std::uint32_t p = 1 + random() % 6;
+      const std::uint32_t v = schedule.min_chunks + (schedule.max_chunks > schedule.min_chunks ? random() % 3 : 0);
+      const std::uint32_t m = 1 + random() % 14;
+      const auto pipeline = random_pipeline(random, p, v, m);
+      lower::Lowering lowering(pipeline);
+      const auto problem = lowering.problem(wait_times(lowering.works()));
+      try {
+        schedule::check(schedule, problem);
+      } catch (const UserError&) {
+        continue;  // not legal for this schedule
+      }
+      CAPTURE(name);
+      CAPTURE(p);
+      CAPTURE(v);
+      CAPTURE(m);
+      CAPTURE(pipeline.blocking_sends);
+      Times expected;
+      schedule::ReplayOptions options;
+      options.transfers = pipeline.blocking_sends ? schedule::Transfers::blocking : schedule::Transfers::free;
+      options.visit = [&](const schedule::ReplayedAction& a) {
+        expected[{a.rank, a.action.stage, a.action.microbatch, int(pass_of(a.action.op))}] = {a.start, a.end};
+      };
+      const auto replayed = schedule::replay(schedule, problem, options);
+
+      const auto graph = std::move(lowering).lower(schedule, problem, {});
+      graph::validate(graph);
+      const auto durations = wait_times(graph.works());
+      cluster::ClusterSpec spec;
+      const cluster::Cluster cluster(spec);
+      const auto session = engine::make_sim()->prepare(graph, cluster);
+      for (const char* engine : {"replay", "events"}) {
+        CAPTURE(engine);
+        backend::RunOptions run;
+        run.durations = durations;
+        run.engine = engine;
+        const auto timeline = session->run(run);
+        Times got;
+        for (std::uint32_t r = 0; r < graph.ranks().size(); r++) {
+          const auto& rank = graph.ranks()[r];
+          const auto& program = graph.program_of(rank);
+          for (std::size_t i = 0; i < program.size(); i++) {
+            if (program.lane[i] != graph::Lane::compute) continue;
+            const auto& at = program.coordinates[i];
+            const Key key{r, at.stage, at.microbatch, int(at.pass)};
+            const auto task = rank.first_task + i;
+            const bool send = program.endpoint[i] != graph::kNoEndpoint;
+            if (!send)
+              got[key] = {timeline.start[task], timeline.end[task]};
+            else
+              got[key].second = timeline.end[task];  // a blocking send lengthens its action
+          }
+        }
+        REQUIRE(got.size() == expected.size());
+        for (const auto& [key, times] : expected) {
+          REQUIRE(got.count(key) == 1);
+          REQUIRE(got[key].first == times.first);
+          REQUIRE(got[key].second == times.second);
+        }
+        CHECK(timeline.makespan() == replayed.makespan);
+      }
+      cases++, actions += expected.size();
+    }
+  }
+  MESSAGE(cases << " pipelines, " << actions << " actions equal to the picosecond");
+  CHECK(cases > 150);
+}
