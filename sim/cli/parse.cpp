@@ -17,6 +17,8 @@ Enum choose(std::string_view option, const std::string& word, const std::vector<
   throw UserError(fmt::format("{} is '{}'; it must be one of {}", option, word, fmt::join(words, ", ")));
 }
 
+std::string ended(const std::string& text) { return text.empty() || text.ends_with('\n') ? text : text + "\n"; }
+
 std::string help_text(const CommandText& text, const po::options_description& own,
                       const po::options_description& shared) {
   const auto options = [](const po::options_description& description) {
@@ -37,8 +39,8 @@ std::string help_text(const CommandText& text, const po::options_description& ow
   std::string all = fmt::format("{}\n\nUsage: rehearse {} {}\n\n", text.summary, text.name, text.operands);
   if (!own.options().empty()) all += "Options:\n" + options(own) + "\n";
   all += "Options of every command:\n" + options(shared);
-  if (!text.more.empty()) all += "\n" + text.more;
-  return all + "\nExample:\n" + text.example;
+  if (!text.more.empty()) all += "\n" + ended(text.more);
+  return all + "\nExample:\n" + ended(text.example);
 }
 
 // "--micro" for whatever program_options calls the option it complains about ("micro", "--micro=3").

@@ -54,18 +54,24 @@ bool meets_limit(const Problem& problem, const schedule::Replay& replay) {
 //    span >= max(D, m*F) + m*(I+W), with F, I, W summed over the stages of r.
 // 3. Under a memory limit L at most K = floor(L / least activation) forwards are done before the first gradient, so of
 //    the m*F all but K * longest F come after it: span >= D + (m*F - K * longest F) + m*(I+W).
-// A full backward B is I and W without the gap, so the bound holds for it too.
+// A full backward B is I and W without the gap, and ends later than I alone; where it has a time of its own, the
+// shorter of both counts.
 Time lower_bound(schedule::Placement placement, const Problem& problem, bool within_limit) {
   const std::uint32_t stages = problem.stages();
   const std::int64_t m = problem.microbatches;
   const auto hop = [&](std::uint32_t s) {  // from stage s to s+1, or back
     return rank_of(placement, problem, s) == rank_of(placement, problem, s + 1) ? Time() : problem.transfer[s];
   };
+  const auto full = [&](std::uint32_t s) { return problem.time({0, static_cast<std::uint16_t>(s), Op::backward}); };
+  const auto gradient = [&](std::uint32_t s) { return std::min(problem.input_gradient[s], full(s)); };
+  const auto both = [&](std::uint32_t s) {
+    return std::min(problem.input_gradient[s] + problem.weight_gradient[s], full(s));
+  };
   // What a micro-batch passes from stage s upwards, and on its way back down to stage s.
   std::vector<Time> forward_from(stages + 1), gradient_after(stages);
   for (std::uint32_t s = stages; s-- > 0;) {
     forward_from[s] = problem.forward[s] + (s + 1 < stages ? hop(s) + forward_from[s + 1] : Time());
-    gradient_after[s] = s + 1 < stages ? hop(s) + problem.input_gradient[s + 1] + gradient_after[s + 1] : Time();
+    gradient_after[s] = s + 1 < stages ? hop(s) + gradient(s + 1) + gradient_after[s + 1] : Time();
   }
   Time bound;
   for (std::uint32_t rank = 0; rank < problem.ranks; rank++) {
@@ -76,7 +82,7 @@ Time lower_bound(schedule::Placement placement, const Problem& problem, bool wit
       const auto s = stage_of(placement, problem, rank, c);
       lowest = std::min(lowest, s), highest = std::max(highest, s);
       forward += m * problem.forward[s];
-      gradients += m * (problem.input_gradient[s] + problem.weight_gradient[s]);
+      gradients += m * both(s);
       longest = std::max(longest, problem.forward[s]);
       least_activation = std::min(least_activation, problem.activation[s]);
     }
