@@ -1,0 +1,19 @@
+// Validation without a result: what `rehearse check` prints.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace rehearsal::scenario {
+
+struct Checked {
+  std::vector<Diagnostic> errors, warnings;
+  bool ok() const { return errors.empty(); }
+};
+
+// A scenario, or a part in a folder of the name gpus, clusters, collectives, software or zoo. Wrong input is a result
+// here; throws UserError only when the house's own folder cannot be found.
+Checked check(const std::string& path, const std::vector<std::string>& sets = {});
+
+}  // namespace rehearsal::scenario

@@ -1,0 +1,133 @@
+// What a scenario means, in one canonical text, and its SHA-256. Two files with the same digest ask the same question:
+// spelling, order of keys, defaults written out or not, and the file's name do not count; citations do not either.
+#include <fmt/format.h>
+
+#include "base/sha256.hpp"
+#include "scenario/load.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+class Dump {
+ public:
+  void put(std::string_view key, std::string_view value) {
+    fmt::format_to(std::back_inserter(text_), "{}={}:{}\n", key, value.size(), value);
+  }
+  void put(std::string_view key, const std::string& value) { put(key, std::string_view(value)); }
+  void put(std::string_view key, const char* value) { put(key, std::string_view(value)); }
+  void put(std::string_view key, double value) { put(key, fmt::format("{}", value)); }
+  void put(std::string_view key, std::int64_t value) { put(key, fmt::format("{}", value)); }
+  void put(std::string_view key, std::uint64_t value) { put(key, fmt::format("{}", value)); }
+  void put(std::string_view key, int value) { put(key, std::int64_t{value}); }
+  void put(std::string_view key, std::uint32_t value) { put(key, std::int64_t{value}); }
+  void put(std::string_view key, bool value) { put(key, value ? "true" : "false"); }
+  template <class Tag>
+  void put(std::string_view key, Quantity<Tag> value) {
+    put(key, value.count());
+  }
+  template <class Tag>
+  void put(std::string_view key, RealQuantity<Tag> value) {
+    put(key, value.value());
+  }
+  template <class E>
+  requires std::is_enum_v<E>
+  void put(std::string_view key, E value) { put(key, static_cast<std::int64_t>(value)); }
+  template <class T>
+  void put(std::string_view key, const std::optional<T>& value) {
+    if (value) put(key, *value);
+  }
+  template <class T>
+  void put(std::string_view key, const std::vector<T>& values) {
+    put(key, std::int64_t(values.size()));
+    for (const auto& v : values) put(key, v);
+  }
+  std::string hex() const { return sha256(text_); }
+
+ private:
+  std::string text_;
+};
+
+void dump(Dump& d, const models::Transformer& m) {
+  d.put("model", m.name), d.put("family", m.family), d.put("layers", m.layers), d.put("hidden", m.hidden);
+  d.put("heads", m.heads), d.put("kv_heads", m.kv_heads), d.put("head_dim", m.head_dim), d.put("ffn", m.ffn);
+  d.put("ffn_kind", m.ffn_kind), d.put("vocabulary", m.vocabulary), d.put("tie_embeddings", m.tie_embeddings);
+}
+
+void dump(Dump& d, const models::Training& t) {
+  d.put("precision", t.precision), d.put("gradient_precision", t.gradient_precision), d.put("optimizer", t.optimizer);
+  d.put("recompute", t.recompute), d.put("attention", t.attention), d.put("causal", t.causal);
+}
+
+void dump(Dump& d, const models::Software& s) {
+  d.put("software", s.name), d.put("dropout", s.dropout), d.put("fused_accumulation", s.fused_accumulation);
+  d.put("accumulate_bytes_fp16", s.accumulate_bytes_fp16), d.put("accumulate_bytes_bf16", s.accumulate_bytes_bf16);
+  d.put("optimizer_bytes", s.optimizer_bytes), d.put("host_time_per_kernel", s.host_seconds_per_kernel);
+  d.put("host_backward_factor", s.host_backward_factor), d.put("attention_rate", s.attention_rate);
+  d.put("sharded_sends", s.sharded_sends), d.put("blocking_sends", s.blocking_sends);
+  d.put("gradient_overlap", s.gradient_overlap), d.put("early_stop", s.early_stop), d.put("compiled", s.compiled);
+}
+
+void dump(Dump& d, const cluster::Gpu& g) {
+  d.put("gpu", g.name);
+  for (const auto& [precision, rate] : g.peak) d.put("peak_of", precision), d.put("peak", rate);
+  d.put("sms", g.sms), d.put("memory", g.memory), d.put("memory_bandwidth", g.memory_bandwidth);
+  d.put("sustained_memory_bandwidth", g.sustained_memory_bandwidth), d.put("gemm_efficiency", g.gemm_efficiency);
+  d.put("sustained_clock", g.sustained_clock), d.put("weight_gradient_rate", g.weight_gradient_rate);
+  d.put("gemm_overhead", g.gemm_overhead), d.put("tile_overhead", g.tile_overhead);
+  d.put("fused_attention_rate", g.fused_attention_rate), d.put("fp8_speedup", g.fp8_speedup),
+      d.put("kernel_gap", g.kernel_gap);
+}
+
+void dump(Dump& d, const cluster::ClusterSpec& c) {
+  d.put("cluster", c.name), d.put("gpus_per_node", c.gpus_per_node), d.put("nodes", c.nodes),
+      d.put("topology", c.topology);
+  d.put("nvlink", c.nvlink), d.put("nvlink_latency", c.nvlink_latency), d.put("nvlink_message", c.nvlink_message);
+  d.put("nvlink_gather", c.nvlink_gather), d.put("nics_per_node", c.nics_per_node), d.put("nic", c.nic);
+  d.put("nic_latency", c.nic_latency), d.put("nic_efficiency", c.nic_efficiency);
+  d.put("nic_message_efficiency", c.nic_message_efficiency), d.put("message_overhead", c.message_overhead);
+  dump(d, c.gpu);
+}
+
+void dump(Dump& d, const collective::SizeCurves& c) {
+  d.put("collectives", c.name), d.put("fitted_ranks", c.fitted_ranks);
+  for (const auto& [key, points] : c.measured) {
+    d.put("measured", key.first), d.put("ranks", key.second);
+    for (const auto& p : points) d.put("size", p.size), d.put("time", p.time);
+  }
+  for (const auto& [kind, f] : c.fitted)
+    d.put("fitted", kind), d.put("fixed", f.fixed), d.put("rate", f.rate), d.put("half_size", f.half_size);
+}
+
+}  // namespace
+
+std::string digest(const Scenario& s) {
+  Dump d;
+  d.put("rehearsal-scenario", 1);
+  d.put("name", s.name);
+  const auto& p = s.parallelism;
+  d.put("tensor", p.tensor), d.put("sequence_parallel", p.sequence), d.put("pipeline", p.pipeline),
+      d.put("chunks", p.chunks);
+  d.put("data", p.data), d.put("zero", p.zero);
+  d.put("global", s.batch.global), d.put("micro", s.batch.micro), d.put("sequence", s.batch.sequence);
+  d.put("microbatches", s.microbatches);
+  d.put("schedule", s.schedule.name), d.put("group", s.schedule.group), d.put("extra_warmup", s.schedule.extra_warmup);
+  d.put("memory_limit", s.schedule.memory_limit);
+  d.put("detail", s.simulate.detail), d.put("symmetry", s.simulate.symmetry),
+      d.put("iterations", s.simulate.iterations);
+  d.put("seed", s.simulate.seed);
+  if (s.concrete) {
+    const auto& c = *s.concrete;
+    dump(d, c.model), dump(d, c.training), dump(d, c.software), dump(d, c.cluster), dump(d, c.curves);
+    d.put("partition", c.partition.kind), d.put("layers", c.partition.layers);
+    d.put("embedding", c.partition.embedding), d.put("head", c.partition.head);
+  }
+  if (s.abstract) {
+    const auto& a = *s.abstract;
+    d.put("forward", a.forward), d.put("backward", a.backward), d.put("weight", a.weight),
+        d.put("transfer", a.transfer);
+    d.put("activation", a.activation), d.put("weight_hold", a.weight_hold);
+  }
+  return d.hex();
+}
+
+}  // namespace rehearsal::scenario

@@ -1,0 +1,260 @@
+#include "scenario/document.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <sstream>
+
+namespace rehearsal::scenario {
+namespace {
+
+struct Stop {};  // thrown through the parser once there is nothing more to learn from a document
+
+// What yaml-cpp says, said for people who do not know its parser.
+std::string in_words(const std::string& message) {
+  struct Word {
+    std::string_view theirs, ours;
+  };
+  constexpr std::array kWords{
+      Word{"illegal map value",
+           "a ':' where no value may stand; quote texts that contain ': ', and indent with spaces"},
+      Word{"end of map not found", "this line fits neither the indentation above it nor 'key: value'"},
+      Word{"end of sequence not found", "this line fits neither the indentation above it nor '- item'"},
+      Word{"end of map flow not found", "a '{' that is not closed, or a ',' missing after an entry"},
+      Word{"end of sequence flow not found", "a '[' that is not closed, or a ',' missing after an entry"},
+      Word{"illegal flow end", "a ']' or '}' that closes nothing"},
+      Word{"illegal block entry", "a '- item' where no list may begin"},
+      Word{"illegal tab when looking for indentation", "a tab in the indentation; YAML takes spaces only"},
+      Word{"the referenced anchor is not defined", "an alias '*name' without its anchor '&name' above"},
+      Word{"unknown token", "a character that no value may begin with (such as @, % or `); quote the text"},
+      Word{"illegal EOF in scalar", "a quote that is not closed"},
+  };
+  for (const auto& w : kWords)
+    if (message.starts_with(w.theirs)) return "not valid YAML: " + std::string(w.ours);
+  return "not valid YAML: " + message;
+}
+
+std::optional<Location> tab_in_indentation(std::string_view text, const std::string& origin, int last_line) {
+  int line = 1;
+  for (std::size_t i = 0; i < text.size() && line <= last_line; line++) {
+    const auto end = std::min(text.find('\n', i), text.size());
+    const auto first = std::min(text.find_first_not_of(" \t", i), end);
+    const auto tab = text.find('\t', i);
+    if (tab < first && first < end) return Location{origin, line, static_cast<int>(tab - i) + 1};
+    i = end + 1;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const Node* Node::find(std::string_view key) const {
+  for (const auto& e : entries)
+    if (e.key->text == key) return e.value;
+  return nullptr;
+}
+
+Node* Documents::make(Node::Kind kind, const Node& place) {
+  Node& node = nodes_.emplace_back();
+  node.kind = kind, node.origin = place.origin, node.line = place.line, node.column = place.column;
+  return &node;
+}
+
+// Turns events into nodes. Throws Stop after reporting what makes the rest of the document meaningless.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  TreeBuilder(Documents& documents, std::string_view text, const std::string& origin)
+      : documents_(documents), problems_(documents.problems_), text_(text), origin_(origin) {}
+
+  const Node* root() const { return root_; }
+  bool finished() const { return finished_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (!finished_) return;
+    fail(place(mark), "a second document begins; a file holds one");
+  }
+  void OnDocumentEnd() override { finished_ = true; }
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    Node* node = make(Node::Kind::null, mark, anchor, false);
+    if (!open_.empty() && open_.back().key)
+      node->line = open_.back().key->line, node->column = open_.back().key->column;
+    finish(node, anchor);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const Node* target = anchor < anchors_.size() ? anchors_[anchor] : nullptr;
+    if (!target) fail(place(mark), "an alias inside its own anchor: the value would contain itself");
+    attach(target, place(mark));
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    Node* node = make(Node::Kind::scalar, mark, anchor, false);
+    node->text = value;
+    node->quoted = tag != "?";
+    if (node->quoted) check_closing_quote(mark);
+    finish(node, anchor);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value style) override {
+    open(make(Node::Kind::sequence, mark, anchor, style == YAML::EmitterStyle::Block), anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value style) override {
+    open(make(Node::Kind::map, mark, anchor, style == YAML::EmitterStyle::Block), anchor);
+  }
+  void OnMapEnd() override {
+    report_duplicates(*open_.back().node);
+    close();
+  }
+
+ private:
+  struct Open {
+    Node* node;
+    YAML::anchor_t anchor;
+    const Node* key = nullptr;  // of the entry under way
+  };
+
+  Location place(const YAML::Mark& mark) const { return {origin_, mark.line + 1, mark.column + 1}; }
+
+  [[noreturn]] void fail(Location where, std::string message) {
+    problems_.error(std::move(where), std::move(message));
+    throw Stop{};
+  }
+
+  Node* make(Node::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor, bool block) {
+    if (finished_ || ++made_ > Documents::kMostNodes)
+      fail(place(mark), fmt::format("more than {} values in one file", Documents::kMostNodes));
+    Node& node = documents_.nodes_.emplace_back();
+    node.kind = kind, node.origin = &origin_;
+    node.line = mark.line + 1, node.column = mark.column + 1;
+    // A block below `key:` begins on a line of its own; errors about the whole belong to the key.
+    if (block && !open_.empty() && open_.back().key)
+      node.line = open_.back().key->line, node.column = open_.back().key->column;
+    if (anchor >= anchors_.size() && anchor != YAML::NullAnchor) anchors_.resize(anchor + 1, nullptr);
+    return &node;
+  }
+
+  void open(Node* node, YAML::anchor_t anchor) {
+    if (open_.size() >= static_cast<std::size_t>(Documents::kDeepest))
+      fail(node->where(), fmt::format("nested more than {} levels deep", Documents::kDeepest));
+    open_.push_back({node, anchor});
+  }
+
+  void close() {
+    const Open done = open_.back();
+    open_.pop_back();
+    finish(done.node, done.anchor);
+  }
+
+  void finish(Node* node, YAML::anchor_t anchor) {
+    if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
+    attach(node, node->where());
+  }
+
+  void attach(const Node* node, const Location& where) {
+    if (open_.empty()) {
+      root_ = node;
+      return;
+    }
+    Open& parent = open_.back();
+    // Sizes saturate long before they overflow: each is at most kMostNodes when it is added.
+    parent.node->size += node->size;
+    if (parent.node->size > Documents::kMostNodes)
+      fail(where, fmt::format("aliases expand to more than {} values", Documents::kMostNodes));
+    if (parent.node->kind == Node::Kind::sequence) {
+      parent.node->items.push_back(node);
+    } else if (!parent.key) {
+      if (node->kind != Node::Kind::scalar) problems_.error(where, "a key must be a plain word");
+      parent.key = node;
+    } else {
+      if (parent.key->kind == Node::Kind::scalar) parent.node->entries.push_back({parent.key, node});
+      parent.key = nullptr;
+    }
+  }
+
+  void report_duplicates(const Node& map) {
+    std::vector<const Node*> keys;
+    for (const auto& e : map.entries) keys.push_back(e.key);
+    std::stable_sort(keys.begin(), keys.end(), [](const Node* a, const Node* b) { return a->text < b->text; });
+    for (std::size_t i = 1; i < keys.size(); i++)
+      if (keys[i]->text == keys[i - 1]->text)
+        problems_.error(keys[i]->where(), fmt::format("duplicate key {}; it is already given in line {}",
+                                                      in_quotes(keys[i]->text), keys[i - 1]->line));
+  }
+
+  // yaml-cpp 0.7 takes the end of the file for the end of an open quote.
+  void check_closing_quote(const YAML::Mark& mark) {
+    auto i = static_cast<std::size_t>(std::max(mark.pos, 0));
+    if (i >= text_.size() || (text_[i] != '"' && text_[i] != '\'')) return;  // a block scalar, or after a tag
+    const char quote = text_[i];
+    for (i++; i < text_.size(); i++) {
+      if (quote == '"' && text_[i] == '\\')
+        i++;
+      else if (text_[i] == quote && quote == '\'' && i + 1 < text_.size() && text_[i + 1] == quote)
+        i++;  // '' stands for one quote
+      else if (text_[i] == quote)
+        return;
+    }
+    fail(place(mark), "not valid YAML: a quote that is not closed");
+  }
+
+  Documents& documents_;
+  Diagnostics& problems_;
+  std::string_view text_;
+  const std::string& origin_;
+  const Node* root_ = nullptr;
+  std::vector<Open> open_;
+  std::vector<const Node*> anchors_;  // by number; nullptr while its node is not complete
+  std::size_t made_ = 0;
+  bool finished_ = false;
+};
+
+const Node* Documents::read_text(std::string_view text, const std::string& origin) {
+  const std::string& name = origins_.emplace_back(origin);
+  TreeBuilder builder(*this, text, name);
+  try {
+    std::istringstream in{std::string(text)};
+    YAML::Parser parser(in);
+    if (!parser.HandleNextDocument(builder) || !builder.root() || builder.root()->kind == Node::Kind::null) {
+      problems_.error({name, 1, 1}, "is empty");
+      return nullptr;
+    }
+    parser.HandleNextDocument(builder);
+  } catch (const Stop&) {
+    return builder.finished() ? builder.root() : nullptr;
+  } catch (const YAML::DeepRecursion& e) {
+    problems_.error({name, e.mark.line + 1, e.mark.column + 1},
+                    fmt::format("nested more than {} levels deep", kDeepest));
+    return nullptr;
+  } catch (const YAML::Exception& e) {
+    if (const auto tab = tab_in_indentation(text, name, e.mark.line + 1))
+      problems_.error(*tab, "not valid YAML: a tab in the indentation; YAML takes spaces only");
+    else
+      problems_.error({name, e.mark.line + 1, e.mark.column + 1}, in_words(e.msg));
+    return nullptr;
+  }
+  return builder.root();
+}
+
+const Node* Documents::read_file(const std::string& path) {
+  try {
+    return read_text(read_text_file(path, kLargestFile), path);
+  } catch (const UserError& e) {
+    for (const auto& d : e.diagnostics()) problems_.error(d.where, d.message);
+    return nullptr;
+  }
+}
+
+}  // namespace rehearsal::scenario

@@ -1,0 +1,73 @@
+// A YAML file (JSON is YAML) as a tree in which every node knows where it stands. The only user of yaml-cpp, through
+// its events: duplicate keys, a second document, cycles and alias bombs are seen here, which its own tree lets pass.
+//
+// Nodes are immutable once built and live as long as the Documents that made them; aliases share nodes. Depth is at
+// most kDeepest, so walking a tree may recurse.
+#pragma once
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scenario/diagnostics.hpp"
+
+namespace rehearsal::scenario {
+
+struct Node;
+struct Entry {
+  const Node* key;  // always a scalar
+  const Node* value;
+};
+
+struct Node {
+  enum class Kind : std::uint8_t { null, scalar, sequence, map };
+  Kind kind = Kind::null;
+  bool quoted = false;                  // "8" is a text, 8 a number
+  int line = 0, column = 0;             // from 1; a block map or sequence and a null stand where their key stands
+  const std::string* origin = nullptr;  // the file, or "--set KEY=VALUE" (line 0)
+  std::string text;                     // scalar
+  std::vector<const Node*> items;       // sequence
+  std::vector<Entry> entries;           // map, in file order
+  std::size_t size = 1;                 // nodes below and itself, shared ones counted as often as they are reached
+
+  const Node* find(std::string_view key) const;  // value of a map's key, or nullptr
+  Location where() const { return {*origin, line, column}; }
+};
+
+class Documents {
+ public:
+  static constexpr int kDeepest = 64;
+  static constexpr std::size_t kMostNodes = 100'000;
+  static constexpr std::size_t kLargestFile = 4 << 20;
+
+  explicit Documents(Diagnostics& problems) : problems_(problems) {}
+  Documents(const Documents&) = delete;
+  Documents& operator=(const Documents&) = delete;
+
+  // Reads one document. nullptr when there is none to speak of (unreadable, empty, not YAML): then at least one error
+  // was reported. Errors that leave a tree behind (duplicate keys, a second document) are reported beside it.
+  const Node* read_file(const std::string& path);
+  const Node* read_text(std::string_view text, const std::string& origin);
+
+  // `assignment` = "batch.micro=2": a tree like `root` with that value; missing maps are made, list entries go by
+  // number, and a name that stands for a mapping becomes one (`schedule: 1f1b` -> `schedule: {name: 1f1b}`).
+  const Node* set(const Node* root, const std::string& assignment);
+
+  // `over` laid on `base`: maps are merged key by key, everything else is replaced.
+  const Node* overlay(const Node* base, const Node* over);
+
+  Node* make(Node::Kind kind, const Node& place);  // an empty node at the place of another
+
+ private:
+  friend class TreeBuilder;
+  const Node* assign(const Node* node, std::string_view key, std::string_view rest, const Node& value, int depth);
+
+  Diagnostics& problems_;
+  std::deque<Node> nodes_;
+  std::deque<std::string> origins_;
+};
+
+// The text of a regular file or pipe, checked to be UTF-8 text of at most `limit` bytes. Throws UserError.
+std::string read_text_file(const std::string& path, std::size_t limit);
+
+}  // namespace rehearsal::scenario

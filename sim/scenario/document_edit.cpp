@@ -1,0 +1,110 @@
+// Changing a tree: --set, and one mapping laid over another. Nodes may be shared by aliases, so a change copies the
+// nodes on its way and leaves the old tree as it was.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "scenario/document.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+// Keys whose plain name is short for a mapping with that name under another key.
+struct Shorthand {
+  std::string_view key, inner;
+};
+constexpr std::array kShorthands{Shorthand{"schedule", "name"},  Shorthand{"cluster", "use"},
+                                 Shorthand{"model", "use"},      Shorthand{"software", "use"},
+                                 Shorthand{"recompute", "mode"}, Shorthand{"gpu", "use"}};
+
+}  // namespace
+
+const Node* Documents::set(const Node* root, const std::string& assignment) {
+  const auto equals = assignment.find('=');
+  const std::string origin = "--set " + assignment.substr(0, 200);
+  const auto complain = [&](std::string message) { return problems_.error({origin, 0, 0}, std::move(message)), root; };
+  if (equals == std::string::npos || equals == 0) return complain("write KEY=VALUE, for example batch.micro=2");
+  const std::string_view path = std::string_view(assignment).substr(0, equals);
+  if (path.starts_with('.') || path.ends_with('.') || path.find("..") != std::string_view::npos ||
+      std::count(path.begin(), path.end(), '.') > 16)
+    return complain(fmt::format("{} is no path of keys; write KEY=VALUE, for example batch.micro=2", in_quotes(path)));
+  const std::string value_text = assignment.substr(equals + 1);
+  Diagnostics inner;
+  Documents reader(inner);  // only to learn whether the value is YAML; errors get the option's name, not a line
+  if (value_text.find_first_not_of(" \t\n") == std::string::npos) return complain("has no value after '='");
+  reader.read_text(value_text, origin);
+  if (inner.count()) return complain(inner.errors()[0].message);
+  const auto before = nodes_.size();
+  const Node* value = read_text(value_text, origin);
+  for (auto i = before; i < nodes_.size(); i++) nodes_[i].line = nodes_[i].column = 0;
+  const auto dot = path.find('.');
+  const Node* changed =
+      assign(root, path.substr(0, dot), dot == std::string_view::npos ? "" : path.substr(dot + 1), *value, 0);
+  return changed ? changed : root;
+}
+
+// A copy of `node` in which `key`(.`rest`) is `value`.
+const Node* Documents::assign(const Node* node, std::string_view key, std::string_view rest, const Node& value,
+                              int depth) {
+  const auto descend = [&](const Node* child, std::string_view child_key) -> const Node* {
+    if (rest.empty()) return &value;
+    const auto dot = rest.find('.');
+    const auto next = rest.substr(0, dot), after = dot == std::string_view::npos ? "" : rest.substr(dot + 1);
+    if (child && child->kind == Node::Kind::scalar) {
+      const auto s = std::find_if(kShorthands.begin(), kShorthands.end(), [&](auto& x) { return x.key == child_key; });
+      Node* expanded = make(Node::Kind::map, *child);
+      if (s != kShorthands.end()) {
+        Node* inner_key = make(Node::Kind::scalar, *child);
+        inner_key->text = s->inner;
+        expanded->entries.push_back({inner_key, child});
+      }
+      child = expanded;
+    }
+    return assign(child, next, after, value, depth + 1);
+  };
+
+  if (node && node->kind == Node::Kind::sequence) {
+    std::size_t index = 0;
+    const auto [end, problem] = std::from_chars(key.data(), key.data() + key.size(), index);
+    if (problem != std::errc{} || end != key.data() + key.size() || index >= node->items.size()) {
+      problems_.error(value.where(), fmt::format("{} is no entry of a list of {}; entries count from 0", in_quotes(key),
+                                                 node->items.size()));
+      return node;
+    }
+    Node* copy = make(Node::Kind::sequence, *node);
+    copy->items = node->items;
+    copy->items[index] = descend(node->items[index], "");
+    return copy;
+  }
+  Node* copy = make(Node::Kind::map, node ? *node : value);
+  if (node) copy->entries = node->entries;
+  for (auto& e : copy->entries) {
+    if (e.key->text != key) continue;
+    e.value = descend(e.value, key);
+    return copy;
+  }
+  Node* new_key = make(Node::Kind::scalar, value);
+  new_key->text = key;
+  copy->entries.push_back({new_key, descend(nullptr, key)});
+  return copy;
+}
+
+const Node* Documents::overlay(const Node* base, const Node* over) {
+  // A number with its source ({value, source}) is replaced as a whole: the source belonged to the old number.
+  if (base->kind != Node::Kind::map || over->kind != Node::Kind::map || over->find("value")) return over;
+  Node* merged = make(Node::Kind::map, *over);
+  merged->entries = base->entries;
+  for (const auto& e : over->entries) {
+    const auto old = std::find_if(merged->entries.begin(), merged->entries.end(),
+                                  [&](const Entry& x) { return x.key->text == e.key->text; });
+    if (old == merged->entries.end())
+      merged->entries.push_back(e);
+    else
+      *old = {e.key, overlay(old->value, e.value)};
+  }
+  return merged;
+}
+
+}  // namespace rehearsal::scenario

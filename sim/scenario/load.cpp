@@ -1,0 +1,244 @@
+// The whole file: reads the parts in an order in which each can be checked against those before it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "scenario/check.hpp"
+#include "scenario/load.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+// A step of 84 million tasks is what the engine is built for; more forwards than this is a slip of the pen.
+constexpr std::int64_t kMostForwards = 100'000'000;
+
+// Sequences per step and micro-batches per pipeline.
+void read_batch(Context& context, MapReader& top, const Node& root, Scenario& scenario,
+                const ParallelismChoice& parallelism) {
+  auto& problems = context.problems;
+  const auto before = problems.count();
+  const Node* node = scenario.abstract ? top.require("batch", "a mapping such as {microbatches: 24}")
+                                       : top.require("batch", "a mapping such as {global: 512, micro: 1}");
+  if (!node) return;
+  MapReader map(problems, node, "batch", root);
+  auto& batch = scenario.batch;
+  if (scenario.abstract) {
+    scenario.microbatches = map.integer("microbatches", kCount);
+    for (const char* key : {"global", "micro", "sequence"})
+      if (map.find(key))
+        problems.error(map.at(key),
+                       fmt::format("'{}' has no meaning in a scenario with 'costs'; give 'microbatches'", key));
+    batch = {scenario.microbatches, 1, 0};
+  } else {
+    batch.global = map.integer("global", kCount);
+    batch.micro = map.integer("micro", kCount, 1);
+    const auto model_sequence = scenario.concrete ? scenario.concrete->model.sequence : 0;
+    batch.sequence = map.integer("sequence", kCount, model_sequence);
+    if (map.find("microbatches"))
+      problems.error(map.at("microbatches"),
+                     "'microbatches' is for scenarios with 'costs'; give 'global' = microbatches x data x micro");
+  }
+  map.finish();
+  if (problems.count() != before) return;
+  const auto& p = parallelism.value;
+  if (!scenario.abstract) {
+    const auto share = p.data * batch.micro;
+    if (batch.global % share != 0) {
+      const auto lower = batch.global / share * share;
+      problems.error(
+          map.at("global"),
+          fmt::format("'global' {} is no multiple of data x micro = {} x {} = {}; nearest: {}{}", batch.global, p.data,
+                      batch.micro, share, lower ? fmt::format("{} or ", lower) : "", lower + share));
+      return;
+    }
+    scenario.microbatches = batch.global / share;
+    if (p.sequence && batch.sequence % p.tensor != 0)
+      problems.error(map.at("sequence"),
+                     fmt::format("'sequence' {} tokens do not divide over tensor {}, as sequence parallelism needs",
+                                 batch.sequence, p.tensor));
+  }
+  if (scenario.microbatches > kMostForwards / p.stages())
+    problems.error(map.place().where(), fmt::format("{} micro-batches x {} stages are more than {} forwards per step",
+                                                    scenario.microbatches, p.stages(), kMostForwards));
+}
+
+// The shards of a model must be whole.
+void check_divisions(Context& context, const models::Transformer& model, const ParallelismChoice& parallelism) {
+  const auto& p = parallelism.value;
+  const auto check = [&](const char* what, std::int64_t count) {
+    if (count % p.tensor == 0) return;
+    context.problems.error(
+        parallelism.reader.at("tensor"),
+        fmt::format("'tensor' {} does not divide the {} {} of model '{}'", p.tensor, count, what, model.name));
+  };
+  check("heads", model.heads);
+  if (model.kv_heads != model.heads) check("kv_heads", model.kv_heads);
+  check("ffn columns", model.ffn);
+  if (p.stages() > model.layers + 2)
+    context.problems.error(parallelism.reader.at("pipeline"),
+                           fmt::format("pipeline {} x chunks {} = {} stages are too many for {} layers; at most {}",
+                                       p.pipeline, p.chunks, p.stages(), model.layers, model.layers + 2));
+}
+
+void check_device(Context& context, const models::Training& training, const cluster::Gpu& gpu, const Location& place) {
+  const bool known =
+      gpu.peak.count(training.precision) || (training.precision == Precision::fp32 && gpu.peak.count(Precision::tf32));
+  if (!known || (training.precision == Precision::fp8 && gpu.fp8_speedup <= 0))
+    context.problems.error(
+        place, fmt::format("GPU '{}' does not compute in the precision that 'training.precision' asks for", gpu.name));
+  if (training.attention == models::AttentionKind::flash && gpu.fused_attention_rate.value() <= 0)
+    context.problems.error(
+        place, fmt::format("GPU '{}' has no fused attention kernel; set training.attention to unfused", gpu.name));
+}
+
+std::optional<models::Software> choose_software(Context& context, const Node* given, const Node& root,
+                                                const TrainingChoice& training,
+                                                const std::optional<ClusterChoice>& cluster) {
+  std::optional<models::Software> software;
+  if (given) {
+    software = load_software(context, *given);
+  } else if (cluster) {
+    const bool flash = training.training.attention == models::AttentionKind::flash;
+    Node* name = context.documents.make(Node::Kind::scalar, root);
+    name->text = flash ? cluster->flash_software : "megatron-2021";
+    software = load_software(context, *name);
+    context.assume(fmt::format("software {}: not given; the default for {} attention on {}", name->text,
+                               flash ? "flash" : "unfused", cluster->spec.gpu.name));
+  }
+  if (!software) return software;
+  if (training.overlap_gradients)
+    software->gradient_overlap =
+        *training.overlap_gradients ? models::GradientOverlap::always : models::GradientOverlap::never;
+  if (training.overlap_pipeline) software->blocking_sends = !*training.overlap_pipeline;
+  if (training.early_stop) software->early_stop = *training.early_stop;
+  return software;
+}
+
+void read_concrete(Context& context, MapReader& top, const Node& root, Scenario& scenario,
+                   ParallelismChoice& parallelism) {
+  auto& problems = context.problems;
+  const Node* model_node = top.require("model", "a name of 'rehearse list models', or a mapping");
+  const Node* cluster_node = top.require("cluster", "a name of 'rehearse list clusters', or a mapping");
+  auto model = model_node ? load_model(context, *model_node) : std::nullopt;
+  auto cluster = cluster_node ? load_cluster(context, *cluster_node) : std::nullopt;
+  const Node* training_node = top.find("training");
+  const auto training = load_training(context, training_node, root);
+  auto software = choose_software(context, top.find("software"), root, training, cluster);
+  if (cluster) {
+    size_cluster(context, *cluster, parallelism);
+    check_device(context, training.training, cluster->spec.gpu,
+                 training_node ? training_node->where() : cluster_node->where());
+  }
+  if (model) check_divisions(context, *model, parallelism);
+  const auto partition = load_partition(context, top.find("partition"), parallelism.value.stages(), model);
+  if (top.find("memory"))
+    problems.error(top.at("memory"), "'memory' is for scenarios with 'costs'; a model knows its own");
+  scenario.concrete.emplace();
+  auto& c = *scenario.concrete;
+  if (model) c.model = std::move(*model);
+  c.training = training.training;
+  if (software) c.software = std::move(*software);
+  if (cluster) c.cluster = std::move(cluster->spec), c.curves = std::move(cluster->curves);
+  c.partition = partition;
+}
+
+void read_abstract(Context& context, MapReader& top, const Node& costs, Scenario& scenario,
+                   const ParallelismChoice& parallelism) {
+  auto& problems = context.problems;
+  for (const char* key : {"model", "cluster", "training", "software", "partition"})
+    if (top.find(key))
+      problems.error(
+          top.at(key),
+          fmt::format("'{}' and 'costs' exclude each other: costs are given, or follow from model and cluster", key));
+  const auto& p = parallelism.value;
+  const std::pair<const char*, bool> factors[] = {
+      {"tensor", p.tensor != 1}, {"data", p.data != 1}, {"zero", p.zero != 0}, {"sequence", p.sequence}};
+  for (const auto& [key, set] : factors)
+    if (set)
+      problems.error(parallelism.reader.at(key), fmt::format("'{}' has no meaning in a scenario with 'costs'", key));
+  scenario.abstract =
+      load_costs(context, costs, top.find("memory"), static_cast<std::size_t>(p.stages()), scenario.schedule);
+}
+
+Scenario read(Context& context, const std::string& path, const Node& root) {
+  auto& problems = context.problems;
+  Scenario scenario;
+  scenario.file = path;
+  MapReader top(problems, root, "");
+  if (!top.node()) return scenario;
+  if (const auto version = top.integer("version", {0, kCount.high});
+      version != 1 && top.given("version") && version != 0)
+    problems.error(top.at("version"), fmt::format("'version' {} is unknown; this program reads version 1", version));
+  scenario.name = top.text("name", std::filesystem::path(path).stem().string());
+
+  const Node* costs = top.find("costs");
+  auto parallelism = load_parallelism(context, top.find("parallelism"), root);
+  const Node* schedule_node = top.find("schedule");
+  const auto before_schedule = problems.count();
+  scenario.schedule = load_schedule(context, schedule_node, costs != nullptr);
+  const bool schedule_ok = problems.count() == before_schedule;
+  if (costs)
+    read_abstract(context, top, *costs, scenario, parallelism);
+  else
+    read_concrete(context, top, root, scenario, parallelism);
+  scenario.parallelism = parallelism.value;
+
+  const auto before_batch = problems.count();
+  read_batch(context, top, root, scenario, parallelism);
+  if (schedule_ok && problems.count() == before_batch && scenario.microbatches > 0)
+    check_schedule(context, scenario.schedule, schedule_node, parallelism, scenario.microbatches);
+  scenario.simulate = load_simulate(context, top.find("simulate"), root);
+  top.finish();
+  scenario.assumptions = context.assumptions;
+  for (const auto& w : problems.warnings())
+    scenario.warnings.push_back(
+        w.where.line ? fmt::format("{}:{}:{}: {}", w.where.file, w.where.line, w.where.column, w.message) : w.message);
+  return scenario;
+}
+
+// Reads a file of any kind: a part of configs/ or models/zoo/ is known by its folder.
+void check_part(Context& context, const std::string& folder, const Node& root) {
+  Node* part = context.documents.make(root.kind, root);
+  part->entries = root.entries;
+  if (folder == "gpus") load_gpu(context, *part);
+  if (folder == "clusters") load_cluster(context, *part);
+  if (folder == "collectives") load_curves(context, *part);
+  if (folder == "software") load_software(context, *part);
+  if (folder == "zoo") load_model(context, *part);
+}
+
+}  // namespace
+
+Scenario load(const std::string& path, const std::vector<std::string>& sets) {
+  Context context;
+  context.home = home();
+  const Node* root = context.documents.read_file(path);
+  if (!root) context.problems.throw_if_any();
+  for (const auto& s : sets) root = context.documents.set(root, s);
+  Scenario scenario = read(context, path, *root);
+  context.problems.throw_if_any();
+  scenario.digest = digest(scenario);
+  return scenario;
+}
+
+Checked check(const std::string& path, const std::vector<std::string>& sets) {
+  Context context;
+  context.home = home();
+  const Node* root = context.documents.read_file(path);
+  for (const auto& s : sets)
+    if (root) root = context.documents.set(root, s);
+  if (root) {
+    const auto folder = std::filesystem::path(path).parent_path().filename().string();
+    constexpr std::array kFolders{"gpus", "clusters", "collectives", "software", "zoo"};
+    const bool part = std::find(kFolders.begin(), kFolders.end(), folder) != kFolders.end() && !root->find("version");
+    if (part)
+      check_part(context, folder, *root);
+    else
+      read(context, path, *root);
+  }
+  return {context.problems.errors(), context.problems.warnings()};
+}
+
+}  // namespace rehearsal::scenario

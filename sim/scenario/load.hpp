@@ -1,0 +1,82 @@
+// The loaders behind scenario::load, one per part of the file. Each reports what is wrong and returns nothing (or its
+// defaults) then; the parts are checked against each other only where both could be read.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenario/reader.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearsal::scenario {
+
+struct Context {
+  Diagnostics problems;
+  Documents documents{problems};
+  std::string home;
+  std::vector<std::string> assumptions;
+
+  void assume(std::string text) { assumptions.push_back(std::move(text)); }
+};
+
+// A part that may be a name, a mapping with `use: NAME` (the named file with some keys replaced) or an inline mapping.
+struct Part {
+  const Node* node = nullptr;  // the mapping to read; nullptr = an error was reported
+  std::string name;            // "inline" for an inline mapping
+};
+// `folder` below home, such as "configs/gpus"; `what` for messages, such as "GPU".
+Part resolve(Context& context, const Node& node, const std::string& folder, const std::string& what);
+// The names of the files in a folder below home, sorted.
+std::vector<std::string> names_in(const std::string& home, const std::string& folder);
+
+std::optional<models::Transformer> load_model(Context& context, const Node& node);
+
+struct GpuChoice {
+  cluster::Gpu gpu;
+  std::string flash_software;  // the profile that fits this generation where a scenario names none
+};
+std::optional<GpuChoice> load_gpu(Context& context, const Node& node);
+
+struct ClusterChoice {
+  cluster::ClusterSpec spec;  // nodes and topology are settled by size_cluster
+  std::string one_node_topology;
+  collective::SizeCurves curves;
+  std::string flash_software;
+  std::optional<std::int64_t> nodes, gpus;  // as the user asked
+  const Node* node = nullptr;
+};
+std::optional<ClusterChoice> load_cluster(Context& context, const Node& node);
+std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node);
+
+std::optional<models::Software> load_software(Context& context, const Node& node);
+
+struct TrainingChoice {
+  models::Training training;
+  // What wins over the software profile.
+  std::optional<bool> overlap_gradients, overlap_pipeline, early_stop;
+};
+TrainingChoice load_training(Context& context, const Node* node, const Node& root);
+
+struct ParallelismChoice {
+  plan::Parallelism value;
+  bool data_given = false;
+  MapReader reader;  // for the places of its keys
+};
+ParallelismChoice load_parallelism(Context& context, const Node* node, const Node& root);
+
+ScheduleChoice load_schedule(Context& context, const Node* node, bool abstract);
+// Whether the schedule takes these ranks, chunks and micro-batches; reported at `schedule` or at the degree.
+void check_schedule(Context& context, const ScheduleChoice& choice, const Node* node,
+                    const ParallelismChoice& parallelism, std::int64_t microbatches);
+plan::Partition load_partition(Context& context, const Node* node, std::int64_t stages,
+                               const std::optional<models::Transformer>& model);
+Simulate load_simulate(Context& context, const Node* node, const Node& root);
+AbstractCosts load_costs(Context& context, const Node& costs, const Node* memory, std::size_t stages,
+                         ScheduleChoice& schedule);
+
+// Settles nodes, GPUs and the data-parallel degree against each other.
+void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism);
+
+std::string digest(const Scenario& scenario);
+
+}  // namespace rehearsal::scenario

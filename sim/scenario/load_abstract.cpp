@@ -1,0 +1,106 @@
+// Abstract scenarios: given times instead of a model and a cluster.
+#include <fmt/format.h>
+
+#include "base/quantity_text.hpp"
+#include "scenario/load.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+// Memory in any one unit: bare numbers, or sizes such as 100MB. `with_unit` remembers which, from the first one read.
+class MemoryUnit {
+ public:
+  explicit MemoryUnit(Diagnostics& problems) : problems_(problems) {}
+
+  std::optional<double> read(const Node& node, const std::string& what) {
+    const auto last = node.kind == Node::Kind::scalar && !node.text.empty() ? node.text.back() : '0';
+    const bool unit = (last >= 'a' && last <= 'z') || last == 'B';
+    std::optional<double> value;
+    if (unit) {
+      if (const auto size = read_bytes(problems_, node, what)) value = double(size->count());
+    } else {
+      value = read_number(problems_, node, what, {0, 1e18});
+    }
+    if (value && *value != 0) {
+      if (with_unit_ && *with_unit_ != unit)
+        problems_.error(node.where(),
+                        fmt::format("{} is {} a unit, other memory of this scenario is {}; use one for all", what,
+                                    unit ? "with" : "without", unit ? "without" : "with"));
+      with_unit_ = unit;
+    }
+    return value;
+  }
+
+  std::vector<double> read_all(const Node* node, const std::string& what, std::size_t stages) {
+    if (!node) return {};
+    if (node->kind != Node::Kind::sequence) return std::vector<double>(stages, read(*node, what).value_or(0));
+    std::vector<double> values;
+    if (node->items.size() != stages)
+      problems_.error(
+          node->where(),
+          fmt::format("{} lists {} values, but there are {} stages; give one value for each, or one for all", what,
+                      node->items.size(), stages));
+    for (const Node* item : node->items) values.push_back(read(*item, what).value_or(0));
+    values.resize(stages);
+    return values;
+  }
+
+ private:
+  Diagnostics& problems_;
+  std::optional<bool> with_unit_;
+};
+
+}  // namespace
+
+AbstractCosts load_costs(Context& context, const Node& node, const Node* memory, std::size_t stages,
+                         ScheduleChoice& schedule) {
+  auto& problems = context.problems;
+  AbstractCosts costs;
+  MapReader map(problems, node, "costs");
+  const auto times = [&](const char* key, const char* sense) {
+    const auto before = problems.count();
+    const Node* value = map.require(key, sense);
+    auto list = read_list<Time>(problems, value, fmt::format("'{}'", key), stages, "stages", read_time);
+    if (list.empty() && value && problems.count() == before)
+      problems.error(value->where(), fmt::format("'{}' is empty", key));
+    // A week per stage is no training step, and sums of such times must stay below 2^63 picoseconds.
+    for (const auto t : list)
+      if (to_seconds(t) > 3600)
+        problems.error(value->where(), fmt::format("'{}' {} is more than an hour", key, show(t)));
+    return list;
+  };
+  costs.forward = times("forward", "the time of one forward of a stage, such as 18.5ms");
+  costs.backward = times("backward", "the time of one input gradient of a stage, such as 18.1ms");
+  costs.weight = times("weight", "the time of one weight gradient of a stage, such as 9.3ms");
+  costs.transfer = map.time("transfer", true, Time{});
+  if (to_seconds(costs.transfer) > 3600) problems.error(map.at("transfer"), "'transfer' is more than an hour");
+  map.finish();
+  for (const auto t : costs.forward)
+    if (t == Time{}) {
+      problems.error(map.at("forward"), "'forward' must be above zero");
+      break;
+    }
+
+  if (!memory) return costs;
+  MapReader sizes(problems, *memory, "memory");
+  MemoryUnit unit(problems);
+  costs.activation =
+      unit.read_all(sizes.require("activation", "memory of one forward of a stage (M_B)"), "'activation'", stages);
+  costs.weight_hold = unit.read_all(sizes.find("weight_hold"), "'weight_hold'", stages);
+  if (costs.weight_hold.empty()) costs.weight_hold.assign(costs.activation.size(), 0);
+  if (const Node* limit = sizes.nullable("limit")) {
+    if (schedule.memory_limit)
+      problems.error(limit->where(), "the limit is given twice: here and as 'schedule.memory_limit'");
+    else if (limit->kind == Node::Kind::sequence)
+      problems.error(limit->where(),
+                     "'limit' must be one value for all ranks; limits of single ranks are not built yet");
+    else if (const auto value = unit.read(*limit, "'limit'")) {
+      schedule.memory_limit = *value;
+      if (*value <= 0) problems.error(limit->where(), "'limit' must be above zero; leave it out for no limit");
+    }
+  }
+  sizes.finish();
+  return costs;
+}
+
+}  // namespace rehearsal::scenario

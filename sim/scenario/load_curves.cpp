@@ -1,0 +1,97 @@
+// Measured times of collectives by size (configs/collectives).
+#include <fmt/format.h>
+
+#include "scenario/load.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+using collective::FittedCurve;
+using collective::Point;
+
+const std::pair<const char*, CollectiveKind> kKinds[] = {{"all_reduce", CollectiveKind::all_reduce},
+                                                         {"reduce_scatter", CollectiveKind::reduce_scatter},
+                                                         {"all_gather", CollectiveKind::all_gather}};
+
+// A list of [size, time] with ascending sizes.
+std::vector<Point> read_points(Diagnostics& problems, const Node& list, const std::string& what) {
+  std::vector<Point> points;
+  if (list.kind != Node::Kind::sequence || list.items.empty()) {
+    problems.error(list.where(), fmt::format("{} must be a list of [size, time]; found {}", what, describe(list)));
+    return points;
+  }
+  for (const Node* item : list.items) {
+    if (item->kind != Node::Kind::sequence || item->items.size() != 2) {
+      problems.error(item->where(),
+                     fmt::format("{} must hold pairs such as [1MiB, 44us]; found {}", what, describe(*item)));
+      continue;
+    }
+    const auto size = read_bytes(problems, *item->items[0], what);
+    const auto time = read_time(problems, *item->items[1], what);
+    if (!size || !time) continue;
+    if (*size <= (points.empty() ? Bytes{0} : points.back().size) || *time <= Time{0})
+      problems.error(item->where(), fmt::format("{}: sizes must ascend from above 0, and times be above 0", what));
+    points.push_back({*size, *time});
+  }
+  return points;
+}
+
+void read_measured(Context& context, const Node& node, collective::SizeCurves& curves) {
+  auto& problems = context.problems;
+  MapReader measured(problems, node, "measured");
+  for (const auto& [name, kind] : kKinds) {
+    const Node* by_ranks = measured.find(name);
+    if (!by_ranks) continue;
+    if (by_ranks->kind != Node::Kind::map) {
+      problems.error(by_ranks->where(), fmt::format("'{}' must map numbers of ranks to lists of [size, time]", name));
+      continue;
+    }
+    for (const auto& e : by_ranks->entries)
+      if (const auto ranks = read_integer(problems, *e.key, "the number of ranks", {2, 100'000}))
+        curves.measured[{kind, static_cast<std::uint32_t>(*ranks)}] =
+            read_points(problems, *e.value, fmt::format("'{}' of {} ranks", name, *ranks));
+  }
+  measured.finish();
+}
+
+void read_fitted(Context& context, const Node& node, collective::SizeCurves& curves) {
+  MapReader fitted(context.problems, node, "fitted");
+  curves.fitted_ranks = static_cast<std::uint32_t>(fitted.integer("ranks", {2, 100'000}));
+  for (const auto& [name, kind] : kKinds) {
+    const Node* curve = fitted.find(name);
+    if (!curve) continue;
+    MapReader map(context.problems, *curve, name);
+    FittedCurve& f = curves.fitted[kind];
+    f.fixed = map.time("fixed", true);
+    f.rate = map.bandwidth("rate");
+    f.half_size = map.bytes("half_size", Bytes{0});
+    const auto source = map.text("source", "");
+    if (map.boolean("assumed", false))
+      context.assume(fmt::format("collectives {}: the curve of {} without a table was not measured ({})", curves.name,
+                                 name, source));
+    map.finish();
+  }
+  fitted.finish();
+}
+
+}  // namespace
+
+std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node) {
+  const auto before = context.problems.count();
+  const Part part = resolve(context, node, "configs/collectives", "set of collective curves");
+  if (!part.node) return std::nullopt;
+  MapReader map(context.problems, part.node, "collectives", node);
+  collective::SizeCurves curves;
+  curves.name = part.name;
+  map.find("use"), map.find("name"), map.find("summary");
+  curves.source = map.text("source", "");
+  const auto assumption = map.text("assumption", "");
+  if (const Node* measured = map.find("measured")) read_measured(context, *measured, curves);
+  if (const Node* fitted = map.find("fitted")) read_fitted(context, *fitted, curves);
+  map.finish();
+  if (context.problems.count() != before) return std::nullopt;
+  if (!assumption.empty()) context.assume(fmt::format("collectives {}: {}", curves.name, assumption));
+  return curves;
+}
+
+}  // namespace rehearsal::scenario

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include "scenario/load.hpp"
+#include "schedule/schedule.hpp"
+
+namespace rehearsal::scenario {
+
+ParallelismChoice load_parallelism(Context& context, const Node* node, const Node& root) {
+  auto& problems = context.problems;
+  ParallelismChoice choice{{}, false, MapReader(problems, node, "parallelism", node ? *node : root)};
+  MapReader& map = choice.reader;
+  auto& p = choice.value;
+  p.tensor = map.integer("tensor", kDegree, 1);
+  p.sequence = map.boolean("sequence", false);
+  p.pipeline = map.integer("pipeline", {1, schedule::kMaxStages}, 1);
+  p.chunks = map.integer("chunks", {1, schedule::kMaxStages}, 1);
+  choice.data_given = map.given("data");
+  p.data = map.integer("data", kDegree, 1);
+  p.zero = static_cast<int>(map.integer("zero", {0, 3}, 0));
+  if (p.zero > 1) {
+    problems.error(map.at("zero"), fmt::format("'zero' {} is not built yet; use 0 or 1", p.zero));
+    p.zero = 1;
+  }
+  map.unbuilt("context", "1", "context parallelism is");
+  map.unbuilt("expert", "1", "expert parallelism is");
+  map.finish();
+  if (p.stages() > schedule::kMaxStages) {
+    problems.error(map.at("chunks"), fmt::format("pipeline {} x chunks {} = {} stages; at most {}", p.pipeline,
+                                                 p.chunks, p.stages(), schedule::kMaxStages));
+    p.chunks = 1;
+  }
+  if (p.sequence && p.tensor == 1)
+    problems.warn(map.at("sequence"), "'sequence' changes nothing without tensor parallelism (tensor is 1)");
+  return choice;
+}
+
+plan::Partition load_partition(Context& context, const Node* node, std::int64_t stages,
+                               const std::optional<models::Transformer>& model) {
+  auto& problems = context.problems;
+  plan::Partition partition;
+  if (!node || (node->kind == Node::Kind::scalar && node->text == "uniform")) return partition;
+  if (node->kind == Node::Kind::scalar) {
+    problems.error(node->where(),
+                   node->text == "balanced"
+                       ? "'balanced' for 'partition' is not built yet; what is: uniform, a list of layers"
+                       : fmt::format("'partition' must be uniform, a list of layers or {{layers: [...]}}; found {}",
+                                     describe(*node)));
+    return partition;
+  }
+  partition.kind = plan::Partition::Kind::listed;
+  const Node* list = node;
+  if (node->kind == Node::Kind::map) {
+    using plan::Ends;
+    MapReader map(problems, *node, "partition");
+    list = map.require("layers", "a list with one number of layers per stage");
+    partition.embedding = map.choice<Ends>("embedding", {{"free", Ends::free}, {"layer", Ends::layer}}, {}, Ends::free);
+    partition.head = map.choice<Ends>("head", {{"free", Ends::free}, {"layer", Ends::layer}}, {}, Ends::free);
+    map.finish();
+    if (!list) return {};
+  }
+  if (list->kind != Node::Kind::sequence) {
+    problems.error(list->where(), fmt::format("'layers' must be a list; found {}", describe(*list)));
+    return {};
+  }
+  const auto before = problems.count();
+  std::int64_t sum = 0;
+  for (std::size_t s = 0; s < list->items.size(); s++) {
+    const bool end = s == 0 || s + 1 == list->items.size();
+    const auto layers = read_integer(problems, *list->items[s], "an entry of 'layers'", {end ? 0 : 1, 100'000});
+    sum += layers.value_or(0);
+    partition.layers.push_back(layers.value_or(1));
+  }
+  if (static_cast<std::int64_t>(list->items.size()) != stages)
+    problems.error(list->where(),
+                   fmt::format("'partition' lists {} stages, but pipeline x chunks = {}", list->items.size(), stages));
+  if (!model || problems.count() != before) return partition;
+  const auto wanted =
+      model->layers + (partition.embedding == plan::Ends::layer) + (partition.head == plan::Ends::layer);
+  if (sum != wanted)
+    problems.error(list->where(),
+                   fmt::format("'partition' sums to {}, but the model has {} layers{}", sum, model->layers,
+                               wanted == model->layers ? "" : fmt::format(" (with the ends that count: {})", wanted)));
+  return partition;
+}
+
+Simulate load_simulate(Context& context, const Node* node, const Node& root) {
+  MapReader map(context.problems, node, "simulate", node ? *node : root);
+  Simulate simulate;
+  simulate.detail = map.choice<Detail>(
+      "detail", {{"stage", Detail::stage}, {"layer", Detail::layer}, {"operator", Detail::operators}}, {},
+      Detail::stage);
+  map.choice<int>("network", {{"auto", 0}, {"closed-form", 1}}, {"fluid"}, 0);
+  simulate.symmetry = map.choice<bool>("symmetry", {{"auto", true}, {"off", false}}, {}, true);
+  simulate.iterations = static_cast<int>(map.integer("iterations", {1, 1000}, 1));
+  simulate.seed = static_cast<std::uint64_t>(map.integer("seed", {0, INT64_MAX}, 0));
+  map.finish();
+  return simulate;
+}
+
+}  // namespace rehearsal::scenario

@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include "scenario/load.hpp"
+
+namespace rehearsal::scenario {
+
+std::optional<models::Software> load_software(Context& context, const Node& node) {
+  auto& problems = context.problems;
+  const auto before = problems.count();
+  const Part part = resolve(context, node, "configs/software", "software profile");
+  if (!part.node) return std::nullopt;
+
+  Citations citations;
+  MapReader map(problems, part.node, "software", node);
+  map.cite(citations, "");
+  models::Software software;
+  using models::GradientOverlap;
+  software.name = part.name;
+  map.find("use"), map.find("name"), map.find("summary");
+  software.source = map.text("source", "");
+  const bool assumed = map.boolean("assumed", false);
+  software.dropout = map.boolean("dropout", software.dropout);
+  software.fused_accumulation = map.boolean("fused_accumulation", software.fused_accumulation);
+  constexpr NumberRange kTraffic{0, 1000};
+  software.accumulate_bytes_fp16 = map.number("accumulate_bytes_fp16", kTraffic, software.accumulate_bytes_fp16);
+  software.accumulate_bytes_bf16 = map.number("accumulate_bytes_bf16", kTraffic, software.accumulate_bytes_bf16);
+  software.optimizer_bytes = map.number("optimizer_bytes", kTraffic, software.optimizer_bytes);
+  software.host_seconds_per_kernel = to_seconds(map.time("host_time_per_kernel", true, Time{}));
+  software.host_backward_factor = map.number("host_backward_factor", {0, 10}, software.host_backward_factor);
+  software.attention_rate = map.number("attention_rate", {0, 10, true}, software.attention_rate);
+  software.sharded_sends = map.boolean("sharded_sends", software.sharded_sends);
+  software.blocking_sends = map.boolean("blocking_sends", software.blocking_sends);
+  software.gradient_overlap = map.choice<GradientOverlap>("gradient_overlap",
+                                                          {{"never", GradientOverlap::never},
+                                                           {"without-pipeline", GradientOverlap::without_pipeline},
+                                                           {"always", GradientOverlap::always}},
+                                                          {}, software.gradient_overlap);
+  software.early_stop = map.boolean("early_stop", software.early_stop);
+  software.compiled = map.boolean("compiled", software.compiled);
+  map.unbuilt("async_tensor", "false", "asynchronous tensor parallelism is");
+  map.finish();
+  if (problems.count() != before) return std::nullopt;
+  if (assumed)
+    context.assume(fmt::format("software {}: the profile was not fitted ({})", software.name, software.source));
+  for (const auto& key : citations.assumed)
+    context.assume(fmt::format("software {}: {} was not measured ({})", software.name, key,
+                               citations.sources.count(key) ? citations.sources[key] : "no source"));
+  return software;
+}
+
+}  // namespace rehearsal::scenario

@@ -1,0 +1,73 @@
+#include "scenario/load.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+// `recompute: full` or {mode: full, early_stop: true}.
+void read_recompute(Diagnostics& problems, const Node& node, TrainingChoice& choice) {
+  using models::Recompute;
+  const auto modes = {Choice<Recompute>{"none", Recompute::none}, Choice<Recompute>{"selective", Recompute::selective},
+                      Choice<Recompute>{"full", Recompute::full}};
+  MapReader map(problems, node, "recompute");
+  choice.training.recompute = map.choice<Recompute>("mode", modes, {});
+  map.unbuilt("every", "1", "recomputing only some layers is");
+  map.unbuilt("layers", "", "recomputing only some layers is");
+  choice.early_stop = map.optional_boolean("early_stop");
+  map.finish();
+}
+
+void read_overlap(Diagnostics& problems, const Node& node, TrainingChoice& choice) {
+  MapReader map(problems, node, "overlap");
+  choice.overlap_gradients = map.optional_boolean("gradients");
+  choice.overlap_pipeline = map.optional_boolean("pipeline");
+  map.unbuilt("parameters", "false", "overlapped parameter gathers are");
+  map.unbuilt("tensor", "false", "overlapped tensor-parallel communication is");
+  map.finish();
+}
+
+void read_offload(Diagnostics& problems, const Node& node) {
+  MapReader map(problems, node, "offload");
+  for (const char* key : {"optimizer", "gradients", "parameters", "activations"})
+    map.unbuilt(key, "none", "offloading is");
+  map.finish();
+}
+
+}  // namespace
+
+TrainingChoice load_training(Context& context, const Node* node, const Node& root) {
+  auto& problems = context.problems;
+  MapReader map(problems, node, "training", node ? *node : root);
+  TrainingChoice choice;
+  auto& training = choice.training;
+  training.precision = map.choice<Precision>(
+      "precision",
+      {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}, {"fp8", Precision::fp8}}, {},
+      Precision::bf16);
+  // fp16 training keeps fp16 gradients and unscales them; bf16 has too few digits to add up in.
+  training.gradient_precision = map.choice<Precision>(
+      "gradient_precision", {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}}, {},
+      training.precision == Precision::fp16 ? Precision::fp16 : Precision::fp32);
+  using models::AttentionKind, models::OptimizerKind, models::Recompute;
+  training.optimizer = map.choice<OptimizerKind>(
+      "optimizer", {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}}, {"lomo"}, OptimizerKind::adamw);
+  if (const Node* recompute = map.find("recompute"); recompute && recompute->kind == Node::Kind::map)
+    read_recompute(problems, *recompute, choice);
+  else
+    training.recompute = map.choice<Recompute>(
+        "recompute", {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}, {},
+        Recompute::none);
+  training.attention = map.choice<AttentionKind>(
+      "attention", {{"flash", AttentionKind::flash}, {"unfused", AttentionKind::unfused}}, {}, AttentionKind::flash);
+  training.causal = map.boolean("causal", true);
+  if (const Node* overlap = map.find("overlap")) read_overlap(problems, *overlap, choice);
+  if (const Node* offload = map.find("offload")) read_offload(problems, *offload);
+  map.unbuilt("kernels", "fused", "unfused optimizer and norm kernels are");
+  map.unbuilt("optimizer_sync", "barrier", "post-validation of the optimizer step is");
+  map.unbuilt("bucket", "25MB", "buckets of the gradient reduction are");
+  map.unbuilt("fsdp", "", "fully sharded data parallelism (zero 3) is");
+  map.unbuilt("allocator", "caching", "the exact allocator model is");
+  map.finish();
+  return choice;
+}
+
+}  // namespace rehearsal::scenario

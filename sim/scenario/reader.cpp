@@ -1,0 +1,274 @@
+#include "scenario/reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/quantity_text.hpp"
+#include "base/spelling.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+bool looks_numeric(std::string_view text) {
+  double number = 0;
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return problem == std::errc{} && end == text.data() + text.size();
+}
+
+// The text of a plain word or quoted text, or an error.
+const std::string* scalar(Diagnostics& problems, const Node& node, const std::string& what, std::string_view allowed) {
+  if (node.kind == Node::Kind::scalar) return &node.text;
+  problems.error(node.where(), fmt::format("{} must be {}; found {}", what, allowed, describe(node)));
+  return nullptr;
+}
+
+template <class Q>
+std::optional<Q> quantity(Diagnostics& problems, const Node& node, const std::string& what, std::string_view kind,
+                          Q (*parse)(std::string_view)) {
+  const std::string* text = scalar(problems, node, what, kind);
+  if (!text) return std::nullopt;
+  try {
+    return parse(*text);
+  } catch (const UserError& e) {
+    problems.error(node.where(), fmt::format("{}: {}", what, e.diagnostics()[0].message));
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string describe(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::null:
+      return "nothing";
+    case Node::Kind::map:
+      return "a mapping";
+    case Node::Kind::sequence:
+      return fmt::format("a list of {}", node.items.size());
+    case Node::Kind::scalar:
+      break;
+  }
+  return (node.quoted                ? "the quoted text "
+          : looks_numeric(node.text) ? "the number "
+                                     : "the text ") +
+         in_quotes(node.text);
+}
+
+std::optional<std::int64_t> read_integer(Diagnostics& problems, const Node& node, const std::string& what,
+                                         IntegerRange range) {
+  const auto allowed = fmt::format("a whole number from {} to {}", range.low, range.high);
+  const std::string* text = scalar(problems, node, what, allowed);
+  if (!text) return std::nullopt;
+  std::int64_t value = 0;
+  const char* begin = text->data() + (text->starts_with('+') ? 1 : 0);
+  const auto [end, problem] = std::from_chars(begin, text->data() + text->size(), value);
+  if (node.quoted || problem != std::errc{} || end != text->data() + text->size() || value < range.low ||
+      value > range.high) {
+    problems.error(node.where(), fmt::format("{} must be {}; found {}", what, allowed, describe(node)));
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<double> read_number(Diagnostics& problems, const Node& node, const std::string& what, NumberRange range) {
+  const auto allowed = range.above ? fmt::format("a number above {} and at most {}", range.low, range.high)
+                                   : fmt::format("a number from {} to {}", range.low, range.high);
+  const std::string* text = scalar(problems, node, what, allowed);
+  if (!text) return std::nullopt;
+  double value = 0;
+  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (node.quoted || problem != std::errc{} || end != text->data() + text->size() || !std::isfinite(value) ||
+      value > range.high || (range.above ? value <= range.low : value < range.low)) {
+    problems.error(node.where(), fmt::format("{} must be {}; found {}", what, allowed, describe(node)));
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<bool> read_boolean(Diagnostics& problems, const Node& node, const std::string& what) {
+  if (node.kind == Node::Kind::scalar && !node.quoted && node.text == "true") return true;
+  if (node.kind == Node::Kind::scalar && !node.quoted && node.text == "false") return false;
+  problems.error(node.where(), fmt::format("{} must be true or false; found {}", what, describe(node)));
+  return std::nullopt;
+}
+
+std::optional<std::string> read_text(Diagnostics& problems, const Node& node, const std::string& what) {
+  const std::string* text = scalar(problems, node, what, "a text");
+  return text ? std::optional(*text) : std::nullopt;
+}
+
+std::optional<Time> read_time(Diagnostics& problems, const Node& node, const std::string& what) {
+  return quantity<Time>(problems, node, what, "a time such as 18.5ms", parse_time);
+}
+std::optional<Bytes> read_bytes(Diagnostics& problems, const Node& node, const std::string& what) {
+  return quantity<Bytes>(problems, node, what, "a size such as 80GiB", parse_bytes);
+}
+std::optional<Bandwidth> read_bandwidth(Diagnostics& problems, const Node& node, const std::string& what) {
+  return quantity<Bandwidth>(problems, node, what, "a bandwidth such as 400Gb/s", parse_bandwidth);
+}
+std::optional<FlopRate> read_flop_rate(Diagnostics& problems, const Node& node, const std::string& what) {
+  return quantity<FlopRate>(problems, node, what, "a rate such as 312TFLOP/s", parse_flop_rate);
+}
+
+MapReader::MapReader(Diagnostics& problems, const Node* node, std::string name, const Node& place)
+    : problems_(problems), node_(node), name_(std::move(name)), place_(place) {
+  if (node_ && node_->kind != Node::Kind::map) {
+    const auto what = name_.empty() ? std::string("the file") : label(name_);
+    problems_.error(node_->where(),
+                    fmt::format("{} must be a mapping of keys to values; found {}", what, describe(*node_)));
+    node_ = nullptr;
+    mistyped_ = true;
+  }
+}
+
+Location MapReader::at(std::string_view key) const {
+  const Node* value = node_ ? node_->find(key) : nullptr;
+  return value ? value->where() : place_.where();
+}
+
+const Node* MapReader::find(std::string_view key) {
+  asked_.emplace_back(key);
+  const Node* value = node_ ? node_->find(key) : nullptr;
+  if (value && value->kind == Node::Kind::null) {
+    problems_.error(value->where(), fmt::format("{} has no value", label(key)));
+    return nullptr;
+  }
+  return cited(key, value);
+}
+
+const Node* MapReader::nullable(std::string_view key) {
+  const Node* value = node_ ? node_->find(key) : nullptr;
+  if (!value || value->kind != Node::Kind::null) return find(key);
+  asked_.emplace_back(key);
+  return nullptr;
+}
+
+const Node* MapReader::cited(std::string_view key, const Node* node) {
+  if (!citations_ || !node || node->kind != Node::Kind::map) return node;
+  if (!node->find("value") && !node->find("source") && !node->find("assumed")) return node;
+  MapReader number(problems_, *node, std::string(key));
+  const Node* value = number.require("value", "the number itself");
+  const auto source = number.text("source", "");
+  if (!source.empty()) citations_->sources[prefix_ + std::string(key)] = source;
+  if (number.boolean("assumed", false)) citations_->assumed.push_back(prefix_ + std::string(key));
+  number.finish();
+  return value;
+}
+
+const Node* MapReader::require(std::string_view key, std::string_view what) {
+  const auto before = problems_.count();
+  const Node* value = find(key);
+  if (value || mistyped_ || problems_.count() != before) return value;
+  problems_.error(place_.where(), name_.empty() ? fmt::format("missing key {}: {}", label(key), what)
+                                                : fmt::format("missing key {} in '{}': {}", label(key), name_, what));
+  return nullptr;
+}
+
+std::int64_t MapReader::integer(std::string_view key, IntegerRange range, std::optional<std::int64_t> fallback) {
+  const Node* value =
+      fallback ? find(key) : require(key, fmt::format("a whole number from {} to {}", range.low, range.high));
+  const auto read = value ? read_integer(problems_, *value, label(key), range) : std::nullopt;
+  return read.value_or(fallback.value_or(range.low));
+}
+
+std::optional<std::int64_t> MapReader::optional_integer(std::string_view key, IntegerRange range) {
+  const Node* value = find(key);
+  return value ? read_integer(problems_, *value, label(key), range) : std::nullopt;
+}
+
+double MapReader::number(std::string_view key, NumberRange range, std::optional<double> fallback) {
+  const Node* value = fallback ? find(key) : require(key, "a number");
+  const auto read = value ? read_number(problems_, *value, label(key), range) : std::nullopt;
+  return read.value_or(fallback.value_or(range.high));
+}
+
+bool MapReader::boolean(std::string_view key, std::optional<bool> fallback) {
+  const Node* value = fallback ? find(key) : require(key, "true or false");
+  const auto read = value ? read_boolean(problems_, *value, label(key)) : std::nullopt;
+  return read.value_or(fallback.value_or(false));
+}
+
+std::optional<bool> MapReader::optional_boolean(std::string_view key) {
+  const Node* value = find(key);
+  return value ? read_boolean(problems_, *value, label(key)) : std::nullopt;
+}
+
+std::string MapReader::text(std::string_view key, std::optional<std::string> fallback) {
+  const Node* value = fallback ? find(key) : require(key, "a text");
+  const auto read = value ? read_text(problems_, *value, label(key)) : std::nullopt;
+  return read.value_or(fallback.value_or(""));
+}
+
+Time MapReader::time(std::string_view key, bool zero_allowed, std::optional<Time> fallback) {
+  const Node* value = fallback ? find(key) : require(key, "a time such as 18.5ms");
+  const auto read = value ? read_time(problems_, *value, label(key)) : std::nullopt;
+  if (read && !zero_allowed && *read == Time{}) problems_.error(value->where(), label(key) + " must be above zero");
+  return read.value_or(fallback.value_or(Time{1}));
+}
+
+Bytes MapReader::bytes(std::string_view key, std::optional<Bytes> fallback) {
+  const Node* value = fallback ? find(key) : require(key, "a size such as 80GiB");
+  const auto read = value ? read_bytes(problems_, *value, label(key)) : std::nullopt;
+  if (read && *read == Bytes{}) problems_.error(value->where(), label(key) + " must be above zero");
+  return read.value_or(fallback.value_or(Bytes{1}));
+}
+
+Bandwidth MapReader::bandwidth(std::string_view key, std::optional<Bandwidth> fallback) {
+  const Node* value = fallback ? find(key) : require(key, "a bandwidth such as 400Gb/s");
+  const auto read = value ? read_bandwidth(problems_, *value, label(key)) : std::nullopt;
+  if (read && read->value() <= 0) problems_.error(value->where(), label(key) + " must be above zero");
+  return read.value_or(fallback.value_or(Bandwidth{1}));
+}
+
+FlopRate MapReader::flop_rate(std::string_view key, std::optional<FlopRate> fallback) {
+  const Node* value = fallback ? find(key) : require(key, "a rate such as 312TFLOP/s");
+  const auto read = value ? read_flop_rate(problems_, *value, label(key)) : std::nullopt;
+  return read.value_or(fallback.value_or(FlopRate{1}));
+}
+
+std::optional<std::size_t> MapReader::pick(std::string_view key, const std::vector<std::string>& built,
+                                           std::initializer_list<std::string_view> planned, bool required) {
+  const auto allowed = fmt::format("one of {}", fmt::join(built, ", "));
+  const Node* value = required ? require(key, allowed) : find(key);
+  if (!value) return std::nullopt;
+  if (value->kind != Node::Kind::scalar) {
+    problems_.error(value->where(), fmt::format("{} must be {}; found {}", label(key), allowed, describe(*value)));
+    return std::nullopt;
+  }
+  const auto same = std::find(built.begin(), built.end(), value->text);
+  if (same != built.end()) return static_cast<std::size_t>(same - built.begin());
+  if (std::find(planned.begin(), planned.end(), value->text) != planned.end())
+    problems_.error(value->where(), fmt::format("{} for {} is not built yet; what is: {}", in_quotes(value->text),
+                                                label(key), fmt::join(built, ", ")));
+  else
+    problems_.error(value->where(),
+                    fmt::format("{} must be {}; found {}{}", label(key), allowed, in_quotes(value->text),
+                                nearest(value->text, built) ? suggestion(value->text, built) : ""));
+  return std::nullopt;
+}
+
+void MapReader::unbuilt(std::string_view key, std::string_view as_if_absent, std::string_view feature) {
+  const Node* value = find(key);
+  if (!value || (value->kind == Node::Kind::scalar && value->text == as_if_absent)) return;
+  problems_.error(value->where(),
+                  as_if_absent.empty()
+                      ? fmt::format("{} cannot be used: {} not built yet; leave it out", label(key), feature)
+                      : fmt::format("{} must be {}: {} not built yet; found {}", label(key), as_if_absent, feature,
+                                    describe(*value)));
+}
+
+void MapReader::finish() {
+  if (std::exchange(finished_, true) || !node_) return;
+  for (const auto& e : node_->entries) {
+    if (std::find(asked_.begin(), asked_.end(), e.key->text) != asked_.end()) continue;
+    problems_.error(e.key->where(), fmt::format("unknown key {}{}{}", in_quotes(e.key->text),
+                                                name_.empty() ? "" : " in '" + name_ + "'",
+                                                problems_.crowded() ? "" : suggestion(e.key->text, asked_)));
+  }
+}
+
+}  // namespace rehearsal::scenario
