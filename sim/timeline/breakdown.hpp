@@ -1,4 +1,5 @@
-// Where the time of an iteration goes on one rank, and how busy each rank is. Works on simulated and measured timelines.
+// Where the time of an iteration goes on one rank, and how busy each rank is. Works on simulated and measured
+// timelines.
 #pragma once
 #include <array>
 #include <span>
@@ -17,7 +18,8 @@ Breakdown split(const graph::TaskGraph& graph, WorkId work, std::span<const Time
 // Exposed time on the compute lane of `rank`; sums to the iteration time exactly. A gap in the compute lane belongs to
 // data_comm while a data-parallel collective of the rank runs in it, to tensor_comm likewise, to pipeline_comm while a
 // message to this rank is in flight that the next task waits for, else it is bubble.
-Breakdown breakdown(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank, std::span<const Time> durations);
+Breakdown breakdown(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank,
+                    std::span<const Time> durations);
 
 // The rank whose last task ends last (the smallest such id).
 RankId last_rank(const graph::TaskGraph& graph, const Timeline& timeline);

@@ -10,10 +10,10 @@ namespace rehearsal::timeline {
 using MemoryByCategory = std::array<Bytes, graph::kMemoryCategories>;  // indexed by graph::MemoryCategory
 
 struct MemoryPeak {
-  Bytes peak;                    // largest sum of live buffers, transients included
-  MemoryByCategory at_peak{};    // what it consists of (transients under workspace); sums to `peak`
+  Bytes peak;                  // largest sum of live buffers, transients included
+  MemoryByCategory at_peak{};  // what it consists of (transients under workspace); sums to `peak`
   Time when;
-  MemoryByCategory resident{};   // parameters, gradients, optimizer: live throughout
+  MemoryByCategory resident{};  // parameters, gradients, optimizer: live throughout
 };
 
 struct MemoryPoint {

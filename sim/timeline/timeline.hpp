@@ -21,7 +21,8 @@ struct Timeline {
   std::string backend;  // "sim", "loopback"
   std::string engine;   // which evaluator: "replay", "events", "threads"
 
-  Time makespan() const { return iteration_end.empty() ? Time{} : iteration_end.front(); }
+  // Of the iteration that the spans belong to.
+  Time makespan() const { return iteration_end.empty() ? Time{} : iteration_end.back(); }
 };
 
 }  // namespace rehearsal::timeline

@@ -1,0 +1,169 @@
+#include "timeline/breakdown.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "timeline/split.hpp"
+
+namespace rehearsal::timeline {
+namespace {
+
+using graph::Category;
+using graph::Lane;
+
+struct Span {
+  Time start, end;
+};
+constexpr std::size_t index(Category category) { return static_cast<std::size_t>(category); }
+
+// Disjoint and in order; overlapping or touching spans merged.
+std::vector<Span> merged(std::vector<Span> spans) {
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.start < b.start; });
+  std::vector<Span> result;
+  for (const Span& span : spans) {
+    if (span.end <= span.start) continue;
+    if (!result.empty() && span.start <= result.back().end)
+      result.back().end = std::max(result.back().end, span.end);
+    else
+      result.push_back(span);
+  }
+  return result;
+}
+
+// Takes `cover` out of `gaps` (both disjoint and in order) and returns how much time that was.
+Time take(std::vector<Span>& gaps, const std::vector<Span>& cover) {
+  Time taken;
+  std::vector<Span> left;
+  for (Span gap : gaps) {
+    auto at = std::lower_bound(cover.begin(), cover.end(), gap.start,
+                               [](const Span& span, Time time) { return span.end <= time; });
+    for (; at != cover.end() && at->start < gap.end; ++at) {
+      const Span common{std::max(gap.start, at->start), std::min(gap.end, at->end)};
+      taken += common.end - common.start;
+      if (gap.start < common.start) left.push_back({gap.start, common.start});
+      gap.start = common.end;
+    }
+    if (gap.start < gap.end) left.push_back(gap);
+  }
+  gaps = std::move(left);
+  return taken;
+}
+
+class RankBreakdown {
+ public:
+  RankBreakdown(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank, std::span<const Time> durations)
+      : graph_(graph),
+        timeline_(timeline),
+        rank_(rank),
+        program_(graph.program_of(graph.ranks()[rank.index()])),
+        durations_(durations) {}
+
+  Breakdown run() {
+    Breakdown total{};
+    std::vector<Span> gaps;
+    Time until;  // the compute lane is accounted for up to here
+    for (std::size_t i = 0; i < program_.size(); ++i) {
+      if (program_.lane[i] != Lane::compute) continue;
+      const Span span = span_of(rank_, i);
+      if (until < span.start) {
+        gaps.push_back({until, span.start});
+        messages_awaited_by(i, gaps.back());
+      }
+      // Measured spans of a serial lane do not overlap either, but may be short of a clock tick.
+      const Time from = std::max(until, span.start);
+      if (from < span.end) {
+        const Breakdown parts = split_task(graph_, program_, i, span.end - from, durations_);
+        for (std::size_t c = 0; c < parts.size(); ++c) total[c] += parts[c];
+        until = span.end;
+      }
+    }
+    const Time end = timeline_.makespan();
+    if (until < end) gaps.push_back({until, end});
+
+    collect_collectives();
+    total[index(Category::data_comm)] += take(gaps, merged(std::move(data_)));
+    total[index(Category::tensor_comm)] += take(gaps, merged(std::move(tensor_)));
+    total[index(Category::pipeline_comm)] += take(gaps, merged(std::move(messages_)));
+    for (const Span& gap : gaps) total[index(Category::bubble)] += gap.end - gap.start;
+    return total;
+  }
+
+ private:
+  Span span_of(RankId rank, std::size_t local) const {
+    const TaskId task = graph_.task(rank, LocalTask(local));
+    return {timeline_.start[task.index()], timeline_.end[task.index()]};
+  }
+
+  void collect_collectives() {
+    for (std::size_t i = 0; i < program_.size(); ++i) {
+      if (program_.lane[i] == Lane::compute) continue;
+      if (!std::holds_alternative<graph::Collective>(graph_.work(program_.work[i]))) continue;
+      const bool data = is_data_parallel(program_.coordinates[i].pass, program_.lane[i]);
+      (data ? data_ : tensor_).push_back(span_of(rank_, i));
+    }
+  }
+
+  // Messages on their way while the lane idles before `task`: those it waits for itself or through tasks of other
+  // lanes, such as the gather that puts a sharded message together.
+  void messages_awaited_by(std::size_t task, Span gap) {
+    std::vector<std::size_t> waiting{task};
+    for (std::size_t n = 0; n < waiting.size(); ++n) {
+      const std::size_t i = waiting[n];
+      const std::uint32_t endpoint = program_.endpoint[i];
+      if (endpoint != graph::kNoEndpoint && program_.endpoints[endpoint] == graph::EndpointKind::receive) {
+        const TaskId send = graph_.partner(rank_, LocalTask(i));
+        const Span flight{timeline_.start[send.index()], timeline_.end[send.index()]};
+        messages_.push_back({std::max(flight.start, gap.start), std::min(flight.end, gap.end)});
+      }
+      for (LocalTask before : program_.dependencies[i])
+        if (program_.lane[before.index()] != Lane::compute && span_of(rank_, before.index()).end > gap.start &&
+            std::find(waiting.begin(), waiting.end(), before.index()) == waiting.end())
+          waiting.push_back(before.index());
+    }
+  }
+
+  const graph::TaskGraph& graph_;
+  const Timeline& timeline_;
+  RankId rank_;
+  const graph::Program& program_;
+  std::span<const Time> durations_;
+  std::vector<Span> data_, tensor_, messages_;
+};
+
+}  // namespace
+
+Breakdown breakdown(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank,
+                    std::span<const Time> durations) {
+  return RankBreakdown(graph, timeline, rank, durations).run();
+}
+
+RankId last_rank(const graph::TaskGraph& graph, const Timeline& timeline) {
+  RankId last;
+  Time latest{-1};
+  for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
+    const auto first = timeline.end.begin() + static_cast<std::ptrdiff_t>(graph.ranks()[r].first_task);
+    const auto n = static_cast<std::ptrdiff_t>(graph.program_of(graph.ranks()[r]).size());
+    if (n == 0) continue;
+    const Time end = *std::max_element(first, first + n);
+    if (end > latest) latest = end, last = RankId(r);
+  }
+  return last;
+}
+
+std::vector<Time> busy(const graph::TaskGraph& graph, const Timeline& timeline, std::span<const Time> durations) {
+  std::vector<Time> all;
+  for (const graph::Rank& rank : graph.ranks()) {
+    const graph::Program& program = graph.program_of(rank);
+    Time sum;
+    for (std::size_t i = 0; i < program.size(); ++i) {
+      if (program.lane[i] != Lane::compute) continue;
+      const Time span = timeline.end[rank.first_task + i] - timeline.start[rank.first_task + i];
+      const Breakdown parts = split_task(graph, program, i, span, durations);
+      sum += span - parts[index(Category::pipeline_comm)] - parts[index(Category::data_comm)];
+    }
+    all.push_back(sum);
+  }
+  return all;
+}
+
+}  // namespace rehearsal::timeline

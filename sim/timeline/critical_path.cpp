@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include "base/error.hpp"
+#include "timeline/breakdown.hpp"
+
+namespace rehearsal::timeline {
+namespace {
+
+using graph::EndpointKind;
+
+constexpr std::uint32_t kNone = 0xffffffff;
+
+class Walk {
+ public:
+  Walk(const graph::TaskGraph& graph, const Timeline& timeline) : graph_(graph), timeline_(timeline) {}
+
+  std::vector<CriticalStep> run() {
+    std::vector<CriticalStep> path;
+    if (graph_.tasks() == 0) return path;
+    const auto last = std::max_element(timeline_.end.begin(), timeline_.end.end());  // the first of equals
+    std::optional<TaskId> at = TaskId(static_cast<std::size_t>(last - timeline_.end.begin()));
+    while (at) {
+      path.push_back({*at, timeline_.start[at->index()], timeline_.end[at->index()]});
+      at = decided_by(*at);
+    }
+    std::reverse(path.begin(), path.end());
+    return path;
+  }
+
+ private:
+  // The predecessor that ended last, which is when the task could start; the smallest id of equals. Nothing if the task
+  // started at time 0 with nothing before it.
+  std::optional<TaskId> decided_by(TaskId task) {
+    best_.reset();
+    const RankId rank = graph_.rank_of(task);
+    const LocalTask local = graph_.local(task);
+    const graph::Rank& mine = graph_.ranks()[rank.index()];
+    const graph::Program& program = graph_.program_of(mine);
+    const std::uint32_t endpoint = program.endpoint[local.index()];
+    if (endpoint != graph::kNoEndpoint && program.endpoints[endpoint] == EndpointKind::group) {
+      // The member that was ready last let all of them start.
+      const graph::Group& group = graph_.groups()[mine.attachments[endpoint].group.index()];
+      for (const graph::GroupMember& m : group.members) {
+        const graph::Program& theirs = graph_.program_of(graph_.ranks()[m.rank.index()]);
+        consider_predecessors(m.rank, theirs.endpoint_tasks[m.endpoint.index()][program.sequence[local.index()]]);
+      }
+    } else {
+      consider_predecessors(rank, local);
+    }
+    return best_;
+  }
+
+  void consider(TaskId task) {
+    if (!best_ || timeline_.end[task.index()] > timeline_.end[best_->index()] ||
+        (timeline_.end[task.index()] == timeline_.end[best_->index()] && task < *best_))
+      best_ = task;
+  }
+
+  void consider_predecessors(RankId rank, LocalTask local) {
+    const graph::Rank& mine = graph_.ranks()[rank.index()];
+    const graph::Program& program = graph_.program_of(mine);
+    const auto& previous = previous_on_lane(mine.program);
+    const Time start = timeline_.start[graph_.task(rank, local).index()];
+    // On a lane of messages a task may have waited for the start of the one before: then that one's predecessors count.
+    for (std::uint32_t i = local.value; i != kNone; i = previous[i]) {
+      for (LocalTask before : program.dependencies[i]) consider(graph_.task(rank, before));
+      const std::uint32_t endpoint = program.endpoint[i];
+      if (endpoint != graph::kNoEndpoint && program.endpoints[endpoint] == EndpointKind::receive)
+        consider(graph_.partner(rank, LocalTask(i)));
+      if (previous[i] == kNone) return;
+      if (is_serial(program.lane[i])) return consider(graph_.task(rank, LocalTask(previous[i])));
+      if (best_ && timeline_.end[best_->index()] >= start) return;
+    }
+  }
+
+  const std::vector<std::uint32_t>& previous_on_lane(ProgramId id) {
+    auto [at, fresh] = previous_.try_emplace(id);
+    if (fresh) {
+      std::array<std::uint32_t, graph::kLanes> latest;
+      latest.fill(kNone);
+      const auto& lanes = graph_.programs()[id.index()].lane;
+      for (std::uint32_t i = 0; i < lanes.size(); ++i)
+        at->second.push_back(std::exchange(latest[static_cast<std::size_t>(lanes[i])], i));
+    }
+    return at->second;
+  }
+
+  const graph::TaskGraph& graph_;
+  const Timeline& timeline_;
+  std::map<ProgramId, std::vector<std::uint32_t>> previous_;
+  std::optional<TaskId> best_;
+};
+
+}  // namespace
+
+std::vector<CriticalStep> critical_path(const graph::TaskGraph& graph, const Timeline& timeline) {
+  return Walk(graph, timeline).run();
+}
+
+}  // namespace rehearsal::timeline

@@ -1,0 +1,102 @@
+#include "timeline/split.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearsal::timeline {
+namespace {
+
+using graph::Category;
+using graph::Lane;
+using graph::Pass;
+
+// What the category of a work depends on besides the work.
+struct Context {
+  Pass pass = Pass::forward;
+  Lane lane = Lane::compute;
+  bool recompute = false;
+};
+
+struct CategoryOf {
+  Context context;
+
+  Category kernel() const { return context.recompute ? Category::recompute : Category::compute; }
+  Category operator()(const Gemm&) const { return kernel(); }
+  Category operator()(const FusedAttention&) const { return kernel(); }
+  Category operator()(const MemoryBound&) const { return kernel(); }
+  Category operator()(const graph::Collective&) const {
+    return is_data_parallel(context.pass, context.lane) ? Category::data_comm : Category::tensor_comm;
+  }
+  Category operator()(const graph::Message&) const { return Category::pipeline_comm; }
+  Category operator()(const graph::Receive&) const { return Category::pipeline_comm; }
+  Category operator()(const graph::OptimizerStep&) const { return Category::optimizer; }
+  Category operator()(const graph::Wait&) const {
+    return context.pass == Pass::optimizer ? Category::optimizer : kernel();
+  }
+  Category operator()(const graph::HostBound&) const { return Category::host; }
+  Category operator()(const graph::Sequence& sequence) const {  // of one without duration
+    return !sequence.items.empty() && sequence.items.front().recompute ? Category::recompute : kernel();
+  }
+};
+
+// Adds `count` times the work to `parts`, by the given durations.
+void accumulate(const graph::TaskGraph& graph, WorkId work, std::int64_t count, Context context,
+                std::span<const Time> durations, Breakdown& parts) {
+  INVARIANT(durations.size() == graph.works().size(), "one duration per work");
+  const graph::Work& what = graph.work(work);
+  if (const auto* sequence = std::get_if<graph::Sequence>(&what)) {
+    for (const graph::Sequence::Item& item : sequence->items) {
+      Context inner = context;
+      inner.recompute = context.recompute || item.recompute;
+      accumulate(graph, item.work, count * item.count, inner, durations, parts);
+    }
+  } else {
+    parts[static_cast<std::size_t>(std::visit(CategoryOf{context}, what))] += durations[work.index()] * count;
+  }
+}
+
+// Scales `parts` to sum to `span`: rounded down, and what is missing goes to the largest part (the first of equals).
+Breakdown scaled(const Breakdown& parts, Time span, Category when_all_zero) {
+  __extension__ using Wide = __int128;  // the product of two times
+  std::int64_t total = 0;
+  for (Time part : parts) total += part.count();
+  Breakdown result{};
+  if (total == 0) {
+    result[static_cast<std::size_t>(when_all_zero)] = span;
+    return result;
+  }
+  Time rest = span;
+  for (std::size_t c = 0; c < parts.size(); ++c) {
+    result[c] = Time(static_cast<std::int64_t>(Wide{span.count()} * parts[c].count() / total));
+    rest -= result[c];
+  }
+  *std::max_element(result.begin(), result.end()) += rest;
+  return result;
+}
+
+Breakdown split_in(const graph::TaskGraph& graph, WorkId work, Context context, Time span,
+                   std::span<const Time> durations) {
+  Breakdown parts{};
+  accumulate(graph, work, 1, context, durations, parts);
+  return scaled(parts, span, std::visit(CategoryOf{context}, graph.work(work)));
+}
+
+}  // namespace
+
+bool is_data_parallel(Pass pass, Lane lane) {
+  return lane == Lane::data_comm || pass == Pass::gradient_reduce || pass == Pass::parameter_gather ||
+         pass == Pass::embedding_reduce;
+}
+
+Breakdown split(const graph::TaskGraph& graph, WorkId work, std::span<const Time> durations) {
+  return split_in(graph, work, {}, durations[work.index()], durations);
+}
+
+Breakdown split_task(const graph::TaskGraph& graph, const graph::Program& program, std::size_t task, Time span,
+                     std::span<const Time> durations) {
+  const Pass pass = program.coordinates[task].pass;
+  return split_in(graph, program.work[task], {pass, program.lane[task], pass == Pass::recompute}, span, durations);
+}
+
+}  // namespace rehearsal::timeline

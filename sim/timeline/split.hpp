@@ -1,0 +1,14 @@
+// How the time of one task divides over categories: by its work, its pass and its lane.
+#pragma once
+#include "timeline/breakdown.hpp"
+
+namespace rehearsal::timeline {
+
+// Divides `span`, which is the predicted or the measured time of the task; the parts sum to it exactly.
+Breakdown split_task(const graph::TaskGraph& graph, const graph::Program& program, std::size_t task, Time span,
+                     std::span<const Time> durations);
+
+// Which lanes and passes make a collective one of data parallelism.
+bool is_data_parallel(graph::Pass pass, graph::Lane lane);
+
+}  // namespace rehearsal::timeline
