@@ -1,0 +1,32 @@
+#include "dispatch/clock.hpp"
+
+#include <chrono>
+#include <thread>
+
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+namespace rehearsal::dispatch {
+namespace {
+constexpr std::int64_t kPerNanosecond = 1000;
+}
+
+Time now() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return Time(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count() * kPerNanosecond);
+}
+
+void sleep_until(Time when) {
+  // Rounded up: a sleep must not end early.
+  const std::chrono::nanoseconds at((when.count() + kPerNanosecond - 1) / kPerNanosecond);
+  std::this_thread::sleep_until(std::chrono::steady_clock::time_point(at));
+}
+
+void wake_precisely() {
+#ifdef __linux__
+  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+#endif
+}
+
+}  // namespace rehearsal::dispatch

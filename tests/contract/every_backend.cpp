@@ -1,0 +1,174 @@
+// One graph through every backend: what must hold of a timeline, whoever made it.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "engine/sim.hpp"
+#include "graph/builder.hpp"
+#include "graph/validate.hpp"
+#include "loopback/loopback.hpp"
+
+namespace rehearsal {
+namespace {
+
+using backend::Timeline;
+using graph::EndpointKind;
+using graph::Lane;
+using graph::Pass;
+
+constexpr std::uint32_t kMicrobatches = 4;
+
+struct Subject {
+  graph::TaskGraph graph;
+  std::vector<Time> durations;
+};
+
+// Two stages, two replicas of each: forwards and backwards as in GPipe, messages up and down on their own lanes, the
+// gradient reduction of each stage overlapped with the rest of the backwards, then an optimizer step. Milliseconds, so
+// that the waking of threads (tens of microseconds) does not decide the order.
+Subject two_by_two() {
+  graph::GraphBuilder builder;
+  std::vector<Time> durations;
+  auto intern = [&](const graph::Work& work, double ms) {
+    const WorkId id = builder.intern(work);
+    durations.push_back(seconds(ms * 1e-3));
+    return id;
+  };
+  const WorkId forward = intern(Gemm{.m = 1, .n = 1, .k = 1}, 2), backward = intern(Gemm{.m = 2, .n = 1, .k = 1}, 4);
+  const WorkId message = intern(graph::Message{.size = Bytes(1), .gathered = {}}, 1.5);
+  const WorkId receive = intern(graph::Receive{}, 0);
+  const WorkId reduce = intern(graph::Collective{.size = Bytes(1), .group = {}}, 5);
+  const WorkId step = intern(graph::OptimizerStep{.parameters = 1, .traffic = {}}, 1);
+
+  std::vector<ProgramId> programs;
+  for (std::uint16_t stage = 0; stage < 2; ++stage) {
+    graph::ProgramBuilder p("stage");
+    const auto out = p.endpoint(EndpointKind::send), in = p.endpoint(EndpointKind::receive),
+               data = p.endpoint(EndpointKind::group);
+    auto add = [&](WorkId work, Lane lane, Pass pass, std::uint32_t microbatch, std::uint32_t endpoint,
+                   std::vector<LocalTask> after) {
+      return p.add({work, lane, {pass, stage, graph::kNoLayer, microbatch}, endpoint, {}}, after);
+    };
+    constexpr auto kOpen = graph::kNoEndpoint;
+    std::vector<LocalTask> last;
+    for (Pass pass : {Pass::forward, Pass::backward}) {
+      const bool receives = (pass == Pass::forward) == (stage == 1);
+      for (std::uint32_t m = 0; m < kMicrobatches; ++m) {
+        std::vector<LocalTask> after;
+        if (receives) after = {add(receive, Lane::receive, pass, m, in.value, {})};
+        last = {add(pass == Pass::forward ? forward : backward, Lane::compute, pass, m, kOpen, after)};
+        if (!receives) add(message, Lane::send, pass, m, out.value, last);
+        if (pass == Pass::backward && m == kMicrobatches / 2)
+          add(reduce, Lane::data_comm, Pass::gradient_reduce, graph::kNoMicrobatch, data.value, last);
+      }
+    }
+    const LocalTask reduced =
+        add(reduce, Lane::data_comm, Pass::gradient_reduce, graph::kNoMicrobatch, data.value, last);
+    add(step, Lane::compute, Pass::optimizer, graph::kNoMicrobatch, kOpen, {reduced});
+    programs.push_back(builder.add(std::move(p).finish()));
+  }
+  std::vector<RankId> ranks;
+  for (std::uint32_t r = 0; r < 4; ++r) ranks.push_back(builder.add_rank(programs[r / 2], 1, r));
+  const graph::EndpointId out(0), in(1), data(2);
+  for (std::size_t replica = 0; replica < 2; ++replica) {
+    builder.connect(ranks[replica], out, ranks[2 + replica], in);
+    builder.connect(ranks[2 + replica], out, ranks[replica], in);
+  }
+  builder.add_group("data", {{ranks[0], data}, {ranks[1], data}});
+  builder.add_group("data", {{ranks[2], data}, {ranks[3], data}});
+  return {std::move(builder).finish(), durations};
+}
+
+struct Run {
+  std::string name;
+  Timeline timeline;
+};
+
+std::vector<Run> runs(const Subject& subject) {
+  const cluster::Cluster cluster{cluster::ClusterSpec{}};
+  std::vector<Run> all;
+  auto run = [&](backend::Backend& backend, const std::string& engine, int warmup) {
+    backend::RunOptions options;
+    options.durations = subject.durations;
+    options.engine = engine;
+    options.warmup = warmup;
+    options.timeout = seconds(10);
+    all.push_back({backend.name() + " " + engine, backend.prepare(subject.graph, cluster)->run(options)});
+  };
+  const auto sim = engine::make_sim(), loopback = loopback::make_loopback();
+  run(*sim, "replay", 0);
+  run(*sim, "events", 0);
+  run(*loopback, "auto", 1);
+  return all;
+}
+
+void check_legal(const Subject& subject, const Timeline& timeline) {
+  const graph::TaskGraph& graph = subject.graph;
+  REQUIRE(timeline.start.size() == graph.tasks());
+  REQUIRE(timeline.end.size() == graph.tasks());
+  auto start = [&](TaskId task) { return timeline.start[task.index()]; };
+  auto end = [&](TaskId task) { return timeline.end[task.index()]; };
+  Time last;
+  for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
+    const graph::Program& program = graph.program_of(graph.ranks()[r]);
+    std::vector<std::vector<TaskId>> lanes(graph::kLanes);
+    for (std::size_t i = 0; i < program.size(); ++i) {
+      const TaskId task = graph.task(RankId(r), LocalTask(i));
+      CAPTURE(graph.label(RankId(r), LocalTask(i)));
+      last = std::max(last, end(task));
+      CHECK(start(task) >= Time{});
+      for (LocalTask before : program.dependencies[i]) CHECK(end(graph.task(RankId(r), before)) <= start(task));
+      auto& lane = lanes[static_cast<std::size_t>(program.lane[i])];
+      if (!lane.empty()) CHECK((is_serial(program.lane[i]) ? end(lane.back()) : start(lane.back())) <= start(task));
+      lane.push_back(task);
+      const std::uint32_t endpoint = program.endpoint[i];
+      const bool receives = endpoint != graph::kNoEndpoint && program.endpoints[endpoint] == EndpointKind::receive;
+      if (receives)
+        CHECK(end(graph.partner(RankId(r), LocalTask(i))) <= end(task));
+      else
+        CHECK(end(task) - start(task) >= subject.durations[program.work[i].index()]);
+    }
+  }
+  for (const graph::Group& group : graph.groups())
+    for (std::size_t k = 0; k < 2; ++k)
+      for (const graph::GroupMember& member : group.members) {
+        auto task = [&](const graph::GroupMember& m) {
+          const auto& tasks = graph.program_of(graph.ranks()[m.rank.index()]).endpoint_tasks;
+          return graph.task(m.rank, tasks[m.endpoint.index()][k]);
+        };
+        CHECK(start(task(member)) == start(task(group.members.front())));
+      }
+  CHECK(timeline.makespan() == last);
+}
+
+}  // namespace
+
+TEST_CASE("every backend keeps to the graph, and to the same graph") {
+  const Subject subject = two_by_two();
+  REQUIRE_NOTHROW(graph::validate(subject.graph));
+  const std::string digest = subject.graph.digest();
+  const std::vector<Run> all = runs(subject);
+  for (const Run& run : all) {
+    CAPTURE(run.name);
+    check_legal(subject, run.timeline);
+    CHECK(subject.graph.digest() == digest);
+    // Nothing real is faster than the rehearsal; 1 % for clocks.
+    CHECK(double(run.timeline.makespan().count()) >= 0.99 * double(all.front().timeline.makespan().count()));
+  }
+}
+
+TEST_CASE("both evaluators of the simulator give the same timeline, worked out by hand") {
+  const Subject subject = two_by_two();
+  const std::vector<Run> all = runs(subject);
+  CHECK(all[0].timeline.start == all[1].timeline.start);
+  CHECK(all[0].timeline.end == all[1].timeline.end);
+  CHECK(all[0].timeline.engine == "replay");
+  CHECK(all[1].timeline.engine == "events");
+  CHECK(all[2].timeline.fidelity == backend::Fidelity::timed);
+  // Milliseconds. Stage 1: first message at 2 + 1.5, four forwards until 11.5, backwards end at 15.5, 19.5, 23.5, 27.5;
+  // reductions [23.5, 28.5] and [28.5, 33.5], step until 34.5. Stage 0: backward messages come 1.5 after each of these
+  // ends; backwards [17, 21], [21, 25], [25, 29], [29, 33]; reductions [29, 34] and [34, 39]; step until 40.
+  CHECK(all[0].timeline.makespan() == seconds(40e-3));
+}
+
+}  // namespace rehearsal
