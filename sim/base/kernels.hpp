@@ -12,10 +12,13 @@ enum class Precision : std::uint8_t { fp32, tf32, fp16, bf16, fp8 };
 constexpr std::int64_t bytes_per_element(Precision p) {
   switch (p) {
     case Precision::fp32:
-    case Precision::tf32: return 4;
+    case Precision::tf32:
+      return 4;
     case Precision::fp16:
-    case Precision::bf16: return 2;
-    case Precision::fp8: return 1;
+    case Precision::bf16:
+      return 2;
+    case Precision::fp8:
+      return 1;
   }
   return 0;
 }
@@ -45,8 +48,8 @@ struct FusedAttention {
 // classes of their own, because measured time and byte count disagree (models/README.md).
 enum class Traffic : std::uint8_t { plain, with_dropout_forward, with_dropout_backward };
 struct MemoryBound {
-  Bytes traffic;               // read + written
-  std::int64_t kernels = 1;    // launches that the traffic is spread over
+  Bytes traffic;             // read + written
+  std::int64_t kernels = 1;  // launches that the traffic is spread over
   Traffic kind = Traffic::plain;
   friend auto operator<=>(const MemoryBound&, const MemoryBound&) = default;
 };

@@ -17,19 +17,32 @@ struct Unit {
   double factor;
 };
 
-constexpr std::array kTimes{Unit{"ps", 1},    Unit{"ns", 1e3},  Unit{"us", 1e6}, Unit{"ms", 1e9},
+constexpr std::array kTimes{Unit{"ps", 1},   Unit{"ns", 1e3},   Unit{"us", 1e6},  Unit{"ms", 1e9},
                             Unit{"s", 1e12}, Unit{"min", 6e13}, Unit{"h", 3.6e15}};
 constexpr double kKi = 1024.;
-constexpr std::array kBytes{Unit{"B", 1},           Unit{"kB", 1e3},        Unit{"KB", 1e3},
-                            Unit{"MB", 1e6},        Unit{"GB", 1e9},        Unit{"TB", 1e12},
-                            Unit{"PB", 1e15},       Unit{"KiB", kKi},       Unit{"MiB", kKi * kKi},
-                            Unit{"GiB", kKi * kKi * kKi}, Unit{"TiB", kKi * kKi * kKi * kKi}};
-constexpr std::array kBandwidths{Unit{"B/s", 1},       Unit{"kB/s", 1e3},      Unit{"MB/s", 1e6},
-                                 Unit{"GB/s", 1e9},    Unit{"TB/s", 1e12},     Unit{"MiB/s", kKi * kKi},
-                                 Unit{"GiB/s", kKi * kKi * kKi}, Unit{"Mb/s", 1e6 / 8}, Unit{"Gb/s", 1e9 / 8},
+constexpr std::array kBytes{Unit{"B", 1},
+                            Unit{"kB", 1e3},
+                            Unit{"KB", 1e3},
+                            Unit{"MB", 1e6},
+                            Unit{"GB", 1e9},
+                            Unit{"TB", 1e12},
+                            Unit{"PB", 1e15},
+                            Unit{"KiB", kKi},
+                            Unit{"MiB", kKi* kKi},
+                            Unit{"GiB", kKi* kKi* kKi},
+                            Unit{"TiB", kKi* kKi* kKi* kKi}};
+constexpr std::array kBandwidths{Unit{"B/s", 1},
+                                 Unit{"kB/s", 1e3},
+                                 Unit{"MB/s", 1e6},
+                                 Unit{"GB/s", 1e9},
+                                 Unit{"TB/s", 1e12},
+                                 Unit{"MiB/s", kKi* kKi},
+                                 Unit{"GiB/s", kKi* kKi* kKi},
+                                 Unit{"Mb/s", 1e6 / 8},
+                                 Unit{"Gb/s", 1e9 / 8},
                                  Unit{"Tb/s", 1e12 / 8}};
-constexpr std::array kFlopRates{Unit{"FLOP/s", 1},     Unit{"MFLOP/s", 1e6},   Unit{"GFLOP/s", 1e9},
-                                Unit{"TFLOP/s", 1e12}, Unit{"PFLOP/s", 1e15}};
+constexpr std::array kFlopRates{Unit{"FLOP/s", 1}, Unit{"MFLOP/s", 1e6}, Unit{"GFLOP/s", 1e9}, Unit{"TFLOP/s", 1e12},
+                                Unit{"PFLOP/s", 1e15}};
 
 std::string names(std::span<const Unit> units) {
   std::string text;
@@ -80,7 +93,9 @@ Bytes parse_bytes(std::string_view text) {
 Bandwidth parse_bandwidth(std::string_view text) {
   return Bandwidth(parse(text, "bandwidth", kBandwidths, "400Gb/s", 1e18));
 }
-FlopRate parse_flop_rate(std::string_view text) { return FlopRate(parse(text, "rate", kFlopRates, "312TFLOP/s", 1e21)); }
+FlopRate parse_flop_rate(std::string_view text) {
+  return FlopRate(parse(text, "rate", kFlopRates, "312TFLOP/s", 1e21));
+}
 
 double parse_number(std::string_view text) {
   double number = 0;

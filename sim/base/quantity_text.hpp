@@ -8,7 +8,8 @@
 
 namespace rehearsal {
 
-// Each throws UserError with what was found, what is allowed and an example. Negative and non-finite values are refused.
+// Each throws UserError with what was found, what is allowed and an example. Negative and non-finite values are
+// refused.
 Time parse_time(std::string_view text);            // ps ns us ms s min h
 Bytes parse_bytes(std::string_view text);          // B kB MB GB TB PB KiB MiB GiB TiB
 Bandwidth parse_bandwidth(std::string_view text);  // <bytes>/s or <bits>/s: GB/s GiB/s Gb/s

@@ -13,11 +13,13 @@ const CommandText kText{
     .name = "run",
     .operands = "SCENARIO...",
     .summary = "Predicts one iteration of each scenario: time, throughput, MFU, bubble, memory of each rank, timeline.",
-    .more = "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline and --trace take one\n"
-            "scenario at a time.",
-    .example = "  rehearse run scenarios/gpt3-175b-1024xa100.yaml\n"
-               "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2 --format json\n"
-               "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --trace gpt3.json.gz   # open in ui.perfetto.dev",
+    .more =
+        "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline and --trace take one\n"
+        "scenario at a time.",
+    .example =
+        "  rehearse run scenarios/gpt3-175b-1024xa100.yaml\n"
+        "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2 --format json\n"
+        "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --trace gpt3.json.gz   # open in ui.perfetto.dev",
     .takes_set = true};
 
 struct Options {
@@ -44,7 +46,8 @@ int run_run(const Arguments& arguments) {
   CommonOptions common;
   const auto line = parse(kText, own, arguments, common);
   if (!line) return 0;
-  if (line->operands.empty()) throw UserError("run: name a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
+  if (line->operands.empty())
+    throw UserError("run: name a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
   if (line->operands.size() > 1 && !(options.timeline.empty() && options.trace.empty()))
     throw UserError("run: --timeline and --trace take one scenario at a time");
   for (const auto& path : {options.timeline, options.trace})
@@ -69,21 +72,24 @@ int run_run(const Arguments& arguments) {
   for (const auto& scenario : scenarios) {
     rehearsed.push_back(explore::rehearse(scenario));
     const auto& [prepared, timeline] = rehearsed.back();
-    runs.push_back({scenario, prepared.graph, timeline, prepared.durations, prepared.model_flops, prepared.hardware_flops,
-                    prepared.assumptions, prepared.warnings});
+    runs.push_back({scenario, prepared.graph, timeline, prepared.durations, prepared.model_flops,
+                    prepared.hardware_flops, prepared.assumptions, prepared.warnings});
     summaries.push_back(report::summarize(runs.back()));
   }
 
   if (!options.trace.empty())
     write_large(options.trace, [&](const report::Sink& sink) { report::write_trace(runs.front(), sink); });
   if (!options.timeline.empty())
-    write_large(options.timeline, [&](const report::Sink& sink) {
-      report::write_timeline(runs.front(), std::string(version()), sink);
-    });
+    write_large(options.timeline,
+                [&](const report::Sink& sink) { report::write_timeline(runs.front(), std::string(version()), sink); });
 
   switch (common.format) {
-    case Format::json: emit_report(common, report::run_json(runs, summaries, std::string(version()))); break;
-    case Format::csv: emit_report(common, report::run_csv(runs, summaries)); break;
+    case Format::json:
+      emit_report(common, report::run_json(runs, summaries, std::string(version())));
+      break;
+    case Format::csv:
+      emit_report(common, report::run_csv(runs, summaries));
+      break;
     case Format::text: {
       std::string text;
       for (std::size_t i = 0; i < runs.size(); i++)

@@ -59,8 +59,12 @@ Prepared prepare_concrete(const scenario::Scenario& scenario) {
 Prepared prepare_abstract(const scenario::Scenario& scenario) {
   const auto& a = *scenario.abstract;
   const auto& p = scenario.parallelism;
-  lower::GivenPipeline pipeline{static_cast<std::uint32_t>(p.pipeline), static_cast<std::uint32_t>(p.chunks),
-                                static_cast<std::uint32_t>(scenario.microbatches), {}, a.transfer, false};
+  lower::GivenPipeline pipeline{static_cast<std::uint32_t>(p.pipeline),
+                                static_cast<std::uint32_t>(p.chunks),
+                                static_cast<std::uint32_t>(scenario.microbatches),
+                                {},
+                                a.transfer,
+                                false};
   const auto value = [](const auto& list, std::size_t i) { return list.size() == 1 ? list[0] : list[i]; };
   for (std::size_t s = 0; s < static_cast<std::size_t>(p.stages()); s++) {
     lower::Held held;

@@ -17,8 +17,8 @@ struct Prepared {
   std::vector<Time> durations;  // one per WorkId
   schedule::Problem problem;    // stage times and memory, as the schedule saw them
   bool blocking_sends = false;
-  Flops model_flops;            // of one iteration, all GPUs; 0 for abstract scenarios
-  Flops hardware_flops;         // executed, with recomputation
+  Flops model_flops;     // of one iteration, all GPUs; 0 for abstract scenarios
+  Flops hardware_flops;  // executed, with recomputation
   std::vector<std::string> assumptions, warnings;
 };
 

@@ -6,7 +6,11 @@ namespace rehearsal::graph {
 
 Flops flops(const Work& work, std::span<const Work> works) {
   if (const auto* gemm = std::get_if<Gemm>(&work)) return gemm->flops();
-  if (const auto* attention = std::get_if<FusedAttention>(&work)) return attention->flops();
+  if (const auto* attention = std::get_if<FusedAttention>(&work)) {
+    auto whole = *attention;
+    whole.causal = false;
+    return whole.flops();
+  }
   Flops sum;
   if (const auto* sequence = std::get_if<Sequence>(&work))
     for (const auto& item : sequence->items) sum += flops(works[item.work.index()], works) * double(item.count);

@@ -1,4 +1,6 @@
-// Floating-point operations that a graph executes (matrix multiplications and fused attention).
+// Floating-point operations that a graph executes: matrix multiplications and attention, recomputation included.
+// Counted as the field does for HFU (Megatron 2021, eq. 3): a causal mask is not discounted, so that HFU and MFU can be
+// compared.
 #pragma once
 #include <span>
 

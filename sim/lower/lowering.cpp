@@ -15,9 +15,8 @@ class Joiner {
   Joiner(std::vector<LoweredRank> ranks, const plan::Plan* plan, bool symmetry, graph::GraphBuilder& builder)
       : plan_(plan), builder_(builder) {
     if (plan && !symmetry) tensor_ = plan->job.parallelism.tensor, data_ = plan->job.parallelism.data;
-    const std::uint32_t stands_for = plan && symmetry ? static_cast<std::uint32_t>(plan->job.parallelism.tensor *
-                                                                                   plan->job.parallelism.data)
-                                                      : 1;
+    const std::uint32_t stands_for =
+        plan && symmetry ? static_cast<std::uint32_t>(plan->job.parallelism.tensor * plan->job.parallelism.data) : 1;
     for (auto& lowered : ranks) {
       ends_.push_back(std::move(lowered.ends));
       programs_.push_back(builder.add(std::move(lowered.program)));
@@ -134,8 +133,7 @@ schedule::Problem Lowering::problem(std::span<const Time> durations) const {
     problem.activation.push_back(activation);
     problem.weight_hold.push_back(hold);
   }
-  for (std::size_t s = 0; s + 1 < parts_.stages.size(); s++)
-    problem.transfer.push_back(durations[hops_[s].index()]);
+  for (std::size_t s = 0; s + 1 < parts_.stages.size(); s++) problem.transfer.push_back(durations[hops_[s].index()]);
   return problem;
 }
 

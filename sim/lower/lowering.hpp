@@ -18,7 +18,8 @@ enum class Detail : std::uint8_t { stage, layer, operators };
 
 struct Options {
   Detail detail = Detail::stage;
-  // One rank stands for all that do the same (the tensor and data replicas of a pipeline rank); off: every rank is there.
+  // One rank stands for all that do the same (the tensor and data replicas of a pipeline rank); off: every rank is
+  // there.
   bool symmetry = true;
 };
 
@@ -41,10 +42,10 @@ class Lowering {
   bool blocking_sends() const { return blocking_; }
 
   // Throws UserError when the schedule is illegal for this problem or needs buffered transfers.
-  graph::TaskGraph lower(const schedule::Schedule& schedule, const schedule::Problem& problem, const Options& options) &&;
+  graph::TaskGraph lower(const schedule::Schedule& schedule, const schedule::Problem& problem,
+                         const Options& options) &&;
 
  private:
-
   graph::GraphBuilder builder_;
   Parts parts_;
   std::optional<plan::Plan> plan_;  // empty for a given pipeline

@@ -64,9 +64,9 @@ Part model_part(const models::LayerWork& work, const plan::Plan& plan, GraphBuil
     return seconds(double(kernels) * software.host_seconds_per_kernel * factor);
   };
   const Time host_forward = host(work.forward_kernels, 1);
-  const auto weight_kernels =
-      std::min(static_cast<std::int64_t>(work.weight_gradient.size()), work.backward_kernels);
-  // Selective recomputation repeats a few kernels inside the backward's own launch stream; a full one is a forward pass.
+  const auto weight_kernels = std::min(static_cast<std::int64_t>(work.weight_gradient.size()), work.backward_kernels);
+  // Selective recomputation repeats a few kernels inside the backward's own launch stream; a full one is a forward
+  // pass.
   const bool whole_forward = plan.job.training.recompute == models::Recompute::full;
 
   const auto recompute = [&](PassBuilder& pass) {

@@ -1,5 +1,5 @@
-// The parts of a stage (embedding, layers, head) as interned works, per pass, with the memory they hold. A coarse task is
-// made from the same operators as the fine ones, so both cost and hold the same.
+// The parts of a stage (embedding, layers, head) as interned works, per pass, with the memory they hold. A coarse task
+// is made from the same operators as the fine ones, so both cost and hold the same.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -12,7 +12,7 @@ namespace rehearsal::lower {
 
 struct Operation {
   WorkId work;
-  graph::Pass pass;              // recompute for what a backward repeats
+  graph::Pass pass;                // recompute for what a backward repeats
   bool tensor_collective = false;  // joins the tensor-parallel group
 };
 
@@ -21,8 +21,9 @@ struct PassWork {
   WorkId whole;                       // their Sequence
 };
 
-// Memory of one micro-batch: `activation` lives from the forward to the end of the input gradient (or full backward),
-// `weight_hold` from there to the end of the weight gradient, `recomputed` while the backward of this part runs.
+// Memory of one micro-batch: `activation` from the forward to the end of the input gradient (or full backward), of
+// which `weight_hold` stays until the end of the weight gradient (M_B and M_W of Zero Bubble, 2401.10241; a weight_hold
+// beyond the activation is made by the input gradient), `recomputed` while the backward of this part runs.
 struct Held {
   Bytes activation, weight_hold, recomputed;
 };

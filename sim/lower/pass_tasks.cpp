@@ -15,19 +15,30 @@ using graph::Pass;
 
 PassTasks::Footprint PassTasks::footprint(Pass pass) {
   switch (pass) {
-    case Pass::forward: return {{kActivation}, {}};
-    case Pass::input_gradient: return {{kRecomputed, kHold}, {kRecomputed, kActivation}};
-    case Pass::weight_gradient: return {{}, {kHold}};
-    case Pass::backward: return {{kRecomputed}, {kRecomputed, kActivation}};
-    default: return {};
+    case Pass::forward:
+      return {{kReleased, kKept}, {}};
+    case Pass::input_gradient:
+      return {{kRecomputed, kGradients}, {kRecomputed, kReleased}};
+    case Pass::weight_gradient:
+      return {{}, {kKept, kGradients}};
+    case Pass::backward:
+      return {{kRecomputed}, {kRecomputed, kReleased, kKept}};
+    default:
+      return {};
   }
 }
 
 Bytes PassTasks::size(const Held& held, Kind kind) {
+  const Bytes kept = std::min(held.activation, held.weight_hold);
   switch (kind) {
-    case kActivation: return held.activation;
-    case kHold: return held.weight_hold;
-    default: return held.recomputed;
+    case kReleased:
+      return held.activation - kept;
+    case kKept:
+      return kept;
+    case kGradients:
+      return held.weight_hold - kept;
+    default:
+      return held.recomputed;
   }
 }
 
@@ -37,10 +48,14 @@ MemoryCategory PassTasks::category(Kind kind) {
 
 const PassWork& PassTasks::pass_work(const Part& part, Pass pass) {
   switch (pass) {
-    case Pass::forward: return part.forward;
-    case Pass::input_gradient: return part.input_gradient;
-    case Pass::weight_gradient: return part.weight_gradient;
-    default: return part.backward;
+    case Pass::forward:
+      return part.forward;
+    case Pass::input_gradient:
+      return part.input_gradient;
+    case Pass::weight_gradient:
+      return part.weight_gradient;
+    default:
+      return part.backward;
   }
 }
 
@@ -119,15 +134,18 @@ const PassTasks::Coarse& PassTasks::coarse(const Coordinates& at) {
   const auto [takes, gives] = footprint(at.pass);
   std::vector<WorkId> works;
   // Walk the fine form: level over the pass from its start, and its highest point.
-  Bytes level{}, peak{};
+  Bytes level{}, peak{}, recomputed{};
   for (std::size_t i = 0; i < uses.size(); i++) {
     const Part& part = parts_.parts[uses[at.pass == Pass::forward ? i : uses.size() - 1 - i].part];
     works.push_back(pass_work(part, at.pass).whole);
     for (const Kind kind : takes) level += size(part.held, kind);
-    peak = std::max(peak, level);
+    if (level > peak) {
+      peak = level;
+      recomputed = std::count(takes.begin(), takes.end(), kRecomputed) ? part.held.recomputed : Bytes{};
+    }
     for (const Kind kind : gives) level -= size(part.held, kind);
   }
-  it->second = {sequence(works, works_), peak - level};
+  it->second = {sequence(works, works_), peak - level, recomputed};
   return it->second;
 }
 
@@ -137,7 +155,7 @@ LocalTask PassTasks::emit_stage(const Coordinates& at, const std::vector<LocalTa
   const auto [takes, gives] = footprint(at.pass);
   std::vector<BufferUse> uses;
   const auto each = [&](Kind kind, auto&& act) {
-    if (kind == kRecomputed) return;  // lives within the task: part of its transient
+    if (kind == kRecomputed) return;  // one part at a time, see below
     Bytes sum{};
     for (std::size_t i = 0; i < stage.uses.size(); i++) {
       const Bytes bytes = size(parts_.parts[stage.uses[i].part].held, kind);
@@ -146,9 +164,15 @@ LocalTask PassTasks::emit_stage(const Coordinates& at, const std::vector<LocalTa
     }
     if (buffers.merged) act(std::size_t{0}, sum);
   };
-  for (const Kind kind : takes) each(kind, [&](std::size_t part, Bytes bytes) { take(buffers, part, kind, bytes, uses); });
+  for (const Kind kind : takes)
+    each(kind, [&](std::size_t part, Bytes bytes) { take(buffers, part, kind, bytes, uses); });
   for (const Kind kind : gives) each(kind, [&](std::size_t part, Bytes) { give(buffers, part, kind, uses); });
-  const auto& [work, transient] = coarse(at);
+  const auto& [work, transient, recomputed] = coarse(at);
+  if (recomputed > Bytes{}) {  // lives within the task
+    const BufferId id = program_.buffer({recomputed, category(kRecomputed)});
+    uses.emplace_back(id, Access::allocate);
+    uses.emplace_back(id, Access::free);
+  }
   return program_.add({work, Lane::compute, at, graph::kNoEndpoint, transient}, after, uses);
 }
 

@@ -1,5 +1,6 @@
 // One pass of one stage and micro-batch as tasks with buffers: one task (stage), one per part (layer) or one per
-// operator. The coarse forms are folds of the fine one: same works, same net buffers, and the peak inside as `transient`.
+// operator. The coarse forms are folds of the fine one: same works, same net buffers, and the peak inside as
+// `transient`.
 #pragma once
 #include <map>
 #include <optional>
@@ -19,8 +20,8 @@ class PassTasks {
   // buffers must not be merged.
   void split(std::uint32_t stage, std::uint32_t microbatch) { split_[stage] = microbatch; }
 
-  // The whole stage. `after`: what the first task waits for; `tensor`: endpoint of the tensor group, at operator detail.
-  // Returns the last task.
+  // The whole stage. `after`: what the first task waits for; `tensor`: endpoint of the tensor group, at operator
+  // detail. Returns the last task.
   LocalTask emit(const graph::Coordinates& at, std::vector<LocalTask> after, std::optional<std::uint32_t> tensor);
 
   // One part of the stage alone (index into its uses), at no coarser detail than `layer`.
@@ -29,7 +30,8 @@ class PassTasks {
 
  private:
   // What a pass of a part does to memory: taken at its start, given back at its end (which of a micro-batch's buffers).
-  enum Kind : std::size_t { kActivation, kHold, kRecomputed, kKinds };
+  // What the weight gradient needs is partly saved activations (kKept) and, beyond them, output gradients (kGradients).
+  enum Kind : std::size_t { kReleased, kKept, kGradients, kRecomputed, kKinds };
   struct Footprint {
     std::vector<Kind> takes, gives;
   };
@@ -50,6 +52,7 @@ class PassTasks {
   struct Coarse {  // of one (stage, pass): the same for every micro-batch
     WorkId work;
     Bytes transient;
+    Bytes recomputed;  // at the highest point
   };
   const Coarse& coarse(const graph::Coordinates& at);
   LocalTask emit_stage(const graph::Coordinates& at, const std::vector<LocalTask>& after);

@@ -17,7 +17,10 @@ using schedule::Op;
 class RankLowering {
  public:
   RankLowering(const Pipeline& pipeline, std::uint32_t rank, graph::GraphBuilder& works)
-      : pipe_(pipeline), rank_(rank), works_(works), program_("pipeline rank " + std::to_string(rank)),
+      : pipe_(pipeline),
+        rank_(rank),
+        works_(works),
+        program_("pipeline rank " + std::to_string(rank)),
         emitter_(pipeline.parts, pipeline.detail, works, program_) {}
 
   LoweredRank run() {
@@ -75,7 +78,8 @@ class RankLowering {
       const auto endpoint = end(ends_.receives, *from, kind, EndpointKind::receive);
       after.push_back(program_.add({works_.intern(graph::Receive{}), Lane::receive, at, endpoint.value, Bytes{}}));
     }
-    const LocalTask done = last_gradient && overlaps() ? last_gradient_tasks(at, after) : emitter_.emit(at, after, tensor());
+    const LocalTask done =
+        last_gradient && overlaps() ? last_gradient_tasks(at, after) : emitter_.emit(at, after, tensor());
     if (to) {
       const auto endpoint = end(ends_.sends, *to, kind, EndpointKind::send);
       const auto hop = pipe_.hops[static_cast<std::size_t>(forward ? stage : stage - 1)];
@@ -86,15 +90,20 @@ class RankLowering {
 
   static Pass pass(Op op) {
     switch (op) {
-      case Op::forward: return Pass::forward;
-      case Op::input_gradient: return Pass::input_gradient;
-      case Op::weight_gradient: return Pass::weight_gradient;
-      case Op::backward: return Pass::backward;
+      case Op::forward:
+        return Pass::forward;
+      case Op::input_gradient:
+        return Pass::input_gradient;
+      case Op::weight_gradient:
+        return Pass::weight_gradient;
+      case Op::backward:
+        return Pass::backward;
     }
     return Pass::forward;
   }
 
-  // --- data parallelism and the optimizer -----------------------------------------------------------------------------
+  // --- data parallelism and the optimizer
+  // -----------------------------------------------------------------------------
   bool replicated() const { return pipe_.plan && pipe_.plan->job.parallelism.data > 1; }
   bool overlaps() const { return replicated() && pipe_.plan->overlaps_gradients(); }
   bool sharded() const { return replicated() && pipe_.plan->job.parallelism.zero >= 1; }
@@ -106,7 +115,8 @@ class RankLowering {
     return end->value;
   }
   std::optional<std::uint32_t> tensor() {
-    if (!pipe_.plan || pipe_.plan->job.parallelism.tensor == 1 || pipe_.detail != Detail::operators) return std::nullopt;
+    if (!pipe_.plan || pipe_.plan->job.parallelism.tensor == 1 || pipe_.detail != Detail::operators)
+      return std::nullopt;
     return group_end(ends_.tensor);
   }
 
@@ -119,7 +129,8 @@ class RankLowering {
                            parameters * gradient_bytes(), at, {after});
   }
 
-  // The last micro-batch of a stage, part by part, so that the reduction of one part runs under the backward of the next.
+  // The last micro-batch of a stage, part by part, so that the reduction of one part runs under the backward of the
+  // next.
   LocalTask last_gradient_tasks(Coordinates at, std::vector<LocalTask> after) {
     const auto& uses = pipe_.parts.stages[at.stage].uses;
     LocalTask done;
@@ -162,8 +173,9 @@ class RankLowering {
       const double size = double(models::vocabulary_slice(plan.job.model, plan.job.parallelism.tensor)) *
                           double(plan.job.model.hidden) * gradient_bytes();
       const auto work = works_.intern(graph::Collective{CollectiveKind::all_reduce, bytes(size), plan.embedding_group});
-      reduced_ = program_.add({work, Lane::data_comm, with_pass(Pass::embedding_reduce), group_end(ends_.embedding), Bytes{}},
-                              std::vector{reduced_.value_or(last)});
+      reduced_ =
+          program_.add({work, Lane::data_comm, with_pass(Pass::embedding_reduce), group_end(ends_.embedding), Bytes{}},
+                       std::vector{reduced_.value_or(last)});
     }
 
     // Traffic of the update on this rank's shard; ZeRO-1 also copies between its flat shards and the parameters (6 B
@@ -186,7 +198,7 @@ class RankLowering {
   Ends ends_;
   std::vector<std::uint32_t> stages_;  // held by this rank, ascending
   double parameters_ = 0;
-  std::optional<LocalTask> reduced_;   // the last task of the gradient reduction
+  std::optional<LocalTask> reduced_;  // the last task of the gradient reduction
 };
 
 }  // namespace

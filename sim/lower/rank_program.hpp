@@ -13,7 +13,8 @@ enum class MessageKind : std::uint8_t { activation, gradient };
 
 // The open ends of a program, for joining ranks.
 struct Ends {
-  std::map<std::pair<std::uint32_t, MessageKind>, graph::EndpointId> sends, receives;  // by pipeline rank at the other end
+  std::map<std::pair<std::uint32_t, MessageKind>, graph::EndpointId> sends,
+      receives;  // by pipeline rank at the other end
   std::optional<graph::EndpointId> tensor, data, embedding;
 };
 

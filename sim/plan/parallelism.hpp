@@ -12,14 +12,14 @@ struct Parallelism {
   std::int64_t pipeline = 1;
   std::int64_t chunks = 1;  // stages per pipeline rank
   std::int64_t data = 1;
-  int zero = 0;             // 0 or 1: optimizer states sharded over the data-parallel group
+  int zero = 0;  // 0 or 1: optimizer states sharded over the data-parallel group
   std::int64_t gpus() const { return tensor * pipeline * data; }
   std::int64_t stages() const { return pipeline * chunks; }
 };
 
 struct Batch {
-  std::int64_t global = 1;  // sequences per iteration
-  std::int64_t micro = 1;   // sequences per micro-batch
+  std::int64_t global = 1;    // sequences per iteration
+  std::int64_t micro = 1;     // sequences per micro-batch
   std::int64_t sequence = 0;  // tokens per sequence
 };
 

@@ -35,8 +35,8 @@ void check(const Job& job) {
   if (p.tensor <= m.kv_heads) divides("kv_heads", m.kv_heads, p.tensor);
   divides("ffn", m.ffn, p.tensor);
   if (p.gpus() > job.cluster.gpus())
-    throw UserError(fmt::format("tensor {} x pipeline {} x data {} = {} GPUs, but the cluster has {}", p.tensor, p.pipeline,
-                                p.data, p.gpus(), job.cluster.gpus()));
+    throw UserError(fmt::format("tensor {} x pipeline {} x data {} = {} GPUs, but the cluster has {}", p.tensor,
+                                p.pipeline, p.data, p.gpus(), job.cluster.gpus()));
 }
 
 }  // namespace
@@ -53,8 +53,7 @@ Plan make_plan(Job job) {
   Plan plan;
   const auto& p = job.parallelism;
   const auto layers = deal_layers(job.model.layers, p.stages(), job.partition, plan.warnings);
-  for (std::size_t s = 0; s < layers.size(); s++)
-    plan.stages.push_back({layers[s], s == 0, s + 1 == layers.size()});
+  for (std::size_t s = 0; s < layers.size(); s++) plan.stages.push_back({layers[s], s == 0, s + 1 == layers.size()});
 
   plan.shard = {.tensor = p.tensor,
                 .sequence_parallel = p.sequence && p.tensor > 1,
@@ -72,8 +71,10 @@ Plan make_plan(Job job) {
                           static_cast<std::uint32_t>(std::min(p.tensor, job.cluster.gpus_per_node))};
 
   // The activation of a micro-batch at a stage boundary, 2 bytes an element. With sequence parallelism each tensor rank
-  // holds its own part already; without, all hold the same and may send 1/t each (Megatron's scatter/gather, 2104.04473, 4.1).
-  const std::int64_t element = std::min<std::int64_t>(4, std::max<std::int64_t>(2, bytes_per_element(job.training.precision)));
+  // holds its own part already; without, all hold the same and may send 1/t each (Megatron's scatter/gather,
+  // 2104.04473, 4.1).
+  const std::int64_t element =
+      std::min<std::int64_t>(4, std::max<std::int64_t>(2, bytes_per_element(job.training.precision)));
   const Bytes whole(plan.shard.tokens() * job.model.hidden * element);
   const bool split = plan.shard.sequence_parallel || (job.software.sharded_sends && p.tensor > 1);
   plan.message = split ? Bytes(whole.count() / p.tensor) : whole;
@@ -115,9 +116,12 @@ bool Plan::shares_embedding() const { return job.model.tie_embeddings && job.par
 
 bool Plan::overlaps_gradients() const {
   switch (job.software.gradient_overlap) {
-    case models::GradientOverlap::never: return false;
-    case models::GradientOverlap::without_pipeline: return job.parallelism.pipeline == 1;
-    case models::GradientOverlap::always: return true;
+    case models::GradientOverlap::never:
+      return false;
+    case models::GradientOverlap::without_pipeline:
+      return job.parallelism.pipeline == 1;
+    case models::GradientOverlap::always:
+      return true;
   }
   return false;
 }

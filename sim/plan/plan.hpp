@@ -1,4 +1,5 @@
-// Who holds what: the layers of each stage, the shard of each GPU, where groups and neighbours sit, what lives in memory.
+// Who holds what: the layers of each stage, the shard of each GPU, where groups and neighbours sit, what lives in
+// memory.
 #pragma once
 #include <cstdint>
 #include <string>

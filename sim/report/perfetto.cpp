@@ -43,12 +43,18 @@ struct Micros {
 
 const char* color(graph::Pass pass) {  // names of the trace viewer's palette
   switch (pass) {
-    case graph::Pass::forward: return "thread_state_running";
-    case graph::Pass::recompute: return "thread_state_iowait";
-    case graph::Pass::input_gradient: return "rail_response";
-    case graph::Pass::weight_gradient: return "good";
-    case graph::Pass::backward: return "rail_animation";
-    default: return "generic_work";
+    case graph::Pass::forward:
+      return "thread_state_running";
+    case graph::Pass::recompute:
+      return "thread_state_iowait";
+    case graph::Pass::input_gradient:
+      return "rail_response";
+    case graph::Pass::weight_gradient:
+      return "good";
+    case graph::Pass::backward:
+      return "rail_animation";
+    default:
+      return "generic_work";
   }
 }
 
@@ -57,8 +63,9 @@ class TraceWriter {
   TraceWriter(const Run& run, const Sink& sink) : run_(run), out_(sink) {}
 
   void write() {
-    out_.put(FMT_COMPILE("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"scenario\":{},\"backend\":{}}},\"traceEvents\":["),
-             quoted(run_.scenario.name), quoted(run_.timeline.backend));
+    out_.put(
+        FMT_COMPILE("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"scenario\":{},\"backend\":{}}},\"traceEvents\":["),
+        quoted(run_.scenario.name), quoted(run_.timeline.backend));
     for (std::size_t r = 0; r < run_.graph.ranks().size(); r++) rank(RankId(r));
     out_.put(FMT_COMPILE("\n]}}\n"));
     out_.flush();
@@ -76,18 +83,21 @@ class TraceWriter {
     const auto& program = run_.graph.program_of(rank);
     const auto pid = rank.job_rank;
     const std::string of = rank.multiplicity > 1 ? fmt::format(" (stands for {} ranks)", rank.multiplicity) : "";
-    out_.put(FMT_COMPILE("{}{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}"), separator(), pid,
-             quoted(fmt::format("rank {}, {}{}", pid, program.name, of)));
-    out_.put(FMT_COMPILE("{}{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_sort_index\",\"args\":{{\"sort_index\":{}}}}}"),
-             separator(), pid, pid);
+    out_.put(FMT_COMPILE("{}{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}"),
+             separator(), pid, quoted(fmt::format("rank {}, {}{}", pid, program.name, of)));
+    out_.put(
+        FMT_COMPILE("{}{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_sort_index\",\"args\":{{\"sort_index\":{}}}}}"),
+        separator(), pid, pid);
     for (std::size_t lane = 0; lane < graph::kLanes; lane++)
-      out_.put(FMT_COMPILE("{}{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":\"{}\"}}}}"),
-               separator(), pid, lane, graph::name(static_cast<Lane>(lane)));
+      out_.put(
+          FMT_COMPILE("{}{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":\"{}\"}}}}"),
+          separator(), pid, lane, graph::name(static_cast<Lane>(lane)));
     for (std::size_t i = 0; i < program.size(); i++) task(id, rank, program, i);
     for (const auto& point : timeline::memory_curve(run_.graph, run_.timeline, id)) {
       const Micros t(point.when);
-      out_.put(FMT_COMPILE("{}{{\"ph\":\"C\",\"pid\":{},\"name\":\"memory\",\"ts\":{}.{:06},\"args\":{{\"bytes\":{}}}}}"),
-               separator(), pid, t.whole, t.fraction, point.level.count());
+      out_.put(
+          FMT_COMPILE("{}{{\"ph\":\"C\",\"pid\":{},\"name\":\"memory\",\"ts\":{}.{:06},\"args\":{{\"bytes\":{}}}}}"),
+          separator(), pid, t.whole, t.fraction, point.level.count());
     }
   }
 
@@ -99,13 +109,14 @@ class TraceWriter {
     const Micros from(start), length(end - start);
     const auto pid = rank.job_rank, tid = static_cast<std::uint32_t>(lane);
     if (lane != Lane::receive) {
-      out_.put(FMT_COMPILE("{}{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{}.{:06},\"dur\":{}.{:06},\"name\":"), separator(), pid,
-               tid, from.whole, from.fraction, length.whole, length.fraction);
+      out_.put(FMT_COMPILE("{}{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{}.{:06},\"dur\":{}.{:06},\"name\":"),
+               separator(), pid, tid, from.whole, from.fraction, length.whole, length.fraction);
       if (at.microbatch == graph::kNoMicrobatch)
         out_.put(FMT_COMPILE("\"{}\""), graph::name(at.pass));
       else
         out_.put(FMT_COMPILE("\"{}{} {}\""), lane == Lane::send ? "send " : "", graph::name(at.pass), at.microbatch);
-      out_.put(FMT_COMPILE(",\"cname\":\"{}\",\"args\":{{\"stage\":{},\"task\":{}}}}}"), color(at.pass), at.stage, task);
+      out_.put(FMT_COMPILE(",\"cname\":\"{}\",\"args\":{{\"stage\":{},\"task\":{}}}}}"), color(at.pass), at.stage,
+               task);
     }
     // An arrow from a message to the task that receives it.
     const bool is_send = program.endpoint[local] != graph::kNoEndpoint &&
@@ -113,10 +124,11 @@ class TraceWriter {
     if (is_send || lane == Lane::receive) {
       const auto arrow = is_send ? task : run_.graph.partner(id, LocalTask(local)).value;
       const Micros t(is_send ? start : end);
-      out_.put(FMT_COMPILE("{}{{\"ph\":\"{}\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":{}.{:06},\"name\":\"message\",\"cat\":"
-                           "\"message\"{}}}"),
-               separator(), is_send ? "s" : "f", arrow, pid, is_send ? tid : static_cast<std::uint32_t>(Lane::compute),
-               t.whole, t.fraction, is_send ? "" : ",\"bp\":\"e\"");
+      out_.put(
+          FMT_COMPILE("{}{{\"ph\":\"{}\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":{}.{:06},\"name\":\"message\",\"cat\":"
+                      "\"message\"{}}}"),
+          separator(), is_send ? "s" : "f", arrow, pid, is_send ? tid : static_cast<std::uint32_t>(Lane::compute),
+          t.whole, t.fraction, is_send ? "" : ",\"bp\":\"e\"");
     }
   }
 
@@ -138,25 +150,26 @@ void write_trace(const Run& run, const Sink& sink) { TraceWriter(run, sink).writ
 
 void write_timeline(const Run& run, const std::string& version, const Sink& sink) {
   Stream out(sink);
-  out.put(FMT_COMPILE("{{\"format\": \"rehearsal-timeline\", \"version\": 1, \"rehearsal\": {},\n \"scenario\": {}, \"digest\": {},"
-                      "\n \"graph\": \"{}\", \"backend\": {}, \"engine\": {}, \"fidelity\": \"{}\",\n \"iteration_end_ps\": ["),
-          quoted(version), quoted(run.scenario.name), quoted(run.scenario.digest), run.graph.digest(),
-          quoted(run.timeline.backend), quoted(run.timeline.engine), timeline::name(run.timeline.fidelity));
+  out.put(
+      FMT_COMPILE(
+          "{{\"format\": \"rehearsal-timeline\", \"version\": 1, \"rehearsal\": {},\n \"scenario\": {}, \"digest\": {},"
+          "\n \"graph\": \"{}\", \"backend\": {}, \"engine\": {}, \"fidelity\": \"{}\",\n \"iteration_end_ps\": ["),
+      quoted(version), quoted(run.scenario.name), quoted(run.scenario.digest), run.graph.digest(),
+      quoted(run.timeline.backend), quoted(run.timeline.engine), timeline::name(run.timeline.fidelity));
   for (std::size_t i = 0; i < run.timeline.iteration_end.size(); i++)
     out.put(FMT_COMPILE("{}{}"), i ? "," : "", run.timeline.iteration_end[i].count());
   out.put(FMT_COMPILE("],\n \"ranks\": ["));
   for (std::size_t r = 0; r < run.graph.ranks().size(); r++) {
     const auto& rank = run.graph.ranks()[r];
     const auto& p = run.graph.program_of(rank);
-    out.put(FMT_COMPILE("{}\n  {{\"rank\": {}, \"count\": {}, \"node\": {}, \"program\": {}"), r ? "," : "", rank.job_rank,
-            rank.multiplicity, rank.node, quoted(p.name));
+    out.put(FMT_COMPILE("{}\n  {{\"rank\": {}, \"count\": {}, \"node\": {}, \"program\": {}"), r ? "," : "",
+            rank.job_rank, rank.multiplicity, rank.node, quoted(p.name));
     const auto name = [](const char* text) { return fmt::format("\"{}\"", text); };
     column(out, "lane", p.size(), [&](std::size_t i) { return name(graph::name(p.lane[i])); });
     column(out, "pass", p.size(), [&](std::size_t i) { return name(graph::name(p.coordinates[i].pass)); });
     column(out, "stage", p.size(), [&](std::size_t i) { return p.coordinates[i].stage; });
-    column(out, "layer", p.size(), [&](std::size_t i) {
-      return p.coordinates[i].layer == graph::kNoLayer ? -1 : int(p.coordinates[i].layer);
-    });
+    column(out, "layer", p.size(),
+           [&](std::size_t i) { return p.coordinates[i].layer == graph::kNoLayer ? -1 : int(p.coordinates[i].layer); });
     column(out, "microbatch", p.size(), [&](std::size_t i) {
       const auto k = p.coordinates[i].microbatch;
       return k == graph::kNoMicrobatch ? std::int64_t{-1} : std::int64_t{k};

@@ -18,7 +18,8 @@ std::string quote(const std::string& text) {
 
 std::string run_csv(std::span<const Run> runs, std::span<const Summary> summaries) {
   std::string csv =
-      "name,file,gpus,microbatches,iteration_s,samples_per_s,tokens_per_s,model_tflops_per_gpu,hardware_tflops_per_gpu,mfu,"
+      "name,file,gpus,microbatches,iteration_s,samples_per_s,tokens_per_s,model_tflops_per_gpu,hardware_tflops_per_gpu,"
+      "mfu,"
       "hfu,bubble_rate,allocated_bytes,reserved_bytes,device_bytes,fits";
   for (std::size_t c = 0; c < graph::kCategories; c++)
     csv += fmt::format(",{}_s", graph::name(static_cast<graph::Category>(c)));
@@ -26,10 +27,10 @@ std::string run_csv(std::span<const Run> runs, std::span<const Summary> summarie
   for (std::size_t i = 0; i < runs.size(); i++) {
     const auto& s = summaries[i];
     csv += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", quote(runs[i].scenario.name),
-                       quote(runs[i].scenario.file), s.gpus, s.microbatches, to_seconds(s.iteration), cell(s.samples_per_s),
-                       cell(s.tokens_per_s), cell(s.model_tflops_per_gpu), cell(s.hardware_tflops_per_gpu), cell(s.mfu),
-                       cell(s.hfu), s.bubble_rate, s.peak.allocated, cell(s.peak.reserved), cell(s.peak.device),
-                       s.fits ? (*s.fits ? "true" : "false") : "");
+                       quote(runs[i].scenario.file), s.gpus, s.microbatches, to_seconds(s.iteration),
+                       cell(s.samples_per_s), cell(s.tokens_per_s), cell(s.model_tflops_per_gpu),
+                       cell(s.hardware_tflops_per_gpu), cell(s.mfu), cell(s.hfu), s.bubble_rate, s.peak.allocated,
+                       cell(s.peak.reserved), cell(s.peak.device), s.fits ? (*s.fits ? "true" : "false") : "");
     for (const Time part : s.breakdown) csv += fmt::format(",{}", to_seconds(part));
     csv += '\n';
   }

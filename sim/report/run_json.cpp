@@ -20,7 +20,8 @@ Json amount(double value) {
 Json amount(const std::optional<double>& value) { return value ? amount(*value) : Json(nullptr); }
 
 Json memory(const MemoryFigures& figures) {
-  return {{"allocated", amount(figures.allocated)}, {"reserved", amount(figures.reserved)},
+  return {{"allocated", amount(figures.allocated)},
+          {"reserved", amount(figures.reserved)},
           {"device", amount(figures.device)}};
 }
 

@@ -108,13 +108,19 @@ class TextReport {
 
   static char kind(graph::Pass pass) {
     switch (pass) {
-      case graph::Pass::forward: return 'F';
+      case graph::Pass::forward:
+        return 'F';
       case graph::Pass::recompute:
-      case graph::Pass::backward: return 'B';
-      case graph::Pass::input_gradient: return 'I';
-      case graph::Pass::weight_gradient: return 'W';
-      case graph::Pass::optimizer: return 'o';
-      default: return 'c';
+      case graph::Pass::backward:
+        return 'B';
+      case graph::Pass::input_gradient:
+        return 'I';
+      case graph::Pass::weight_gradient:
+        return 'W';
+      case graph::Pass::optimizer:
+        return 'o';
+      default:
+        return 'c';
     }
   }
 
@@ -212,8 +218,8 @@ class TextReport {
         if (cut == std::string::npos || cut == 0) cut = width;
       }
       line("{}{}", lead, entry.substr(0, cut));
-      entry.erase(0, entry.find_first_not_of(' ', cut) == std::string::npos ? entry.size()
-                                                                            : entry.find_first_not_of(' ', cut));
+      entry.erase(
+          0, entry.find_first_not_of(' ', cut) == std::string::npos ? entry.size() : entry.find_first_not_of(' ', cut));
       lead = "    ";
     }
   }

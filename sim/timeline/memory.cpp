@@ -63,13 +63,18 @@ class Replay {
     level_ += by;
   }
 
-  // `transient` counts from the level that the task leaves behind. While it runs, what it will free is still there, so
-  // only the part beyond that comes on top.
-  Bytes on_top(std::uint32_t task) const {
+  // `transient` counts from the level that the task leaves behind, and is the truth where it is given. More than what
+  // the task frees comes on top of its buffers; less means that it frees as it goes, before its last allocation.
+  Bytes beyond_buffers(std::uint32_t task) const {
+    if (transient(task) == Bytes{}) return {};
     Bytes freed;
     for (const graph::BufferUse& use : program_.uses[task])
       if (use.how() == Access::free) freed += program_.buffers[use.id().index()].size;
-    return std::max(Bytes{}, transient(task) - freed);
+    return transient(task) - freed;
+  }
+  void inside(Bytes beyond, bool begins) {
+    const auto category = beyond > Bytes{} ? MemoryCategory::workspace : MemoryCategory::activations;
+    change(category, begins ? beyond : -beyond);
   }
 
   void begin(std::uint32_t task) {
@@ -77,11 +82,11 @@ class Replay {
       const graph::Buffer& buffer = program_.buffers[use.id().index()];
       if (use.how() == Access::allocate) change(buffer.category, buffer.size);
     }
-    change(MemoryCategory::workspace, on_top(task));
+    inside(beyond_buffers(task), true);
   }
 
   void end(std::uint32_t task) {
-    change(MemoryCategory::workspace, -on_top(task));
+    inside(beyond_buffers(task), false);
     for (const graph::BufferUse& use : program_.uses[task]) {
       const graph::Buffer& buffer = program_.buffers[use.id().index()];
       if (use.how() == Access::free) change(buffer.category, -buffer.size);

@@ -1,5 +1,6 @@
-// Two evaluators, held equal: the engine on the lowered stage graph and the replay of the schedule give every action the
-// same start and end, to the picosecond, for free and for blocking transfers, over random pipelines.
+// Two evaluators, held equal: the engine on the lowered stage graph and the replay of the schedule give every action
+// the same start and end, to the picosecond, and every rank the same peak memory, for free and for blocking transfers,
+// over random pipelines.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -12,7 +13,7 @@
 #include "lower/lowering.hpp"
 #include "schedule/registry.hpp"
 #include "schedule/replay.hpp"
-#include "schedule/text.hpp"
+#include "timeline/memory.hpp"
 
 using namespace rehearsal;
 
@@ -23,10 +24,14 @@ using Times = std::map<Key, std::pair<Time, Time>>;
 
 graph::Pass pass_of(schedule::Op op) {
   switch (op) {
-    case schedule::Op::forward: return graph::Pass::forward;
-    case schedule::Op::input_gradient: return graph::Pass::input_gradient;
-    case schedule::Op::weight_gradient: return graph::Pass::weight_gradient;
-    default: return graph::Pass::backward;
+    case schedule::Op::forward:
+      return graph::Pass::forward;
+    case schedule::Op::input_gradient:
+      return graph::Pass::input_gradient;
+    case schedule::Op::weight_gradient:
+      return graph::Pass::weight_gradient;
+    default:
+      return graph::Pass::backward;
   }
 }
 
@@ -38,7 +43,11 @@ lower::GivenPipeline random_pipeline(std::mt19937& random, std::uint32_t p, std:
   const auto time = [&] { return Time(pick(0, 3) == 0 ? 0 : pick(1, 10'000'000'001)); };
   lower::GivenPipeline pipeline{p, v, m, {}, time(), pick(0, 1) == 1};
   for (std::uint32_t s = 0; s < p * v; s++)
-    pipeline.stages.push_back({time(), time(), time(), {Bytes(pick(0, 9)), Bytes(pick(0, 9)), Bytes(0)}});
+    pipeline.stages.push_back({time(), time(), time(), {Bytes(0), Bytes(0), Bytes(0)}});
+  for (auto& stage : pipeline.stages) {
+    stage.held.activation = Bytes(pick(0, 9));
+    stage.held.weight_hold = Bytes(pick(0, stage.held.activation.count()));  // a part of the activation
+  }
   return pipeline;
 }
 
@@ -117,6 +126,8 @@ TEST_CASE("engine on the lowered stage graph = replay of the schedule") {
           REQUIRE(got[key].second == times.second);
         }
         CHECK(timeline.makespan() == replayed.makespan);
+        for (std::uint32_t r = 0; r < graph.ranks().size(); r++)
+          CHECK(double(timeline::memory_peak(graph, timeline, RankId(r)).peak.count()) == replayed.peak_memory[r]);
       }
       cases++, actions += expected.size();
     }

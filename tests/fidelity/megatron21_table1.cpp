@@ -1,6 +1,6 @@
-// The ten rows of Table 1 of "Efficient Large-Scale Language Model Training on GPU Clusters" (arXiv 2104.04473), 1.7 B to
-// 1 T parameters on 32 to 3,072 A100 GPUs, each a scenario of its own: predicted against measured iteration time.
-// No constant belongs to a row; where each comes from: models/README.md.
+// The ten rows of Table 1 of "Efficient Large-Scale Language Model Training on GPU Clusters" (arXiv 2104.04473), 1.7 B
+// to 1 T parameters on 32 to 3,072 A100 GPUs, each a scenario of its own: predicted against measured iteration time. No
+// constant belongs to a row; where each comes from: models/README.md.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -53,7 +53,8 @@ TEST_CASE("Megatron-LM 2021, Table 1") {
     const double error = predicted / row.measured_s - 1;
     errors.push_back(error);
     rates.push_back(run.prepared.hardware_flops.value() / double(scenario.parallelism.gpus()) / row.measured_s);
-    text += fmt::format("{:<44} {:>9.3f} s {:>9.3f} s {:>+7.1f} %\n", row.scenario, predicted, row.measured_s, error * 100);
+    text +=
+        fmt::format("{:<44} {:>9.3f} s {:>9.3f} s {:>+7.1f} %\n", row.scenario, predicted, row.measured_s, error * 100);
   }
   double mean = 0, bias = 0, log_rate = 0, constant = 0;
   for (const double e : errors) mean += std::abs(e) / 10, bias += e / 10;
@@ -63,8 +64,9 @@ TEST_CASE("Megatron-LM 2021, Table 1") {
   std::vector<double> sorted;
   for (const double e : errors) sorted.push_back(std::abs(e));
   std::sort(sorted.begin(), sorted.end());
-  text += fmt::format("mean {:.1f} %, median {:.1f} %, worst {:.1f} %, bias {:+.1f} %; one constant rate: mean {:.1f} %\n",
-                      mean * 100, (sorted[4] + sorted[5]) * 50, sorted[9] * 100, bias * 100, constant * 100);
+  text +=
+      fmt::format("mean {:.1f} %, median {:.1f} %, worst {:.1f} %, bias {:+.1f} %; one constant rate: mean {:.1f} %\n",
+                  mean * 100, (sorted[4] + sorted[5]) * 50, sorted[9] * 100, bias * 100, constant * 100);
   MESSAGE(text);
   CHECK(mean <= .03);
   CHECK(mean < constant / 2);

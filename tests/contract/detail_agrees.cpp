@@ -1,0 +1,86 @@
+// One task per stage, per layer or per operator: the same time, the same peak memory of every rank, category by
+// category, and the same breakdown, because coarse tasks are folds of the fine ones.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "explore/rehearse.hpp"
+#include "report/summary.hpp"
+
+using namespace rehearsal;
+
+namespace {
+
+report::Summary answer(const std::string& path, std::vector<std::string> sets, const char* detail) {
+  sets.push_back(std::string("simulate.detail=") + detail);
+  const auto scenario = scenario::load(path, sets);
+  const auto run = explore::rehearse(scenario);
+  return report::summarize({scenario,
+                            run.prepared.graph,
+                            run.timeline,
+                            run.prepared.durations,
+                            run.prepared.model_flops,
+                            run.prepared.hardware_flops,
+                            {},
+                            {}});
+}
+
+void check_equal(const report::Summary& a, const report::Summary& b) {
+  CHECK(a.iteration == b.iteration);
+  CHECK(a.breakdown == b.breakdown);
+  CHECK(*a.hardware_tflops_per_gpu == doctest::Approx(*b.hardware_tflops_per_gpu).epsilon(1e-12));
+  REQUIRE(a.ranks.size() == b.ranks.size());
+  for (std::size_t r = 0; r < a.ranks.size(); r++) {
+    CAPTURE(r);
+    CHECK(a.ranks[r].busy == b.ranks[r].busy);
+    CHECK(a.ranks[r].peak.allocated == b.ranks[r].peak.allocated);
+    CHECK(a.ranks[r].memory == b.ranks[r].memory);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("stage, layer and operator detail agree in time and memory") {
+  const std::string root = PROJECT_ROOT "/scenarios/";
+  const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
+      {"gpt3-175b-1024xa100.yaml", {"batch.global=256"}},
+      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule=zb-h1"}},
+      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule=zb-h1", "training.recompute=full"}},
+      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule=gpipe", "training.recompute=none"}},
+      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "software=oneflow-2021"}},  // gradients overlapped, free sends
+      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "software=oneflow-2021", "schedule=zb-h1"}},
+      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {}},
+      {"megatron21-t1/gpt-76b-1024xa100.yaml", {"batch.global=512"}},
+      {"llama3-8b-dgx-h100.yaml", {}},
+      {"llama3-70b-64xh100.yaml", {"software=titan-2024", "training.recompute=full"}},
+  };
+  for (const auto& [file, sets] : cases) {
+    CAPTURE(file);
+    for (const auto& set : sets) CAPTURE(set);
+    const auto stage = answer(root + file, sets, "stage");
+    check_equal(stage, answer(root + file, sets, "layer"));
+    check_equal(stage, answer(root + file, sets, "operator"));
+  }
+}
+
+TEST_CASE("every rank simulated = one rank standing for its replicas") {
+  // 64 GPUs: 2 pipeline ranks x 2 data x 8 tensor, at stage and operator detail; 32 ranks in the graph against 2.
+  const std::string file = PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml";
+  for (const char* detail : {"stage", "operator"}) {
+    const std::vector<std::string> sets = {"cluster.nodes=4", "parallelism={tensor: 8, pipeline: 2, data: 2, zero: 1}",
+                                           "batch.global=16", "model=gpt-7.5b"};
+    auto every = sets;
+    every.push_back("simulate.symmetry=off");
+    const auto one = answer(file, sets, detail), all = answer(file, every, detail);
+    CHECK(one.ranks.size() == 2);
+    CHECK(all.ranks.size() == 32);
+    CHECK(one.iteration == all.iteration);
+    CHECK(one.breakdown == all.breakdown);
+    for (const auto& rank : all.ranks) {
+      CHECK(rank.count == 1);
+      const auto& same = one.ranks[rank.stages.front()];
+      CHECK(rank.peak.allocated == same.peak.allocated);
+      CHECK(rank.busy == same.busy);
+    }
+  }
+}
