@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cli/output.hpp"
+#include "scenario/scenario.hpp"
 #include "schedule/registry.hpp"
 
 namespace rehearsal::cli {
@@ -29,8 +30,22 @@ std::vector<Item> schedules() {
   return items;
 }
 
+std::vector<Item> configured(const char* kind) {
+  std::vector<Item> items;
+  for (const auto& part : scenario::list(kind)) items.push_back({part.name, part.summary});
+  return items;
+}
+std::vector<Item> models() { return configured("models"); }
+std::vector<Item> clusters() { return configured("clusters"); }
+std::vector<Item> gpus() { return configured("gpus"); }
+std::vector<Item> software() { return configured("software"); }
+
 constexpr std::array kKinds{
     Kind{"schedules", "pipeline schedules", schedules},
+    Kind{"models", "networks of models/zoo", models},
+    Kind{"clusters", "kinds of cluster (configs/clusters)", clusters},
+    Kind{"gpus", "GPU types (configs/gpus)", gpus},
+    Kind{"software", "frameworks of a day (configs/software)", software},
 };
 
 CommandText command_text() {

@@ -54,7 +54,7 @@ const Node* Documents::assign(const Node* node, std::string_view key, std::strin
     const auto next = rest.substr(0, dot), after = dot == std::string_view::npos ? "" : rest.substr(dot + 1);
     if (child && child->kind == Node::Kind::scalar) {
       const auto s = std::find_if(kShorthands.begin(), kShorthands.end(), [&](auto& x) { return x.key == child_key; });
-      Node* expanded = make(Node::Kind::map, *child);
+      Node* expanded = make(Node::Kind::map, s == kShorthands.end() ? value : *child);
       if (s != kShorthands.end()) {
         Node* inner_key = make(Node::Kind::scalar, *child);
         inner_key->text = s->inner;
@@ -99,10 +99,22 @@ const Node* Documents::overlay(const Node* base, const Node* over) {
   for (const auto& e : over->entries) {
     const auto old = std::find_if(merged->entries.begin(), merged->entries.end(),
                                   [&](const Entry& x) { return x.key->text == e.key->text; });
-    if (old == merged->entries.end())
+    if (old == merged->entries.end()) {
       merged->entries.push_back(e);
-    else
-      *old = {e.key, overlay(old->value, e.value)};
+      continue;
+    }
+    // `gpu: a100` below, `gpu: {memory: 40GB}` above: that GPU with another memory.
+    const Node* value = overlay(old->value, e.value);
+    if (e.key->text == "gpu" && old->value->kind == Node::Kind::scalar && value->kind == Node::Kind::map &&
+        !value->find("use")) {
+      Node* use = make(Node::Kind::scalar, *old->value);
+      use->text = "use";
+      Node* changed = make(Node::Kind::map, *value);
+      changed->entries = value->entries;
+      changed->entries.push_back({use, old->value});
+      value = changed;
+    }
+    *old = {e.key, value};
   }
   return merged;
 }

@@ -41,7 +41,7 @@ void read_batch(Context& context, MapReader& top, const Node& root, Scenario& sc
                      "'microbatches' is for scenarios with 'costs'; give 'global' = microbatches x data x micro");
   }
   map.finish();
-  if (problems.count() != before) return;
+  if (problems.count() != before || !parallelism.sound) return;
   const auto& p = parallelism.value;
   if (!scenario.abstract) {
     const auto share = p.data * batch.micro;
@@ -127,11 +127,13 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   const auto training = load_training(context, training_node, root);
   auto software = choose_software(context, top.find("software"), root, training, cluster);
   if (cluster) {
-    size_cluster(context, *cluster, parallelism);
+    const auto before = problems.count();
+    if (parallelism.sound) size_cluster(context, *cluster, parallelism);
+    parallelism.sound = parallelism.sound && problems.count() == before;
     check_device(context, training.training, cluster->spec.gpu,
                  training_node ? training_node->where() : cluster_node->where());
   }
-  if (model) check_divisions(context, *model, parallelism);
+  if (model && parallelism.sound) check_divisions(context, *model, parallelism);
   const auto partition = load_partition(context, top.find("partition"), parallelism.value.stages(), model);
   if (top.find("memory"))
     problems.error(top.at("memory"), "'memory' is for scenarios with 'costs'; a model knows its own");
@@ -187,7 +189,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
 
   const auto before_batch = problems.count();
   read_batch(context, top, root, scenario, parallelism);
-  if (schedule_ok && problems.count() == before_batch && scenario.microbatches > 0)
+  if (schedule_ok && parallelism.sound && problems.count() == before_batch)
     check_schedule(context, scenario.schedule, schedule_node, parallelism, scenario.microbatches);
   scenario.simulate = load_simulate(context, top.find("simulate"), root);
   top.finish();

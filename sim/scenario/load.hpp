@@ -60,7 +60,8 @@ TrainingChoice load_training(Context& context, const Node* node, const Node& roo
 struct ParallelismChoice {
   plan::Parallelism value;
   bool data_given = false;
-  MapReader reader;  // for the places of its keys
+  MapReader reader;   // for the places of its keys
+  bool sound = true;  // else checks that build on the degrees would only repeat what was said
 };
 ParallelismChoice load_parallelism(Context& context, const Node* node, const Node& root);
 

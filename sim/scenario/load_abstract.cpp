@@ -1,11 +1,15 @@
 // Abstract scenarios: given times instead of a model and a cluster.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/quantity_text.hpp"
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
 namespace {
+
+const Time kLongest = seconds(3600);
 
 // Memory in any one unit: bare numbers, or sizes such as 100MB. `with_unit` remembers which, from the first one read.
 class MemoryUnit {
@@ -63,17 +67,17 @@ AbstractCosts load_costs(Context& context, const Node& node, const Node* memory,
     auto list = read_list<Time>(problems, value, fmt::format("'{}'", key), stages, "stages", read_time);
     if (list.empty() && value && problems.count() == before)
       problems.error(value->where(), fmt::format("'{}' is empty", key));
-    // A week per stage is no training step, and sums of such times must stay below 2^63 picoseconds.
-    for (const auto t : list)
-      if (to_seconds(t) > 3600)
-        problems.error(value->where(), fmt::format("'{}' {} is more than an hour", key, show(t)));
+    // No step of training takes an hour per stage, and sums of such times must stay below 2^63 picoseconds.
+    const auto longest = list.empty() ? Time{} : *std::max_element(list.begin(), list.end());
+    if (longest > kLongest)
+      problems.error(value->where(), fmt::format("'{}' {} is more than an hour", key, show(longest)));
     return list;
   };
   costs.forward = times("forward", "the time of one forward of a stage, such as 18.5ms");
   costs.backward = times("backward", "the time of one input gradient of a stage, such as 18.1ms");
   costs.weight = times("weight", "the time of one weight gradient of a stage, such as 9.3ms");
   costs.transfer = map.time("transfer", true, Time{});
-  if (to_seconds(costs.transfer) > 3600) problems.error(map.at("transfer"), "'transfer' is more than an hour");
+  if (costs.transfer > kLongest) problems.error(map.at("transfer"), "'transfer' is more than an hour");
   map.finish();
   for (const auto t : costs.forward)
     if (t == Time{}) {

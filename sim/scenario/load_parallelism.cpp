@@ -7,7 +7,8 @@ namespace rehearsal::scenario {
 
 ParallelismChoice load_parallelism(Context& context, const Node* node, const Node& root) {
   auto& problems = context.problems;
-  ParallelismChoice choice{{}, false, MapReader(problems, node, "parallelism", node ? *node : root)};
+  ParallelismChoice choice{{}, false, MapReader(problems, node, "parallelism", root)};
+  const auto before = problems.count();
   MapReader& map = choice.reader;
   auto& p = choice.value;
   p.tensor = map.integer("tensor", kDegree, 1);
@@ -29,6 +30,7 @@ ParallelismChoice load_parallelism(Context& context, const Node* node, const Nod
                                                  p.chunks, p.stages(), schedule::kMaxStages));
     p.chunks = 1;
   }
+  choice.sound = problems.count() == before;
   if (p.sequence && p.tensor == 1)
     problems.warn(map.at("sequence"), "'sequence' changes nothing without tensor parallelism (tensor is 1)");
   return choice;
@@ -84,7 +86,7 @@ plan::Partition load_partition(Context& context, const Node* node, std::int64_t 
 }
 
 Simulate load_simulate(Context& context, const Node* node, const Node& root) {
-  MapReader map(context.problems, node, "simulate", node ? *node : root);
+  MapReader map(context.problems, node, "simulate", root);
   Simulate simulate;
   simulate.detail = map.choice<Detail>(
       "detail", {{"stage", Detail::stage}, {"layer", Detail::layer}, {"operator", Detail::operators}}, {},

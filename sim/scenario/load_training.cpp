@@ -36,7 +36,7 @@ void read_offload(Diagnostics& problems, const Node& node) {
 
 TrainingChoice load_training(Context& context, const Node* node, const Node& root) {
   auto& problems = context.problems;
-  MapReader map(problems, node, "training", node ? *node : root);
+  MapReader map(problems, node, "training", root);
   TrainingChoice choice;
   auto& training = choice.training;
   training.precision = map.choice<Precision>(

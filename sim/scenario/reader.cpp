@@ -115,7 +115,7 @@ std::optional<FlopRate> read_flop_rate(Diagnostics& problems, const Node& node, 
 }
 
 MapReader::MapReader(Diagnostics& problems, const Node* node, std::string name, const Node& place)
-    : problems_(problems), node_(node), name_(std::move(name)), place_(place) {
+    : problems_(problems), node_(node), name_(std::move(name)), place_(node ? *node : place) {
   if (node_ && node_->kind != Node::Kind::map) {
     const auto what = name_.empty() ? std::string("the file") : label(name_);
     problems_.error(node_->where(),

@@ -53,7 +53,7 @@ struct Citations {
 
 class MapReader {
  public:
-  // `node` may be nullptr: then every key is missing at `place`. `name` = "batch"; empty for the whole file.
+  // `node` may be nullptr: then every key is missing, at `place`. `name` = "batch"; empty for the whole file.
   MapReader(Diagnostics& problems, const Node* node, std::string name, const Node& place);
   MapReader(Diagnostics& problems, const Node& node, std::string name)
       : MapReader(problems, &node, std::move(name), node) {}

@@ -1,0 +1,84 @@
+// rehearse check: validates files without running them.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/output.hpp"
+#include "scenario/check.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+const CommandText kText{
+    .name = "check",
+    .operands = "FILE... [OPTIONS]",
+    .summary = "Validates scenario files without running them: every error with its line and column.",
+    .more =
+        "Files in folders named gpus, clusters, collectives, software or zoo are read as such parts.\n"
+        "Exit status 2 when any file is wrong; all files are read.",
+    .example =
+        "  rehearse check scenarios/*.yaml\n"
+        "  rehearse check scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2\n",
+    .takes_set = true};
+
+nlohmann::ordered_json to_json(const std::vector<Diagnostic>& diagnostics) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& [where, message] : diagnostics)
+    list.push_back({{"file", where.file}, {"line", where.line}, {"column", where.column}, {"message", message}});
+  return list;
+}
+
+// What a diagnostic looks like for people; warnings are no errors, so format() does not do for them.
+std::string warning_line(const Diagnostic& d) {
+  return (d.where.line ? fmt::format("{}:{}:{}: ", d.where.file, d.where.line, d.where.column) : d.where.file + ": ") +
+         "warning: " + d.message + "\n";
+}
+
+}  // namespace
+
+int run_check(const Arguments& arguments) {
+  CommonOptions common;
+  const auto line = parse(kText, {}, arguments, common);
+  if (!line) return 0;
+  if (line->operands.empty()) throw UserError("check: name a file, for example scenarios/gpt3-175b-1024xa100.yaml");
+
+  bool all_ok = true;
+  std::string text, csv = csv_line({"file", "ok", "line", "column", "severity", "message"}), errors;
+  auto json = nlohmann::ordered_json::array();
+  for (const auto& path : line->operands) {
+    const auto checked = scenario::check(path, common.set);
+    all_ok = all_ok && checked.ok();
+    json.push_back({{"file", path},
+                    {"ok", checked.ok()},
+                    {"errors", to_json(checked.errors)},
+                    {"warnings", to_json(checked.warnings)}});
+    if (checked.ok()) text += path + ": ok\n", csv += csv_line({path, "true", "", "", "", ""});
+    for (const auto& d : checked.warnings) {
+      text += warning_line(d);
+      csv += csv_line({d.where.file, checked.ok() ? "true" : "false", std::to_string(d.where.line),
+                       std::to_string(d.where.column), "warning", d.message});
+    }
+    if (!checked.ok()) errors += format(checked.errors) + "\n";
+    for (const auto& d : checked.errors)
+      csv += csv_line(
+          {d.where.file, "false", std::to_string(d.where.line), std::to_string(d.where.column), "error", d.message});
+  }
+  switch (common.format) {
+    case Format::json:
+      // Errors quote what a file holds, which is valid UTF-8, but --set comes from the shell.
+      emit_report(common, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      break;
+    case Format::csv:
+      emit_report(common, csv);
+      break;
+    case Format::text:
+      emit_report(common, text);
+      std::fputs(errors.c_str(), stderr);
+      break;
+  }
+  return all_ok ? 0 : 2;
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,258 @@
+// Scenarios that are right: every name resolved, every default filled in, the same digest for the same question.
+#include "helpers.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::scenario;
+
+TEST_CASE("the example of the contract") {
+  const auto s = load_text(
+      "version: 1\n"
+      "name: GPT-3 175B on 128 DGX A100\n"
+      "model: gpt3-175b\n"
+      "cluster: {use: dgx-a100-80g, nodes: 128}\n"
+      "parallelism: {tensor: 8, sequence: true, context: 1, pipeline: 8, chunks: 1, data: 16, expert: 1, zero: 1}\n"
+      "batch: {global: 1536, micro: 1}\n"
+      "schedule: 1f1b\n"
+      "training: {precision: bf16, optimizer: adamw, recompute: selective, attention: flash}\n"
+      "software: megatron-2021\n");
+  REQUIRE(s.concrete);
+  CHECK_FALSE(s.abstract);
+  CHECK(s.parallelism.gpus() == 1024);
+  CHECK(s.microbatches == 96);  // 1536 / (16 x 1)
+  CHECK(s.batch.sequence == 2048);
+  const auto& c = *s.concrete;
+  CHECK(c.model.head_dim == 128);  // 12288 / 96
+  CHECK(c.model.kv_heads == 96);
+  CHECK(c.model.tie_embeddings);
+  CHECK(c.training.recompute == models::Recompute::selective);
+  CHECK(c.training.gradient_precision == Precision::fp32);
+  CHECK(c.software.name == "megatron-2021");
+  CHECK(c.software.host_seconds_per_kernel == doctest::Approx(58e-6));
+  CHECK(c.software.gradient_overlap == models::GradientOverlap::without_pipeline);
+  CHECK(c.cluster.gpus() == 1024);
+  CHECK(c.cluster.topology == "rail-optimized");
+  CHECK(c.cluster.node_rate().value() == doctest::Approx(200e9));  // 8 x 200 Gb/s
+  CHECK(c.cluster.gpu.peak.at(Precision::bf16).value() == doctest::Approx(312e12));
+  CHECK(c.cluster.gpu.memory == Bytes(80'000'000'000));
+  // The table that tensor parallelism asks most: 8 GPUs, 64 MiB, as printed by nccl-tests.
+  const auto& points = c.curves.measured.at({CollectiveKind::all_reduce, 8});
+  CHECK(points[6].size == Bytes(64 << 20));
+  CHECK(points[6].time == picoseconds(579'900'000));
+  CHECK(s.digest.size() == 64);
+}
+
+TEST_CASE("the same question has the same digest, whatever its spelling") {
+  const Folder folder;
+  const auto digest = load(folder.write("x.yaml", kGood + "name: x\n")).digest;
+  const std::string same[] = {
+      // JSON, keys in another order
+      R"({"name": "x", "schedule": "1f1b", "batch": {"micro": 1, "global": 1536}, "model": "gpt3-175b",
+          "parallelism": {"data": 16, "pipeline": 8, "tensor": 8}, "cluster": {"nodes": 128, "use": "dgx-a100-80g"},
+          "version": 1})",
+      // a block, comments, quotes, an alias, defaults written out, the data degree left out
+      "# question\nversion: 1\nname: 'x'\nmodel: &m gpt3-175b\ncluster:\n  use: dgx-a100-80g\n  nodes: 128\n"
+      "parallelism: {tensor: 8, pipeline: 8, chunks: 1, zero: 0}\nbatch: {global: 1536}\nschedule: {name: 1f1b}\n"
+      "training: {precision: bf16, recompute: none}\nsimulate: {detail: stage}\n"};
+  for (const auto& text : same) CHECK(load(folder.write("y.yaml", text)).digest == digest);
+  const std::string others[] = {with(kGood, "1536", "3072"), with(kGood, "dgx-a100-80g", "dgx-h100"),
+                                kGood + "simulate: {seed: 1}\n", kGood + "training: {causal: false}\n"};
+  for (const auto& text : others) CHECK(load(folder.write("y.yaml", text + "name: x\n")).digest != digest);
+}
+
+TEST_CASE("the size of the cluster follows from the degrees, and the data degree from the cluster") {
+  const struct {
+    const char *cluster, *parallelism;
+    std::int64_t nodes, gpus_per_node, data;
+    const char* topology;
+  } cases[] = {
+      {"{use: dgx-a100-80g, nodes: 4}", "{tensor: 8, pipeline: 2}", 4, 8, 2, "rail-optimized"},
+      {"{use: dgx-a100-80g, gpus: 4}", "{tensor: 2}", 1, 4, 2, "nvswitch"},
+      {"dgx-a100-80g", "{tensor: 2, data: 2}", 1, 4, 2, "nvswitch"},
+      {"dgx-a100-80g", "{tensor: 8, data: 4}", 4, 8, 4, "rail-optimized"},
+      {"dgx-a100-80g", "{tensor: 8}", 1, 8, 1, "nvswitch"},
+      {"{use: dgx-a100-80g, nodes: 1}", "{}", 1, 8, 8, "nvswitch"},
+  };
+  for (const auto& [cluster, parallelism, nodes, per_node, data, topology] : cases) {
+    INFO(cluster);
+    INFO(parallelism);
+    const auto s = load_text(fmt::format(
+        "version: 1\nmodel: gpt-3.6b\ncluster: {}\nparallelism: {}\nbatch: {{global: 8}}\n", cluster, parallelism));
+    CHECK(s.concrete->cluster.nodes == nodes);
+    CHECK(s.concrete->cluster.gpus_per_node == per_node);
+    CHECK(s.parallelism.data == data);
+    CHECK(s.concrete->cluster.topology == topology);
+  }
+}
+
+TEST_CASE("software: named, derived from attention and GPU, changed knob by knob, overruled by training") {
+  CHECK(load_text(kGood).concrete->software.name == "fsdp-2023");
+  CHECK(load_text(with(kGood, "dgx-a100-80g", "dgx-h100")).concrete->software.name == "titan-2024");
+  const auto unfused = load_text(kGood + "training: {attention: unfused}\n");
+  CHECK(unfused.concrete->software.name == "megatron-2021");
+  CHECK(std::any_of(unfused.assumptions.begin(), unfused.assumptions.end(), [](auto& a) {
+    return a == "software megatron-2021: not given; the default for unfused attention on a100-80g-sxm";
+  }));
+  const auto knob =
+      load_text(kGood + "software: {use: titan-2024, compiled: false, optimizer_bytes: 12}\n").concrete->software;
+  CHECK_FALSE(knob.compiled);
+  CHECK(knob.early_stop);
+  CHECK(knob.optimizer_bytes == 12);
+  const auto overruled = load_text(kGood +
+                                   "software: megatron-2021\n"
+                                   "training: {overlap: {gradients: true, pipeline: true},"
+                                   " recompute: {mode: full, early_stop: true}}\n")
+                             .concrete;
+  CHECK(overruled->software.gradient_overlap == models::GradientOverlap::always);
+  CHECK_FALSE(overruled->software.blocking_sends);
+  CHECK(overruled->software.early_stop);
+  CHECK(overruled->training.recompute == models::Recompute::full);
+}
+
+TEST_CASE("fp16 keeps fp16 gradients unless asked otherwise") {
+  CHECK(load_text(kGood + "training: {precision: fp16}\n").concrete->training.gradient_precision == Precision::fp16);
+  CHECK(load_text(kGood + "training: {precision: fp16, gradient_precision: fp32}\n")
+            .concrete->training.gradient_precision == Precision::fp32);
+}
+
+TEST_CASE("an inline model takes the family's defaults; a named one may be changed") {
+  const auto m = load_text(with(kGood, "gpt3-175b",
+                                "{family: llama, layers: 32, hidden: 4096, heads: 32, kv_heads: 8, "
+                                "ffn: 14336, vocabulary: 128256, sequence: 8192}"))
+                     .concrete->model;
+  CHECK(m.ffn_kind == models::FfnKind::swiglu);
+  CHECK_FALSE(m.tie_embeddings);
+  CHECK(m.head_dim == 128);
+  const auto fewer = load_text(kGood, {"model.layers=48"}).concrete->model;
+  CHECK(fewer.layers == 48);
+  CHECK(fewer.hidden == 12288);
+  CHECK(fewer.name == "gpt3-175b");
+}
+
+TEST_CASE("an inline cluster states what it took for granted") {
+  const auto s =
+      load_text(with(kGood, "{use: dgx-a100-80g, nodes: 128}",
+                     "{gpu: a100-80g-sxm, gpus_per_node: 8, nodes: 128, links: {nvlink: {bandwidth: 300GB/s}, "
+                     "nic: {bandwidth: 100Gb/s, latency: 3us}}}"));
+  const auto& c = s.concrete->cluster;
+  CHECK(c.nics_per_node == 8);
+  CHECK(c.nic.value() == doctest::Approx(12.5e9));
+  CHECK(c.nvlink_message.value() == doctest::Approx(80e9));  // as measured on the A100: 80 of 300
+  // The ring bound of eight GPUs, 8/14 of NVLink, lowered to 0.78 as on the A100: 133.7 GB/s (134 fitted there).
+  CHECK(s.concrete->curves.fitted.at(CollectiveKind::all_reduce).rate.value() ==
+        doctest::Approx(133.7e9).epsilon(.001));
+  CHECK(std::count_if(s.assumptions.begin(), s.assumptions.end(),
+                      [](auto& a) { return a.find("default of an inline cluster") != std::string::npos; }) == 6);
+}
+
+TEST_CASE("one number of a named cluster or GPU may be changed") {
+  const auto s = load_text(kGood, {"cluster.links.nic.bandwidth=100Gb/s", "cluster.gpu.memory=40GB"});
+  CHECK(s.concrete->cluster.nic.value() == doctest::Approx(12.5e9));
+  CHECK(s.concrete->cluster.nic_efficiency == .85);
+  CHECK(s.concrete->cluster.gpu.memory == Bytes(40'000'000'000));
+  CHECK(s.concrete->cluster.gpu.sms == 108);
+}
+
+TEST_CASE("partitions") {
+  const auto bare = load_text(kGood + "partition: [11, 12, 12, 12, 12, 12, 12, 13]\n").concrete->partition;
+  CHECK(bare.kind == plan::Partition::Kind::listed);
+  CHECK(bare.layers.size() == 8);
+  CHECK(bare.head == plan::Ends::free);
+  // Both ends count: 96 layers and two.
+  const auto ends =
+      load_text(kGood + "partition: {layers: [13, 12, 12, 12, 12, 12, 12, 13], embedding: layer, head: layer}\n")
+          .concrete->partition;
+  CHECK(ends.embedding == plan::Ends::layer);
+  CHECK(load_text(kGood + "partition: uniform\n").concrete->partition.kind == plan::Partition::Kind::uniform);
+}
+
+TEST_CASE("schedules with knobs") {
+  const auto s = load_text(with(with(kGood, "schedule: 1f1b",
+                                     "schedule: {name: interleaved-1f1b, group: 8, extra_warmup: 1, "
+                                     "memory_limit: 60GB}"),
+                                "data: 16", "data: 16, chunks: 2"));
+  CHECK(s.schedule.name == "interleaved-1f1b");
+  CHECK(s.schedule.group == 8u);
+  CHECK(s.schedule.extra_warmup == 1u);
+  CHECK(s.schedule.memory_limit == 60e9);
+  CHECK_FALSE(load_text(with(kGood, "1f1b", "{name: 1f1b, memory_limit: null}")).schedule.memory_limit);
+}
+
+TEST_CASE("abstract scenarios: one value for all stages, or a list") {
+  const auto s = load_text(
+      "version: 1\nparallelism: {pipeline: 2, chunks: 1}\nbatch: {microbatches: 24}\nschedule: zb-h1\n"
+      "costs: {forward: 18.522ms, backward: [18ms, 19ms], weight: 9.337ms, transfer: 0.601ms}\n"
+      "memory: {activation: 100, weight_hold: [32, 33], limit: 800}\n");
+  REQUIRE(s.abstract);
+  CHECK_FALSE(s.concrete);
+  CHECK(s.microbatches == 24);
+  CHECK(s.abstract->forward == std::vector<Time>(2, picoseconds(18'522'000'000)));
+  CHECK(s.abstract->backward[1] == picoseconds(19'000'000'000));
+  CHECK(s.abstract->transfer == picoseconds(601'000'000));
+  CHECK(s.abstract->activation == std::vector<double>{100, 100});
+  CHECK(s.abstract->weight_hold == std::vector<double>{32, 33});
+  CHECK(s.schedule.memory_limit == 800.);
+  const auto sizes = load_text(kGoodAbstract + "memory: {activation: 100MB, limit: 1GB}\n");
+  CHECK(sizes.abstract->activation[3] == 100e6);
+  CHECK(sizes.abstract->weight_hold == std::vector<double>(4, 0));
+  CHECK(sizes.schedule.memory_limit == 1e9);
+}
+
+TEST_CASE("the name of a nameless scenario is its file's") {
+  const Folder folder;
+  const auto path = folder.write("how-long.yaml", kGood);
+  CHECK(load(path).name == "how-long");
+  CHECK(load(path).file == path);
+}
+
+TEST_CASE("warnings carry their place") {
+  const auto s = load_text(with(kGood, "tensor: 8, pipeline: 8, data: 16", "tensor: 1, sequence: true, pipeline: 8"));
+  REQUIRE(s.warnings.size() == 1);
+  CHECK(s.warnings[0].find("x.yaml:4:36: 'sequence' changes nothing without tensor parallelism") != std::string::npos);
+}
+
+TEST_CASE("load throws what check reports") {
+  const Folder folder;
+  const auto path = folder.write("x.yaml", with(with(kGood, "1536", "x"), "gpt3-175b", "y"));
+  try {
+    load(path);
+    FAIL("loaded");
+  } catch (const UserError& e) {
+    CHECK(format(e.diagnostics()) == format(check(path).errors));
+    CHECK(e.diagnostics().size() == 2);
+    CHECK(e.diagnostics()[0].where.file == path);
+  }
+}
+
+TEST_CASE("errors in a part name the part's file") {
+  const Folder folder;
+  namespace fs = std::filesystem;
+  for (const char* part : {"configs", "models/zoo"}) {
+    fs::create_directories(fs::path(folder.path()) / part);
+    fs::copy(fs::path(PROJECT_ROOT) / part, fs::path(folder.path()) / part, fs::copy_options::recursive);
+  }
+  const auto gpu = folder.write("configs/gpus/a100-80g-sxm.yaml", "peak: {bf16: 312}\nsms: 0\n");
+  const auto path = folder.write("x.yaml", kGood);
+  ::setenv("REHEARSAL_HOME", folder.path().c_str(), 1);
+  const auto errors = check(path).errors;
+  REQUIRE(errors.size() >= 2);
+  CHECK(format(errors).find(gpu + ":1:14: error: 'bf16': rate '312' has no unit") != std::string::npos);
+  CHECK(format(errors).find(gpu + ":2:6: error: 'sms' must be a whole number") != std::string::npos);
+  CHECK(format(errors).find("x.yaml") == std::string::npos);
+
+  ::setenv("REHEARSAL_HOME", "/nowhere", 1);
+  CHECK_THROWS_WITH_AS(
+      home(), "REHEARSAL_HOME: error: '/nowhere' holds no configs/clusters and models/zoo; unset it or correct it",
+      UserError);
+  ::unsetenv("REHEARSAL_HOME");
+  CHECK(home() == PROJECT_ROOT);  // found above the test binary, or as the source tree
+}
+
+TEST_CASE("lists of what is shipped") {
+  const Folder folder;
+  for (const char* kind : {"models", "clusters", "gpus", "software"}) {
+    const auto all = list(kind);
+    CHECK(all.size() >= 2);
+    for (const auto& one : all) CHECK_MESSAGE(!one.summary.empty(), one.name);
+  }
+  CHECK_THROWS_WITH_AS(list("gpu"), "error: cannot list 'gpu'; did you mean 'gpus'?", UserError);
+}
