@@ -3,17 +3,15 @@
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <boost/range/iterator_range.hpp>
 #include <limits>
+#include <utility>
 
 #include "cluster/cluster.hpp"
 
 namespace rehearsal::cluster {
 namespace {
 
-// Distance = latency first, links second: an order that Dijkstra may add up.
-struct Distance {
-  std::int64_t latency = 0, links = 0;
-  friend auto operator<=>(const Distance&, const Distance&) = default;
-};
+// Latency in picoseconds first, links second: an order that Dijkstra may add up.
+using Distance = std::pair<std::int64_t, std::int64_t>;
 struct Arc {
   Distance length;
   std::uint32_t link = 0;
@@ -51,7 +49,7 @@ std::vector<LinkId> shortest_route(const Cluster& cluster, NodeId from, NodeId t
   std::vector<std::size_t> previous(n);
   const auto index = get(boost::vertex_index, graph);
   const auto by_vertex = [&](auto& values) { return boost::make_iterator_property_map(values.begin(), index); };
-  const auto add = [](Distance a, Distance b) { return Distance{a.latency + b.latency, a.links + b.links}; };
+  const auto add = [](Distance a, Distance b) { return Distance{a.first + b.first, a.second + b.second}; };
   try {
     boost::dijkstra_shortest_paths(graph, from.index(), by_vertex(previous), by_vertex(distance),
                                    get(&Arc::length, graph), index, std::less<>{}, add, Distance{kFar, kFar},

@@ -38,7 +38,8 @@ void build_tables(Cluster& cluster) {
 
 TopologyPromise promise(const ClusterSpec& spec) {
   // Half of the GPUs send to the other half at their own link rate.
-  return {spec.nvlink * double(spec.gpus_per_node / 2), spec.gpus_per_node > 1 ? 2 : 0};
+  const std::int64_t half = spec.gpus_per_node / 2;
+  return {spec.nvlink * double(half), spec.gpus_per_node > 1 ? 2 : 0};
 }
 
 }  // namespace

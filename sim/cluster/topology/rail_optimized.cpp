@@ -114,9 +114,10 @@ void build_tables(Cluster& cluster) {
 }
 
 TopologyPromise promise(const ClusterSpec& spec) {
-  if (spec.nodes == 1) return {spec.nvlink * double(spec.gpus_per_node / 2), spec.gpus_per_node > 1 ? 2 : 0};
+  const std::int64_t half = spec.nodes == 1 ? spec.gpus_per_node / 2 : spec.nodes / 2;
+  if (spec.nodes == 1) return {spec.nvlink * double(half), spec.gpus_per_node > 1 ? 2 : 0};
   // floor(nodes/2) machines send to the rest over all their NICs; rails do not block.
-  return {spec.node_rate() * double(spec.nodes / 2), spec.nics_per_node > 1 ? 6 : 4};
+  return {spec.node_rate() * double(half), spec.nics_per_node > 1 ? 6 : 4};
 }
 
 }  // namespace
