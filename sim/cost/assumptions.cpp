@@ -1,9 +1,6 @@
 // What a prediction rests on without a measurement, one sentence each, for the report.
 #include <fmt/format.h>
 
-#include <functional>
-#include <map>
-
 #include "base/quantity_text.hpp"
 #include "cost/constants.hpp"
 #include "cost/cost_model.hpp"
@@ -34,16 +31,17 @@ std::string value(const Gpu& g, const std::string& key) {
   return {};
 }
 
+// Keys as cluster files nest them: links.nvlink.latency is "nvlink.latency".
 std::string value(const ClusterSpec& c, const std::string& key) {
-  if (key == "nvlink") return rate(c.nvlink);
-  if (key == "nvlink_latency") return show(c.nvlink_latency);
-  if (key == "nvlink_message") return rate(c.nvlink_message);
-  if (key == "nvlink_gather") return rate(c.nvlink_gather);
-  if (key == "nics_per_node") return fmt::format("{}", c.nics_per_node);
-  if (key == "nic") return rate(c.nic);
-  if (key == "nic_latency") return show(c.nic_latency);
-  if (key == "nic_efficiency") return number(c.nic_efficiency) + " of the wire";
-  if (key == "nic_message_efficiency") return number(c.nic_message_efficiency) + " of the wire";
+  if (key == "nvlink.bandwidth") return rate(c.nvlink);
+  if (key == "nvlink.latency") return show(c.nvlink_latency);
+  if (key == "nvlink.message") return rate(c.nvlink_message);
+  if (key == "nvlink.gather") return rate(c.nvlink_gather);
+  if (key == "nic.per_node") return fmt::format("{}", c.nics_per_node);
+  if (key == "nic.bandwidth") return rate(c.nic);
+  if (key == "nic.latency") return show(c.nic_latency);
+  if (key == "nic.efficiency") return number(c.nic_efficiency) + " of the wire";
+  if (key == "nic.message_efficiency") return number(c.nic_message_efficiency) + " of the wire";
   if (key == "message_overhead") return show(c.message_overhead);
   return {};
 }
@@ -51,9 +49,11 @@ std::string value(const ClusterSpec& c, const std::string& key) {
 template <class Owner>
 void add(std::vector<std::string>& all, const char* kind, const Owner& owner) {
   for (const auto& key : owner.assumed) {
-    const std::string text = value(owner, key);
-    all.push_back(text.empty() ? fmt::format("{} {}: {} is assumed.", kind, owner.name, key)
-                               : fmt::format("{} {}: {} = {} is assumed.", kind, owner.name, key, text));
+    std::string line = fmt::format("{} {}: {}", kind, owner.name, key);
+    if (const auto text = value(owner, key); !text.empty()) line += " = " + text;
+    line += " is assumed";
+    if (const auto source = owner.sources.find(key); source != owner.sources.end()) line += " (" + source->second + ")";
+    all.push_back(line + ".");
   }
 }
 

@@ -162,9 +162,10 @@ TEST_CASE("composite works add up exactly") {
 TEST_CASE("assumptions carry their values") {
   auto machine = dgx_a100(2);
   machine.gpu.assumed = {"gemm_efficiency"};
-  machine.assumed = {"nic"};
+  machine.assumed = {"nic.bandwidth"};
+  machine.sources["nic.bandwidth"] = "data sheet";
   const auto all = cost::CostModel(machine, a100_curves(), megatron_2021()).assumptions();
   CHECK(all.size() == 6);  // two keys, dropout, two for collectives across nodes, optimizer
   CHECK(all[0] == "GPU a100-80g: gemm_efficiency = 0.9 of peak is assumed.");
-  CHECK(all[1] == "Cluster dgx-a100-80g: nic = 25 GB/s is assumed.");
+  CHECK(all[1] == "Cluster dgx-a100-80g: nic.bandwidth = 25 GB/s is assumed (data sheet).");
 }
