@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "cli/output.hpp"
+#include "report/layout.hpp"
 #include "scenario/check.hpp"
 
 namespace rehearsal::cli {
@@ -45,7 +46,7 @@ int run_check(const Arguments& arguments) {
   if (line->operands.empty()) throw UserError("check: name a file, for example scenarios/gpt3-175b-1024xa100.yaml");
 
   bool all_ok = true;
-  std::string text, csv = csv_line({"file", "ok", "line", "column", "severity", "message"}), errors;
+  std::string text, csv = report::csv_line({"file", "ok", "line", "column", "severity", "message"}), errors;
   auto json = nlohmann::ordered_json::array();
   for (const auto& path : line->operands) {
     const auto checked = scenario::check(path, common.set);
@@ -54,15 +55,15 @@ int run_check(const Arguments& arguments) {
                     {"ok", checked.ok()},
                     {"errors", to_json(checked.errors)},
                     {"warnings", to_json(checked.warnings)}});
-    if (checked.ok()) text += path + ": ok\n", csv += csv_line({path, "true", "", "", "", ""});
+    if (checked.ok()) text += path + ": ok\n", csv += report::csv_line({path, "true", "", "", "", ""});
     for (const auto& d : checked.warnings) {
       text += warning_line(d);
-      csv += csv_line({d.where.file, checked.ok() ? "true" : "false", std::to_string(d.where.line),
-                       std::to_string(d.where.column), "warning", d.message});
+      csv += report::csv_line({d.where.file, checked.ok() ? "true" : "false", std::to_string(d.where.line),
+                               std::to_string(d.where.column), "warning", d.message});
     }
     if (!checked.ok()) errors += format(checked.errors) + "\n";
     for (const auto& d : checked.errors)
-      csv += csv_line(
+      csv += report::csv_line(
           {d.where.file, "false", std::to_string(d.where.line), std::to_string(d.where.column), "error", d.message});
   }
   switch (common.format) {

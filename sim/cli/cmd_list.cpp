@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cli/output.hpp"
+#include "report/layout.hpp"
 #include "scenario/scenario.hpp"
 #include "schedule/registry.hpp"
 
@@ -94,8 +95,8 @@ int run_list(const Arguments& arguments) {
       break;
     }
     case Format::csv:
-      report = csv_line({"name", "summary"});
-      for (const auto& i : items) report += csv_line({i.name, i.summary});
+      report = report::csv_line({"name", "summary"});
+      for (const auto& i : items) report += report::csv_line({i.name, i.summary});
       break;
     case Format::text: {
       std::size_t longest = 0;

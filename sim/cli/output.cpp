@@ -160,19 +160,4 @@ int report_width(const CommonOptions& common) {
   return columns >= 20 && columns <= 10000 ? columns : 80;
 }
 
-std::string csv_line(const std::vector<std::string>& cells) {
-  std::string line;
-  for (std::size_t i = 0; i < cells.size(); i++) {
-    if (i) line += ',';
-    if (cells[i].find_first_of(",\"\r\n") == std::string::npos) {
-      line += cells[i];
-      continue;
-    }
-    line += '"';
-    for (const char c : cells[i]) line += c == '"' ? "\"\"" : std::string(1, c);
-    line += '"';
-  }
-  return line + "\n";
-}
-
 }  // namespace rehearsal::cli

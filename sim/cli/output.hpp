@@ -106,7 +106,4 @@ void emit_report(const CommonOptions& common, std::string_view text);
 bool use_color(const CommonOptions& common);
 int report_width(const CommonOptions& common);
 
-// One line of CSV: cells quoted where RFC 4180 asks for it, ended by a newline.
-std::string csv_line(const std::vector<std::string>& cells);
-
 }  // namespace rehearsal::cli

@@ -92,7 +92,7 @@ std::vector<std::uint32_t> paint(const Window& window, std::span<const GridSpan>
 // The text of one run of `length` columns: the micro-batch where it fits, after the kind's letter when there is no
 // colour.
 std::string run_text(const GridSpan& span, std::size_t length, bool color) {
-  const std::string digits = std::to_string(span.label);
+  const std::string digits = span.label == kNoLabel ? "" : std::to_string(span.label);
   std::string text = color ? "" : std::string(1, span.kind);
   if (text.size() + digits.size() <= length) text += digits;
   text.resize(length, color ? ' ' : '-');

@@ -14,13 +14,15 @@
 
 namespace rehearsal::report {
 
+inline constexpr std::uint32_t kNoLabel = 0xffffffff;
+
 struct GridSpan {
   std::uint32_t row = 0;
   Time start, end;
   // F I W B have colours and names of their own, any other letter is drawn grey. Lower case: the same kind in another
   // tint, to tell the chunks of a rank apart.
   char kind = 'F';
-  std::uint32_t label = 0;  // micro-batch: printed where it fits
+  std::uint32_t label = 0;  // micro-batch: printed where it fits, unless kNoLabel
 };
 
 struct GridOptions {

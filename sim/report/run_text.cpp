@@ -5,6 +5,7 @@
 
 #include "base/quantity_text.hpp"
 #include "report/grid.hpp"
+#include "report/layout.hpp"
 #include "report/run_report.hpp"
 
 namespace rehearsal::report {
@@ -15,7 +16,11 @@ constexpr std::uint32_t kMaxRows = 16;  // of picture and table; the middle fold
 class TextReport {
  public:
   TextReport(const Run& run, const Summary& summary, const RunTextOptions& options)
-      : run_(run), s_(summary), options_(options), abstract_(run.scenario.abstract.has_value()) {}
+      : run_(run),
+        s_(summary),
+        options_(options),
+        paint_{options.color},
+        abstract_(run.scenario.abstract.has_value()) {}
 
   std::string write() {
     title();
@@ -31,14 +36,14 @@ class TextReport {
  private:
   template <class... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
-    text_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
+    text_ += fmt::format(format, std::forward<Args>(args)...);
+    while (text_.ends_with(' ')) text_.pop_back();
+    text_ += '\n';
   }
-  std::string bold(const std::string& s) const { return options_.color ? "\x1b[1m" + s + "\x1b[0m" : s; }
-  std::string dim(const std::string& s) const { return options_.color ? "\x1b[2m" + s + "\x1b[0m" : s; }
 
   void title() {
     const auto& sc = run_.scenario;
-    line("{}", bold(sc.name));
+    line("{}", paint_.bold(sc.name));
     const auto& p = sc.parallelism;
     std::string schedule = sc.schedule.name;
     if (p.chunks > 1) schedule += fmt::format(" with {} chunks", p.chunks);
@@ -65,9 +70,10 @@ class TextReport {
       expected = fmt::format("80 % of comparable runs: {:.3f} .. {:.3f} s", seconds * *band.low, seconds * *band.high);
     else if (!abstract_)
       expected = band.basis;
-    line("  Iteration    {:<16} {}", bold(show(s_.iteration)), dim(expected));
+    line("  Iteration    {:<16} {}", paint_.bold(show(s_.iteration)), paint_.dim(expected));
     if (s_.tokens_per_s)
-      line("  Throughput   {:.2f} sequences/s, {:.0f} tokens/s", *s_.samples_per_s, *s_.tokens_per_s);
+      line("  Throughput   {:.2f} sequences/s, {} tokens/s", *s_.samples_per_s,
+           grouped(static_cast<std::uint64_t>(std::llround(*s_.tokens_per_s))));
     if (s_.model_tflops_per_gpu) {
       line("  Model        {:.1f} TFLOP/s per GPU{}", *s_.model_tflops_per_gpu,
            s_.mfu ? fmt::format(", MFU {:.1f} %", *s_.mfu * 100) : "");
@@ -76,25 +82,27 @@ class TextReport {
     }
     line("  Bubble       {:.1f} % of the iteration on the busiest rank", s_.bubble_rate * 100);
     memory();
-    line("  {}", dim(fmt::format("{}, {}, {} tasks standing for {}", run_.timeline.backend, run_.timeline.engine,
-                                 run_.graph.tasks(), run_.graph.represented_tasks())));
+    line("  {}", paint_.dim(fmt::format("{} backend, {} engine; {} tasks that stand for {}", run_.timeline.backend,
+                                        run_.timeline.engine, grouped(run_.graph.tasks()),
+                                        grouped(run_.graph.represented_tasks()))));
   }
 
   void memory() {
     if (abstract_) {
       if (s_.peak.allocated > 0)
         line("  Memory       {:g} at the peak of the worst rank{}", s_.peak.allocated,
-             s_.fits ? fmt::format("; limit {:g}: {}", *s_.capacity, *s_.fits ? "fits" : bold("DOES NOT FIT")) : "");
+             s_.fits ? fmt::format("; limit {:g}: {}", *s_.capacity, *s_.fits ? "fits" : paint_.bold("DOES NOT FIT"))
+                     : "");
       return;
     }
     line("  Memory       {} allocated, {} reserved, {} on the device of {}: {}", show(bytes(s_.peak.allocated)),
          show(bytes(*s_.peak.reserved)), show(bytes(*s_.peak.device)), show(bytes(*s_.capacity)),
-         *s_.fits ? "fits" : bold("DOES NOT FIT"));
+         *s_.fits ? "fits" : paint_.bold("DOES NOT FIT"));
   }
 
   void breakdown() {
     line("");
-    line("{}", bold(fmt::format("Where the time goes on rank {}, which ends last", s_.breakdown_rank)));
+    line("{}", paint_.bold(fmt::format("Where the time goes on rank {}, which ends last", s_.breakdown_rank)));
     const double total = to_seconds(s_.iteration);
     const int bar = std::max(10, std::min(40, options_.width - 44));
     for (std::size_t c = 0; c < s_.breakdown.size(); c++) {
@@ -144,7 +152,7 @@ class TextReport {
         if (!step && k == previous_kind && previous == at.microbatch && previous_stage == at.stage) {
           spans.back().end = run_.timeline.end[task];
         } else {
-          spans.push_back({r, run_.timeline.start[task], run_.timeline.end[task], k, step ? 0 : at.microbatch});
+          spans.push_back({r, run_.timeline.start[task], run_.timeline.end[task], k, step ? kNoLabel : at.microbatch});
         }
         previous = at.microbatch, previous_kind = k, previous_stage = at.stage;
       }
@@ -152,9 +160,9 @@ class TextReport {
     GridOptions options;
     options.width = options_.width, options.color = options_.color, options.max_rows = kMaxRows;
     options.row_name = [&](std::uint32_t row) { return fmt::format("rank {}", ranks[row].job_rank); };
-    options.lower_case = "o optimizer, c gradient communication";
+    options.lower_case = "o optimizer, c gradients";
     line("");
-    line("{}", bold("Pipeline"));
+    line("{}", paint_.bold("Pipeline"));
     text_ += draw_grid(spans, static_cast<std::uint32_t>(ranks.size()), options);
   }
 
@@ -168,32 +176,43 @@ class TextReport {
     return false;
   }
 
-  std::string amount(Bytes size) const {
-    if (!abstract_) return fmt::format("{:.2f}", double(size.count()) / (1024. * 1024. * 1024.));
-    return fmt::format("{:g}", double(size.count()) / scenario::kMemoryUnit);
-  }
-
   void ranks() {
     line("");
-    line("{}", bold(abstract_ ? "Ranks" : "Ranks (peak memory in GiB)"));
-    line("  {:>6} {:>6} {:<10} {:>12} {:>9} {:>9} {:>9} {:>11} {:>9}", "rank", "x", "stages", "busy", "peak", "states",
-         "gradients", "activations", "other");
+    line("{}", paint_.bold(abstract_ ? "Ranks" : "Ranks (memory in GiB at the peak of each)"));
+    const bool memory = s_.peak.allocated > 0;
+    const bool copies = std::any_of(s_.ranks.begin(), s_.ranks.end(), [](const auto& r) { return r.count > 1; });
+    std::vector<std::vector<std::string>> rows{{"rank"}};
+    if (copies) rows[0].push_back("copies");
+    rows[0].insert(rows[0].end(), {"stages", "busy"});
+    if (memory && abstract_) rows[0].push_back("peak memory");
+    if (memory && !abstract_)
+      rows[0].insert(rows[0].end(), {"peak", "parameters", "gradients", "optimizer", "activations", "workspace"});
+    const auto row = [&](const RankSummary& r) {
+      std::vector<std::string> cells{std::to_string(r.rank)};
+      if (copies) cells.push_back(std::to_string(r.count));
+      cells.insert(cells.end(), {stage_list(r.stages), show(r.busy)});
+      if (memory) cells.push_back(abstract_ ? fmt::format("{:g}", r.peak.allocated) : gib(r.peak.allocated));
+      if (memory && !abstract_)
+        for (const auto c :
+             {graph::MemoryCategory::parameters, graph::MemoryCategory::gradients, graph::MemoryCategory::optimizer,
+              graph::MemoryCategory::activations, graph::MemoryCategory::workspace})
+          cells.push_back(gib(double(r.memory[static_cast<std::size_t>(c)].count())));
+      rows.push_back(std::move(cells));
+    };
     const auto n = static_cast<std::uint32_t>(s_.ranks.size());
     const Fold fold = fold_rows(n, kMaxRows);
-    const auto row = [&](const RankSummary& r) {
-      using C = graph::MemoryCategory;
-      const auto m = [&](C c) { return r.memory[static_cast<std::size_t>(c)]; };
-      const Bytes other = m(C::workspace) + m(C::buffers);
-      Bytes all{};
-      for (const Bytes b : r.memory) all += b;
-      line("  {:>6} {:>6} {:<10} {:>12} {:>9} {:>9} {:>9} {:>11} {:>9}", r.rank, r.count, stage_list(r.stages),
-           show(r.busy), amount(all), amount(m(C::parameters) + m(C::optimizer)), amount(m(C::gradients)),
-           amount(m(C::activations)), amount(other));
-    };
-    for (std::uint32_t i = 0; i < fold.first; i++) row(s_.ranks[i]);
-    if (fold.hidden) line("  {:>6} {} more", "...", fold.hidden);
-    for (std::uint32_t i = n - fold.last; i < n; i++) row(s_.ranks[i]);
+    for (std::uint32_t i = 0; i < n; i++) {
+      if (fold.hidden && i == fold.first) {
+        rows.push_back(std::vector<std::string>(rows[0].size()));
+        rows.back()[0] = "...";
+        i += fold.hidden;
+      }
+      row(s_.ranks[i]);
+    }
+    text_ += table(rows, paint_);
   }
+
+  static std::string gib(double size) { return fmt::format("{:.2f}", size / (1024. * 1024. * 1024.)); }
 
   static std::string stage_list(const std::vector<std::uint32_t>& stages) {
     std::string list;
@@ -204,29 +223,15 @@ class TextReport {
   void notes(const char* heading, std::span<const std::string> entries) {
     if (entries.empty()) return;
     line("");
-    line("{}", bold(heading));
-    for (const auto& entry : entries) wrap(entry);
-  }
-
-  void wrap(std::string entry) {
+    line("{}", paint_.bold(heading));
     const auto width = static_cast<std::size_t>(std::max(20, options_.width - 4));
-    std::string lead = "  - ";
-    while (!entry.empty()) {
-      auto cut = entry.size();
-      if (cut > width) {
-        cut = entry.rfind(' ', width);
-        if (cut == std::string::npos || cut == 0) cut = width;
-      }
-      line("{}{}", lead, entry.substr(0, cut));
-      entry.erase(
-          0, entry.find_first_not_of(' ', cut) == std::string::npos ? entry.size() : entry.find_first_not_of(' ', cut));
-      lead = "    ";
-    }
+    for (const auto& entry : entries) line("  - {}", wrap(entry, width, "    "));
   }
 
   const Run& run_;
   const Summary& s_;
   RunTextOptions options_;
+  Paint paint_;
   bool abstract_;
   std::string text_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/quantity_text.hpp"
+#include "report/layout.hpp"
 #include "report/schedule_report.hpp"
 
 namespace rehearsal::report {
@@ -11,56 +12,13 @@ namespace {
 
 constexpr std::uint32_t kMaxRows = 32;
 
-struct Paint {
-  bool color;
-  std::string bold(std::string_view text) const {
-    return color ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
-  }
-  std::string dim(std::string_view text) const {
-    return color ? fmt::format("\x1b[2m{}\x1b[0m", text) : std::string(text);
-  }
-};
-
 std::string moment(Time time) { return time == Time() ? "0" : show(time); }
-
-// 1234567 -> "1,234,567".
-std::string grouped(std::uint64_t n) {
-  std::string text = std::to_string(n);
-  for (std::ptrdiff_t at = std::ptrdiff_t(text.size()) - 3; at > 0; at -= 3) text.insert(std::size_t(at), ",");
-  return text;
-}
-
-std::string wrap(std::string_view text, std::size_t width) {
-  std::string out;
-  while (text.size() > width) {
-    auto space = text.rfind(' ', width);
-    if (space == std::string_view::npos || space == 0) break;
-    out += std::string(text.substr(0, space)) + "\n";
-    text.remove_prefix(space + 1);
-  }
-  return out + std::string(text);
-}
 
 std::string stages_text(const ScheduleResult& result, std::uint32_t rank) {
   std::string text;
   for (std::uint32_t c = 0; c < result.problem.chunks; c++) {
     if (c == 4) return text + " ...";
     text += (c ? " " : "") + std::to_string(stage_of(result.schedule->placement, result.problem, rank, c));
-  }
-  return text;
-}
-
-// A table whose columns are as wide as their widest cell, numbers to the right.
-std::string table(const std::vector<std::vector<std::string>>& rows, const Paint& paint) {
-  std::vector<std::size_t> width(rows.front().size());
-  for (const auto& row : rows)
-    for (std::size_t c = 0; c < row.size(); c++) width[c] = std::max(width[c], row[c].size());
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); c++) line += fmt::format("{}{:>{}}", c ? "  " : "", row[c], width[c]);
-    while (line.ends_with(' ')) line.pop_back();
-    text += (&row == &rows.front() ? paint.dim(line) : line) + "\n";
   }
   return text;
 }

@@ -1,0 +1,63 @@
+#include "report/layout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rehearsal::report {
+
+std::string Paint::bold(std::string_view text) const {
+  return color ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
+}
+std::string Paint::dim(std::string_view text) const {
+  return color ? fmt::format("\x1b[2m{}\x1b[0m", text) : std::string(text);
+}
+
+std::string grouped(std::uint64_t n) {
+  std::string text = std::to_string(n);
+  for (std::ptrdiff_t at = std::ptrdiff_t(text.size()) - 3; at > 0; at -= 3) text.insert(std::size_t(at), ",");
+  return text;
+}
+
+std::string wrap(std::string_view text, std::size_t width, std::string_view indent) {
+  std::string out;
+  while (text.size() > width) {
+    auto space = text.rfind(' ', width);
+    if (space == std::string_view::npos || space == 0) space = text.find(' ');
+    if (space == std::string_view::npos) break;
+    out += std::string(text.substr(0, space)) + "\n" + std::string(indent);
+    text.remove_prefix(space + 1);
+  }
+  return out + std::string(text);
+}
+
+std::string table(const std::vector<std::vector<std::string>>& rows, const Paint& paint) {
+  std::vector<std::size_t> width(rows.front().size());
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); c++) width[c] = std::max(width[c], row[c].size());
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); c++) line += fmt::format("{}{:>{}}", c ? "  " : "", row[c], width[c]);
+    while (line.ends_with(' ')) line.pop_back();
+    text += (&row == &rows.front() ? paint.dim(line) : line) + "\n";
+  }
+  return text;
+}
+
+std::string csv_line(const std::vector<std::string>& cells) {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); i++) {
+    if (i) line += ',';
+    if (cells[i].find_first_of(",\"\r\n") == std::string::npos) {
+      line += cells[i];
+      continue;
+    }
+    line += '"';
+    for (const char c : cells[i]) line += c == '"' ? "\"\"" : std::string(1, c);
+    line += '"';
+  }
+  return line + "\n";
+}
+
+}  // namespace rehearsal::report

@@ -1,0 +1,28 @@
+// The pieces that text and CSV reports are laid out with.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rehearsal::report {
+
+// Emphasis, on terminals that show it.
+struct Paint {
+  bool color = false;
+  std::string bold(std::string_view text) const;
+  std::string dim(std::string_view text) const;
+};
+
+std::string grouped(std::uint64_t n);  // 1234567 -> "1,234,567"
+
+// Breaks at spaces so that no line exceeds `width` (words that do stay whole); later lines start with `indent`.
+std::string wrap(std::string_view text, std::size_t width, std::string_view indent = "");
+
+// Columns as wide as their widest cell, cells to the right, two spaces between; the first row is the heading.
+std::string table(const std::vector<std::vector<std::string>>& rows, const Paint& paint);
+
+// One line of CSV: cells quoted where RFC 4180 asks for it, ended by a newline.
+std::string csv_line(const std::vector<std::string>& cells);
+
+}  // namespace rehearsal::report
