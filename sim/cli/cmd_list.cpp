@@ -7,6 +7,10 @@
 
 #include "base/error.hpp"
 #include "cli/output.hpp"
+#include "cluster/registry.hpp"
+#include "collective/registry.hpp"
+#include "engine/sim.hpp"
+#include "loopback/loopback.hpp"
 #include "report/layout.hpp"
 #include "scenario/scenario.hpp"
 #include "schedule/registry.hpp"
@@ -15,7 +19,7 @@ namespace rehearsal::cli {
 namespace {
 
 struct Item {
-  std::string name, summary;
+  std::string name, summary, source;  // `source` of the numbers, where it comes from a file
 };
 
 // A kind of thing that can be listed. To add one: a function that returns its items, and a line in the table.
@@ -25,15 +29,30 @@ struct Kind {
   std::vector<Item> (*items)();
 };
 
-std::vector<Item> schedules() {
+template <class Registry>
+std::vector<Item> registered(const Registry& registry) {
   std::vector<Item> items;
-  for (const auto& [name, schedule] : schedule::registry()) items.push_back({name, schedule.summary});
+  for (const auto& [name, plugin] : registry) items.push_back({name, plugin.summary, ""});
+  return items;
+}
+std::vector<Item> schedules() { return registered(schedule::registry()); }
+std::vector<Item> collectives() { return registered(collective::registry()); }
+std::vector<Item> topologies() { return registered(cluster::registry()); }
+
+std::vector<Item> backends() {
+  std::vector<Item> items;
+  for (const auto& backend : {engine::make_sim(), loopback::make_loopback()}) {
+    std::string can;
+    for (const auto& c : backend->capabilities())
+      can += fmt::format("{}{} {}", can.empty() ? "" : ", ", c.kind, timeline::name(c.fidelity));
+    items.push_back({backend->name(), fmt::format("{} Available; {}.", backend->summary(), can), ""});
+  }
   return items;
 }
 
 std::vector<Item> configured(const char* kind) {
   std::vector<Item> items;
-  for (const auto& part : scenario::list(kind)) items.push_back({part.name, part.summary});
+  for (const auto& part : scenario::list(kind)) items.push_back({part.name, part.summary, part.source});
   return items;
 }
 std::vector<Item> models() { return configured("models"); }
@@ -43,10 +62,13 @@ std::vector<Item> software() { return configured("software"); }
 
 constexpr std::array kKinds{
     Kind{"schedules", "pipeline schedules", schedules},
+    Kind{"collectives", "collective algorithms", collectives},
+    Kind{"topologies", "what a cluster can be wired as", topologies},
     Kind{"models", "networks of models/zoo", models},
     Kind{"clusters", "kinds of cluster (configs/clusters)", clusters},
     Kind{"gpus", "GPU types (configs/gpus)", gpus},
     Kind{"software", "frameworks of a day (configs/software)", software},
+    Kind{"backends", "what can rehearse or perform a task graph", backends},
 };
 
 CommandText command_text() {
@@ -90,13 +112,16 @@ int run_list(const Arguments& arguments) {
   switch (common.format) {
     case Format::json: {
       nlohmann::ordered_json json = nlohmann::ordered_json::array();
-      for (const auto& i : items) json.push_back({{"name", i.name}, {"summary", i.summary}});
+      for (const auto& i : items) {
+        json.push_back({{"name", i.name}, {"summary", i.summary}});
+        if (!i.source.empty()) json.back()["source"] = i.source;
+      }
       report = json.dump(2) + "\n";
       break;
     }
     case Format::csv:
-      report = report::csv_line({"name", "summary"});
-      for (const auto& i : items) report += report::csv_line({i.name, i.summary});
+      report = report::csv_line({"name", "summary", "source"});
+      for (const auto& i : items) report += report::csv_line({i.name, i.summary, i.source});
       break;
     case Format::text: {
       std::size_t longest = 0;
