@@ -170,9 +170,11 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   scenario.file = path;
   MapReader top(problems, root, "");
   if (!top.node()) return scenario;
-  if (const auto version = top.integer("version", {0, kCount.high});
-      version != 1 && top.given("version") && version != 0)
-    problems.error(top.at("version"), fmt::format("'version' {} is unknown; this program reads version 1", version));
+  if (const Node* node = top.require("version", "1, the format that this program reads")) {
+    const auto version = read_integer(problems, *node, "'version'", {0, kCount.high});
+    if (version && *version != 1)
+      problems.error(node->where(), fmt::format("'version' {} is unknown; this program reads version 1", *version));
+  }
   scenario.name = top.text("name", std::filesystem::path(path).stem().string());
 
   const Node* costs = top.find("costs");

@@ -113,9 +113,6 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   map.finish();
   if (problems.count() != before) return std::nullopt;
 
-  for (const auto& key : citations.assumed)
-    context.assume(fmt::format("cluster {}: {} was not measured ({})", spec.name, key,
-                               citations.sources.count(key) ? citations.sources[key] : "no source"));
   spec.sources = std::move(citations.sources);
   spec.assumed = std::move(citations.assumed);
   return choice;

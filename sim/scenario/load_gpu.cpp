@@ -54,9 +54,6 @@ std::optional<GpuChoice> load_gpu(Context& context, const Node& node) {
     problems.error(map.at("sustained_memory_bandwidth"), "'sustained_memory_bandwidth' is above 'memory_bandwidth'");
   gpu.sources = std::move(citations.sources);
   gpu.assumed = std::move(citations.assumed);
-  for (const auto& key : gpu.assumed)
-    context.assume(fmt::format("GPU {}: {} was not measured ({})", gpu.name, key,
-                               gpu.sources.count(key) ? gpu.sources[key] : "no source"));
   if (problems.count() != before) return std::nullopt;
   return choice;
 }

@@ -1,0 +1,126 @@
+// Every scenario and every part that is shipped loads, cites its numbers, and means what its place says.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "scenario/check.hpp"
+#include "scenario/scenario.hpp"
+
+using namespace rehearsal;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRoot = PROJECT_ROOT;
+
+std::vector<fs::path> yaml_below(const fs::path& folder) {
+  ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
+  std::vector<fs::path> files;
+  for (const auto& file : fs::recursive_directory_iterator(folder))
+    if (file.path().extension() == ".yaml") files.push_back(file.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("every scenario loads without a warning, and no two ask the same question") {
+  const auto files = yaml_below(kRoot / "scenarios");
+  CHECK(files.size() >= 15);
+  std::map<std::string, std::string> digests;
+  for (const auto& file : files) {
+    INFO(file.string());
+    const auto s = scenario::load(file.string());
+    CHECK(s.warnings.empty());
+    CHECK(s.microbatches >= 1);
+    CHECK(s.concrete.has_value() != s.abstract.has_value());
+    CHECK_MESSAGE(digests.emplace(s.digest, file.string()).second, digests[s.digest]);
+  }
+}
+
+TEST_CASE("every part of configs and models is right") {
+  for (const char* folder : {"configs", "models/zoo"})
+    for (const auto& file : yaml_below(kRoot / folder)) {
+      INFO(file.string());
+      CHECK(format(scenario::check(file.string()).errors) == "");
+    }
+}
+
+TEST_CASE("every number of a GPU and a cluster has its source") {
+  const std::set<std::string> gpu_keys = {"peak",
+                                          "sms",
+                                          "memory",
+                                          "memory_bandwidth",
+                                          "sustained_memory_bandwidth",
+                                          "gemm_efficiency",
+                                          "sustained_clock",
+                                          "weight_gradient_rate",
+                                          "gemm_overhead",
+                                          "tile_overhead",
+                                          "fused_attention_rate",
+                                          "fp8_speedup",
+                                          "kernel_gap"};
+  const std::set<std::string> cluster_keys = {"gpus_per_node",          "nvlink.bandwidth", "nvlink.latency",
+                                              "nvlink.message",         "nvlink.gather",    "nic.per_node",
+                                              "nic.bandwidth",          "nic.latency",      "nic.efficiency",
+                                              "nic.message_efficiency", "message_overhead"};
+  yaml_below(kRoot / "configs");  // points to this house
+  const auto text = fs::temp_directory_path() / fmt::format("every-scenario-{}.yaml", ::getpid());
+  std::set<std::string> gpus_seen;
+  for (const auto& cluster : scenario::list("clusters")) {
+    INFO(cluster.name);
+    std::ofstream(text) << fmt::format(
+        "version: 1\nmodel: llama3-8b\ncluster: {{use: {}, gpus: 1}}\nbatch: {{global: 1}}\n", cluster.name);
+    const auto loaded = scenario::load(text.string()).concrete->cluster;
+    for (const auto& key : cluster_keys) CHECK_MESSAGE(loaded.sources.count(key) == 1, key);
+    for (const auto& key : gpu_keys) CHECK_MESSAGE(loaded.gpu.sources.count(key) == 1, key);
+    gpus_seen.insert(loaded.gpu.name);
+  }
+  fs::remove(text);
+  for (const auto& gpu : scenario::list("gpus")) CHECK_MESSAGE(gpus_seen.count(gpu.name) == 1, gpu.name);
+}
+
+TEST_CASE("every model and profile names its source") {
+  yaml_below(kRoot / "configs");
+  for (const char* kind : {"models", "software"})
+    for (const auto& part : scenario::list(kind)) {
+      INFO(part.name);
+      CHECK(part.source.size() > 10);
+      CHECK(part.summary.size() > 10);
+    }
+}
+
+TEST_CASE("models have the size that their name says") {
+  // Megatron-LM 2021 Table 1 and the papers print billions of parameters; the name carries them.
+  yaml_below(kRoot / "models/zoo");
+  const auto text = fs::temp_directory_path() / fmt::format("every-model-{}.yaml", ::getpid());
+  for (const auto& part : scenario::list("models")) {
+    INFO(part.name);
+    std::ofstream(text) << fmt::format("version: 1\nmodel: {}\ncluster: dgx-a100-80g\nbatch: {{global: 1}}\n",
+                                       part.name);
+    const auto model = scenario::load(text.string()).concrete->model;
+    const auto size = part.name.substr(part.name.rfind('-') + 1);
+    const double named = std::stod(size) * (size.ends_with('t') ? 1e12 : 1e9);
+    CHECK(models::parameters(model) == doctest::Approx(named).epsilon(.05));
+  }
+  fs::remove(text);
+}
+
+TEST_CASE("the reference of the file format names every key that the shipped scenarios use") {
+  std::ifstream in(kRoot / "scenarios" / "README.md");
+  const std::string readme{std::istreambuf_iterator<char>(in), {}};
+  for (const char* key :
+       {"version",   "name",     "model",        "cluster",    "parallelism", "batch",        "schedule",
+        "training",  "software", "partition",    "simulate",   "costs",       "memory",       "tensor",
+        "sequence",  "pipeline", "chunks",       "data",       "zero",        "context",      "expert",
+        "global",    "micro",    "microbatches", "recompute",  "attention",   "precision",    "gradient_precision",
+        "optimizer", "causal",   "overlap",      "offload",    "group",       "extra_warmup", "memory_limit",
+        "detail",    "network",  "symmetry",     "iterations", "seed",        "transfer",     "weight_hold"})
+    CHECK_MESSAGE(readme.find(fmt::format("`{}`", key)) != std::string::npos, key);
+}
