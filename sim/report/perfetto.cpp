@@ -60,7 +60,9 @@ const char* color(graph::Pass pass) {  // names of the trace viewer's palette
 
 class TraceWriter {
  public:
-  TraceWriter(const Run& run, const Sink& sink) : run_(run), out_(sink) {}
+  TraceWriter(const Run& run, const Sink& sink) : run_(run), out_(sink) {
+    for (const auto& work : run.graph.works()) works_.push_back(quoted(graph::describe(work)));
+  }
 
   void write() {
     out_.put(
@@ -115,8 +117,9 @@ class TraceWriter {
         out_.put(FMT_COMPILE("\"{}\""), graph::name(at.pass));
       else
         out_.put(FMT_COMPILE("\"{}{} {}\""), lane == Lane::send ? "send " : "", graph::name(at.pass), at.microbatch);
-      out_.put(FMT_COMPILE(",\"cname\":\"{}\",\"args\":{{\"stage\":{},\"task\":{}}}}}"), color(at.pass), at.stage,
-               task);
+      out_.put(FMT_COMPILE(",\"cname\":\"{}\",\"args\":{{\"stage\":{},\"layer\":{},\"task\":{},\"work\":{}}}}}"),
+               color(at.pass), at.stage, at.layer == graph::kNoLayer ? -1 : int(at.layer), task,
+               works_[program.work[local].index()]);
     }
     // An arrow from a message to the task that receives it.
     const bool is_send = program.endpoint[local] != graph::kNoEndpoint &&
@@ -134,6 +137,7 @@ class TraceWriter {
 
   const Run& run_;
   Stream out_;
+  std::vector<std::string> works_;  // described once each
   bool first_ = true;
 };
 

@@ -68,9 +68,8 @@ std::vector<PathSegment> path_segments(const Run& run) {
 Summary summarize(const Run& run) {
   Summary s;
   const auto& scenario = run.scenario;
-  // The steady period: iterations are separated by a barrier, so each lasts as long as the first.
-  const auto& ends = run.timeline.iteration_end;
-  s.iteration = ends.size() > 1 ? ends.back() - ends[ends.size() - 2] : run.timeline.makespan();
+  // Iterations are separated by a barrier and counted from their own start; the spans are those of the last.
+  s.iteration = run.timeline.iteration_end.empty() ? Time{} : run.timeline.iteration_end.back();
   const double iteration_s = to_seconds(s.iteration);
   s.gpus = scenario.parallelism.gpus();
   s.microbatches = scenario.microbatches;

@@ -16,7 +16,7 @@ struct Timeline {
   // Indexed by TaskId; time 0 = start of the iteration. A collective's span begins when its last member is ready; a
   // send's ends when the data has arrived; a receive is the instant of arrival.
   std::vector<Time> start, end;
-  std::vector<Time> iteration_end;  // one per measured iteration; the spans are those of the last
+  std::vector<Time> iteration_end;  // one per measured iteration, from its own start; the spans are those of the last
   Fidelity fidelity = Fidelity::simulated;
   std::string backend;  // "sim", "loopback"
   std::string engine;   // which evaluator: "replay", "events", "threads"
