@@ -8,10 +8,15 @@
 
 namespace rehearsal::scenario {
 
+// A text in which control characters are escaped, so that a file cannot write to the terminal through a message.
+std::string printable(std::string_view text);
+// What a user wrote, for a message: 'text', printable and cut off where it is long.
+std::string in_quotes(std::string_view text);
+
 class Diagnostics {
  public:
-  void error(Location where, std::string message) { errors_.push_back({std::move(where), std::move(message)}); }
-  void warn(Location where, std::string message) { warnings_.push_back({std::move(where), std::move(message)}); }
+  void error(Location where, std::string_view message) { errors_.push_back({std::move(where), printable(message)}); }
+  void warn(Location where, std::string_view message) { warnings_.push_back({std::move(where), printable(message)}); }
 
   std::size_t count() const { return errors_.size(); }
   // Nobody reads a hundred errors: beyond this many, only their number is told.
@@ -27,8 +32,5 @@ class Diagnostics {
  private:
   std::vector<Diagnostic> errors_, warnings_;
 };
-
-// What a user wrote, safe to show: 'text' with control characters escaped and the middle of long texts left out.
-std::string in_quotes(std::string_view text);
 
 }  // namespace rehearsal::scenario

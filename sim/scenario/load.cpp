@@ -1,8 +1,6 @@
 // The whole file: reads the parts in an order in which each can be checked against those before it.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "scenario/check.hpp"
@@ -202,26 +200,31 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   return scenario;
 }
 
-// Reads a file of any kind: a part of configs/ or models/zoo/ is known by its folder.
-void check_part(Context& context, const std::string& folder, const Node& root) {
-  Node* part = context.documents.make(root.kind, root);
-  part->entries = root.entries;
-  if (folder == "gpus") load_gpu(context, *part);
-  if (folder == "clusters") load_cluster(context, *part);
-  if (folder == "collectives") load_curves(context, *part);
-  if (folder == "software") load_software(context, *part);
-  if (folder == "zoo") load_model(context, *part);
+const Node* read_tree(Context& context, const std::string& path, const std::vector<std::string>& sets) {
+  context.home = home();
+  const Node* root = context.documents.read_file(path);
+  for (const auto& s : sets)
+    if (root) root = context.documents.set(root, s);
+  return root;
+}
+
+// A part of configs/ or models/zoo/ is known by its folder.
+bool check_part(Context& context, const std::string& folder, const Node& root) {
+  if (root.find("version")) return false;
+  if (folder == "gpus") return load_gpu(context, root), true;
+  if (folder == "clusters") return load_cluster(context, root), true;
+  if (folder == "collectives") return load_curves(context, root), true;
+  if (folder == "software") return load_software(context, root), true;
+  if (folder == "zoo") return load_model(context, root), true;
+  return false;
 }
 
 }  // namespace
 
 Scenario load(const std::string& path, const std::vector<std::string>& sets) {
   Context context;
-  context.home = home();
-  const Node* root = context.documents.read_file(path);
-  if (!root) context.problems.throw_if_any();
-  for (const auto& s : sets) root = context.documents.set(root, s);
-  Scenario scenario = read(context, path, *root);
+  const Node* root = read_tree(context, path, sets);
+  Scenario scenario = root ? read(context, path, *root) : Scenario{};
   context.problems.throw_if_any();
   scenario.digest = digest(scenario);
   return scenario;
@@ -229,19 +232,9 @@ Scenario load(const std::string& path, const std::vector<std::string>& sets) {
 
 Checked check(const std::string& path, const std::vector<std::string>& sets) {
   Context context;
-  context.home = home();
-  const Node* root = context.documents.read_file(path);
-  for (const auto& s : sets)
-    if (root) root = context.documents.set(root, s);
-  if (root) {
-    const auto folder = std::filesystem::path(path).parent_path().filename().string();
-    constexpr std::array kFolders{"gpus", "clusters", "collectives", "software", "zoo"};
-    const bool part = std::find(kFolders.begin(), kFolders.end(), folder) != kFolders.end() && !root->find("version");
-    if (part)
-      check_part(context, folder, *root);
-    else
-      read(context, path, *root);
-  }
+  const Node* root = read_tree(context, path, sets);
+  const auto folder = std::filesystem::path(path).parent_path().filename().string();
+  if (root && !check_part(context, folder, *root)) read(context, path, *root);
   return {context.problems.errors(), context.problems.warnings()};
 }
 

@@ -45,7 +45,8 @@ TEST_CASE("every scenario loads without a warning, and no two ask the same quest
 }
 
 TEST_CASE("every part of configs and models is right") {
-  for (const char* folder : {"configs", "models/zoo"})
+  for (const char* folder :
+       {"configs/gpus", "configs/clusters", "configs/collectives", "configs/software", "models/zoo"})
     for (const auto& file : yaml_below(kRoot / folder)) {
       INFO(file.string());
       CHECK(format(scenario::check(file.string()).errors) == "");

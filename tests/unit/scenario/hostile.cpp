@@ -284,6 +284,13 @@ TEST_CASE("hundreds of errors are counted, not listed") {
   CHECK(errors.back() == "x.yaml: and 250 more errors");
 }
 
+TEST_CASE("a file cannot write to the terminal through its errors") {
+  for (const auto& error : errors_of(with(kGoodAbstract, "forward: 5ms", "forward: \"\\e[2J\", \"\\e[31mx\": 1"))) {
+    CHECK(error.find('\x1b') == std::string::npos);
+    CHECK(error.find("\\x1b[") != std::string::npos);
+  }
+}
+
 TEST_CASE("errors of --set name the option; unknown paths are unknown keys") {
   const struct {
     const char *set, *error;
