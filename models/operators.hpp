@@ -26,14 +26,15 @@ struct LayerWork {
   double parameters = 0;            // of this GPU
   Bytes activations;                // kept from the forward to the input gradient
   Bytes recomputed;                 // brought back by `recompute` while the backward of this layer runs
-  Bytes weight_hold;                // kept from the input gradient to the weight gradient: GEMM inputs and output gradients
+  Bytes weight_hold;  // kept from the input gradient to the weight gradient: GEMM inputs and output gradients
   std::int64_t forward_kernels = 0, backward_kernels = 0;  // launches, for the host-bound regime
 };
 
 LayerWork layer_work(const Transformer& model, const Training& training, const Software& software, const Shard& shard);
 
 // Token and position embedding, first stage.
-LayerWork embedding_work(const Transformer& model, const Training& training, const Software& software, const Shard& shard);
+LayerWork embedding_work(const Transformer& model, const Training& training, const Software& software,
+                         const Shard& shard);
 
 // Final norm, output projection over the sharded, padded vocabulary and cross-entropy; last stage, never recomputed.
 // `activations` holds the logits.

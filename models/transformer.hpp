@@ -26,7 +26,8 @@ struct Transformer {
 double parameters(const Transformer& model);
 
 // Model FLOPs of one iteration (forward + backward without recomputation) over `sequences`: matrix multiplications and
-// full attention, for GPT Korthikanti 2205.05198 eq. 7: 72 B l s h^2 (1 + s/(6h) + V/(12 h l)), generalised to GQA and SwiGLU.
+// full attention, for GPT Korthikanti 2205.05198 eq. 7: 72 B l s h^2 (1 + s/(6h) + V/(12 h l)), generalised to GQA and
+// SwiGLU.
 Flops model_flops(const Transformer& model, std::int64_t sequence, std::int64_t sequences);
 
 enum class Recompute : std::uint8_t { none, selective, full };
@@ -53,25 +54,25 @@ struct Software {
   bool fused_accumulation = false;   // weight-gradient GEMMs accumulate into the gradient buffer themselves
   double accumulate_bytes_fp16 = 6;  // traffic per parameter and micro-batch to add a gradient
   double accumulate_bytes_bf16 = 10;
-  double optimizer_bytes = 44;       // traffic per parameter of one optimizer step
+  double optimizer_bytes = 44;  // traffic per parameter of one optimizer step
   double host_seconds_per_kernel = 0;
   double host_backward_factor = .62;  // the autograd thread launches faster than the Python forward
-  double attention_rate = 1;         // of a fused attention kernel, relative to FlashAttention-2
-  bool sharded_sends = false;        // each tensor rank sends 1/t, gathered on arrival
+  double attention_rate = 1;          // of a fused attention kernel, relative to FlashAttention-2
+  bool sharded_sends = false;         // each tensor rank sends 1/t, gathered on arrival
   bool blocking_sends = false;
   GradientOverlap gradient_overlap = GradientOverlap::never;
-  bool early_stop = false;           // recomputation stops before the last GEMM of a layer (torch >= 2.1)
-  bool compiled = false;             // torch.compile fuses memory-bound kernels
+  bool early_stop = false;  // recomputation stops before the last GEMM of a layer (torch >= 2.1)
+  bool compiled = false;    // torch.compile fuses memory-bound kernels
   std::string source;
 };
 
 // The part of a layer that one GPU holds and the tokens it sees.
 struct Shard {
-  std::int64_t tensor = 1;          // tensor-parallel degree t
-  bool sequence_parallel = false;   // norms, dropouts and residuals split over the tensor group as well
-  std::int64_t micro_batch = 1;     // sequences b
-  std::int64_t sequence = 2048;     // tokens s of each
-  std::int64_t microbatches = 1;    // per iteration: with more than one, gradients accumulate
+  std::int64_t tensor = 1;         // tensor-parallel degree t
+  bool sequence_parallel = false;  // norms, dropouts and residuals split over the tensor group as well
+  std::int64_t micro_batch = 1;    // sequences b
+  std::int64_t sequence = 2048;    // tokens s of each
+  std::int64_t microbatches = 1;   // per iteration: with more than one, gradients accumulate
   std::int64_t tokens() const { return micro_batch * sequence; }
 };
 

@@ -20,7 +20,7 @@ struct RunOptions {
   // ignores them. Plain numbers, so that hw needs neither cost nor engine.
   std::span<const Time> durations;
   int warmup = 0, iterations = 1;
-  Time timeout = seconds(60);  // real backends give up with the unmatched heads after this long without progress
+  Time timeout = seconds(60);   // real backends give up with the unmatched heads after this long without progress
   std::string engine = "auto";  // simulator: "auto", "replay" or "events"
 };
 

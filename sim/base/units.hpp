@@ -32,7 +32,8 @@ class Quantity {
 using Time = Quantity<struct TimeTag>;    // picoseconds
 using Bytes = Quantity<struct BytesTag>;  // bytes; also abstract memory units in scenarios without a model
 
-constexpr double to_seconds(Time t) { return double(t.count()) * 1e-12; }
+// One rounding: the quotient of two exact doubles is the double nearest to the time (0.033, not 0.033000000000000002).
+constexpr double to_seconds(Time t) { return double(t.count()) / 1e12; }
 // Nearest picosecond. The models work in seconds (double) and round once, here.
 inline Time seconds(double s) { return Time(std::llround(s * 1e12)); }
 constexpr Time picoseconds(std::int64_t n) { return Time(n); }

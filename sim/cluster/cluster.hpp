@@ -22,16 +22,16 @@ struct Gpu {
   std::map<Precision, FlopRate> peak;  // dense
   std::int64_t sms = 0;
   Bytes memory;
-  Bandwidth memory_bandwidth;           // vendor peak
-  Bandwidth sustained_memory_bandwidth;  // what memory-bound kernels reach
-  double gemm_efficiency = 0;     // ceiling of large GEMMs in short bursts, of peak
-  double sustained_clock = 1;     // training against bursts: power and heat
-  double weight_gradient_rate = 1;  // of weight-gradient GEMMs relative to forward ones
-  Time gemm_overhead;             // fixed cost of a GEMM (t0)
-  Time tile_overhead;             // prologue and epilogue of each wave (t_pro)
-  FlopRate fused_attention_rate;  // FlashAttention-2, causal, long sequences
-  double fp8_speedup = 0;         // GEMMs over bf16; 0 = no fp8
-  Time kernel_gap;                // between two kernels of a stream
+  Bandwidth memory_bandwidth;                  // vendor peak
+  Bandwidth sustained_memory_bandwidth;        // what memory-bound kernels reach
+  double gemm_efficiency = 0;                  // ceiling of large GEMMs in short bursts, of peak
+  double sustained_clock = 1;                  // training against bursts: power and heat
+  double weight_gradient_rate = 1;             // of weight-gradient GEMMs relative to forward ones
+  Time gemm_overhead;                          // fixed cost of a GEMM (t0)
+  Time tile_overhead;                          // prologue and epilogue of each wave (t_pro)
+  FlopRate fused_attention_rate;               // FlashAttention-2, causal, long sequences
+  double fp8_speedup = 0;                      // GEMMs over bf16; 0 = no fp8
+  Time kernel_gap;                             // between two kernels of a stream
   std::map<std::string, std::string> sources;  // key -> where its number comes from
   std::vector<std::string> assumed;            // keys
 };
@@ -42,18 +42,18 @@ struct ClusterSpec {
   Gpu gpu;
   std::int64_t gpus_per_node = 8;
   std::int64_t nodes = 1;
-  std::string topology;            // a name of the topology registry
-  Bandwidth nvlink;                // one GPU, one way
+  std::string topology;  // a name of the topology registry
+  Bandwidth nvlink;      // one GPU, one way
   Time nvlink_latency;
-  Bandwidth nvlink_message;        // what a pipeline send reaches inside a node
-  Bandwidth nvlink_gather;         // all-gather that puts a sharded send together
+  Bandwidth nvlink_message;  // what a pipeline send reaches inside a node
+  Bandwidth nvlink_gather;   // all-gather that puts a sharded send together
   std::int64_t nics_per_node = 0;
-  Bandwidth nic;                   // one NIC, one way
+  Bandwidth nic;  // one NIC, one way
   Time nic_latency;
-  double nic_efficiency = 1;       // collectives over NICs
+  double nic_efficiency = 1;          // collectives over NICs
   double nic_message_efficiency = 1;  // point-to-point over NICs
-  Time message_overhead;           // fixed cost of a pipeline send
-  std::string collectives;         // name of the measured size curves (configs/collectives), may be empty
+  Time message_overhead;              // fixed cost of a pipeline send
+  std::string collectives;            // name of the measured size curves (configs/collectives), may be empty
   std::map<std::string, std::string> sources;
   std::vector<std::string> assumed;
 
@@ -112,8 +112,8 @@ std::vector<LinkId> shortest_route(const Cluster& cluster, NodeId from, NodeId t
 
 // What a topology promises; checked against the built tables by tests.
 struct TopologyPromise {
-  Bandwidth bisection;          // half of the GPUs against the other half, one way
-  std::int64_t diameter_hops;   // links on the longest shortest route between GPUs
+  Bandwidth bisection;         // half of the GPUs against the other half, one way
+  std::int64_t diameter_hops;  // links on the longest shortest route between GPUs
 };
 
 struct Topology {

@@ -17,9 +17,9 @@ struct Point {
 };
 
 struct FittedCurve {
-  Time fixed;               // a
-  Bandwidth rate;           // B, algorithm bandwidth
-  Bytes half_size;          // Sg
+  Time fixed;                     // a
+  Bandwidth rate;                 // B, algorithm bandwidth
+  Bytes half_size;                // Sg
   double time(Bytes size) const;  // seconds
 };
 
@@ -27,7 +27,8 @@ struct FittedCurve {
 struct SizeCurves {
   std::string name;
   std::map<std::pair<CollectiveKind, std::uint32_t>, std::vector<Point>> measured;  // ascending sizes
-  std::map<CollectiveKind, FittedCurve> fitted;  // for group sizes without a table, scaled by (n-1)/n against `fitted_ranks`
+  std::map<CollectiveKind, FittedCurve>
+      fitted;  // for group sizes without a table, scaled by (n-1)/n against `fitted_ranks`
   std::uint32_t fitted_ranks = 8;
   std::string source;
 

@@ -40,7 +40,8 @@ class GraphBuilder {
   WorkId intern(const Work& work);  // equal works get equal ids, in order of first appearance
   std::span<const Work> works() const { return graph_.works_; }
   ProgramId add(Program program);
-  RankId add_rank(ProgramId program, std::uint32_t multiplicity = 1, std::uint32_t job_rank = 0, std::uint32_t node = 0);
+  RankId add_rank(ProgramId program, std::uint32_t multiplicity = 1, std::uint32_t job_rank = 0,
+                  std::uint32_t node = 0);
   // Joins a send endpoint of one rank with a receive endpoint of another.
   void connect(RankId sender, EndpointId send, RankId receiver, EndpointId receive);
   void add_group(std::string name, std::vector<GroupMember> members);

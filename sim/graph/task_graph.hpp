@@ -1,4 +1,5 @@
-// The one task graph: what runs, where, after what, on which buffers. Every backend, simulated or real, gets this object.
+// The one task graph: what runs, where, after what, on which buffers. Every backend, simulated or real, gets this
+// object.
 //
 // Ranks of one class share one Program; a rank adds only its peers and groups. A task of the whole graph is
 // TaskId = first task of its rank + LocalTask. Immutable once built (builder.hpp); owns everything it points to.
@@ -34,7 +35,7 @@ enum class Pass : std::uint8_t {
   input_gradient,
   weight_gradient,
   backward,
-  gradient_reduce,   // data-parallel reduction
+  gradient_reduce,  // data-parallel reduction
   optimizer,
   parameter_gather,  // ZeRO-1: parameters back from the shards
   embedding_reduce   // tied embedding: first and last stage
@@ -84,7 +85,8 @@ struct Program {
   std::vector<std::uint32_t> sequence;  // k: the how-manieth use of its endpoint
   Csr<LocalTask> dependencies;          // all smaller than the task itself
   Csr<BufferUse> uses;
-  std::vector<Bytes> transient;  // beyond what it leaves behind: peak inside the task minus the level at its end; may be empty
+  std::vector<Bytes>
+      transient;  // beyond what it leaves behind: peak inside the task minus the level at its end; may be empty
 
   std::vector<EndpointKind> endpoints;  // indexed by EndpointId
   Csr<LocalTask> endpoint_tasks;
@@ -105,9 +107,9 @@ struct Attachment {
 struct Rank {
   ProgramId program;
   std::uint64_t first_task = 0;
-  std::uint32_t multiplicity = 1;  // how many real ranks this one stands for (symmetry)
-  std::uint32_t job_rank = 0;      // the (first) rank number in the job
-  std::uint32_t node = 0;          // the machine it sits in
+  std::uint32_t multiplicity = 1;       // how many real ranks this one stands for (symmetry)
+  std::uint32_t job_rank = 0;           // the (first) rank number in the job
+  std::uint32_t node = 0;               // the machine it sits in
   std::vector<Attachment> attachments;  // indexed by EndpointId of the program
 };
 
@@ -116,7 +118,7 @@ struct GroupMember {
   EndpointId endpoint;
 };
 struct Group {
-  std::string name;  // "tensor", "data"
+  std::string name;                  // "tensor", "data"
   std::vector<GroupMember> members;  // those present in the graph; with symmetry one stands for all
 };
 
@@ -138,8 +140,8 @@ class TaskGraph {
   // The task at the other end of a channel: the receive of a send and the send of a receive.
   TaskId partner(RankId rank, LocalTask local) const;
 
-  std::size_t bytes() const;       // memory of the whole object
-  std::string digest() const;      // SHA-256 over structure and works: equal graphs, equal digest
+  std::size_t bytes() const;   // memory of the whole object
+  std::string digest() const;  // SHA-256 over structure and works: equal graphs, equal digest
   std::string label(RankId rank, LocalTask local) const;  // "F3 s2 l5 gemm"
 
  private:

@@ -25,7 +25,7 @@ struct Collective {
 
 // Point to point. The send carries the time; the receive only waits for it.
 struct Message {
-  Bytes size;                 // what one rank sends
+  Bytes size;  // what one rank sends
   bool crosses_nodes = false;
   std::uint32_t senders = 1;  // ranks of the node that send at the same time
   Bytes gathered;             // all-gathered inside the receiving tensor group afterwards (sharded sends); 0 = nothing
@@ -69,11 +69,20 @@ struct Sequence {
   friend auto operator<=>(const Sequence&, const Sequence&) = default;
 };
 
-using Work = std::variant<Gemm, FusedAttention, MemoryBound, Collective, Message, Receive, OptimizerStep, Wait, HostBound,
-                          Sequence>;
+using Work = std::variant<Gemm, FusedAttention, MemoryBound, Collective, Message, Receive, OptimizerStep, Wait,
+                          HostBound, Sequence>;
 
 // Where time goes, in the words of `breakdown_s` (contract, section 4).
-enum class Category : std::uint8_t { compute, recompute, tensor_comm, pipeline_comm, data_comm, optimizer, host, bubble };
+enum class Category : std::uint8_t {
+  compute,
+  recompute,
+  tensor_comm,
+  pipeline_comm,
+  data_comm,
+  optimizer,
+  host,
+  bubble
+};
 inline constexpr std::size_t kCategories = 8;
 const char* name(Category category);
 

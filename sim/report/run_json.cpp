@@ -1,28 +1,14 @@
-#include <nlohmann/json.hpp>
-
 #include "report/run_report.hpp"
+
+#include "report/json.hpp"
 
 namespace rehearsal::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-template <class T>
-Json maybe(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-// Whole numbers print as integers: bytes are bytes.
-Json amount(double value) {
-  const auto whole = static_cast<std::int64_t>(value);
-  return double(whole) == value ? Json(whole) : Json(value);
-}
-Json amount(const std::optional<double>& value) { return value ? amount(*value) : Json(nullptr); }
-
 Json memory(const MemoryFigures& figures) {
-  return {{"allocated", amount(figures.allocated)},
-          {"reserved", amount(figures.reserved)},
-          {"device", amount(figures.device)}};
+  return {{"allocated", number(figures.allocated)},
+          {"reserved", number(figures.reserved)},
+          {"device", number(figures.device)}};
 }
 
 Json breakdown(const timeline::Breakdown& parts) {
@@ -41,7 +27,7 @@ Json ranks(const Summary& summary, bool abstract) {
     Json bytes;
     for (std::size_t c = 0; c < rank.memory.size(); c++) {
       const double value = double(rank.memory[c].count()) / (abstract ? scenario::kMemoryUnit : 1.);
-      bytes[graph::name(static_cast<graph::MemoryCategory>(c))] = amount(value);
+      bytes[graph::name(static_cast<graph::MemoryCategory>(c))] = number(value);
     }
     list.push_back({{"rank", rank.rank},
                     {"count", rank.count},

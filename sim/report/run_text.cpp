@@ -30,6 +30,7 @@ class TextReport {
     ranks();
     notes("Warnings", run_.warnings);
     notes("Assumptions", run_.assumptions);
+    if (!abstract_) notes("Error band", std::span(&run_.scenario.error_band.basis, 1));
     return std::move(text_);
   }
 
@@ -69,7 +70,7 @@ class TextReport {
     if (band.low && band.high)
       expected = fmt::format("80 % of comparable runs: {:.3f} .. {:.3f} s", seconds * *band.low, seconds * *band.high);
     else if (!abstract_)
-      expected = band.basis;
+      expected = "no comparable published runs";
     line("  Iteration    {:<16} {}", paint_.bold(show(s_.iteration)), paint_.dim(expected));
     if (s_.tokens_per_s)
       line("  Throughput   {:.2f} sequences/s, {} tokens/s", *s_.samples_per_s,

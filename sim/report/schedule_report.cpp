@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/sha256.hpp"
+#include "report/json.hpp"
 #include "schedule/text.hpp"
 
 namespace rehearsal::report {
@@ -28,15 +28,6 @@ char letter(Op op) {
   }
   return '?';
 }
-
-// Whole numbers as integers: 32, not 32.0.
-nlohmann::ordered_json number(double value) {
-  if (value == std::floor(value) && std::abs(value) < 0x1p53) return static_cast<std::int64_t>(value);
-  return value;
-}
-
-// One rounding: the quotient of two exact doubles is the double nearest to the time (0.033, not 0.033000000000000002).
-double in_seconds(Time time) { return double(time.count()) / 1e12; }
 
 bool meets_limit(const Problem& problem, const schedule::Replay& replay) {
   return problem.memory_limit && std::all_of(replay.peak_memory.begin(), replay.peak_memory.end(),
@@ -155,11 +146,11 @@ nlohmann::ordered_json to_json(const ScheduleResult& result) {
                               {"pipeline", result.problem.ranks},
                               {"microbatches", result.problem.microbatches},
                               {"chunks", result.problem.chunks},
-                              {"cost_s", in_seconds(r.cost)},
-                              {"makespan_s", in_seconds(r.makespan)},
+                              {"cost_s", to_seconds(r.cost)},
+                              {"makespan_s", to_seconds(r.makespan)},
                               {"bubble_rate", r.bubble_rate()}};
   auto& busy = json["busy_s"] = nlohmann::ordered_json::array();
-  for (const Time t : r.busy) busy.push_back(in_seconds(t));
+  for (const Time t : r.busy) busy.push_back(to_seconds(t));
   json["in_flight_FW"] = r.in_flight_FW;
   json["in_flight_FB"] = r.in_flight_FB;
   auto& peak = json["peak_memory"] = nlohmann::ordered_json::array();
@@ -168,7 +159,7 @@ nlohmann::ordered_json to_json(const ScheduleResult& result) {
   json["sha256"] = result.sha256;
   if (result.order) json["order"] = *result.order;
   json["optimal"] = result.optimal ? nlohmann::ordered_json(*result.optimal) : nlohmann::ordered_json();
-  json["lower_bound_s"] = in_seconds(result.lower_bound);
+  json["lower_bound_s"] = to_seconds(result.lower_bound);
   return json;
 }
 

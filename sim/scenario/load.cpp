@@ -193,6 +193,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
     check_schedule(context, scenario.schedule, schedule_node, parallelism, scenario.microbatches);
   scenario.simulate = load_simulate(context, top.find("simulate"), root);
   top.finish();
+  if (scenario.concrete && problems.count() == 0) scenario.error_band = load_error_band(context, *scenario.concrete);
   scenario.assumptions = context.assumptions;
   for (const auto& w : problems.warnings())
     scenario.warnings.push_back(

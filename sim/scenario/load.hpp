@@ -78,6 +78,9 @@ AbstractCosts load_costs(Context& context, const Node& costs, const Node* memory
 // Settles nodes, GPUs and the data-parallel degree against each other.
 void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism);
 
+// What published runs say about predictions like this one (configs/error_bands.yaml).
+ErrorBand load_error_band(Context& context, const Concrete& run);
+
 std::string digest(const Scenario& scenario);
 
 }  // namespace rehearsal::scenario
