@@ -5,6 +5,7 @@
 // start, so the state is five heads per rank however long the programs are. A head that cannot start notes the one
 // thing it waits for (as SAT solvers watch one literal) and is looked at again only when that has happened.
 #include <algorithm>
+#include <bit>
 
 #include "engine/prepared.hpp"
 #include "engine/radix_heap.hpp"
@@ -12,15 +13,55 @@
 namespace rehearsal::engine {
 namespace {
 
-constexpr std::uint32_t kFarSend = kNone - 1;   // the send at the other end of the channel
-constexpr std::uint32_t kMembers = kNone - 2;   // the other members of its group
-constexpr std::uint32_t kReleased = kNone - 3;  // nothing: listed to start
-constexpr std::uint32_t kRunning = kNone - 4;   // its own end
+// What a head waits for: an earlier task of the rank, a message, or one of the constants.
+constexpr std::uint32_t kChannelBit = std::uint32_t{1} << 31;  // with the number of the channel
+constexpr std::uint32_t kMembers = kNone - 1;                  // the other members of its group
+constexpr std::uint32_t kReleased = kNone - 2;                 // nothing: listed to start
+constexpr std::uint32_t kRunning = kNone - 3;                  // its own end
+constexpr std::uint32_t waits_on_channel(const FarEnd& far) {
+  return kChannelBit | static_cast<std::uint32_t>(far.first);
+}
 constexpr std::size_t lane_index(Lane lane) { return static_cast<std::size_t>(lane); }
 
-struct TaskRef {
-  std::uint32_t rank, local;
-  friend auto operator<=>(const TaskRef&, const TaskRef&) = default;  // the order of task ids
+// A task as rank and local id in one number: its order is the order of task ids.
+class TaskRef {
+ public:
+  TaskRef() = default;
+  TaskRef(std::uint32_t rank, std::uint32_t local) : key_(std::uint64_t{rank} << 32 | local) {}
+  std::uint32_t rank() const { return static_cast<std::uint32_t>(key_ >> 32); }
+  std::uint32_t local() const { return static_cast<std::uint32_t>(key_); }
+  friend bool operator<(TaskRef a, TaskRef b) { return a.key_ < b.key_; }
+
+ private:
+  std::uint64_t key_ = 0;
+};
+
+// Mostly two or three tasks; thousands where all ranks step together.
+void in_id_order(std::vector<TaskRef>& tasks) {
+  constexpr std::size_t kFew = 8;
+  if (tasks.size() > kFew) return std::sort(tasks.begin(), tasks.end());
+  for (std::size_t i = 1; i < tasks.size(); ++i)
+    for (std::size_t j = i; j > 0 && tasks[j] < tasks[j - 1]; --j) std::swap(tasks[j], tasks[j - 1]);
+}
+
+// Which messages of one channel have arrived: all of the first few, and some later ones that overtook.
+class Arrived {
+ public:
+  bool has(std::uint32_t k) const { return k < all_below_ || std::binary_search(early_.begin(), early_.end(), k); }
+  void add(std::uint32_t k) {
+    if (k != all_below_) {
+      early_.insert(std::lower_bound(early_.begin(), early_.end(), k), k);
+      return;
+    }
+    auto next = early_.begin();
+    while (next != early_.end() && *next == all_below_ + 1) ++next, ++all_below_;
+    ++all_below_;
+    early_.erase(early_.begin(), next);
+  }
+
+ private:
+  std::uint32_t all_below_ = 0;
+  std::vector<std::uint32_t> early_;
 };
 
 class Events {
@@ -30,140 +71,148 @@ class Events {
         durations_(durations),
         start_(timeline.start.data()),
         end_(timeline.end.data()),
-        heads_(graph.ranks().size()),
-        arrived_(graph.rounds(), 0) {}
+        channels_(graph.channels()),
+        arrived_(graph.rounds(), 0) {
+    for (const RankView& view : graph.ranks())
+      ranks_.push_back({{}, view.steps.data(), view.ends.data(), view.first_task});
+  }
 
   Outcome run() {
-    for (std::uint32_t r = 0; r < heads_.size(); ++r)
-      for (std::size_t lane = 0; lane < graph::kLanes; ++lane) set_head(r, lane, graph_.ranks()[r].first_of_lane[lane]);
+    for (std::uint32_t r = 0; r < ranks_.size(); ++r)
+      for (std::size_t lane = 0; lane < graph::kLanes; ++lane)
+        set_head(r, ranks_[r], lane, graph_.ranks()[r].first_of_lane[lane]);
     start_released();
     while (!ended_.empty() || !queue_.empty()) {
       // Tasks without duration end in the instant in which they start: another round of the same instant.
       if (ended_.empty()) now_ = queue_.pop_instant(ended_);
       in_id_order(ended_);
-      for (std::size_t i = 0; i < ended_.size(); ++i) finish(ended_[i]);
+      for (TaskRef task : ended_) finish(task);
       ended_.clear();
       start_released();
     }
     Outcome outcome{now_, {}};
-    for (std::size_t r = 0; r < heads_.size(); ++r)
-      for (const Head& head : heads_[r])
-        if (head.task != kNone) outcome.stuck.push_back(TaskId(graph_.ranks()[r].first_task + head.task));
+    for (const RankState& rank : ranks_)
+      for (const Head& head : rank.heads)
+        if (head.task != kNone) outcome.stuck.push_back(TaskId(rank.first_task + head.task));
     return outcome;
   }
 
  private:
   struct Head {
     std::uint32_t task = kNone;
-    std::uint32_t waits_for = kNone;  // an earlier task of the rank, or one of the constants above
-    std::uint32_t checked = 0;        // dependencies known to have ended
+    std::uint32_t waits_for = kNone;
   };
-  using Heads = std::array<Head, graph::kLanes>;
+  struct alignas(64) RankState {  // one cache line: an event touches two ranks at random
+    std::array<Head, graph::kLanes> heads;
+    const Step* steps;
+    const FarEnd* ends;
+    std::uint64_t first_task;
+  };
 
-  static void in_id_order(std::vector<TaskRef>& tasks) {
-    if (tasks.size() > 1 && !std::is_sorted(tasks.begin(), tasks.end())) std::sort(tasks.begin(), tasks.end());
+  // The next task of a lane: starts in this instant if it can.
+  void set_head(std::uint32_t rank, RankState& mine, std::size_t lane, std::uint32_t task) {
+    mine.heads[lane].task = task;
+    mine.heads[lane].waits_for = kNone;
+    if (task != kNone) look_at(rank, mine, mine.heads[lane]);
   }
 
-  void set_head(std::uint32_t rank, std::size_t lane, std::uint32_t task) {
-    Head& head = heads_[rank][lane];
-    head = {task, kNone, 0};
-    if (task != kNone) release(rank, head);
-  }
-
-  void release(std::uint32_t rank, Head& head) {
+  // Notes what the head still waits for, or lists it to start.
+  void look_at(std::uint32_t rank, const RankState& mine, Head& head) {
+    const Step& step = mine.steps[head.task];
+    head.waits_for = unfinished_dependency(rank, mine, step, head.task);
+    if (head.waits_for != kNone) return;
+    if (step.kind == Kind::receive) {
+      const FarEnd& far = mine.ends[step.endpoint];
+      if (!channels_[far.first].has(step.sequence)) {
+        head.waits_for = waits_on_channel(far);
+        return;
+      }
+    }
     head.waits_for = kReleased;
-    released_.push_back({rank, head.task});
+    released_.emplace_back(rank, head.task);
+  }
+
+  // A dependency that has not ended, the latest by id because it will tend to end last; kNone when all have.
+  std::uint32_t unfinished_dependency(std::uint32_t rank, const RankState& mine, const Step& step,
+                                      std::uint32_t task) const {
+    if (step.waits == Waits::none) return kNone;
+    const Time* end = end_ + mine.first_task;
+    if (step.waits == Waits::one) return end[step.dependency] <= now_ ? kNone : step.dependency;
+    const auto before = graph_.ranks()[rank].program->dependencies[task];
+    for (std::size_t i = before.size(); i-- > 0;)
+      if (end[before[i].index()] > now_) return before[i].value;
+    return kNone;
+  }
+
+  // Looks again at the heads among `lanes` that wait for this.
+  void wake(std::uint32_t rank, RankState& mine, std::uint32_t lanes, std::uint32_t waits_for) {
+    for (; lanes != 0; lanes &= lanes - 1) {
+      Head& head = mine.heads[static_cast<std::size_t>(std::countr_zero(lanes))];
+      if (head.waits_for == waits_for) look_at(rank, mine, head);
+    }
   }
 
   void finish(TaskRef task) {
-    const RankView& view = graph_.ranks()[task.rank];
-    const Step& step = view.steps[task.local];
-    if (is_serial(step.lane)) set_head(task.rank, lane_index(step.lane), step.next);
-    for (Head& head : heads_[task.rank])
-      if (head.waits_for == task.local) release(task.rank, head);
+    RankState& mine = ranks_[task.rank()];
+    const Step& step = mine.steps[task.local()];
+    if (is_serial(step.lane)) set_head(task.rank(), mine, lane_index(step.lane), step.next);
+    wake(task.rank(), mine, step.awaited_on, task.local());
     if (step.kind == Kind::send) {
-      const FarEnd& far = view.ends[step.endpoint];
-      const std::uint32_t receive = far.tasks[step.sequence].value;
-      for (Head& head : heads_[far.peer])
-        if (head.task == receive && head.waits_for == kFarSend) release(far.peer, head);
+      const FarEnd& far = mine.ends[step.endpoint];
+      channels_[far.first].add(step.sequence);
+      wake(far.peer, ranks_[far.peer], far.lanes, waits_on_channel(far));
     }
   }
 
   void start_released() {
     in_id_order(released_);
     // Starts on a lane of messages append the next head of that lane.
-    for (std::size_t i = 0; i < released_.size(); ++i) try_start(released_[i]);
+    for (std::size_t i = 0; i < released_.size(); ++i) {
+      const TaskRef task = released_[i];
+      RankState& mine = ranks_[task.rank()];
+      const Step& step = mine.steps[task.local()];
+      if (step.kind != Kind::group)
+        start(task, mine, step, step.kind == Kind::receive ? Time{} : durations_[step.work]);
+      else
+        join(mine, step);
+    }
     released_.clear();
   }
 
-  void try_start(TaskRef task) {
-    const RankView& view = graph_.ranks()[task.rank];
-    const Step& step = view.steps[task.local];
-    Head& head = heads_[task.rank][lane_index(step.lane)];
-    if (!dependencies_ended(view, step, task.local, head)) return;
-    switch (step.kind) {
-      case Kind::plain:
-      case Kind::send:
-        start(task, durations_[step.work]);
-        break;
-      case Kind::receive: {
-        const FarEnd& far = view.ends[step.endpoint];
-        if (end_[far.base + far.tasks[step.sequence].value] <= now_)
-          start(task, Time{});
-        else
-          head.waits_for = kFarSend;
-        break;
-      }
-      case Kind::group: {
-        head.waits_for = kMembers;
-        const FarEnd& round = view.ends[step.endpoint];
-        const auto& members = graph_.graph().groups()[round.peer].members;
-        if (++arrived_[round.base + step.sequence] < members.size()) break;
-        for (const graph::GroupMember& m : members)
-          start({m.rank.value, graph_.member_task(m, step.sequence).value}, durations_[step.work]);
-        break;
-      }
+  // The last member starts all of them.
+  void join(RankState& mine, const Step& step) {
+    mine.heads[lane_index(step.lane)].waits_for = kMembers;
+    const FarEnd& round = mine.ends[step.endpoint];
+    const auto& members = graph_.graph().groups()[round.peer].members;
+    if (++arrived_[round.first + step.sequence] < members.size()) return;
+    for (const graph::GroupMember& m : members) {
+      const std::uint32_t local = graph_.member_task(m, step.sequence).value;
+      RankState& theirs = ranks_[m.rank.index()];
+      start({m.rank.value, local}, theirs, theirs.steps[local], durations_[step.work]);
     }
   }
 
-  // If not, the head notes the first that has not.
-  bool dependencies_ended(const RankView& view, const Step& step, std::uint32_t local, Head& head) const {
-    if (step.waits == Waits::none) return true;
-    const Time* end = end_ + view.first_task;
-    if (step.waits == Waits::one) {
-      if (end[step.dependency] <= now_) return true;
-      head.waits_for = step.dependency;
-      return false;
-    }
-    const auto before = view.program->dependencies[local];
-    for (; head.checked < before.size(); ++head.checked)
-      if (end[before[head.checked].index()] > now_) {
-        head.waits_for = before[head.checked].value;
-        return false;
-      }
-    return true;
-  }
-
-  void start(TaskRef task, Time duration) {
-    const RankView& view = graph_.ranks()[task.rank];
-    const Step& step = view.steps[task.local];
-    start_[view.first_task + task.local] = now_;
-    end_[view.first_task + task.local] = now_ + duration;
+  void start(TaskRef task, RankState& mine, const Step& step, Time duration) {
+    const std::uint64_t id = mine.first_task + task.local();
+    const Time end = now_ + duration;
+    start_[id] = now_;
+    end_[id] = end;
     if (duration == Time{})
       ended_.push_back(task);
     else
-      queue_.push(now_ + duration, task);
+      queue_.push(end, task);
     if (is_serial(step.lane))
-      heads_[task.rank][lane_index(step.lane)].waits_for = kRunning;
+      mine.heads[lane_index(step.lane)].waits_for = kRunning;
     else
-      set_head(task.rank, lane_index(step.lane), step.next);
+      set_head(task.rank(), mine, lane_index(step.lane), step.next);
   }
 
   const Prepared& graph_;
   std::span<const Time> durations_;
   Time* start_;
   Time* end_;
-  std::vector<Heads> heads_;            // indexed by rank
+  std::vector<RankState> ranks_;
+  std::vector<Arrived> channels_;
   std::vector<std::uint32_t> arrived_;  // members per round
   std::vector<TaskRef> ended_, released_;
   RadixHeap<TaskRef> queue_;

@@ -23,6 +23,14 @@ Kind kind_of(const Program& program, std::size_t task) {
   return Kind::plain;
 }
 
+constexpr std::uint8_t lane_bit(Lane lane) { return static_cast<std::uint8_t>(1u << static_cast<unsigned>(lane)); }
+
+std::uint32_t lanes_of(const Program& program, graph::EndpointId endpoint) {
+  std::uint32_t lanes = 0;
+  for (LocalTask task : program.endpoint_tasks[endpoint.index()]) lanes |= lane_bit(program.lane[task.index()]);
+  return lanes;
+}
+
 std::vector<Step> steps_of(const Program& program) {
   std::vector<Step> steps(program.size());
   std::array<std::uint32_t, graph::kLanes> latest;
@@ -39,6 +47,7 @@ std::vector<Step> steps_of(const Program& program) {
       if (program.lane[before.index()] == step.lane && is_serial(step.lane)) continue;
       step.waits = step.waits == Waits::none ? Waits::one : Waits::many;
       step.dependency = before.value;
+      steps[before.index()].awaited_on |= lane_bit(step.lane);
     }
     std::uint32_t& previous = latest[static_cast<std::size_t>(step.lane)];
     if (previous != kNone) steps[previous].next = static_cast<std::uint32_t>(i);
@@ -51,7 +60,7 @@ std::vector<Step> steps_of(const Program& program) {
 
 Prepared::Prepared(const graph::TaskGraph& graph) : graph_(graph) {
   for (const Program& program : graph.programs()) {
-    INVARIANT(program.size() < kNone, "program too long");
+    INVARIANT(program.size() < kMaxCount, "program too long");
     steps_.push_back(steps_of(program));
   }
   std::vector<std::uint64_t> first_round;
@@ -62,25 +71,37 @@ Prepared::Prepared(const graph::TaskGraph& graph) : graph_(graph) {
     rounds_ += graph.program_of(graph.ranks()[first.rank.index()]).endpoint_tasks[first.endpoint.index()].size();
   }
 
-  std::size_t endpoints = 0;
-  for (const graph::Rank& rank : graph.ranks()) endpoints += rank.attachments.size();
-  ends_.reserve(endpoints);  // spans below point into it
+  // Where the ends of each rank begin, and the number of the channel of every send.
+  std::vector<std::size_t> first_end;
+  std::vector<std::uint64_t> channel;
   for (const graph::Rank& rank : graph.ranks()) {
+    first_end.push_back(channel.size());
+    for (EndpointKind kind : graph.program_of(rank).endpoints)
+      channel.push_back(kind == EndpointKind::send ? channels_++ : 0);
+  }
+  INVARIANT(channels_ < kMaxCount, "too many channels");
+  ends_.reserve(channel.size());  // spans below point into it
+  for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
+    const graph::Rank& rank = graph.ranks()[r];
     const Program& program = graph.program_of(rank);
-    const std::size_t first_end = ends_.size();
     for (std::size_t e = 0; e < rank.attachments.size(); ++e) {
       const graph::Attachment& to = rank.attachments[e];
-      if (program.endpoints[e] == EndpointKind::group) {
-        ends_.push_back({first_round[to.group.index()], nullptr, to.group.value});
-      } else {
-        const graph::Rank& peer = graph.ranks()[to.peer.index()];
-        ends_.push_back(
-            {peer.first_task, graph.program_of(peer).endpoint_tasks[to.peer_endpoint.index()].data(), to.peer.value});
+      switch (program.endpoints[e]) {
+        case EndpointKind::send:
+          ends_.push_back({to.peer.value, lanes_of(graph.program_of(graph.ranks()[to.peer.index()]), to.peer_endpoint),
+                           channel[first_end[r] + e]});
+          break;
+        case EndpointKind::receive:
+          ends_.push_back({to.peer.value, 0, channel[first_end[to.peer.index()] + to.peer_endpoint.index()]});
+          break;
+        case EndpointKind::group:
+          ends_.push_back({to.group.value, 0, first_round[to.group.index()]});
+          break;
       }
     }
     RankView view{&program,
                   steps_[rank.program.index()],
-                  std::span(ends_).subspan(first_end, rank.attachments.size()),
+                  std::span(ends_).subspan(first_end[r], rank.attachments.size()),
                   rank.first_task,
                   {}};
     for (std::size_t lane = 0; lane < graph::kLanes; ++lane) {

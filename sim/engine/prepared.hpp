@@ -17,11 +17,13 @@ using timeline::Timeline;
 // End of a task that has not been evaluated: later than everything, so `end <= now` means "has ended".
 inline constexpr Time kNever{INT64_MAX};
 inline constexpr std::uint32_t kNone = 0xffffffff;
+// Tasks of a program and channels of a graph; the bit and a few values above are free for evaluators.
+inline constexpr std::uint32_t kMaxCount = 0x7ffffff0;
 
 enum class Kind : std::uint8_t { plain, send, receive, group };
 enum class Waits : std::uint8_t { none, one, many };  // dependencies that lane order does not imply
 
-struct Step {
+struct Step {  // 24 bytes
   std::uint32_t work = 0;
   std::uint32_t next = kNone;        // the next task on its lane
   std::uint32_t dependency = kNone;  // when Waits::one
@@ -30,14 +32,14 @@ struct Step {
   Lane lane = Lane::compute;
   Kind kind = Kind::plain;
   Waits waits = Waits::none;
+  std::uint8_t awaited_on = 0;  // bit l: some task of lane l lists this one as a dependency
 };
 
-// The far end of an endpoint. Channel: use k is task base + tasks[k] of rank `peer`. Group: number `peer`, whose
-// use k is round base + k.
+// The far end of an endpoint.
 struct FarEnd {
-  std::uint64_t base = 0;
-  const LocalTask* tasks = nullptr;
-  std::uint32_t peer = 0;
+  std::uint32_t peer = 0;   // the rank at the other end of the channel, or the group
+  std::uint32_t lanes = 0;  // of a send: bit l set if the channel has receives on lane l
+  std::uint64_t first = 0;  // number of the channel, the same at both ends; or the round that is use 0 of the group
 };
 
 struct RankView {
@@ -58,6 +60,7 @@ class Prepared {
   const graph::TaskGraph& graph() const { return graph_; }
   std::span<const RankView> ranks() const { return ranks_; }
   std::size_t rounds() const { return rounds_; }  // uses of groups, all together
+  std::size_t channels() const { return channels_; }
 
   // The task with which a member takes part in use k of its group.
   LocalTask member_task(const graph::GroupMember& member, std::uint32_t k) const {
@@ -69,7 +72,7 @@ class Prepared {
   std::vector<std::vector<Step>> steps_;  // indexed by ProgramId
   std::vector<FarEnd> ends_;
   std::vector<RankView> ranks_;
-  std::size_t rounds_ = 0;
+  std::size_t rounds_ = 0, channels_ = 0;
 };
 
 // What an evaluator could do: everything, or the tasks at which the ranks are stuck.

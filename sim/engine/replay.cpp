@@ -4,14 +4,38 @@
 // It can be stuck although the graph has no cycle: a rank that waits at a receive does not look at later tasks of other
 // lanes, which the far end may need first. The event evaluator has no such limit.
 #include <algorithm>
+#include <utility>
 
 #include "engine/prepared.hpp"
 
 namespace rehearsal::engine {
 namespace {
 
-constexpr std::uint64_t kRunnable = UINT64_MAX;
-constexpr std::uint64_t kInGroup = UINT64_MAX - 1;
+// Messages on their way through one channel: a ring that doubles when it is full. Sends are evaluated in the order of
+// the channel and so are receives, so the k-th meets the k-th by itself.
+class Channel {
+ public:
+  bool receiver_waits = false;
+
+  bool empty() const { return first_ == last_; }
+  void push(Time arrival) {
+    if (last_ - first_ == ring_.size()) grow();
+    ring_[last_++ & mask_] = arrival;
+  }
+  Time pop() { return ring_[first_++ & mask_]; }
+
+ private:
+  void grow() {
+    std::vector<Time> larger(std::max<std::size_t>(4, 2 * ring_.size()));
+    const auto mask = static_cast<std::uint32_t>(larger.size() - 1);
+    for (std::uint32_t i = first_; i != last_; ++i) larger[i & mask] = ring_[i & mask_];
+    ring_ = std::move(larger);
+    mask_ = mask;
+  }
+  std::uint32_t mask_ = 0;
+  std::uint32_t first_ = 0, last_ = 0;  // count all messages; they wrap around together
+  std::vector<Time> ring_;
+};
 
 class Replay {
  public:
@@ -21,6 +45,7 @@ class Replay {
         start_(timeline.start.data()),
         end_(timeline.end.data()),
         ranks_(graph.ranks().size()),
+        channels_(graph.channels()),
         arrived_(graph.rounds(), 0) {}
 
   Outcome run() {
@@ -40,74 +65,72 @@ class Replay {
  private:
   struct RankState {
     std::array<Time, graph::kLanes> free{};  // when the lane may start its next task
-    std::uint64_t waits_for = kRunnable;     // the send it stopped for, or kInGroup
     std::uint32_t cursor = 0;
+    bool in_group = false;  // stopped there for the other members
   };
 
-  Time ready(const RankView& view, const Step& step, std::uint32_t i, Time at) const {
-    const Time* end = end_ + view.first_task;
-    if (step.waits == Waits::one) return std::max(at, end[step.dependency]);
-    if (step.waits == Waits::many)
-      for (LocalTask before : view.program->dependencies[i]) at = std::max(at, end[before.index()]);
-    return at;
-  }
-
-  void wake(std::uint32_t rank) {
-    ranks_[rank].waits_for = kRunnable;
-    runnable_.push_back(rank);
+  // When the dependencies have ended that lane order does not imply.
+  static Time dependencies_end(const RankView& view, const Step& step, std::uint32_t i, const Time* ends) {
+    if (step.waits == Waits::none) return Time{};
+    if (step.waits == Waits::one) return ends[step.dependency];
+    Time latest;
+    for (LocalTask before : view.program->dependencies[i]) latest = std::max(latest, ends[before.index()]);
+    return latest;
   }
 
   // Walks one rank until it has to wait or is done.
   void advance(std::uint32_t r) {
     const RankView& view = graph_.ranks()[r];
-    RankState& mine = ranks_[r];
-    Time* const start = start_ + view.first_task;
-    Time* const end = end_ + view.first_task;
+    const Step* const steps = view.steps.data();
     const auto n = static_cast<std::uint32_t>(view.steps.size());
-    for (std::uint32_t i = mine.cursor; i < n; ++i) {
-      const Step& step = view.steps[i];
+    Time* const starts = start_ + view.first_task;
+    Time* const ends = end_ + view.first_task;
+    RankState& mine = ranks_[r];
+    Time latest = makespan_;
+    std::uint32_t i = mine.cursor;
+    for (; i < n; ++i) {
+      const Step& step = steps[i];
       Time& free = mine.free[static_cast<std::size_t>(step.lane)];
-      const Time at = ready(view, step, i, free);
-      switch (step.kind) {
-        case Kind::plain:
-        case Kind::send:
-          start[i] = at;
-          end[i] = at + durations_[step.work];
-          break;
-        case Kind::receive: {
-          const FarEnd& far = view.ends[step.endpoint];
-          const std::uint64_t send = far.base + far.tasks[step.sequence].value;
-          if (end_[send] == kNever) {
-            mine.cursor = i;
-            mine.waits_for = send;
-            return;
-          }
-          start[i] = end[i] = std::max(at, end_[send]);
+      Time start = std::max(free, dependencies_end(view, step, i, ends)), end;
+      if (step.kind == Kind::receive) {
+        Channel& channel = channels_[view.ends[step.endpoint].first];
+        if (channel.empty()) {
+          channel.receiver_waits = true;
           break;
         }
-        case Kind::group:
-          // Set already when this rank was woken by the last member.
-          if (end[i] == kNever && !join(view.ends[step.endpoint], step, start[i] = at)) {
-            mine.cursor = i;
-            mine.waits_for = kInGroup;
-            return;
+        start = end = std::max(start, channel.pop());
+      } else if (step.kind != Kind::group) {
+        end = start + durations_[step.work];
+        if (step.kind == Kind::send) {
+          const FarEnd& far = view.ends[step.endpoint];
+          Channel& channel = channels_[far.first];
+          channel.push(end);
+          if (channel.receiver_waits) {
+            channel.receiver_waits = false;
+            runnable_.push_back(far.peer);
           }
+        }
+      } else {
+        // Set already when this rank was woken by the last member.
+        if (ends[i] == kNever && !join(view.ends[step.endpoint], step, starts[i] = start)) {
+          mine.in_group = true;
           break;
+        }
+        start = starts[i], end = ends[i];
       }
-      makespan_ = std::max(makespan_, end[i]);
-      free = is_serial(step.lane) ? end[i] : start[i];
-      if (step.kind == Kind::send) {
-        const std::uint32_t peer = view.ends[step.endpoint].peer;
-        if (ranks_[peer].waits_for == view.first_task + i) wake(peer);
-      }
+      starts[i] = start;
+      ends[i] = end;
+      latest = std::max(latest, end);
+      free = is_serial(step.lane) ? end : start;
     }
-    mine.cursor = n;
+    mine.cursor = i;
+    makespan_ = latest;
   }
 
   // True when this was the last member: then all of them have their times, and the others run on.
   bool join(const FarEnd& round, const Step& step, Time at) {
     const graph::Group& group = graph_.graph().groups()[round.peer];
-    if (++arrived_[round.base + step.sequence] < group.members.size()) return false;
+    if (++arrived_[round.first + step.sequence] < group.members.size()) return false;
     auto task = [&](const graph::GroupMember& m) {
       return graph_.ranks()[m.rank.index()].first_task + graph_.member_task(m, step.sequence).value;
     };
@@ -115,7 +138,7 @@ class Replay {
     for (const graph::GroupMember& m : group.members) {
       start_[task(m)] = at;
       end_[task(m)] = at + durations_[step.work];
-      if (ranks_[m.rank.index()].waits_for == kInGroup) wake(m.rank.value);
+      if (std::exchange(ranks_[m.rank.index()].in_group, false)) runnable_.push_back(m.rank.value);
     }
     return true;
   }
@@ -125,6 +148,7 @@ class Replay {
   Time* start_;
   Time* end_;
   std::vector<RankState> ranks_;
+  std::vector<Channel> channels_;
   std::vector<std::uint32_t> arrived_;  // members per round
   std::vector<std::uint32_t> runnable_;
   Time makespan_;
