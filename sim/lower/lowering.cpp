@@ -140,9 +140,10 @@ schedule::Problem Lowering::problem(std::span<const Time> durations) const {
 graph::TaskGraph Lowering::lower(const schedule::Schedule& schedule, const schedule::Problem& problem,
                                  const Options& options) && {
   schedule::check(schedule, problem);
-  schedule::check_zero_buffer(schedule, problem);
+  const auto ready = schedule::planned(schedule, problem);  // searches once for the check and the programs
+  schedule::check_zero_buffer(ready, problem);
   const plan::Plan* plan = plan_ ? &*plan_ : nullptr;
-  const Pipeline pipeline{parts_, plan, schedule, problem, hops_, blocking_, options.detail};
+  const Pipeline pipeline{parts_, plan, ready, problem, hops_, blocking_, options.detail};
   std::vector<LoweredRank> ranks;
   for (std::uint32_t r = 0; r < ranks_; r++) ranks.push_back(lower_rank(pipeline, r, builder_));
   Joiner(std::move(ranks), plan, options.symmetry, builder_).join();

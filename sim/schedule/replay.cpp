@@ -169,7 +169,8 @@ double Replay::bubble_rate() const {
 
 Replay replay(const Schedule& schedule, const Problem& problem, const ReplayOptions& options) {
   check(schedule, problem);
-  Walk walk(schedule, problem);
+  const Schedule ready = planned(schedule, problem);
+  Walk walk(ready, problem);
   Clock clock(walk, problem, options);
   walk.run(clock);
   return clock.result();

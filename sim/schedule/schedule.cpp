@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
 
 #include "base/error.hpp"
 
@@ -107,6 +108,27 @@ void check(const Schedule& schedule, const Problem& problem) {
     throw UserError(fmt::format("{}: memory_limit is {}; give a positive amount or none", who, *problem.memory_limit));
   if (problem.group && *problem.group == 0) throw UserError(who + ": group is 0; a group has at least 1 micro-batch");
   if (schedule.check) schedule.check(problem);
+}
+
+namespace {
+
+Order walk_list(std::shared_ptr<const Planned> plan, std::uint32_t rank) {
+  for (const Action& action : plan->ranks[rank]) co_yield action;
+}
+
+}  // namespace
+
+Schedule planned(const Schedule& schedule, const Problem& problem) {
+  if (!schedule.plan) return schedule;
+  check(schedule, problem);
+  const auto plan = std::make_shared<const Planned>(schedule.plan(problem));
+  INVARIANT(plan->ranks.size() == problem.ranks, "a plan needs one program per rank");
+  Schedule result = schedule;
+  result.plan = {};
+  result.order = [plan](const Problem&, std::uint32_t rank) { return walk_list(plan, rank); };
+  result.optimal = plan->optimal;
+  result.lower_bound = plan->lower_bound;
+  return result;
 }
 
 }  // namespace rehearsal::schedule

@@ -95,7 +95,14 @@ struct ClosedForm {
   std::vector<double> in_flight;  // per rank: peak of (forwards - input gradients), in chunks; empty = no formula
 };
 
-// One schedule = one plug-in = one file in all/.
+// The order that a search found, with what it can prove about it.
+struct Planned {
+  std::vector<std::vector<Action>> ranks;  // the program of each rank
+  std::optional<bool> optimal;             // proven the cheapest; empty = the search proves nothing
+  std::optional<Time> lower_bound;         // no legal order of this problem within its limits costs less
+};
+
+// One schedule = one plug-in = one file in all/. It has an `order` (a rule) or a `plan` (a search), not both.
 struct Schedule {
   std::string name;
   std::string summary;  // one honest sentence, with the source
@@ -107,9 +114,20 @@ struct Schedule {
   std::function<void(const Problem&)> check = {};
   // The program of a rank. `problem` outlives the sequence.
   std::function<Order(const Problem& problem, std::uint32_t rank)> order = {};
+  // All programs at once, where they come out of a search over the times: the same problem gives the same order. Only
+  // planned() calls it; the problem has passed check().
+  std::function<Planned(const Problem&)> plan = {};
   // The paper's formula where it holds for this problem, else nothing.
   std::function<std::optional<ClosedForm>(const Problem&)> closed_form = {};
+  // Of a schedule that planned() returned: what its plan proved. Empty in the registry.
+  std::optional<bool> optimal = {};
+  std::optional<Time> lower_bound = {};
 };
+
+// The schedule with its `order` for this problem: a rule as it is; a search is run once, and `order` then walks what it
+// found (shared by all copies; whatever problem it is given). Whoever asks more than one question about an order plans
+// it first: replay, lowering and the texts plan for themselves what comes to them unplanned. Throws what check throws.
+Schedule planned(const Schedule& schedule, const Problem& problem);
 
 // Checks that every field of a problem is there and fits the schedule (chunks, sizes, limits), then `check`.
 void check(const Schedule& schedule, const Problem& problem);

@@ -38,9 +38,10 @@ std::string to_text(Action action) {
 
 std::vector<std::string> order_text(const Schedule& schedule, const Problem& problem) {
   check(schedule, problem);
+  const Schedule ready = planned(schedule, problem);
   std::vector<std::string> rows(problem.ranks);
   for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) {
-    Order order = schedule.order(problem, rank);
+    Order order = ready.order(problem, rank);
     while (order.next()) {
       if (!rows[rank].empty()) rows[rank] += ',';
       append(rows[rank], order.value());
@@ -51,6 +52,7 @@ std::vector<std::string> order_text(const Schedule& schedule, const Problem& pro
 
 std::string order_sha256(const Schedule& schedule, const Problem& problem) {
   check(schedule, problem);
+  const Schedule ready = planned(schedule, problem);
   // Large enough that the hash runs at memory speed, small enough for the first-level cache.
   std::array<char, 16384> buffer{};
   char* const full = buffer.data() + buffer.size() - kLongestAction - 1;
@@ -58,7 +60,7 @@ std::string order_sha256(const Schedule& schedule, const Problem& problem) {
   Sha256 hash;
   for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) {
     if (rank > 0) *at++ = '\n';
-    Order order = schedule.order(problem, rank);
+    Order order = ready.order(problem, rank);
     bool first = true;
     while (order.next()) {
       if (at >= full) {

@@ -88,7 +88,8 @@ class Rendezvous {
 
 void check_zero_buffer(const Schedule& schedule, const Problem& problem) {
   check(schedule, problem);
-  Walk walk(schedule, problem);
+  const Schedule ready = planned(schedule, problem);
+  Walk walk(ready, problem);
   Rendezvous rendezvous(walk, problem);
   walk.run(rendezvous);
 }

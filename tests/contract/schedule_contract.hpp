@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "schedule/registry.hpp"
 #include "schedule/replay.hpp"
+#include "schedule/text.hpp"
 
 namespace rehearsal::schedule::contract {
 
@@ -28,7 +29,8 @@ inline bool legal(const Schedule& schedule, const Problem& problem) {
 }
 
 // Counts by hand, from the bare programs, what the replay's own legality check must agree with.
-inline void check_order(const Schedule& schedule, const Problem& problem) {
+inline void check_order(const Schedule& unplanned, const Problem& problem) {
+  const Schedule schedule = planned(unplanned, problem);
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::array<int, 4>> seen;
   std::uint64_t actions = 0;
   for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) {
@@ -50,12 +52,21 @@ inline void check_order(const Schedule& schedule, const Problem& problem) {
   CHECK(replay(schedule, problem).actions == actions);
 }
 
-inline void check_replay(const Schedule& schedule, const Problem& problem) {
+inline void check_replay(const Schedule& unplanned, const Problem& problem) {
+  const Schedule schedule = planned(unplanned, problem);
   const Replay free = replay(schedule, problem);
   const Replay blocking = replay(schedule, problem, {.transfers = Transfers::blocking, .visit = {}});
   CHECK_NOTHROW(check_zero_buffer(schedule, problem));
 
   CHECK(free.makespan >= free.cost);
+  if (schedule.lower_bound) CHECK(free.cost >= *schedule.lower_bound);
+  if (schedule.optimal.value_or(false) && schedule.lower_bound) CHECK(free.cost == *schedule.lower_bound);
+  // A search sees the limit, so it keeps it; and asked twice it answers alike.
+  if (unplanned.plan) {
+    if (problem.memory_limit)
+      for (const double peak : free.peak_memory) CHECK(peak <= *problem.memory_limit);
+    CHECK(order_sha256(unplanned, problem) == order_sha256(schedule, problem));
+  }
   CHECK(blocking.makespan >= free.makespan);
   CHECK(blocking.busy == free.busy);
   for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) {
@@ -117,7 +128,7 @@ inline void says_what_it_is(const Registry& shelf) {
   for (const auto& [name, schedule] : shelf) {
     CHECK(name == schedule.name);
     CHECK(schedule.summary.size() > 20);
-    CHECK(schedule.order);
+    CHECK(bool(schedule.order) != bool(schedule.plan));
     CHECK(schedule.min_chunks <= schedule.max_chunks);
   }
 }
