@@ -37,11 +37,15 @@ TEST_CASE("random problems, stages alike: closed forms hold wherever they are gi
 
 TEST_CASE("random problems, every stage different, all knobs") { contract::random_different(example()); }
 
-// The figures that the page promises for its command: (m+p-1)S + 2(p-1)C = 11 * 30 + 6 * 5 = 360 ms, and for 1F1B,
-// whose every round trip of p micro-batches pays the transfers, 11 * 30 + (6 * 3 - 2) * 5 = 410 ms.
+// The figures that the page promises for its command: two rounds of (2p-1)S + 2(p-1)C = 7 * 30 + 6 * 5 = 240 ms, and
+// for 1F1B, which fills once but whose every round trip of p micro-batches pays the transfers, 11 * 30 + (6 * 3 - 2) *
+// 5 = 410 ms. Both hold p = 4 micro-batches on rank 0.
 TEST_CASE("the command of the page shows what the page says") {
   const auto ms = [](std::int64_t n) { return n * rehearsal::seconds(1e-3); };
   const Problem problem = uniform_problem(4, 8, 1, ms(10), ms(10), ms(10), ms(5));
-  CHECK(replay(example().begin()->second, problem).cost == ms(360));
-  CHECK(replay(registry().at("1f1b"), problem).cost == ms(410));
+  const Replay rounds = replay(example().begin()->second, problem), one = replay(registry().at("1f1b"), problem);
+  CHECK(rounds.cost == ms(480));
+  CHECK(one.cost == ms(410));
+  CHECK(rounds.in_flight_FB[0] == 4);
+  CHECK(one.in_flight_FB[0] == 4);
 }

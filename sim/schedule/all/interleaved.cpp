@@ -1,12 +1,16 @@
-// Interleaved 1F1B of Megatron-LM (arXiv 2104.04473, section 2.2): every rank holds v chunks, stage s on rank s mod p,
-// and takes the micro-batches in groups of g: the whole group through chunk 0, then through chunk 1, and so on.
-// Backwards visit the chunks in the opposite order. torch.distributed.pipelining runs the same order with g = m /
-// max(1, m div p).
+// Interleaved schedules: every rank holds v chunks, stage s on rank s mod p, and takes the micro-batches in groups of g
+// through one chunk after the other; backwards visit the chunks in the opposite order.
+//   interleaved-1f1b  Megatron-LM (arXiv 2104.04473, section 2.2); torch.distributed.pipelining runs the same order
+//   with
+//                     g = m / max(1, m div p)
+//   interleaved-zb    torch.distributed.pipelining's InterleavedZeroBubble: less warm-up, the backward split, weight
+//                     gradients late (Zero Bubble, arXiv 2401.10241)
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "schedule/group_order.hpp"
 #include "schedule/registry.hpp"
 #include "schedule/replay.hpp"
 
@@ -16,34 +20,6 @@ namespace {
 std::uint32_t group_of(const Problem& problem) {
   return problem.group.value_or(std::min(problem.ranks, problem.microbatches));
 }
-
-// Walks the m*v (chunk, micro-batch) pairs in the order of the groups; the last group may be shorter.
-class GroupOrder {
- public:
-  explicit GroupOrder(const Problem& problem)
-      : microbatches_(problem.microbatches),
-        chunks_(problem.chunks),
-        group_(group_of(problem)),
-        end_(std::min(group_, microbatches_)) {}
-
-  std::uint32_t microbatch() const { return microbatch_; }
-  std::uint32_t chunk() const { return chunk_; }
-  void advance() {
-    if (++microbatch_ < end_) return;
-    if (++chunk_ < chunks_) {
-      microbatch_ = begin_;
-      return;
-    }
-    chunk_ = 0;
-    begin_ = end_;
-    end_ += std::min(group_, microbatches_ - end_);
-  }
-
- private:
-  std::uint32_t microbatches_, chunks_, group_;
-  std::uint32_t begin_ = 0, end_;  // micro-batches of the current group
-  std::uint32_t microbatch_ = 0, chunk_ = 0;
-};
 
 // Forwards before the first backward. With one chunk there is nothing to interleave and Megatron runs plain 1F1B.
 std::uint64_t warm_up(const Problem& problem, std::uint32_t rank) {
@@ -56,18 +32,50 @@ std::uint64_t warm_up(const Problem& problem, std::uint32_t rank) {
 Order order(const Problem& problem, std::uint32_t rank) {
   const std::uint64_t total = std::uint64_t(problem.microbatches) * problem.chunks;
   const std::uint64_t lead = warm_up(problem, rank);
-  GroupOrder forward(problem), backward(problem);
+  GroupOrder forward(problem, group_of(problem)), backward(problem, group_of(problem));
   for (std::uint64_t k = 0; k < total + lead; ++k) {
     if (k < total) {
-      const auto stage = stage_of(Placement::loop, problem, rank, forward.chunk());
-      co_yield {forward.microbatch(), static_cast<std::uint16_t>(stage), Op::forward};
+      co_yield forward.action(problem, rank, Op::forward);
       forward.advance();
     }
     if (k >= lead) {
-      const auto stage = stage_of(Placement::loop, problem, rank, problem.chunks - 1 - backward.chunk());
-      co_yield {backward.microbatch(), static_cast<std::uint16_t>(stage), Op::backward};
+      co_yield backward.action(problem, rank, Op::backward);
       backward.advance();
     }
+  }
+}
+
+// Groups of m / rounds micro-batches, as many rounds as the pipeline fits into m: only complete groups.
+std::uint32_t rounds_of(std::uint32_t ranks, std::uint32_t microbatches) { return std::max(1u, microbatches / ranks); }
+std::uint32_t zb_group_of(const Problem& problem) {
+  return problem.group.value_or(problem.microbatches / rounds_of(problem.ranks, problem.microbatches));
+}
+
+// One forward less in flight per later rank than interleaved-1f1b: an input gradient comes back sooner than a whole
+// backward. Each rank keeps back as many weight gradients as there are ranks before it.
+Order zb_order(const Problem& problem, std::uint32_t rank) {
+  const std::uint64_t total = std::uint64_t(problem.microbatches) * problem.chunks;
+  const std::uint32_t group = zb_group_of(problem);
+  const std::uint64_t lead = std::min(
+      std::uint64_t(problem.chunks - 1) * group + (problem.ranks - 1 - rank) + problem.extra_warmup.value_or(0), total);
+  GroupOrder forward(problem, group), backward(problem, group), weight(problem, group);
+  for (std::uint64_t k = 0; k < total + lead; ++k) {
+    if (k < total) {
+      co_yield forward.action(problem, rank, Op::forward);
+      forward.advance();
+    }
+    if (k >= lead) {
+      co_yield backward.action(problem, rank, Op::input_gradient);
+      backward.advance();
+    }
+    if (k >= lead + rank) {
+      co_yield weight.action(problem, rank, Op::weight_gradient);
+      weight.advance();
+    }
+  }
+  for (std::uint64_t k = std::max(total, std::uint64_t(rank)) - rank; k < total; ++k) {
+    co_yield weight.action(problem, rank, Op::weight_gradient);
+    weight.advance();
   }
 }
 
@@ -79,13 +87,15 @@ bool surely_runs(const Problem& problem, std::uint32_t group) {
 
 // Shorter groups run in some cases (Megatron refuses them all), and which ones depends on the warm-up of every rank:
 // where the rule above does not decide, walk the order.
-void check_group(const Problem& problem) {
-  const std::uint32_t group = group_of(problem), m = problem.microbatches;
+void check_group(const char* name, Order (*of_rank)(const Problem&, std::uint32_t), bool splits_backward,
+                 const Problem& problem, std::uint32_t group) {
+  const std::uint32_t m = problem.microbatches;
   if (problem.chunks == 1 || surely_runs(problem, group)) return;
   Schedule unchecked;
-  unchecked.name = "interleaved-1f1b";
+  unchecked.name = name;
   unchecked.max_chunks = kMaxStages;
-  unchecked.order = order;
+  unchecked.splits_backward = splits_backward;
+  unchecked.order = of_rank;
   try {
     check_zero_buffer(unchecked, problem);
   } catch (const UserError&) {
@@ -94,10 +104,24 @@ void check_group(const Problem& problem) {
       ++distance;
     const std::uint32_t legal = surely_runs(problem, group + distance) ? group + distance : group - distance;
     throw UserError(
-        fmt::format("schedule interleaved-1f1b: {} micro-batches in groups of {} deadlock on {} ranks: a group shorter "
+        fmt::format("schedule {}: {} micro-batches in groups of {} deadlock on {} ranks: a group shorter "
                     "than the pipeline makes the ranks wait for each other's chunks; set group to {}",
-                    m, group, problem.ranks, std::min(legal, m)));
+                    name, m, group, problem.ranks, std::min(legal, m)));
   }
+}
+
+void check_zb(const Problem& problem) {
+  const std::uint32_t p = problem.ranks, m = problem.microbatches;
+  if (!problem.group && m % rounds_of(p, m) != 0) {
+    std::uint32_t fewer = m - 1, more = m + 1;  // a multiple of p is legal, so both loops end
+    while (fewer > 0 && fewer % rounds_of(p, fewer) != 0) --fewer;
+    while (more % rounds_of(p, more) != 0) ++more;
+    throw UserError(
+        fmt::format("schedule interleaved-zb: {} micro-batches on {} ranks make {} rounds, which do not divide them; "
+                    "set microbatches to {}, or give a group",
+                    m, p, rounds_of(p, m), m - fewer <= more - m ? fewer : more));
+  }
+  check_group("interleaved-zb", zb_order, true, problem, zb_group_of(problem));
 }
 
 // m*S + (p-1)S/v + 2(pv-1)C with S = v stages: the fill shrinks by v, and every micro-batch crosses pv-1 gaps each way,
@@ -124,9 +148,19 @@ void register_interleaved(Registry& registry) {
        .summary = "1F1B over several chunks per rank, micro-batches in groups (Megatron-LM, arXiv 2104.04473).",
        .min_chunks = 1,
        .max_chunks = kMaxStages,
-       .check = check_group,
+       .check =
+           [](const Problem& problem) { check_group("interleaved-1f1b", order, false, problem, group_of(problem)); },
        .order = order,
        .closed_form = closed_form});
+  registry.add({.name = "interleaved-zb",
+                .summary =
+                    "interleaved-1f1b with the backward split, less warm-up and weight gradients held back by rank "
+                    "(torch.distributed.pipelining InterleavedZeroBubble).",
+                .min_chunks = 1,
+                .max_chunks = kMaxStages,
+                .splits_backward = true,
+                .check = check_zb,
+                .order = zb_order});
 }
 
 }  // namespace rehearsal::schedule

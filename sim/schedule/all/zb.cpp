@@ -40,6 +40,25 @@ std::optional<ClosedForm> h1_closed_form(const Problem& problem) {
   return form;
 }
 
+Order h2_order(const Problem& problem, std::uint32_t rank) {
+  return delayed_weights(problem, rank, 2 * (problem.ranks - rank) - 1, 2 * rank);
+}
+
+// mS + (p-1)(F + I - 2W + 2C): twice the warm-up hides half the transfers and another W per rank. Holds while a
+// forward covers a weight gradient and a round trip to the neighbour (W + 2C <= F), 2W <= F + I + 2C, and there
+// are micro-batches to fill the warm-up of rank 0.
+std::optional<ClosedForm> h2_closed_form(const Problem& problem) {
+  const auto times = uniform_times(Placement::loop, problem);
+  const std::int64_t p = problem.ranks, m = problem.microbatches;
+  if (!times || m < 2 * p - 1) return std::nullopt;
+  const Time f = times->forward, i = times->input_gradient, w = times->weight_gradient, c = times->transfer;
+  if (w + 2 * c > f || 2 * w > f + i + 2 * c) return std::nullopt;
+  ClosedForm form;
+  form.cost = m * times->split() + (p - 1) * (f + i - 2 * w + 2 * c);
+  for (std::int64_t rank = 0; rank < p; ++rank) form.in_flight.push_back(double(2 * (p - rank) - 1));
+  return form;
+}
+
 }  // namespace
 
 void register_zb(Registry& registry) {
@@ -50,6 +69,13 @@ void register_zb(Registry& registry) {
                 .splits_backward = true,
                 .order = h1_order,
                 .closed_form = h1_closed_form});
+  registry.add({.name = "zb-h2",
+                .summary =
+                    "zb-h1 with twice the warm-up and twice the weight gradients kept back: no bubble when F = I = W, "
+                    "up to 2p-1 micro-batches held (Zero Bubble H2, arXiv 2401.10241).",
+                .splits_backward = true,
+                .order = h2_order,
+                .closed_form = h2_closed_form});
 }
 
 }  // namespace rehearsal::schedule
