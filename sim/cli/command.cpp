@@ -18,6 +18,7 @@ namespace {
 constexpr std::array kCommands{
     Command{"run", "Predict one iteration of scenarios: time, throughput, MFU, bubble, memory per rank, timeline.",
             run_run},
+    Command{"compare", "Predict variants of scenarios and show them in one table.", run_compare},
     Command{"schedule", "Show one pipeline schedule with given costs: picture, order, bubble and memory.",
             run_schedule},
     Command{"check", "Validate files without running them: every error with its line and column.", run_check},

@@ -18,6 +18,7 @@ struct Command {
 std::span<const Command> commands();
 
 int run_check(const Arguments& arguments);
+int run_compare(const Arguments& arguments);
 int run_list(const Arguments& arguments);
 int run_run(const Arguments& arguments);
 int run_schedule(const Arguments& arguments);

@@ -1,0 +1,104 @@
+// `rehearse compare` at the level of the program.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+using nlohmann::json;
+
+struct Output {
+  int status = -1;
+  std::string out;
+};
+
+Output rehearse(const std::string& arguments) {
+  Output run;
+  FILE* pipe = popen(("cd '" PROJECT_ROOT "' && '" REHEARSE_BINARY "' " + arguments).c_str(), "r");
+  REQUIRE(pipe);
+  char buffer[4096];
+  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) run.out.append(buffer, n);
+  const int status = pclose(pipe);
+  run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return run;
+}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+const std::string kTeaching = "compare scenarios/teaching-1f1b-8-stages.yaml ";
+
+}  // namespace
+
+TEST_CASE("rows hold what varies and what run says") {
+  const auto run =
+      rehearse(kTeaching + "--vary schedule=gpipe,1f1b,zb-h1 --vary batch.microbatches=8,24 --format json");
+  REQUIRE(run.status == 0);
+  const auto j = json::parse(run.out);
+  CHECK(j["vary"] == json{{"schedule", {"gpipe", "1f1b", "zb-h1"}}, {"batch.microbatches", {8, 24}}});
+  REQUIRE(j["rows"].size() == 6);
+  CHECK(j["rows"][3]["set"] == json{{"schedule", "1f1b"}, {"batch.microbatches", 24}});
+  const auto alone =
+      json::parse(rehearse("run scenarios/teaching-1f1b-8-stages.yaml --set schedule=1f1b --format json").out);
+  for (const char* key : {"iteration_s", "bubble_rate", "ranks", "critical_path", "breakdown_s", "warnings"}) {
+    CAPTURE(key);
+    CHECK(j["rows"][3][key] == alone[key]);
+  }
+  // 1F1B holds p - r <= 8 forwards, GPipe all 24; every rank has one stage.
+  CHECK(j["rows"][3]["in_flight"] == 8);
+  CHECK(j["rows"][1]["in_flight"] == 24);
+  CHECK(j["rows"][1]["stages_held"] == 1);
+  // ZB-H1 with 24 micro-batches is fastest per micro-batch and holds no more than the others.
+  int best = 0;
+  for (std::size_t i = 0; i < 6; i++) best += j["rows"][i]["best"].get<bool>();
+  CHECK(best == 1);
+  CHECK(j["rows"][5]["best"] == true);
+  CHECK(j["rows"][5]["relative"] == 1.0);
+  CHECK(j["rows"][5]["pareto"] == true);
+  CHECK(j["rows"][1]["pareto"] == false);
+}
+
+TEST_CASE("the answer is the same for every number of jobs") {
+  const std::string line = kTeaching + "--vary schedule=gpipe,1f1b,zb-h1,nonsense --vary batch.microbatches=8,16,24";
+  for (const char* format : {"text", "json", "csv"}) {
+    const auto one = rehearse(line + " --jobs 1 --format " + format);
+    CHECK(one.status == 0);
+    CHECK_FALSE(one.out.empty());
+    CHECK(rehearse(line + " --jobs 4 --format " + format).out == one.out);
+  }
+}
+
+TEST_CASE("a wrong variant is a row with its error; nothing but wrong ones is exit 2") {
+  const auto some = rehearse(kTeaching + "--vary schedule=1f1b,1f2b --format json");
+  CHECK(some.status == 0);
+  const auto rows = json::parse(some.out)["rows"];
+  CHECK(contains(rows[1]["error"], "did you mean '1f1b'?"));
+  CHECK_FALSE(rows[1].contains("iteration_s"));
+  CHECK_FALSE(rows[0].contains("error"));
+  const auto none = rehearse(kTeaching + "--vary schedule=1f2b,1f3b --format json 2>/dev/null");
+  CHECK(none.status == 2);
+  CHECK(json::parse(none.out)["rows"].size() == 2);
+  for (const char* wrong : {"--vary schedul=gpipe,1f1b", "--vary schedule", "--vary schedule=a --vary schedule=b",
+                            "--jobs 0 --vary schedule=1f1b", "--jobs x"}) {
+    CAPTURE(wrong);
+    const auto run = rehearse(kTeaching + wrong + " 2>&1 >/dev/null");
+    CHECK(run.status == 2);
+    CHECK(contains(run.out, "error: "));
+  }
+  CHECK(rehearse("compare no-such-file.yaml 2>/dev/null").status == 2);
+  CHECK(rehearse("compare 2>/dev/null").status == 2);
+}
+
+TEST_CASE("several scenarios, text and CSV") {
+  const std::string files = "compare scenarios/teaching-1f1b-8-stages.yaml scenarios/teaching-zb-h1-8-stages.yaml ";
+  const auto text = rehearse(files).out;
+  CHECK(contains(text, "scenarios/teaching-zb-h1-8-stages.yaml"));
+  CHECK(contains(text, "best"));
+  const auto csv = rehearse(files + "--format csv").out;
+  CHECK(csv.starts_with("file,iteration_s,"));
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 3);
+  const auto j = json::parse(rehearse(files + "--format json").out);
+  CHECK(j["vary"] == json::object());
+  CHECK(j["rows"][1]["scenario"]["file"] == "scenarios/teaching-zb-h1-8-stages.yaml");
+}
