@@ -31,8 +31,7 @@ std::uint32_t lanes_of(const Program& program, graph::EndpointId endpoint) {
   return lanes;
 }
 
-std::vector<Step> steps_of(const Program& program) {
-  std::vector<Step> steps(program.size());
+void fill_steps(const Program& program, std::span<Step> steps) {
   std::array<std::uint32_t, graph::kLanes> latest;
   latest.fill(kNone);
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -53,16 +52,22 @@ std::vector<Step> steps_of(const Program& program) {
     if (previous != kNone) steps[previous].next = static_cast<std::uint32_t>(i);
     previous = static_cast<std::uint32_t>(i);
   }
-  return steps;
 }
 
 }  // namespace
 
 Prepared::Prepared(const graph::TaskGraph& graph) : graph_(graph) {
+  std::vector<std::size_t> first_step;
+  std::size_t total = 0;
   for (const Program& program : graph.programs()) {
     INVARIANT(program.size() < kMaxCount, "program too long");
-    steps_.push_back(steps_of(program));
+    first_step.push_back(total);
+    total += program.size();
   }
+  steps_.resize(total);
+  auto steps = [&](std::size_t p) { return std::span(steps_).subspan(first_step[p], graph.programs()[p].size()); };
+  for (std::size_t p = 0; p < graph.programs().size(); ++p) fill_steps(graph.programs()[p], steps(p));
+
   std::vector<std::uint64_t> first_round;
   for (const graph::Group& group : graph.groups()) {
     first_round.push_back(rounds_);
@@ -100,7 +105,7 @@ Prepared::Prepared(const graph::TaskGraph& graph) : graph_(graph) {
       }
     }
     RankView view{&program,
-                  steps_[rank.program.index()],
+                  steps(rank.program.index()),
                   std::span(ends_).subspan(first_end[r], rank.attachments.size()),
                   rank.first_task,
                   {}};

@@ -69,7 +69,7 @@ class Prepared {
 
  private:
   const graph::TaskGraph& graph_;
-  std::vector<std::vector<Step>> steps_;  // indexed by ProgramId
+  std::vector<Step> steps_;  // program after program
   std::vector<FarEnd> ends_;
   std::vector<RankView> ranks_;
   std::size_t rounds_ = 0, channels_ = 0;
