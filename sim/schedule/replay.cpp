@@ -16,6 +16,8 @@ class Arrivals {
     slots_[slot(microbatch)] = {microbatch, at};
   }
 
+  bool holds(std::uint32_t microbatch) const { return slots_[slot(microbatch)].microbatch == microbatch; }
+
   // Takes the arrival out; false if nothing has come for this micro-batch.
   bool take(std::uint32_t microbatch, Time& at) {
     Slot& found = slots_[slot(microbatch)];
@@ -44,23 +46,30 @@ class Arrivals {
   std::vector<Slot> slots_ = std::vector<Slot>(2);
 };
 
-// What the walk asks of an evaluator: an action starts when its rank is free and what it needs has arrived.
+// What the walk asks of an evaluator (kPieces: micro-batches are cut): an action starts when its rank is free and what
+// it needs has arrived.
+template <bool kPieces>
 class Clock {
  public:
-  Clock(Walk& walk, const Problem& problem, const ReplayOptions& options)
-      : walk_(walk), options_(options), stages_(problem.stages()), ranks_(problem.ranks) {
+  Clock(Walk& walk, const Schedule& schedule, const Problem& problem, const ReplayOptions& options)
+      : walk_(walk),
+        problem_(problem),
+        pieces_(pieces(schedule, problem)),
+        options_(options),
+        stages_(problem.stages()),
+        ranks_(problem.ranks) {
     for (std::uint32_t s = 0; s < stages_.size(); ++s) {
       Stage& stage = stages_[s];
       for (Op op : {Op::forward, Op::input_gradient, Op::weight_gradient, Op::backward})
         stage.duration[static_cast<std::size_t>(op)] = problem.time({0, static_cast<std::uint16_t>(s), op});
-      stage.activation = problem.activation[s];
-      stage.weight_hold = problem.weight_hold[s];
+      stage.activation = problem.activation[s] / pieces_;
+      stage.weight_hold = problem.weight_hold[s] / pieces_;
       stage.receives_activation = walk.receives_activation(s);
       stage.receives_gradient = walk.receives_gradient(s);
-      stage.sends_activation = s + 1 < stages_.size() && walk.receives_activation(s + 1);
-      stage.sends_gradient = s > 0 && walk.receives_gradient(s - 1);
-      if (s + 1 < stages_.size()) stage.transfer_up = problem.transfer[s];
-      if (s > 0) stage.transfer_down = problem.transfer[s - 1];
+      stage.sends_activation = !walk.last_of_chain(s) && walk.receives_activation(s + 1);
+      stage.sends_gradient = !walk.first_of_chain(s) && walk.receives_gradient(s - 1);
+      if (!walk.last_of_chain(s)) stage.transfer_up = problem.transfer[s];
+      if (!walk.first_of_chain(s)) stage.transfer_down = problem.transfer[s - 1];
     }
   }
 
@@ -76,7 +85,8 @@ class Clock {
       if (!(forward ? stage.activations : stage.gradients).take(action.microbatch, arrival)) return false;
       start = std::max(start, arrival);
     }
-    const Time duration = stage.duration[static_cast<std::size_t>(action.op)];
+    Time duration = stage.duration[static_cast<std::size_t>(action.op)];
+    if constexpr (kPieces) duration = share(duration, pieces_, action.microbatch);
     Time end = start + duration;
     if (forward && stage.sends_activation)
       end = send(action.stage + 1u, action.microbatch, true, end, stage.transfer_up);
@@ -88,6 +98,33 @@ class Clock {
     mine.busy += duration;
     count(mine, stage, action.op);
     if (options_.visit) options_.visit({rank, action, start, end});
+    return true;
+  }
+
+  // Both results leave at the end; with blocking transfers one after the other.
+  bool step_pair(std::uint32_t rank, const Action& forward, const Action& backward) {
+    Stage& f = stages_[forward.stage];
+    Stage& b = stages_[backward.stage];
+    Rank& mine = ranks_[rank];
+    if (f.receives_activation && !f.activations.holds(forward.microbatch)) return false;
+    if (b.receives_gradient && !b.gradients.holds(backward.microbatch)) return false;
+    Time start = mine.free, arrival;
+    if (f.receives_activation && f.activations.take(forward.microbatch, arrival)) start = std::max(start, arrival);
+    if (b.receives_gradient && b.gradients.take(backward.microbatch, arrival)) start = std::max(start, arrival);
+    const Time duration = problem_.time(forward, backward);
+    Time end = start + duration;
+    if (f.sends_activation) end = send(forward.stage + 1u, forward.microbatch, true, end, f.transfer_up);
+    if (b.sends_gradient) end = send(backward.stage - 1u, backward.microbatch, false, end, b.transfer_down);
+
+    if (!mine.started) mine.started = true, mine.first = start;
+    mine.free = end;
+    mine.busy += duration;
+    count(mine, f, forward.op);
+    count(mine, b, backward.op);
+    if (options_.visit) {
+      options_.visit({rank, forward, start, end});
+      options_.visit({rank, backward, start, end});
+    }
     return true;
   }
 
@@ -121,8 +158,10 @@ class Clock {
     bool started = false;
   };
 
-  // Returns when the sender is free again.
-  Time send(std::uint32_t to_stage, std::uint32_t microbatch, bool forward, Time end, Time transfer) {
+  // Returns when the sender is free again. Inlined by order, like count: half a second per billion actions hangs on it,
+  // and a compiler gives up when it sees a second call.
+  [[gnu::always_inline]] inline Time send(std::uint32_t to_stage, std::uint32_t microbatch, bool forward, Time end,
+                                          Time transfer) {
     const Time arrival = end + transfer;
     Stage& to = stages_[to_stage];
     (forward ? to.activations : to.gradients).put(microbatch, arrival);
@@ -130,7 +169,7 @@ class Clock {
     return options_.transfers == Transfers::blocking ? arrival : end;
   }
 
-  static void count(Rank& rank, const Stage& stage, Op op) {
+  [[gnu::always_inline]] static inline void count(Rank& rank, const Stage& stage, Op op) {
     switch (op) {
       case Op::forward:
         rank.peak_FW = std::max(rank.peak_FW, ++rank.held_FW);
@@ -155,6 +194,8 @@ class Clock {
   }
 
   Walk& walk_;
+  const Problem& problem_;
+  std::uint32_t pieces_;
   const ReplayOptions& options_;
   std::vector<Stage> stages_;
   std::vector<Rank> ranks_;
@@ -171,9 +212,12 @@ Replay replay(const Schedule& schedule, const Problem& problem, const ReplayOpti
   check(schedule, problem);
   const Schedule ready = planned(schedule, problem);
   Walk walk(ready, problem);
-  Clock clock(walk, problem, options);
-  walk.run(clock);
-  return clock.result();
+  const auto evaluate = [&](auto clock) {
+    walk.run(clock);
+    return clock.result();
+  };
+  return pieces(ready, problem) > 1 ? evaluate(Clock<true>(walk, ready, problem, options))
+                                    : evaluate(Clock<false>(walk, ready, problem, options));
 }
 
 }  // namespace rehearsal::schedule

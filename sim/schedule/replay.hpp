@@ -1,7 +1,9 @@
 // Gives times to an order: walks all ranks with O(p) state (plus what is in flight) and never stores the order.
 //
 // Rules: a rank runs its list in order, one action at a time. F(s,k) waits for F(s-1,k), I or B(s,k) for I or B(s+1,k),
-// W(s,k) for I(s,k). A result of another rank arrives `transfer` after its end. Transfers are
+// W(s,k) for I(s,k). An overlapped pair starts when both can and gives both results at its end. A result of another
+// rank arrives `transfer` after its end. A piece of a micro-batch takes its share of the times and of the memory, but
+// `transfer` is that of one message, whatever its size. Transfers are
 //   free      no rank time, any number in flight (the evaluator of the papers), or
 //   blocking  the sending rank is busy for the transfer: an F or B that sends to another rank is lengthened by it.
 #pragma once
@@ -24,7 +26,8 @@ struct ReplayedAction {
 
 struct ReplayOptions {
   Transfers transfers = Transfers::free;
-  // Called for every action, in the program order of each rank; the ranks interleave as dependencies allow.
+  // Called for every action, in the program order of each rank; the ranks interleave as dependencies allow. Both of an
+  // overlapped pair have the times of the pair.
   std::function<void(const ReplayedAction&)> visit;
 };
 
@@ -35,8 +38,8 @@ struct Replay {
   std::vector<std::int64_t> in_flight_FW,
       in_flight_FB;                 // per rank: peak activations held until W, until I (B ends both)
   std::vector<double> peak_memory;  // per rank, in program order
-  std::uint64_t actions = 0;
-  double bubble_rate() const;  // (cost - busiest rank) / cost
+  std::uint64_t actions = 0;        // a pair counts as two
+  double bubble_rate() const;       // (cost - busiest rank) / cost
 };
 
 // Throws UserError when the order is illegal (an action twice, missing, before what it needs on its own rank, on the

@@ -25,14 +25,53 @@ Problem uniform_problem(std::uint32_t ranks, std::uint32_t microbatches, std::ui
   return problem;
 }
 
+namespace {
+
+// Chunk 1 of a vee or of two directions, and every second one of a wave, lies the other way round on the ranks.
+std::uint32_t mirrored(Placement placement, const Problem& problem, std::uint32_t chunk, std::uint32_t index) {
+  return placement != Placement::loop && chunk % 2 == 1 ? problem.ranks - 1 - index : index;
+}
+
+}  // namespace
+
 std::uint32_t rank_of(Placement placement, const Problem& problem, std::uint32_t stage) {
-  if (placement == Placement::vee) return stage < problem.ranks ? stage : 2 * problem.ranks - 1 - stage;
-  return stage % problem.ranks;
+  if (placement == Placement::listed) return problem.stage_ranks[stage];
+  return mirrored(placement, problem, stage / problem.ranks, stage % problem.ranks);
 }
 
 std::uint32_t stage_of(Placement placement, const Problem& problem, std::uint32_t rank, std::uint32_t chunk) {
-  if (placement == Placement::vee) return chunk == 0 ? rank : 2 * problem.ranks - 1 - rank;
-  return chunk * problem.ranks + rank;
+  if (placement == Placement::listed) {
+    for (std::uint32_t stage = 0; stage < problem.stages(); ++stage)
+      if (problem.stage_ranks[stage] == rank && chunk-- == 0) return stage;
+    INVARIANT(false, "a rank holds fewer stages than chunks");
+  }
+  return chunk * problem.ranks + mirrored(placement, problem, chunk, rank);
+}
+
+std::uint32_t chain_length(Placement placement, const Problem& problem) {
+  return placement == Placement::bidirectional ? problem.ranks : problem.stages();
+}
+
+bool first_of_chain(Placement placement, const Problem& problem, std::uint32_t stage) {
+  return stage % chain_length(placement, problem) == 0;
+}
+
+bool last_of_chain(Placement placement, const Problem& problem, std::uint32_t stage) {
+  return (stage + 1) % chain_length(placement, problem) == 0;
+}
+
+std::uint32_t pieces(const Schedule& schedule, const Problem& problem) {
+  return schedule.cuts_sequences ? problem.pieces.value_or(2) : 1;
+}
+
+std::uint32_t units(const Schedule& schedule, const Problem& problem) {
+  const std::uint32_t directions = schedule.placement == Placement::bidirectional ? 2 : 1;
+  return problem.microbatches / directions * pieces(schedule, problem);
+}
+
+Time share(Time whole, std::uint32_t pieces, std::uint32_t unit) {
+  const std::int64_t piece = unit % pieces, each = whole.count() / pieces, rest = whole.count() % pieces;
+  return Time(each + (piece < rest ? 1 : 0));
 }
 
 std::optional<UniformTimes> uniform_times(Placement placement, const Problem& problem) {
@@ -43,7 +82,8 @@ std::optional<UniformTimes> uniform_times(Placement placement, const Problem& pr
     if (problem.forward[s] != times.forward || problem.input_gradient[s] != times.input_gradient ||
         problem.weight_gradient[s] != times.weight_gradient || backward(s) != times.backward)
       return std::nullopt;
-    if (s + 1 == problem.stages() || rank_of(placement, problem, s) == rank_of(placement, problem, s + 1)) continue;
+    if (last_of_chain(placement, problem, s) || rank_of(placement, problem, s) == rank_of(placement, problem, s + 1))
+      continue;
     if (transfer.value_or(problem.transfer[s]) != problem.transfer[s]) return std::nullopt;
     transfer = problem.transfer[s];
   }
@@ -84,6 +124,19 @@ void check_chunks(const Schedule& schedule, std::uint32_t chunks) {
                               chunks < schedule.min_chunks ? schedule.min_chunks : schedule.max_chunks));
 }
 
+void check_counts(const Schedule& schedule, const Problem& problem, const std::string& who) {
+  const std::uint32_t m = problem.microbatches;
+  if (schedule.placement == Placement::bidirectional && m % 2 != 0)
+    throw UserError(fmt::format("{}: {} micro-batches cannot be halved between its two directions; take {}", who, m,
+                                m == 1 ? 2 : m - 1));
+  if (!schedule.cuts_sequences) return;
+  const std::uint64_t q = problem.pieces.value_or(2);
+  if (q == 0) throw UserError(who + ": pieces is 0; a micro-batch has at least 1 piece");
+  if (q * m >= UINT32_MAX)
+    throw UserError(fmt::format("{}: {} micro-batches in {} pieces make {} pieces, but at most {} can be counted", who,
+                                m, q, q * m, UINT32_MAX - 1));
+}
+
 }  // namespace
 
 void check(const Schedule& schedule, const Problem& problem) {
@@ -101,13 +154,17 @@ void check(const Schedule& schedule, const Problem& problem) {
   check_times(who, "input_gradient", problem.input_gradient, stages, "stage");
   check_times(who, "weight_gradient", problem.weight_gradient, stages, "stage");
   if (!problem.backward.empty()) check_times(who, "backward", problem.backward, stages, "stage");
+  if (!problem.overlapped.empty()) check_times(who, "overlapped", problem.overlapped, stages, "stage");
   check_times(who, "transfer", problem.transfer, stages - 1, "pair of neighbouring stages");
   check_memory(who, "activation", problem.activation, stages);
   check_memory(who, "weight_hold", problem.weight_hold, stages);
   if (problem.memory_limit && !(*problem.memory_limit > 0))
     throw UserError(fmt::format("{}: memory_limit is {}; give a positive amount or none", who, *problem.memory_limit));
   if (problem.group && *problem.group == 0) throw UserError(who + ": group is 0; a group has at least 1 micro-batch");
+  check_counts(schedule, problem, who);
   if (schedule.check) schedule.check(problem);
+  if (schedule.placement == Placement::listed)
+    INVARIANT(problem.stage_ranks.size() == stages, "a listed placement needs Problem::stage_ranks");
 }
 
 namespace {

@@ -1,7 +1,8 @@
 // A pipeline schedule: for every rank, the order of its forwards (F), input gradients (I), weight gradients (W) and
 // full backwards (B = I and W in one). An order holds no times; replay.hpp gives it times, lower/ turns it into tasks.
 //
-// Notation (Zero Bubble, arXiv 2401.10241): p ranks, m micro-batches, v chunks per rank, stages = p*v.
+// Notation (Zero Bubble, arXiv 2401.10241): p ranks, m micro-batches, v chunks per rank, stages = p*v. The stages form
+// one chain, or two where a model is trained in both directions at once (Placement::bidirectional).
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -18,12 +19,17 @@ enum class Op : std::uint8_t { forward, input_gradient, weight_gradient, backwar
 
 // One cell of a schedule: 8 bytes, because orders of 16 M actions are generated, replayed and hashed.
 struct Action {
-  std::uint32_t microbatch = 0;
+  std::uint32_t microbatch = 0;  // or, where micro-batches are cut: microbatch * pieces + piece
   std::uint16_t stage = 0;
   Op op = Op::forward;
+  // This forward and the backward that follows it in the program run as one block: it starts when both can, both end
+  // with it, and nothing comes in between (DualPipe hides the communication of one behind the other).
+  bool overlaps_next = false;
 
   friend bool operator==(const Action&, const Action&) = default;
 };
+
+static_assert(sizeof(Action) == 8);
 
 inline constexpr std::uint32_t kMaxStages = 65535;
 
@@ -37,8 +43,10 @@ struct Problem {
   // A full backward where it differs from input plus weight gradient (one launch stream instead of two); empty = the
   // sum.
   std::vector<Time> backward;
+  // An overlapped block, by the stage of its forward; empty = its forward and its backward one after the other.
+  std::vector<Time> overlapped;
   // transfer[s], stages - 1 entries: latency from stage s to stage s+1, and of the gradient the other way. Two stages
-  // of one rank hand over in no time, whatever the entry says.
+  // of one rank hand over in no time, and two chains hand over nothing, whatever the entry says.
   std::vector<Time> transfer;
   // Memory that a forward takes until its input gradient (activation) and that stays until its weight gradient
   // (weight_hold).
@@ -48,6 +56,12 @@ struct Problem {
   // Knobs of some schedules; empty = the schedule's default.
   std::optional<std::uint32_t> group;         // interleaved: micro-batches per group (default p)
   std::optional<std::uint32_t> extra_warmup;  // interleaved: additional warm-up forwards per rank
+  std::optional<std::uint32_t> pieces;        // seq1f1b: pieces that each micro-batch is cut into (default 2)
+  std::optional<std::uint32_t> waves;         // hanayo: must be chunks / 2 where it is given
+  std::optional<Time> time_limit;             // searches: how long they may look, in time of this machine
+
+  // Placement::listed: the rank of every stage, each rank equally often. Else empty.
+  std::vector<std::uint32_t> stage_ranks;
 
   std::uint32_t stages() const { return ranks * chunks; }
   Time time(Action a) const {
@@ -63,6 +77,10 @@ struct Problem {
     }
     return {};
   }
+  // An overlapped block of this forward and this backward.
+  Time time(Action forward_action, Action backward_action) const {
+    return overlapped.empty() ? time(forward_action) + time(backward_action) : overlapped[forward_action.stage];
+  }
 };
 
 // All stages alike: the usual case of papers and tests. A forward takes 1 unit of memory until its input gradient.
@@ -72,8 +90,19 @@ Problem uniform_problem(std::uint32_t ranks, std::uint32_t microbatches, std::ui
 // Which stages a rank holds.
 enum class Placement : std::uint8_t {
   loop,  // stage s on rank s mod p (with one chunk: stage = rank)
-  vee    // rank r holds stages r and 2p-1-r
+  vee,   // rank r holds stages r and 2p-1-r
+  wave,  // chunks go down and up the ranks in turn; two of them are a vee
+  // Two copies of a model of p stages run in opposite directions: stages 0..p-1 are the chain of direction 0, on rank =
+  // stage; stages p..2p-1 that of direction 1, on rank 2p-1-stage. m counts the micro-batches of both, half each, and
+  // each direction numbers its own from 0.
+  bidirectional,
+  listed  // stage s on rank Problem::stage_ranks[s], one chain: orders from files
 };
+// Stages 0 .. length-1 are one chain, the next `length` another. A stage hands its activations to the next one of its
+// chain and its gradients to the one before.
+std::uint32_t chain_length(Placement placement, const Problem& problem);
+bool first_of_chain(Placement placement, const Problem& problem, std::uint32_t stage);
+bool last_of_chain(Placement placement, const Problem& problem, std::uint32_t stage);
 std::uint32_t rank_of(Placement placement, const Problem& problem, std::uint32_t stage);
 // The stage of a rank's chunk c.
 std::uint32_t stage_of(Placement placement, const Problem& problem, std::uint32_t rank, std::uint32_t chunk);
@@ -95,6 +124,14 @@ struct ClosedForm {
   std::vector<double> in_flight;  // per rank: peak of (forwards - input gradients), in chunks; empty = no formula
 };
 
+// What a schedule without a flush does to the weights. An update late by k: it is computed from weights that have
+// changed k times since.
+struct Asynchrony {
+  std::vector<std::uint32_t> weight_versions;  // per rank: kept at once
+  std::vector<std::uint32_t> staleness;        // per rank: by how many updates a gradient is late
+  Time steady_state;                           // time per micro-batch once the pipeline is full
+};
+
 // The order that a search found, with what it can prove about it.
 struct Planned {
   std::vector<std::vector<Action>> ranks;  // the program of each rank
@@ -108,7 +145,8 @@ struct Schedule {
   std::string summary;  // one honest sentence, with the source
   Placement placement = Placement::loop;
   std::uint32_t min_chunks = 1, max_chunks = 1;
-  bool splits_backward = false;  // uses I and W instead of B
+  bool splits_backward = false;  // uses I and W instead of B, always or sometimes
+  bool cuts_sequences = false;   // takes Problem::pieces
 
   // Throws UserError with the rule that is broken and the nearest legal value. Empty = everything is legal.
   std::function<void(const Problem&)> check = {};
@@ -119,6 +157,8 @@ struct Schedule {
   std::function<Planned(const Problem&)> plan = {};
   // The paper's formula where it holds for this problem, else nothing.
   std::function<std::optional<ClosedForm>(const Problem&)> closed_form = {};
+  // Only of schedules without a flush, which pay for it with old weights: what they hold and how fast they become.
+  std::function<Asynchrony(const Problem&)> asynchrony = {};
   // Of a schedule that planned() returned: what its plan proved. Empty in the registry.
   std::optional<bool> optimal = {};
   std::optional<Time> lower_bound = {};
@@ -128,6 +168,13 @@ struct Schedule {
 // found (shared by all copies; whatever problem it is given). Whoever asks more than one question about an order plans
 // it first: replay, lowering and the texts plan for themselves what comes to them unplanned. Throws what check throws.
 Schedule planned(const Schedule& schedule, const Problem& problem);
+
+// Pieces that each micro-batch is cut into (1 unless the schedule cuts them), and how many numbers of micro-batches, or
+// of pieces of them, every stage of this problem sees: 0 .. units-1.
+std::uint32_t pieces(const Schedule& schedule, const Problem& problem);
+std::uint32_t units(const Schedule& schedule, const Problem& problem);
+// `whole` is what a micro-batch takes: the share of the unit, which sum up to it exactly.
+Time share(Time whole, std::uint32_t pieces, std::uint32_t unit);
 
 // Checks that every field of a problem is there and fits the schedule (chunks, sizes, limits), then `check`.
 void check(const Schedule& schedule, const Problem& problem);

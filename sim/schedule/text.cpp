@@ -1,33 +1,39 @@
 #include "schedule/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <string_view>
 
 #include "base/sha256.hpp"
 
 namespace rehearsal::schedule {
 namespace {
 
-// 5 digits of a stage, the letter, 10 digits of a micro-batch.
-constexpr std::size_t kLongestAction = 16;
-
 char letter(Op op) {
   constexpr std::array<char, 4> kLetters{'F', 'I', 'W', 'B'};
   return kLetters[static_cast<std::size_t>(op)];
 }
 
-// Needs kLongestAction free characters at `at`; returns the end of the text.
-char* write(char* at, const Action& action) {
+char* write_action(char* at, const Action& action) {
   at = std::to_chars(at, at + 5, action.stage).ptr;
   *at++ = letter(action.op);
   return std::to_chars(at, at + 10, action.microbatch).ptr;
 }
 
+char* write_piece(char* at, const Action& action, std::uint32_t pieces) {
+  at = write_action(at, {action.microbatch / pieces, action.stage, action.op});
+  *at++ = '.';
+  return std::to_chars(at, at + 10, action.microbatch % pieces).ptr;
+}
+
+constexpr std::string_view kEndOfPair = ")OVERLAP_F_B";
+
 }  // namespace
 
 void append(std::string& text, Action action) {
-  std::array<char, kLongestAction> room{};
-  text.append(room.data(), write(room.data(), action));
+  std::array<char, RowText::kLongest> room{};
+  text.append(room.data(), write_action(room.data(), action));
 }
 
 std::string to_text(Action action) {
@@ -36,16 +42,32 @@ std::string to_text(Action action) {
   return text;
 }
 
+inline char* RowText::write(char* at, const Action& action) {
+  if (separator_) *at++ = separator_;
+  if (action.overlaps_next || separator_ == ';' || pieces_ > 1) [[unlikely]] {
+    if (action.overlaps_next) *at++ = '(';
+    at = pieces_ > 1 ? write_piece(at, action, pieces_) : write_action(at, action);
+    if (separator_ == ';') at = std::copy(kEndOfPair.begin(), kEndOfPair.end(), at);
+    separator_ = action.overlaps_next ? ';' : ',';
+    return at;
+  }
+  separator_ = ',';
+  return write_action(at, action);
+}
+
+void RowText::append(std::string& text, const Action& action) {
+  std::array<char, kLongest> room{};
+  text.append(room.data(), write(room.data(), action));
+}
+
 std::vector<std::string> order_text(const Schedule& schedule, const Problem& problem) {
   check(schedule, problem);
   const Schedule ready = planned(schedule, problem);
   std::vector<std::string> rows(problem.ranks);
   for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) {
     Order order = ready.order(problem, rank);
-    while (order.next()) {
-      if (!rows[rank].empty()) rows[rank] += ',';
-      append(rows[rank], order.value());
-    }
+    RowText row(pieces(schedule, problem));
+    while (order.next()) row.append(rows[rank], order.value());
   }
   return rows;
 }
@@ -55,21 +77,19 @@ std::string order_sha256(const Schedule& schedule, const Problem& problem) {
   const Schedule ready = planned(schedule, problem);
   // Large enough that the hash runs at memory speed, small enough for the first-level cache.
   std::array<char, 16384> buffer{};
-  char* const full = buffer.data() + buffer.size() - kLongestAction - 1;
+  char* const full = buffer.data() + buffer.size() - RowText::kLongest - 1;
   char* at = buffer.data();
   Sha256 hash;
   for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) {
     if (rank > 0) *at++ = '\n';
     Order order = ready.order(problem, rank);
-    bool first = true;
+    RowText row(pieces(schedule, problem));
     while (order.next()) {
       if (at >= full) {
         hash.update({buffer.data(), std::size_t(at - buffer.data())});
         at = buffer.data();
       }
-      if (!first) *at++ = ',';
-      first = false;
-      at = write(at, order.value());
+      at = row.write(at, order.value());
     }
     if (at >= full) {  // room for the newline of the next rank
       hash.update({buffer.data(), std::size_t(at - buffer.data())});

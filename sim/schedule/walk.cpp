@@ -11,20 +11,24 @@ namespace rehearsal::schedule {
 
 Walk::Walk(const Schedule& schedule, const Problem& problem)
     : schedule_(schedule),
-      microbatches_(problem.microbatches),
+      microbatches_(units(schedule, problem)),
+      pieces_(pieces(schedule, problem)),
       places_(problem.stages()),
       cursors_(problem.ranks),
-      row_(problem.microbatches / 16 + 1),
+      row_(microbatches_ / 16 + 1),
       progress_(row_ * problem.stages()),
       queue_(problem.ranks) {
-  const std::uint32_t last = problem.stages() - 1;
-  for (std::uint32_t s = 0; s <= last; ++s) {
+  const Placement placement = schedule.placement;
+  for (std::uint32_t s = 0; s < places_.size(); ++s) {
     Place& place = places_[s];
-    place.rank = schedule::rank_of(schedule.placement, problem, s);
-    place.after_local = s > 0 && schedule::rank_of(schedule.placement, problem, s - 1) == place.rank;
-    place.before_local = s < last && schedule::rank_of(schedule.placement, problem, s + 1) == place.rank;
-    place.receives_activation = s > 0 && !place.after_local;
-    place.receives_gradient = s < last && !place.before_local;
+    place.rank = schedule::rank_of(placement, problem, s);
+    place.first = schedule::first_of_chain(placement, problem, s);
+    place.last = schedule::last_of_chain(placement, problem, s);
+    place.after_local = !place.first && schedule::rank_of(placement, problem, s - 1) == place.rank;
+    place.before_local = !place.last && schedule::rank_of(placement, problem, s + 1) == place.rank;
+    place.needs_own_rank = place.after_local || place.before_local || pieces_ > 1;
+    place.receives_activation = !place.first && !place.after_local;
+    place.receives_gradient = !place.last && !place.before_local;
   }
   for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) cursors_[rank].program = schedule.order(problem, rank);
 }
@@ -51,9 +55,18 @@ void Walk::illegal(std::uint32_t rank) const {
   if (weight && now != kInputGradient) fail("comes before its input gradient " + text(stage, Op::input_gradient));
   if (!forward && !weight && now >= kInputGradient) fail("this gradient has run before");
   if (!forward && !weight && now == kNothing) fail("comes before its forward " + text(stage, Op::forward));
+  if (pieces_ > 1 && !pieces_in_order(action))
+    fail(forward ? "comes before the forward of the piece before it" : "comes before the gradient of the next piece");
   if (forward) fail(fmt::format("comes before {} of the same rank", text(stage - 1, Op::forward)));
   fail(fmt::format("comes before the gradient of stage {} of the same rank", stage + 1));
   INVARIANT(false, "a legal action was refused");
+}
+
+void Walk::unpaired(std::uint32_t rank, const Action* second) const {
+  throw UserError(fmt::format(
+      "schedule {}: rank {}, cell {}: {} is marked to overlap with {}; a pair is a forward and then one backward",
+      schedule_.name, rank, cursors_[rank].cell, to_text(cursors_[rank].first),
+      second ? to_text(*second) : "the end of the program"));
 }
 
 void Walk::finish() const {
@@ -65,7 +78,11 @@ void Walk::finish() const {
     const Cursor& cursor = cursors_[rank];
     if (cursor.ended) continue;
     if (++waiting > kShown) continue;
-    const Action head = cursor.program.value();
+    Action head = cursor.program.value();
+    // Of a pair that waits, name a half whose input another rank has not even produced.
+    if (cursor.paired && receives_activation(cursor.first.stage) &&
+        progress(cursor.first.stage - 1u, cursor.first.microbatch) == kNothing)
+      head = cursor.first;
     const bool forward = head.op == Op::forward;
     const std::uint32_t source = forward ? head.stage - 1u : head.stage + 1u;
     heads += fmt::format("\n  rank {} at cell {}: {} waits for {} of micro-batch {} from stage {} on rank {}", rank,

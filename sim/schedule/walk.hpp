@@ -20,8 +20,8 @@ class Walk {
   Walk(const Schedule& schedule, const Problem& problem);
 
   // Rules::step(rank, action) either performs the action and returns true, or returns false because something that
-  // another rank sends has not arrived; whoever delivers it calls wake(). Throws UserError for an illegal order or when
-  // ranks are left waiting.
+  // another rank sends has not arrived; whoever delivers it calls wake(). Rules::step_pair(rank, forward, backward)
+  // does the same with an overlapped pair. Throws UserError for an illegal order or when ranks are left waiting.
   template <class Rules>
   void run(Rules& rules) {
     for (std::uint32_t rank = 0; rank < cursors_.size(); ++rank) enqueue(rank);
@@ -37,7 +37,8 @@ class Walk {
     Cursor& cursor = cursors_[rank];
     if (!cursor.waiting) return;
     const Action& head = cursor.program.value();
-    if (head.stage != stage || head.microbatch != microbatch || (head.op == Op::forward) != forward) return;
+    if ((head.stage != stage || head.microbatch != microbatch || (head.op == Op::forward) != forward) && !cursor.paired)
+      return;
     cursor.waiting = false;
     enqueue(rank);
   }
@@ -52,6 +53,8 @@ class Walk {
   // Does the activation (gradient) of this stage come from another rank?
   bool receives_activation(std::uint32_t stage) const { return places_[stage].receives_activation; }
   bool receives_gradient(std::uint32_t stage) const { return places_[stage].receives_gradient; }
+  bool first_of_chain(std::uint32_t stage) const { return places_[stage].first; }
+  bool last_of_chain(std::uint32_t stage) const { return places_[stage].last; }
   std::uint64_t actions() const { return actions_; }
 
   // "schedule 1f1b: rank 2, cell 17 (2B3)", to begin an error message about the pending action of a rank.
@@ -64,13 +67,18 @@ class Walk {
     Order program;           // its value is the pending action, read in place: copies of what was just written stall
     std::uint64_t cell = 0;  // of the pending action, from 0
     bool pending = false, waiting = false, ended = false;
+    bool paired = false;  // pending are `first` and the program's value, overlapped
+    Action first;
   };
 
   struct Place {
     std::uint32_t rank = 0;
-    bool receives_activation = false, receives_gradient = false;
-    bool after_local = false, before_local = false;  // the stage before (after) lies on the same rank
+    bool first : 1 = false, last : 1 = false;  // of its chain
+    bool receives_activation : 1 = false, receives_gradient : 1 = false;
+    bool after_local : 1 = false, before_local : 1 = false;  // the stage before (after) lies on the same rank
+    bool needs_own_rank : 1 = false;  // an action here needs another of the same rank, beside those of its own cell
   };
+  static_assert(sizeof(Place) == 8);
 
   // How far one micro-batch is on one stage. B goes from forwarded to done.
   enum Progress : std::uint8_t { kNothing, kForwarded, kInputGradient, kDone };
@@ -79,18 +87,54 @@ class Walk {
   template <class Rules>
   bool turn(Rules& rules, std::uint32_t rank, Cursor& cursor) {
     for (int n = 0; n < kTurn; ++n) {
-      if (!cursor.pending && !cursor.program.next()) return cursor.ended = true, false;
+      bool paired = cursor.paired;
+      if (!cursor.pending) {
+        if (!cursor.program.next()) return cursor.ended = true, false;
+        paired = cursor.program.value().overlaps_next;
+      }
+      if (paired) [[unlikely]] {
+        if (!pair(rules, rank, cursor)) return false;
+        continue;
+      }
       const Action& action = cursor.program.value();
       if (!legal(rank, action)) illegal(rank);
       cursor.pending = true;
       if (!rules.step(rank, action)) return cursor.waiting = true, false;
       cursor.pending = false;
-      static constexpr std::array<Progress, 4> kAfter{kForwarded, kInputGradient, kDone, kDone};
-      set_progress(action, kAfter[static_cast<std::size_t>(action.op)]);
+      done(action);
       ++cursor.cell;
       ++actions_;
     }
     return true;
+  }
+
+  // Runs an overlapped pair; false: it must wait.
+  template <class Rules>
+  [[gnu::noinline]] bool pair(Rules& rules, std::uint32_t rank, Cursor& cursor) {
+    if (!cursor.paired) {
+      cursor.first = cursor.program.value();
+      cursor.pending = true;
+      if (!legal(rank, cursor.first)) illegal(rank);
+      if (!cursor.program.next()) unpaired(rank, nullptr);
+      cursor.paired = true;
+    }
+    const Action& first = cursor.first;
+    const Action& second = cursor.program.value();
+    const bool backward = second.op == Op::backward || second.op == Op::input_gradient;
+    if (first.op != Op::forward || !backward || second.overlaps_next) unpaired(rank, &second);
+    if (!legal(rank, second)) illegal(rank);
+    if (!rules.step_pair(rank, first, second)) return cursor.waiting = true, false;
+    cursor.pending = cursor.paired = false;
+    done(first);
+    done(second);
+    ++cursor.cell;
+    actions_ += 2;
+    return true;
+  }
+
+  void done(const Action& action) {
+    static constexpr std::array<Progress, 4> kAfter{kForwarded, kInputGradient, kDone, kDone};
+    set_progress(action, kAfter[static_cast<std::size_t>(action.op)]);
   }
 
   bool legal(std::uint32_t rank, const Action& action) const {
@@ -99,13 +143,24 @@ class Walk {
     const Place& place = places_[action.stage];
     if (place.rank != rank || progress(action.stage, action.microbatch) != kBefore[static_cast<std::size_t>(action.op)])
       return false;
+    if (!place.needs_own_rank) return true;
+    if (pieces_ > 1 && !pieces_in_order(action)) return false;
     if (place.after_local && action.op == Op::forward)
       return progress(action.stage - 1u, action.microbatch) != kNothing;
     if (place.before_local && (action.op == Op::input_gradient || action.op == Op::backward))
       return progress(action.stage + 1u, action.microbatch) >= kInputGradient;
     return true;
   }
+  // Attention looks back: a piece needs the keys and values of the piece before it, and adds to their gradient before
+  // that piece can be gone through backwards.
+  bool pieces_in_order(const Action& action) const {
+    const std::uint32_t piece = action.microbatch % pieces_;
+    if (action.op == Op::forward) return piece == 0 || progress(action.stage, action.microbatch - 1) != kNothing;
+    if (action.op == Op::weight_gradient || piece + 1 == pieces_) return true;
+    return progress(action.stage, action.microbatch + 1) >= kInputGradient;
+  }
   [[noreturn]] void illegal(std::uint32_t rank) const;  // says why the pending action is not legal
+  [[noreturn]] void unpaired(std::uint32_t rank, const Action* second) const;
   void finish() const;
 
   Progress progress(std::uint32_t stage, std::uint32_t microbatch) const {
@@ -131,7 +186,8 @@ class Walk {
   }
 
   const Schedule& schedule_;
-  std::uint32_t microbatches_;
+  std::uint32_t microbatches_;  // or pieces of them: numbers that every stage sees
+  std::uint32_t pieces_;
   std::vector<Place> places_;    // per stage
   std::vector<Cursor> cursors_;  // per rank
   std::size_t row_;              // words of progress per stage
