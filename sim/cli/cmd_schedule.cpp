@@ -11,6 +11,7 @@
 #include "cli/output.hpp"
 #include "cli/schedule_options.hpp"
 #include "report/schedule_report.hpp"
+#include "schedule/csv.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -35,14 +36,18 @@ CommandText command_text() {
           "Times are those of one stage and carry a unit. A comma list gives one value per stage\n"
           "(P*V values), for memory one per rank (P values).\n"
           "cost = the longest time from the first to the last action of one rank; bubble = the part\n"
-          "of it in which the busiest rank idles. CSV is the dialect of torch.distributed.pipelining.\n\n"
+          "of it in which the busiest rank idles.\n\n"
+          "CSV is that of torch.distributed.pipelining, written and read: one row per rank, one cell\n"
+          "per action (3F0: stage, type, micro-batch); older files with B and BW are understood. An\n"
+          "imported order is checked first: a cell that is wrong is named with its line and column.\n\n"
           "A batch holds one JSON object per line: the options as keys ('extra_warmup'), 'schedule'\n"
           "for the name, and 'id', which the answer repeats. Bare times there are milliseconds, null\n"
           "is the default. Each line is answered by one line of JSON; a line that fails by\n"
           "{\"id\", \"error\"}. Such lines are data: the exit status stays 0.\n\n" +
               names_text(),
           "  rehearse schedule zb-h1 --pipeline 4 --microbatches 8 \\\n"
-          "    --forward 5ms --backward 5ms --weight 5ms --transfer 100us\n"};
+          "    --forward 5ms --backward 5ms --weight 5ms --transfer 100us --svg zb-h1.svg\n"
+          "  rehearse schedule --import my.csv --forward 5ms --backward 10ms\n"};
 }
 
 // One member per line, so that a person can read it and a line-based tool can pick from it.
@@ -94,9 +99,12 @@ bool answer(const std::string& line, std::uint64_t number, report::WantOrder ord
     const auto object = parse_line(line, id);
     const auto resolved = resolve(case_from_json(object));
     out = Json{{"id", id}};
-    out.update(to_json(report::evaluate(*resolved.schedule, resolved.problem, {order, false})));
+    out.update(to_json(report::evaluate(resolved.schedule, resolved.problem, {order, false})));
   } catch (const UserError& error) {
-    fail(error.diagnostics().front().message);
+    const auto& first = error.diagnostics().front();
+    fail(first.where.line > 0
+             ? fmt::format("{}:{}:{}: {}", first.where.file, first.where.line, first.where.column, first.message)
+             : first.message);
   } catch (const MachineError& error) {
     fail(error.what());
   } catch (const std::bad_alloc&) {
@@ -141,13 +149,16 @@ po::options_description own_options() {
                           std::string(f.help).c_str());
   }
   options.add_options()("order", "show the order of every rank, however long (text, json)")(
+      "comms", "csv: with the SEND and RECV of every message, in the order\nof torch.distributed.pipelining")(
+      "svg", po::value<std::string>()->value_name("FILE"), "draw the order and the memory of every rank as a picture")(
       "batch", po::value<std::string>()->value_name("FILE"), "evaluate every line of FILE ('-': standard input)");
   return options;
 }
 
 ScheduleCase case_from_line(const CommandText& text, const CommandLine& line) {
   ScheduleCase given;
-  given.values["schedule"] = {one_operand(text, line, "the name of a schedule")};
+  if (!line.values.count("import") || !line.operands.empty())
+    given.values["schedule"] = {one_operand(text, line, "the name of a schedule")};
   for (const auto& f : schedule_fields()) {
     const std::string option = given.label(f.key).substr(2);
     if (f.help.empty() || !line.values.count(option)) continue;
@@ -175,6 +186,9 @@ int run_schedule(const Arguments& arguments) {
   if (line->values.count("batch")) {
     if (!line->operands.empty())
       throw UserError(fmt::format("--batch takes every case from its file; leave '{}' out", line->operands.front()));
+    for (const char* option : {"svg", "comms"})
+      if (line->values.count(option))
+        throw UserError(fmt::format("--batch writes no such output; leave --{} out", option));
     for (const auto& f : schedule_fields())
       if (line->values.count(ScheduleCase{}.label(f.key).substr(2)))
         throw UserError(
@@ -187,22 +201,33 @@ int run_schedule(const Arguments& arguments) {
 
   const auto resolved = resolve(case_from_line(text, *line));
   using report::WantOrder;
+  if (line->values.count("comms") && common.format != Format::csv)
+    throw UserError("--comms says what --format csv writes; add --format csv or leave it out");
+  if (!common.quiet)
+    for (const auto& warning : resolved.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
+  const std::string svg = line->values.count("svg") ? line->values["svg"].as<std::string>() : "";
+  if (line->values.count("svg")) AtomicFile::check(svg);
+  const auto evaluate = [&](WantOrder short_of_asked) {
+    auto result =
+        report::evaluate(resolved.schedule, resolved.problem,
+                         {order ? WantOrder::always : short_of_asked, common.format == Format::text || !svg.empty()});
+    if (!svg.empty()) write_file(svg, report::to_svg(result));
+    return result;
+  };
   switch (common.format) {
     case Format::csv: {
+      if (!svg.empty()) evaluate(WantOrder::never);
       AtomicFile out(common.output);
-      report::write_csv(*resolved.schedule, resolved.problem, [&](std::string_view piece) { out.write(piece); });
+      const schedule::CsvStyle style{line->values.count("comms") > 0};
+      export_csv(resolved.schedule, resolved.problem, style, [&](std::string_view piece) { out.write(piece); });
       out.commit();
       break;
     }
     case Format::json:
-      emit_report(common,
-                  readable(to_json(report::evaluate(*resolved.schedule, resolved.problem,
-                                                    {order ? WantOrder::always : WantOrder::when_small, false}))));
+      emit_report(common, readable(to_json(evaluate(WantOrder::when_small))));
       break;
     case Format::text:
-      emit_report(common, to_text(report::evaluate(*resolved.schedule, resolved.problem,
-                                                   {order ? WantOrder::always : WantOrder::never, true}),
-                                  {report_width(common), use_color(common)}));
+      emit_report(common, to_text(evaluate(WantOrder::never), {report_width(common), use_color(common)}));
       break;
   }
   return 0;

@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
+#include "scenario/document.hpp"
+#include "schedule/csv.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -114,6 +118,7 @@ std::vector<double> amounts(const ScheduleCase& given, std::string_view key, con
 void require_countable(const Problem& problem) {
   long double total = 0;
   for (std::uint32_t s = 0; s < problem.stages(); s++) {
+    if (!problem.overlapped.empty()) total += (long double)(problem.overlapped[s].count());
     total += (long double)(problem.forward[s].count()) + (long double)(problem.input_gradient[s].count()) +
              (long double)(problem.weight_gradient[s].count());
     if (s + 1 < problem.stages()) total += 2 * (long double)(problem.transfer[s].count());
@@ -122,6 +127,28 @@ void require_countable(const Problem& problem) {
     throw UserError(
         "all actions together take more than 100 days, which picoseconds in 64 bits cannot count; give "
         "shorter times or fewer micro-batches");
+}
+
+constexpr std::size_t kLargestCsv = 256 << 20;
+
+// The order and what follows from it: sizes, pieces and which rank holds which stage.
+void import_file(const ScheduleCase& given, ResolvedCase& result) {
+  const std::string& path = find(given, "import")->front();
+  const auto* label = find(given, "schedule");
+  auto imported = schedule::import_csv(scenario::read_text_file(path, kLargestCsv), path,
+                                       label ? label->front() : std::filesystem::path(path).stem().string());
+  result.schedule = std::move(imported.schedule);
+  result.warnings = std::move(imported.warnings);
+  Problem& p = result.problem;
+  p.ranks = imported.ranks, p.microbatches = imported.microbatches, p.chunks = imported.chunks;
+  p.pieces = imported.pieces;
+  p.stage_ranks = std::move(imported.stage_ranks);
+  for (const auto& [key, of_file] :
+       {std::pair{"pipeline", imported.ranks}, std::pair{"microbatches", imported.microbatches},
+        std::pair{"chunks", imported.chunks}})
+    if (const auto asked = optional_number(given, key, 1, UINT32_MAX - 1); asked && *asked != of_file)
+      throw UserError(fmt::format("{} is {}, but the order of '{}' is for {}; leave it out", given.label(key), *asked,
+                                  path, of_file));
 }
 
 }  // namespace
@@ -144,9 +171,13 @@ std::vector<Field> schedule_fields() {
            "counts\nforwards)"},
           {"weight_hold", amounts, "A", "part of it that stays until the weight gradient (default 0)"},
           {"memory_limit", amounts, "L", "most memory of a rank, for schedules that look at it\n(default: none)"},
-          {"overlapped", times, "", ""},
-          {"pieces", count, "", ""},
-          {"time_limit", times, "", ""}};
+          {"overlapped", times, "T",
+           "time of a forward and a backward that run as one block, by\nthe stage of the forward (default: both "
+           "together)"},
+          {"pieces", count, "Q", "seq1f1b: pieces that a micro-batch is cut into (default 2)"},
+          {"waves", count, "N", "hanayo: waves, of two chunks each"},
+          {"time_limit", times, "T", "searches: how long they may look"},
+          {"import", name, "FILE", "take the order from a CSV file; NAME is then only a label\nand may be left out"}};
 }
 
 std::string ScheduleCase::label(std::string_view key) const {
@@ -185,27 +216,42 @@ ScheduleCase case_from_json(const nlohmann::json& object) {
 
 ResolvedCase resolve(const ScheduleCase& given) {
   std::string missing;
-  for (const char* key : {"schedule", "pipeline", "microbatches", "forward", "backward"})
-    if (!find(given, key)) missing += (missing.empty() ? "" : ", ") + given.label(key);
+  const bool file = find(given, "import") != nullptr;
+  for (const char* key : {"schedule", "pipeline", "microbatches", "forward", "backward"}) {
+    const bool in_file = file && std::strcmp(key, "forward") != 0 && std::strcmp(key, "backward") != 0;
+    if (!in_file && !find(given, key)) missing += (missing.empty() ? "" : ", ") + given.label(key);
+  }
   if (!missing.empty()) throw UserError(fmt::format("missing {}", missing));
 
   ResolvedCase result;
-  result.schedule = &schedule::registry().at(find(given, "schedule")->front());
-  const auto& schedule = *result.schedule;
   Problem& p = result.problem;
-  for (const char* key : {"overlapped", "pieces"})
-    if (find(given, key)) throw UserError(fmt::format("schedule {} takes no {}", schedule.name, given.label(key)));
+  if (file)
+    import_file(given, result);
+  else
+    result.schedule = schedule::registry().at(find(given, "schedule")->front());
+  const auto& schedule = result.schedule;
+  if (find(given, "pieces") && !schedule.cuts_sequences)
+    throw UserError(fmt::format("schedule {} takes no {}", schedule.name, given.label("pieces")));
+  if (find(given, "waves") && schedule.placement != schedule::Placement::wave)
+    throw UserError(fmt::format("schedule {} takes no {}", schedule.name, given.label("waves")));
 
-  p.ranks = whole_number(given, "pipeline", 1, schedule::kMaxStages);
-  p.microbatches = whole_number(given, "microbatches", 1, UINT32_MAX - 1);
-  p.chunks = optional_number(given, "chunks", 1, schedule::kMaxStages).value_or(schedule.min_chunks);
+  p.ranks = optional_number(given, "pipeline", 1, schedule::kMaxStages).value_or(p.ranks);
+  p.microbatches = optional_number(given, "microbatches", 1, UINT32_MAX - 1).value_or(p.microbatches);
+  if (const auto pieces = optional_number(given, "pieces", 1, UINT32_MAX - 1)) p.pieces = pieces;
+  p.waves = optional_number(given, "waves", 1, schedule::kMaxStages / 2);
+  p.chunks =
+      optional_number(given, "chunks", 1, schedule::kMaxStages).value_or(p.waves ? 2 * *p.waves : schedule.min_chunks);
   p.group = optional_number(given, "group", 1, UINT32_MAX - 1);
   p.extra_warmup = optional_number(given, "extra_warmup", 0, UINT32_MAX - 1);
   const std::uint64_t stages = std::uint64_t(p.ranks) * p.chunks;
   if (stages > schedule::kMaxStages)
     throw UserError(fmt::format("{} x {} = {} stages, but at most {} are possible", given.label("pipeline"),
                                 given.label("chunks"), stages, schedule::kMaxStages));
-  const std::uint64_t actions = stages * p.microbatches * (schedule.splits_backward ? 3 : 2);
+  const std::uint64_t units = std::uint64_t(p.microbatches) * (schedule.cuts_sequences ? p.pieces.value_or(2) : 1);
+  const std::uint64_t actions = stages * units * (schedule.splits_backward ? 3 : 2);
+  if (units >= UINT32_MAX)
+    throw UserError(
+        fmt::format("{} x {} are more pieces than can be counted", given.label("microbatches"), given.label("pieces")));
   if (actions > kMaxActions)
     throw UserError(fmt::format(
         "{} stages x {} micro-batches make {} actions, more than the {} that can be held; "
@@ -215,6 +261,7 @@ ResolvedCase resolve(const ScheduleCase& given) {
   p.forward = times(given, "forward", stages);
   p.input_gradient = times(given, "backward", stages);
   p.weight_gradient = times(given, "weight", stages);
+  if (find(given, "overlapped")) p.overlapped = times(given, "overlapped", stages);
   p.transfer = times(given, "transfer", stages);
   p.transfer.pop_back();  // the last stage sends to nobody
   for (const char* key : {"forward", "backward"}) {
@@ -235,7 +282,8 @@ ResolvedCase resolve(const ScheduleCase& given) {
   }
   if (const auto* limit = find(given, "time_limit")) {
     if (limit->size() != 1) throw UserError(fmt::format("{} is one time", given.label("time_limit")));
-    list<Time>(given, "time_limit", 1, "case", [](const std::string& t) { return parse_time(t); });
+    p.time_limit =
+        list<Time>(given, "time_limit", 1, "case", [](const std::string& t) { return parse_time(t); }).front();
   }
   return result;
 }

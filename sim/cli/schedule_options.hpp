@@ -40,8 +40,9 @@ ScheduleCase case_from_json(const nlohmann::json& object);
 inline constexpr std::uint64_t kMaxActions = std::uint64_t(1) << 30;
 
 struct ResolvedCase {
-  const schedule::Schedule* schedule = nullptr;  // of the registry
+  schedule::Schedule schedule;  // of the registry, or read from a file
   schedule::Problem problem;
+  std::vector<std::string> warnings;
 };
 
 // Throws UserError that names the field and what is allowed.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/sha256.hpp"
 #include "report/json.hpp"
@@ -14,20 +15,6 @@ namespace {
 
 using schedule::Op;
 using schedule::Problem;
-
-char letter(Op op) {
-  switch (op) {
-    case Op::forward:
-      return 'F';
-    case Op::input_gradient:
-      return 'I';
-    case Op::weight_gradient:
-      return 'W';
-    case Op::backward:
-      return 'B';
-  }
-  return '?';
-}
 
 bool meets_limit(const Problem& problem, const schedule::Replay& replay) {
   return problem.memory_limit && std::all_of(replay.peak_memory.begin(), replay.peak_memory.end(),
@@ -46,84 +33,97 @@ bool meets_limit(const Problem& problem, const schedule::Replay& replay) {
 // 3. Under a memory limit L at most K = floor(L / least activation) forwards are done before the first gradient, so of
 //    the m*F all but K * longest F come after it: span >= D + (m*F - K * longest F) + m*(I+W).
 // A full backward B is I and W without the gap, and ends later than I alone; where it has a time of its own, the
-// shorter of both counts.
-Time lower_bound(schedule::Placement placement, const Problem& problem, bool within_limit) {
-  const std::uint32_t stages = problem.stages();
-  const std::int64_t m = problem.microbatches;
-  const auto hop = [&](std::uint32_t s) {  // from stage s to s+1, or back
+// shorter of both counts. A rank of two chains takes the shorter D; a piece of a micro-batch passes in its share.
+// An overlapped pair of F(s) and B(t) shortens all that by F(s) + B(t) minus its own time: each forward at most once.
+Time lower_bound(const schedule::Schedule& schedule, const Problem& problem, bool within_limit) {
+  const auto placement = schedule.placement;
+  const std::uint32_t stages = problem.stages(), pieces = schedule::pieces(schedule, problem);
+  const std::int64_t m = units(schedule, problem) / pieces;  // of a stage
+  const auto hop = [&](std::uint32_t s) {                    // from stage s to s+1, or back
     return rank_of(placement, problem, s) == rank_of(placement, problem, s + 1) ? Time() : problem.transfer[s];
   };
   const auto full = [&](std::uint32_t s) { return problem.time({0, static_cast<std::uint16_t>(s), Op::backward}); };
-  const auto gradient = [&](std::uint32_t s) { return std::min(problem.input_gradient[s], full(s)); };
   const auto both = [&](std::uint32_t s) {
     return std::min(problem.input_gradient[s] + problem.weight_gradient[s], full(s));
+  };
+  // What one piece of a micro-batch takes at least.
+  const auto& pairs = problem.overlapped;
+  const auto piece = [&](Time whole) { return Time(whole.count() / pieces); };
+  const auto forward_of = [&](std::uint32_t s) {
+    return piece(pairs.empty() ? problem.forward[s] : std::min(problem.forward[s], pairs[s]));
+  };
+  const auto gradient_of = [&](std::uint32_t s) {
+    const Time alone = std::min(problem.input_gradient[s], full(s));
+    return piece(pairs.empty() ? alone : std::min(alone, *std::min_element(pairs.begin(), pairs.end())));
   };
   // What a micro-batch passes from stage s upwards, and on its way back down to stage s.
   std::vector<Time> forward_from(stages + 1), gradient_after(stages);
   for (std::uint32_t s = stages; s-- > 0;) {
-    forward_from[s] = problem.forward[s] + (s + 1 < stages ? hop(s) + forward_from[s + 1] : Time());
-    gradient_after[s] = s + 1 < stages ? hop(s) + gradient(s + 1) + gradient_after[s + 1] : Time();
+    const bool last = last_of_chain(placement, problem, s);
+    forward_from[s] = forward_of(s) + (last ? Time() : hop(s) + forward_from[s + 1]);
+    gradient_after[s] = last ? Time() : hop(s) + gradient_of(s + 1) + gradient_after[s + 1];
   }
   Time bound;
   for (std::uint32_t rank = 0; rank < problem.ranks; rank++) {
-    std::uint32_t lowest = stages, highest = 0;
-    Time forward, gradients, longest;
+    std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> ends;  // per chain: lowest and highest stage
+    Time forward, gradients, longest, longest_backward, saved;
     double least_activation = INFINITY;
     for (std::uint32_t c = 0; c < problem.chunks; c++) {
       const auto s = stage_of(placement, problem, rank, c);
+      auto& [lowest, highest] = ends.try_emplace(s / chain_length(placement, problem), s, s).first->second;
       lowest = std::min(lowest, s), highest = std::max(highest, s);
       forward += m * problem.forward[s];
       gradients += m * both(s);
       longest = std::max(longest, problem.forward[s]);
+      longest_backward = std::max(longest_backward, full(s));
       least_activation = std::min(least_activation, problem.activation[s]);
     }
-    const Time delay = forward_from[lowest] + gradient_after[highest];
+    if (!pairs.empty())
+      for (std::uint32_t c = 0; c < problem.chunks; c++) {
+        const auto s = stage_of(placement, problem, rank, c);
+        saved += m * std::max(Time(), problem.forward[s] + longest_backward - pairs[s]);
+      }
+    Time delay(INT64_MAX);
+    for (const auto& [chain, stage] : ends)
+      delay = std::min(delay, forward_from[stage.first] + gradient_after[stage.second]);
     Time before = std::max(forward, delay);
     if (within_limit && problem.memory_limit && least_activation > 0) {
       // The slack keeps the bound true where the quotient of two doubles falls just below a whole number.
-      const double fit = std::floor(*problem.memory_limit / least_activation * (1 + 1e-9));
+      const double fit = std::floor(*problem.memory_limit / least_activation * pieces * (1 + 1e-9)) / pieces;
       if (fit * double(longest.count()) < double(forward.count()))
-        before = std::max(before, delay + forward - static_cast<std::int64_t>(fit) * longest);
+        before = std::max(before, delay + forward - Time(std::int64_t(std::ceil(fit * double(longest.count())))));
     }
-    bound = std::max(bound, before + gradients);
+    bound = std::max(bound, before + gradients - saved);
   }
   return bound;
 }
 
 ScheduleResult evaluate(const schedule::Schedule& schedule, Problem problem, const ScheduleWishes& wishes) {
-  check(schedule, problem);
   ScheduleResult result;
-  result.schedule = &schedule;
+  result.schedule = planned(schedule, problem);
   result.problem = std::move(problem);
   const Problem& p = result.problem;
+  check(result.schedule, p);
   const std::uint64_t cells = std::uint64_t(p.microbatches) * p.stages();  // an order has 2 or 3 actions for each
   const bool draw = wishes.picture && cells * 2 <= kPictureLimit;
   const bool keep =
       wishes.order == WantOrder::always || (wishes.order == WantOrder::when_small && cells * 2 <= kOrderLimit);
 
-  // One pass for everything: searching schedules would have to search again for a second one.
   std::vector<std::string> order(keep ? p.ranks : 0);
+  std::vector<schedule::RowText> rows(order.size(), schedule::RowText(pieces(result.schedule, p)));
   schedule::ReplayOptions options;
   if (wishes.picture) result.first_start.assign(p.ranks, Time(-1)), result.last_end.assign(p.ranks, Time());
   if (keep || wishes.picture) {
     options.visit = [&](const schedule::ReplayedAction& a) {
-      if (keep) {
-        if (!order[a.rank].empty()) order[a.rank] += ',';
-        append(order[a.rank], a.action);
-      }
+      if (keep) rows[a.rank].append(order[a.rank], a.action);
       if (!wishes.picture) return;
       if (result.first_start[a.rank] < Time()) result.first_start[a.rank] = a.start;
       result.last_end[a.rank] = a.end;
-      if (!draw) return;
-      const bool odd_chunk = schedule.placement == schedule::Placement::vee ? a.action.stage >= p.ranks
-                                                                            : a.action.stage / p.ranks % 2 == 1;
-      const char kind = letter(a.action.op);
-      result.spans.push_back(
-          {a.rank, a.start, a.end, odd_chunk ? static_cast<char>(kind - 'A' + 'a') : kind, a.action.microbatch});
+      if (draw) result.actions.push_back(a);
     };
   }
-  result.replay = replay(schedule, p, options);
-  if (result.replay.actions > kPictureLimit) result.spans.clear();
+  result.replay = replay(result.schedule, p, options);
+  if (result.replay.actions > kPictureLimit) result.actions.clear();
 
   if (keep) {
     Sha256 hash;
@@ -134,15 +134,25 @@ ScheduleResult evaluate(const schedule::Schedule& schedule, Problem problem, con
     result.sha256 = hash.hex();
     if (wishes.order == WantOrder::always || result.replay.actions <= kOrderLimit) result.order = std::move(order);
   } else {
-    result.sha256 = order_sha256(schedule, p);
+    result.sha256 = order_sha256(result.schedule, p);
   }
-  result.lower_bound = lower_bound(schedule.placement, p, meets_limit(p, result.replay));
+  result.lower_bound = lower_bound(result.schedule, p, meets_limit(p, result.replay));
+  // What a search has proved about all orders may be more than the general bound.
+  if (result.schedule.lower_bound) result.lower_bound = std::max(result.lower_bound, *result.schedule.lower_bound);
   return result;
+}
+
+std::vector<std::uint32_t> chunks_of_stages(const ScheduleResult& result) {
+  std::vector<std::uint32_t> chunks(result.problem.stages());
+  for (std::uint32_t rank = 0; rank < result.problem.ranks; rank++)
+    for (std::uint32_t c = 0; c < result.problem.chunks; c++)
+      chunks[stage_of(result.schedule.placement, result.problem, rank, c)] = c;
+  return chunks;
 }
 
 nlohmann::ordered_json to_json(const ScheduleResult& result) {
   const auto& r = result.replay;
-  nlohmann::ordered_json json{{"schedule", result.schedule->name},
+  nlohmann::ordered_json json{{"schedule", result.schedule.name},
                               {"pipeline", result.problem.ranks},
                               {"microbatches", result.problem.microbatches},
                               {"chunks", result.problem.chunks},
@@ -158,25 +168,15 @@ nlohmann::ordered_json to_json(const ScheduleResult& result) {
   json["actions"] = r.actions;
   json["sha256"] = result.sha256;
   if (result.order) json["order"] = *result.order;
-  json["optimal"] = result.optimal ? nlohmann::ordered_json(*result.optimal) : nlohmann::ordered_json();
+  json["optimal"] = maybe(result.schedule.optimal);
   json["lower_bound_s"] = to_seconds(result.lower_bound);
-  return json;
-}
-
-void write_csv(const schedule::Schedule& schedule, const Problem& problem,
-               const std::function<void(std::string_view)>& write) {
-  check(schedule, problem);
-  std::string piece;
-  for (std::uint32_t rank = 0; rank < problem.ranks; rank++) {
-    auto order = schedule.order(problem, rank);
-    for (bool first = true; order.next(); first = false) {
-      if (!first) piece += ',';
-      append(piece, order.value());
-      if (piece.size() > (1 << 16)) write(piece), piece.clear();
-    }
-    piece += '\n';
+  if (result.schedule.asynchrony) {
+    const auto late = result.schedule.asynchrony(result.problem);
+    json["weight_versions"] = late.weight_versions;
+    json["staleness"] = late.staleness;
+    json["steady_state_s"] = to_seconds(late.steady_state);
   }
-  write(piece);
+  return json;
 }
 
 }  // namespace rehearsal::report

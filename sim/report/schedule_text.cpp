@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/quantity_text.hpp"
+#include "report/grid.hpp"
 #include "report/layout.hpp"
 #include "report/schedule_report.hpp"
 
@@ -18,7 +19,7 @@ std::string stages_text(const ScheduleResult& result, std::uint32_t rank) {
   std::string text;
   for (std::uint32_t c = 0; c < result.problem.chunks; c++) {
     if (c == 4) return text + " ...";
-    text += (c ? " " : "") + std::to_string(stage_of(result.schedule->placement, result.problem, rank, c));
+    text += (c ? " " : "") + std::to_string(stage_of(result.schedule.placement, result.problem, rank, c));
   }
   return text;
 }
@@ -43,6 +44,25 @@ std::string rank_table(const ScheduleResult& result, const Paint& paint) {
          paint.dim("F..I, F..W: most activations held at once, from forward to input or weight gradient") + "\n";
 }
 
+// Odd chunks of a rank in lower case.
+std::vector<GridSpan> grid_spans(const ScheduleResult& result) {
+  std::vector<GridSpan> spans;
+  const auto chunks = chunks_of_stages(result);
+  const std::uint32_t pieces = schedule::pieces(result.schedule, result.problem);
+  std::vector<bool> in_pair(result.problem.ranks);  // the action before overlaps with this one
+  for (const auto& a : result.actions) {
+    const char kind = "FIWB"[static_cast<std::size_t>(a.action.op)];
+    const bool odd = chunks[a.action.stage] % 2 == 1;
+    // A pair shares its time: the forward is drawn in the first half.
+    const Time middle = a.start + Time((a.end - a.start).count() / 2);
+    const Time start = in_pair[a.rank] ? middle : a.start, end = a.action.overlaps_next ? middle : a.end;
+    in_pair[a.rank] = a.action.overlaps_next;
+    spans.push_back(
+        {a.rank, start, end, odd ? static_cast<char>(kind - 'A' + 'a') : kind, a.action.microbatch / pieces});
+  }
+  return spans;
+}
+
 }  // namespace
 
 std::string to_text(const ScheduleResult& result, const TextOptions& options) {
@@ -51,25 +71,33 @@ std::string to_text(const ScheduleResult& result, const TextOptions& options) {
   const auto& r = result.replay;
   const std::size_t width = std::size_t(std::max(40, options.width));
 
-  std::string title = fmt::format("{}: {} rank{}, ", result.schedule->name, p.ranks, p.ranks == 1 ? "" : "s");
+  std::string title = fmt::format("{}: {} rank{}, ", result.schedule.name, p.ranks, p.ranks == 1 ? "" : "s");
   if (p.chunks > 1) title += fmt::format("{} chunks each, ", p.chunks);
   title += fmt::format("{} micro-batch{}", p.microbatches, p.microbatches == 1 ? "" : "es");
-  std::string text = paint.bold(title) + "\n" + paint.dim(wrap(result.schedule->summary, width)) + "\n\n";
+  std::string text = paint.bold(title) + "\n" + paint.dim(wrap(result.schedule.summary, width)) + "\n\n";
   const auto worst = std::max_element(r.peak_memory.begin(), r.peak_memory.end());
   text += fmt::format("cost {}   bubble {}   peak memory {} (rank {})   lower bound {}\n", paint.bold(show(r.cost)),
                       paint.bold(fmt::format("{:.2f} %", 100 * r.bubble_rate())),
                       paint.bold(fmt::format("{:g}", *worst)), worst - r.peak_memory.begin(), show(result.lower_bound));
   if (p.memory_limit && *worst > *p.memory_limit)
     text += fmt::format("the memory limit of {:g} is exceeded: this schedule does not look at it\n", *p.memory_limit);
+  if (result.schedule.asynchrony) {
+    const auto late = result.schedule.asynchrony(p);
+    text += fmt::format(
+        "no flush: {} per micro-batch once full; up to {} weight versions, gradients up to {} updates late\n",
+        paint.bold(show(late.steady_state)),
+        *std::max_element(late.weight_versions.begin(), late.weight_versions.end()),
+        *std::max_element(late.staleness.begin(), late.staleness.end()));
+  }
   text += "\n";
-  if (result.spans.empty()) {
+  if (result.actions.empty()) {
     text +=
         paint.dim(fmt::format("no picture: {} actions are more than {}", grouped(r.actions), grouped(kPictureLimit))) +
         "\n";
   } else {
     GridOptions grid;
     grid.width = options.width, grid.color = options.color, grid.max_rows = kMaxRows;
-    text += draw_grid(result.spans, p.ranks, grid);
+    text += draw_grid(grid_spans(result), p.ranks, grid);
   }
   text += "\n" + rank_table(result, paint);
   text += paint.dim(fmt::format("{} actions, order sha256 {}", grouped(r.actions), result.sha256)) + "\n";

@@ -1,0 +1,412 @@
+#include "report/svg.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "report/grid.hpp"
+
+namespace rehearsal::report {
+namespace {
+
+// Lengths are in hundredths of a pixel.
+using Length = std::int64_t;
+constexpr Length px(std::int64_t pixels) { return pixels * 100; }
+
+constexpr std::uint32_t kMaxRows = 64;      // more ranks than this: the middle is left out
+constexpr std::uint32_t kMaxStrips = 12;    // more ranks than this: memory as lines in one frame
+constexpr std::size_t kMaxWithTips = 4000;  // boxes
+constexpr Length kSmallestDigit = px(7);
+constexpr Length kMargin = px(24), kNames = px(64);
+
+std::string text_of(Length length) {
+  std::string text = fmt::format("{}{}", length < 0 ? "-" : "", std::abs(length) / 100);
+  if (const auto rest = std::abs(length) % 100)
+    text += rest % 10 ? fmt::format(".{:02}", rest) : fmt::format(".{}", rest / 10);
+  return text;
+}
+
+std::string escaped(std::string_view text) {
+  std::string safe;
+  for (const char c : text) {
+    if (c == '<')
+      safe += "&lt;";
+    else if (c == '>')
+      safe += "&gt;";
+    else if (c == '&')
+      safe += "&amp;";
+    else if (c == '"')
+      safe += "&quot;";
+    else
+      safe += c;
+  }
+  return safe;
+}
+
+struct Rgb {
+  int red, green, blue;
+  std::string text() const { return fmt::format("#{:02x}{:02x}{:02x}", red, green, blue); }
+  // Perceived brightness, 0 to 1000 (weights of ITU-R BT.601).
+  int brightness() const { return (299 * red + 587 * green + 114 * blue) / 255; }
+};
+
+// In whole numbers: the same bytes everywhere.
+Rgb mix(Rgb a, Rgb b, int thousandths_of_b) {
+  const auto part = [&](int x, int y) { return (x * (1000 - thousandths_of_b) + y * thousandths_of_b + 500) / 1000; };
+  return {part(a.red, b.red), part(a.green, b.green), part(a.blue, b.blue)};
+}
+
+constexpr Rgb kWhite{255, 255, 255};
+
+struct Kind {
+  char letter;
+  std::string_view name;
+  Rgb color;
+};
+constexpr std::array kKinds{Kind{'F', "forward", {66, 122, 214}}, Kind{'I', "backward, input gradient", {38, 156, 142}},
+                            Kind{'W', "backward, weight gradient", {240, 176, 66}},
+                            Kind{'B', "backward, both gradients", {84, 158, 84}}};
+constexpr Rgb kOther{140, 146, 156};
+
+Rgb color_of(char kind, std::uint32_t chunk, std::uint32_t chunks) {
+  const auto* found = std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.letter == kind; });
+  const Rgb full = found == kKinds.end() ? kOther : found->color;
+  return chunks < 2 ? full : mix(full, kWhite, int(580 * std::min(chunk, chunks - 1) / (chunks - 1)));
+}
+std::string_view ink_on(Rgb background) { return background.brightness() > 580 ? "#1b2430" : "#ffffff"; }
+
+// 1, 2 or 5 times a power of ten.
+std::int64_t round_step(std::int64_t at_least) {
+  for (std::int64_t power = 1;; power *= 10)
+    for (const std::int64_t digit : {1, 2, 5})
+      if (digit * power >= at_least || power > 1'000'000'000'000'000'000 / 10) return digit * power;
+}
+
+struct TimeUnit {
+  std::string_view name;
+  std::int64_t picoseconds;
+};
+TimeUnit unit_of(std::int64_t step) {
+  constexpr std::array kUnits{TimeUnit{"s", 1'000'000'000'000}, TimeUnit{"ms", 1'000'000'000},
+                              TimeUnit{"us", 1'000'000}, TimeUnit{"ns", 1'000}};
+  for (const auto& unit : kUnits)
+    if (step * 10 >= unit.picoseconds) return unit;
+  return {"ps", 1};
+}
+
+class Canvas {
+ public:
+  void rectangle(Length x, Length y, Length width, Length height, std::string_view attributes) {
+    body_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" {}/>\n", text_of(x), text_of(y),
+                         text_of(width), text_of(height), attributes);
+  }
+  void line(Length x1, Length y1, Length x2, Length y2, std::string_view attributes) {
+    body_ +=
+        fmt::format("<path d=\"M{} {}L{} {}\" {}/>\n", text_of(x1), text_of(y1), text_of(x2), text_of(y2), attributes);
+  }
+  void label(Length x, Length y, std::string_view text, std::string_view attributes) {
+    body_ += fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", text_of(x), text_of(y), attributes, escaped(text));
+  }
+  void raw(std::string_view text) { body_ += text; }
+  const std::string& body() const { return body_; }
+
+ private:
+  std::string body_;
+};
+
+class Picture {
+ public:
+  explicit Picture(const Drawing& drawing) : drawing_(drawing), fold_(fold_rows(drawing.rows, kMaxRows)) {
+    std::int64_t last = 0;
+    begin_ = INT64_MAX;
+    std::vector<std::size_t> boxes_of(drawing.rows);
+    for (const auto& box : drawing.boxes) {
+      INVARIANT(box.row < drawing.rows, fmt::format("a box on row {} of {}", box.row, drawing.rows));
+      begin_ = std::min(begin_, box.start.count());
+      last = std::max(last, box.end.count());
+      boxes_of[box.row]++;
+    }
+    if (drawing.boxes.empty()) begin_ = 0;
+    span_ = std::max<std::int64_t>(1, last - begin_);
+    // About 18 pixels per box, so that two digits fit; a long schedule is as wide as a large screen and no wider.
+    const std::size_t most = boxes_of.empty() ? 0 : *std::max_element(boxes_of.begin(), boxes_of.end());
+    width_ = px(std::clamp<std::int64_t>(std::int64_t(most) * 22, 760, 1720));
+    const std::uint32_t shown = fold_.first + fold_.last;  // of the ranks
+    row_ = shown <= 12 ? px(26) : shown <= 24 ? px(20) : px(14);
+    digits_ = digit_size();
+  }
+
+  std::string draw() {
+    Length y = px(36);
+    heading(y);
+    y += px(18);
+    rows(y);
+    axis(y);
+    y += px(30);
+    if (!drawing_.memory.empty()) memory(y);
+    legend(y);
+    return wrapped(y + px(14));
+  }
+
+ private:
+  static constexpr std::string_view kMuted = "fill=\"#5b6675\"";
+
+  Length left() const { return kMargin + kNames; }
+  Length x(std::int64_t time) const { return left() + Length((__int128(time - begin_) * width_ + span_ / 2) / span_); }
+  // The rows that are drawn, in order; -1 stands for those left out.
+  std::vector<std::int64_t> shown() const {
+    std::vector<std::int64_t> list;
+    for (std::int64_t r = 0; r < std::int64_t(drawing_.rows); r++) {
+      if (fold_.hidden && r == fold_.first) list.push_back(-1), r += fold_.hidden;
+      list.push_back(r);
+    }
+    return list;
+  }
+
+  // A digit is about 0.56 of its font size wide.
+  static Length fitting(Length room, std::size_t characters) {
+    return characters == 0 ? 0 : room * 100 / (56 * Length(characters));
+  }
+  // Numbers are drawn only if the longest one fits into a typical box: a picture with some numbers looks broken.
+  Length digit_size() const {
+    std::vector<Length> widths;
+    std::size_t longest = 0;
+    for (const auto& box : drawing_.boxes) {
+      widths.push_back(x(box.end.count()) - x(box.start.count()));
+      longest = std::max(longest, box.label.size());
+    }
+    if (widths.empty()) return 0;
+    std::nth_element(widths.begin(), widths.begin() + std::ptrdiff_t(widths.size() / 2), widths.end());
+    const Length size = fitting(widths[widths.size() / 2] - px(2), longest);
+    return size < kSmallestDigit ? 0 : std::min({size, px(12), row_ * 7 / 10});
+  }
+
+  void heading(Length y) {
+    out_.label(kMargin, y, drawing_.title, "font-size=\"17\" font-weight=\"600\"");
+    out_.label(left() + width_, y, drawing_.subtitle, fmt::format("font-size=\"13\" text-anchor=\"end\" {}", kMuted));
+  }
+
+  // --- the rows of boxes --------------------------------------------------------------------------------------------
+  void rows(Length& y) {
+    std::vector<std::vector<const SvgBox*>> of_row(drawing_.rows);
+    for (const auto& box : drawing_.boxes) of_row[box.row].push_back(&box);
+    const Length gap = row_ >= px(20) ? px(4) : px(2);
+    for (const std::int64_t r : shown()) {
+      if (r < 0) {
+        out_.label(left(), y + row_ * 7 / 10, fmt::format("\xe2\x8b\xae {} more ranks", fold_.hidden),
+                   fmt::format("font-size=\"11\" {}", kMuted));
+        y += row_ + gap;
+        continue;
+      }
+      out_.label(left() - px(10), y + row_ / 2 + px(4), fmt::format("rank {}", r),
+                 fmt::format("font-size=\"{}\" text-anchor=\"end\"", row_ >= px(20) ? 12 : 10));
+      out_.rectangle(left(), y, width_, row_, "fill=\"#eef1f5\"");
+      auto& boxes = of_row[std::size_t(r)];
+      std::sort(boxes.begin(), boxes.end(), [](const SvgBox* a, const SvgBox* b) {
+        return std::tuple(a->start, a->end, a->half) < std::tuple(b->start, b->end, b->half);
+      });
+      row(boxes, y);
+      y += row_ + gap;
+    }
+    y -= gap;
+  }
+
+  void row(const std::vector<const SvgBox*>& boxes, Length y) {
+    const bool tips = drawing_.boxes.size() <= kMaxWithTips;
+    for (std::size_t i = 0; i < boxes.size(); i++) {
+      const SvgBox& box = *boxes[i];
+      const Length from = x(box.start.count());
+      Length to = x(box.end.count());
+      const Rgb color = color_of(box.kind, box.chunk, drawing_.chunks);
+      // Below three pixels a gap would hide the box: neighbours that look alike become one.
+      const std::size_t first = i;
+      if (to - from < px(3) && !tips)
+        while (i + 1 < boxes.size() && boxes[i + 1]->kind == box.kind && boxes[i + 1]->chunk == box.chunk &&
+               boxes[i + 1]->half == box.half && x(boxes[i + 1]->start.count()) <= to)
+          to = x(boxes[++i]->end.count());
+      if (to == from) continue;
+      const bool split = box.half != Half::whole;
+      const Length height = split ? row_ / 2 : row_, top = y + (box.half == Half::lower ? row_ - height : 0);
+      const Length inset = to - from > px(5) ? 50 : to - from > px(2) ? 20 : 0;
+      const bool tip = tips && !box.tip.empty();
+      if (tip) out_.raw("<g><title>" + escaped(box.tip) + "</title>");
+      out_.rectangle(from + inset, top, to - from - 2 * inset, height - (box.half == Half::upper ? 50 : 0),
+                     fmt::format("fill=\"{}\"{}", color.text(), to - from > px(8) ? " rx=\"2\"" : ""));
+      if (i == first) number(box, color, from, to, top, height);
+      if (tip) out_.raw("</g>\n");
+    }
+  }
+
+  void number(const SvgBox& box, Rgb color, Length from, Length to, Length top, Length height) {
+    const Length size = std::min({digits_, fitting(to - from - px(2), box.label.size()), height * 8 / 10});
+    if (size < kSmallestDigit) return;
+    out_.label((from + to) / 2, top + height / 2 + size * 35 / 100, box.label,
+               fmt::format("font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\"", text_of(size), ink_on(color)));
+  }
+
+  // --- time ---------------------------------------------------------------------------------------------------------
+  void axis(Length bottom) {
+    const std::int64_t step = round_step(std::max<std::int64_t>(1, span_ / 10));
+    const TimeUnit unit = unit_of(step);
+    for (std::int64_t t = 0; t <= span_; t += step) {
+      const Length at = x(begin_ + t);
+      out_.line(at, bottom, at, bottom + px(5), "stroke=\"#8a94a3\"");
+      const bool last = t + step > span_;
+      std::string text = t == 0 ? "0" : number_text(t, unit.picoseconds);
+      if (last) text += " " + std::string(unit.name);
+      out_.label(at, bottom + px(18), text, fmt::format("font-size=\"11\" text-anchor=\"middle\" {}", kMuted));
+      if (t > span_ - step) break;
+    }
+  }
+  static std::string number_text(std::int64_t amount, std::int64_t unit) {
+    std::string text = std::to_string(amount / unit);
+    if (const auto rest = amount % unit) {
+      std::string digits = std::to_string(rest);
+      digits.insert(0, std::to_string(unit).size() - 1 - digits.size(), '0');
+      digits.erase(digits.find_last_not_of('0') + 1);
+      text += "." + digits;
+    }
+    return text;
+  }
+
+  // --- memory -------------------------------------------------------------------------------------------------------
+  void memory(Length& y) {
+    y += px(22);
+    out_.label(kMargin, y, "memory per rank", "font-size=\"13\" font-weight=\"600\"");
+    if (drawing_.rows <= kMaxStrips)
+      out_.label(left() + width_ + px(6), y, "peak", fmt::format("font-size=\"11\" {}", kMuted));
+    y += px(10);
+    double most = drawing_.memory_limit.value_or(0);
+    for (const auto& steps : drawing_.memory)
+      for (const auto& step : steps) most = std::max(most, step.amount);
+    if (!(most > 0)) most = 1;
+    if (drawing_.rows <= kMaxStrips)
+      strips(y, most);
+    else
+      lines(y, most);
+    y += px(16);
+  }
+
+  // The outline of one rank's memory inside a frame, as path commands; it starts and ends at the frame's bottom.
+  std::string outline(const std::vector<MemoryStep>& steps, Length bottom, Length height, double most) const {
+    const auto level = [&](double amount) { return bottom - Length(std::llround(amount / most * double(height))); };
+    std::string path = fmt::format("M{} {}", text_of(x(begin_)), text_of(bottom));
+    Length now = bottom, drawn = x(begin_);
+    for (std::size_t i = 0; i < steps.size(); i++) {
+      const Length at = x(steps[i].at.count());
+      // A step that the next one takes back within a pixel and a half would only be a hair; peaks are never hidden.
+      Length to = level(steps[i].amount);
+      while (i + 1 < steps.size() && x(steps[i + 1].at.count()) - at < 150 && level(steps[i + 1].amount) <= to)
+        to = level(steps[++i].amount);
+      if (to == now) continue;
+      if (at != drawn) path += "H" + text_of(at);
+      path += "V" + text_of(to);
+      now = to, drawn = at;
+    }
+    return path + "H" + text_of(left() + width_);
+  }
+
+  static std::string amount_text(double amount) { return fmt::format("{:.4g}", amount); }
+
+  void limit_line(Length bottom, Length height, double most, bool name) {
+    if (!drawing_.memory_limit) return;
+    const Length at = bottom - Length(std::llround(*drawing_.memory_limit / most * double(height)));
+    out_.line(left(), at, left() + width_, at, "stroke=\"#d64545\" stroke-dasharray=\"5 3\"");
+    if (name)
+      out_.label(left() + width_, at - px(4), "limit " + amount_text(*drawing_.memory_limit),
+                 "font-size=\"11\" text-anchor=\"end\" fill=\"#d64545\"");
+  }
+
+  void strips(Length& y, double most) {
+    const Length height = px(28);
+    for (std::uint32_t r = 0; r < drawing_.rows; r++) {
+      const Length bottom = y + px(6) + height;
+      const auto& steps = drawing_.memory[r];
+      double peak = 0;
+      for (const auto& step : steps) peak = std::max(peak, step.amount);
+      out_.label(left() - px(10), bottom - height / 2 + px(4), fmt::format("rank {}", r),
+                 "font-size=\"12\" text-anchor=\"end\"");
+      out_.raw(fmt::format("<path d=\"{}V{}Z\" fill=\"#c9b8e8\" stroke=\"#7e57c2\" stroke-width=\"0.8\"/>\n",
+                           outline(steps, bottom, height, most), text_of(bottom)));
+      out_.line(left(), bottom, left() + width_, bottom, "stroke=\"#8a94a3\"");
+      limit_line(bottom, height, most, r == 0);
+      out_.label(left() + width_ + px(6), bottom - height / 2 + px(4), amount_text(peak),
+                 fmt::format("font-size=\"11\" {}", kMuted));
+      y = bottom + px(4);
+    }
+  }
+
+  void lines(Length& y, double most) {
+    const Length height = px(180), bottom = y + height;
+    constexpr Rgb kFirst{94, 53, 177}, kLast{38, 166, 154};
+    for (const int quarter : {0, 1, 2, 3, 4}) {
+      const Length at = bottom - height * quarter / 4;
+      out_.line(left(), at, left() + width_, at, quarter ? "stroke=\"#e3e7ec\"" : "stroke=\"#8a94a3\"");
+      out_.label(left() - px(10), at + px(4), amount_text(most * quarter / 4),
+                 fmt::format("font-size=\"11\" text-anchor=\"end\" {}", kMuted));
+    }
+    for (std::uint32_t r = 0; r < drawing_.rows; r++) {
+      if (fold_.hidden && r == fold_.first) r += fold_.hidden;
+      const Rgb color = mix(kFirst, kLast, int(1000 * std::uint64_t(r) / (drawing_.rows - 1)));
+      out_.raw(
+          fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"0.9\"><title>rank {}</title></path>\n",
+                      outline(drawing_.memory[r], bottom, height, most), color.text(), r));
+    }
+    limit_line(bottom, height, most, true);
+    y = bottom + px(20);
+    out_.label(left(), y, "rank 0", fmt::format("font-size=\"11\" fill=\"{}\"", kFirst.text()));
+    out_.label(left() + px(46), y, fmt::format("to rank {}", drawing_.rows - 1),
+               fmt::format("font-size=\"11\" fill=\"{}\"", kLast.text()));
+  }
+
+  // --- legend -------------------------------------------------------------------------------------------------------
+  void legend(Length& y) {
+    y += px(20);
+    Length at = left();
+    for (const auto& kind : kKinds) {
+      if (std::none_of(drawing_.boxes.begin(), drawing_.boxes.end(),
+                       [&](const SvgBox& box) { return box.kind == kind.letter; }))
+        continue;
+      const std::uint32_t tiles = std::min(drawing_.chunks, 8u);
+      for (std::uint32_t c = 0; c < tiles; c++) {
+        const Rgb color = color_of(kind.letter, c * drawing_.chunks / tiles, drawing_.chunks);
+        out_.rectangle(at, y - px(12), px(16), px(16), fmt::format("fill=\"{}\" rx=\"2\"", color.text()));
+        if (c == 0)
+          out_.label(at + px(8), y, std::string(1, kind.letter),
+                     fmt::format("font-size=\"11\" text-anchor=\"middle\" fill=\"{}\"", ink_on(color)));
+        at += px(17);
+      }
+      out_.label(at + px(5), y, kind.name, "font-size=\"12\"");
+      at += px(5) + Length(kind.name.size()) * 620 + px(24);
+    }
+    if (drawing_.chunks > 1)
+      out_.label(at, y, "dark to light: " + drawing_.tints, fmt::format("font-size=\"12\" {}", kMuted));
+  }
+
+  std::string wrapped(Length height) const {
+    const Length width = left() + width_ + kMargin + px(28);
+    return fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\" "
+        "font-family=\"'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif\" fill=\"#1b2430\">\n"
+        "<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{3}</svg>\n",
+        text_of(width), text_of(height), escaped(drawing_.title + ": " + drawing_.subtitle), out_.body());
+  }
+
+  const Drawing& drawing_;
+  Fold fold_;
+  std::int64_t begin_ = 0, span_ = 1;
+  Length width_ = 0, row_ = 0;
+  Length digits_ = 0;  // font size of the numbers; 0 = none
+  Canvas out_;
+};
+
+}  // namespace
+
+std::string draw_svg(const Drawing& drawing) { return Picture(drawing).draw(); }
+
+}  // namespace rehearsal::report
