@@ -70,7 +70,7 @@ TEST_CASE("zb-v as found by the peer's scheduler, setting by setting") {
   });
 }
 
-// The 12 rows of Table 9 (profiled times) under p and 2p activations: zb-1p and zb-2p.
+// Among the cases are 12 with the paper's profiled times (Table 9).
 TEST_CASE("zb-1p and zb-2p are zb-auto with limits of p and 2p activations") {
   std::size_t seen = 0;
   each_case("zb_heuristic.jsonl", 177, [&](json row) {
