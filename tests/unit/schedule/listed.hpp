@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -15,12 +16,13 @@ inline Order run_list(std::vector<Action> actions) {
   for (Action action : actions) co_yield action;
 }
 
-// "0F0,0F1,0B0" in the text form of orders.
+// "0F0,(0F1;0B0)OVERLAP_F_B" in the text form of orders.
 inline std::vector<Action> parse_list(const std::string& text) {
   std::vector<Action> actions;
   for (const char* at = text.c_str(); *at;) {
     char* end = nullptr;
     Action action;
+    if (*at == '(') action.overlaps_next = true, ++at;
     action.stage = static_cast<std::uint16_t>(std::strtoul(at, &end, 10));
     const char letter = *end;
     action.op = letter == 'F'   ? Op::forward
@@ -29,7 +31,9 @@ inline std::vector<Action> parse_list(const std::string& text) {
                                 : Op::backward;
     action.microbatch = static_cast<std::uint32_t>(std::strtoul(end + 1, &end, 10));
     actions.push_back(action);
-    at = *end == ',' ? end + 1 : end;
+    constexpr std::string_view kEndOfPair = ")OVERLAP_F_B";
+    if (*end == ')') end += kEndOfPair.size();
+    at = *end == ',' || *end == ';' ? end + 1 : end;
   }
   return actions;
 }
