@@ -4,6 +4,7 @@
 
 #include "cost/cost_model.hpp"
 #include "engine/sim.hpp"
+#include "explore/post_validation.hpp"
 #include "graph/flops.hpp"
 #include "lower/lowering.hpp"
 #include "models/transformer.hpp"
@@ -56,6 +57,16 @@ Prepared prepare_concrete(const scenario::Scenario& scenario) {
   return prepared;
 }
 
+// Every work of a given pipeline is a fixed time.
+std::vector<Time> given_durations(std::span<const graph::Work> works) {
+  std::vector<Time> times;
+  for (const auto& work : works) {
+    const auto* wait = std::get_if<graph::Wait>(&work);
+    times.push_back(wait ? wait->duration : Time{});
+  }
+  return times;
+}
+
 Prepared prepare_abstract(const scenario::Scenario& scenario) {
   const auto& a = *scenario.abstract;
   const auto& p = scenario.parallelism;
@@ -73,18 +84,9 @@ Prepared prepare_abstract(const scenario::Scenario& scenario) {
     pipeline.stages.push_back({value(a.forward, s), value(a.backward, s), value(a.weight, s), held});
   }
   lower::Lowering lowering(pipeline);
-  // Every work of a given pipeline is a fixed time.
-  const auto durations = [](std::span<const graph::Work> works) {
-    std::vector<Time> times;
-    for (const auto& work : works) {
-      const auto* wait = std::get_if<graph::Wait>(&work);
-      times.push_back(wait ? wait->duration : Time{});
-    }
-    return times;
-  };
-  auto problem = lowering.problem(durations(lowering.works()));
+  auto problem = lowering.problem(given_durations(lowering.works()));
   auto prepared = finish(std::move(lowering), std::move(problem), scenario);
-  prepared.durations = durations(prepared.graph.works());
+  prepared.durations = given_durations(prepared.graph.works());
   prepared.assumptions.push_back("stage times are given, not modelled; transfers never queue");
   return prepared;
 }
@@ -93,6 +95,12 @@ Prepared prepare_abstract(const scenario::Scenario& scenario) {
 
 Prepared prepare(const scenario::Scenario& scenario) {
   return scenario.concrete ? prepare_concrete(scenario) : prepare_abstract(scenario);
+}
+
+std::vector<Time> price(const scenario::Scenario& scenario, std::span<const graph::Work> works) {
+  if (!scenario.concrete) return given_durations(works);
+  const auto& c = *scenario.concrete;
+  return cost::CostModel(c.cluster, c.curves, c.software).price(works);
 }
 
 cluster::Cluster machine(const scenario::Scenario& scenario) {
@@ -114,6 +122,7 @@ Rehearsed rehearse(const scenario::Scenario& scenario, const std::string& engine
   options.iterations = scenario.simulate.iterations;
   options.engine = engine;
   result.timeline = session->run(options);
+  if (scenario.optimizer_sync.post_validation) post_validate(scenario, result, engine);
   return result;
 }
 

@@ -1,5 +1,6 @@
 // One question from end to end: a scenario becomes a task graph, is priced, simulated, and ready to be reported.
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct Prepared {
 };
 
 Prepared prepare(const scenario::Scenario& scenario);
+// One Time per work: by the cost model, or as given.
+std::vector<Time> price(const scenario::Scenario& scenario, std::span<const graph::Work> works);
 
 struct Rehearsed {
   Prepared prepared;

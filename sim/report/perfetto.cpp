@@ -3,6 +3,7 @@
 #include <fmt/compile.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -62,6 +63,8 @@ class TraceWriter {
  public:
   TraceWriter(const Run& run, const Sink& sink) : run_(run), out_(sink) {
     for (const auto& work : run.graph.works()) works_.push_back(quoted(graph::describe(work)));
+    // Work under the tail of the iteration before has negative times; a trace begins at 0.
+    for (const Time start : run.timeline.start) origin_ = std::min(origin_, start);
   }
 
   void write() {
@@ -96,7 +99,7 @@ class TraceWriter {
           separator(), pid, lane, graph::name(static_cast<Lane>(lane)));
     for (std::size_t i = 0; i < program.size(); i++) task(id, rank, program, i);
     for (const auto& point : timeline::memory_curve(run_.graph, run_.timeline, id)) {
-      const Micros t(point.when);
+      const Micros t(point.when - origin_);
       out_.put(
           FMT_COMPILE("{}{{\"ph\":\"C\",\"pid\":{},\"name\":\"memory\",\"ts\":{}.{:06},\"args\":{{\"bytes\":{}}}}}"),
           separator(), pid, t.whole, t.fraction, point.level.count());
@@ -108,7 +111,7 @@ class TraceWriter {
     const Time start = run_.timeline.start[task], end = run_.timeline.end[task];
     const auto lane = program.lane[local];
     const auto& at = program.coordinates[local];
-    const Micros from(start), length(end - start);
+    const Micros from(start - origin_), length(end - start);
     const auto pid = rank.job_rank, tid = static_cast<std::uint32_t>(lane);
     if (lane != Lane::receive) {
       out_.put(FMT_COMPILE("{}{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{}.{:06},\"dur\":{}.{:06},\"name\":"),
@@ -126,7 +129,7 @@ class TraceWriter {
                          program.endpoints[program.endpoint[local]] == graph::EndpointKind::send;
     if (is_send || lane == Lane::receive) {
       const auto arrow = is_send ? task : run_.graph.partner(id, LocalTask(local)).value;
-      const Micros t(is_send ? start : end);
+      const Micros t((is_send ? start : end) - origin_);
       out_.put(
           FMT_COMPILE("{}{{\"ph\":\"{}\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":{}.{:06},\"name\":\"message\",\"cat\":"
                       "\"message\"{}}}"),
@@ -138,6 +141,7 @@ class TraceWriter {
   const Run& run_;
   Stream out_;
   std::vector<std::string> works_;  // described once each
+  Time origin_;
   bool first_ = true;
 };
 

@@ -115,6 +115,8 @@ std::string digest(const Scenario& s) {
   d.put("detail", s.simulate.detail), d.put("symmetry", s.simulate.symmetry),
       d.put("iterations", s.simulate.iterations);
   d.put("seed", s.simulate.seed);
+  if (s.optimizer_sync.post_validation)
+    d.put("post_validation", true), d.put("rollback_probability", s.optimizer_sync.rollback_probability);
   if (s.concrete) {
     const auto& c = *s.concrete;
     dump(d, c.model), dump(d, c.training), dump(d, c.software), dump(d, c.cluster), dump(d, c.curves);

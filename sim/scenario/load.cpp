@@ -123,6 +123,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   auto cluster = cluster_node ? load_cluster(context, *cluster_node) : std::nullopt;
   const Node* training_node = top.find("training");
   const auto training = load_training(context, training_node, root);
+  scenario.optimizer_sync = training.optimizer_sync;
   auto software = choose_software(context, top.find("software"), root, training, cluster);
   if (cluster) {
     const auto before = problems.count();
@@ -144,14 +145,15 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   c.partition = partition;
 }
 
-void read_abstract(Context& context, MapReader& top, const Node& costs, Scenario& scenario,
+void read_abstract(Context& context, MapReader& top, const Node& root, const Node& costs, Scenario& scenario,
                    const ParallelismChoice& parallelism) {
   auto& problems = context.problems;
-  for (const char* key : {"model", "cluster", "training", "software", "partition"})
+  for (const char* key : {"model", "cluster", "software", "partition"})
     if (top.find(key))
       problems.error(
           top.at(key),
           fmt::format("'{}' and 'costs' exclude each other: costs are given, or follow from model and cluster", key));
+  scenario.optimizer_sync = load_given_training(context, top.find("training"), root);
   const auto& p = parallelism.value;
   const std::pair<const char*, bool> factors[] = {
       {"tensor", p.tensor != 1}, {"data", p.data != 1}, {"zero", p.zero != 0}, {"sequence", p.sequence}};
@@ -160,6 +162,21 @@ void read_abstract(Context& context, MapReader& top, const Node& costs, Scenario
       problems.error(parallelism.reader.at(key), fmt::format("'{}' has no meaning in a scenario with 'costs'", key));
   scenario.abstract =
       load_costs(context, costs, top.find("memory"), static_cast<std::size_t>(p.stages()), scenario.schedule);
+}
+
+// Iterations that overlap are simulated one by one: the third is as good as any later one. Behind a barrier all are
+// alike.
+void read_simulate(Context& context, MapReader& top, const Node& root, Scenario& scenario) {
+  auto& problems = context.problems;
+  const Node* node = top.find("simulate");
+  const bool overlap = scenario.optimizer_sync.post_validation;
+  const auto before = problems.count();
+  scenario.simulate = load_simulate(context, node, root, overlap ? 3 : 1);
+  if (!overlap || !node || problems.count() != before) return;
+  const auto forwards = scenario.microbatches * scenario.parallelism.stages();
+  if (scenario.simulate.iterations > 1 && forwards > kMostForwards / scenario.simulate.iterations)
+    problems.error(node->where(), fmt::format("{} iterations of {} forwards are more than {}",
+                                              scenario.simulate.iterations, forwards, kMostForwards));
 }
 
 Scenario read(Context& context, const std::string& path, const Node& root) {
@@ -182,7 +199,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   scenario.schedule = load_schedule(context, schedule_node, costs != nullptr);
   const bool schedule_ok = problems.count() == before_schedule;
   if (costs)
-    read_abstract(context, top, *costs, scenario, parallelism);
+    read_abstract(context, top, root, *costs, scenario, parallelism);
   else
     read_concrete(context, top, root, scenario, parallelism);
   scenario.parallelism = parallelism.value;
@@ -191,7 +208,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   read_batch(context, top, root, scenario, parallelism);
   if (schedule_ok && parallelism.sound && problems.count() == before_batch)
     check_schedule(context, scenario.schedule, schedule_node, parallelism, scenario.microbatches);
-  scenario.simulate = load_simulate(context, top.find("simulate"), root);
+  read_simulate(context, top, root, scenario);
   top.finish();
   if (scenario.concrete && problems.count() == 0) scenario.error_band = load_error_band(context, *scenario.concrete);
   scenario.assumptions = context.assumptions;

@@ -54,8 +54,11 @@ struct TrainingChoice {
   models::Training training;
   // What wins over the software profile.
   std::optional<bool> overlap_gradients, overlap_pipeline, early_stop;
+  OptimizerSync optimizer_sync;
 };
 TrainingChoice load_training(Context& context, const Node* node, const Node& root);
+// What of `training` has a meaning where times are given.
+OptimizerSync load_given_training(Context& context, const Node* node, const Node& root);
 
 struct ParallelismChoice {
   plan::Parallelism value;
@@ -71,7 +74,8 @@ void check_schedule(Context& context, const ScheduleChoice& choice, const Node* 
                     const ParallelismChoice& parallelism, std::int64_t microbatches);
 plan::Partition load_partition(Context& context, const Node* node, std::int64_t stages,
                                const std::optional<models::Transformer>& model);
-Simulate load_simulate(Context& context, const Node* node, const Node& root);
+// `iterations`: the default.
+Simulate load_simulate(Context& context, const Node* node, const Node& root, int iterations);
 AbstractCosts load_costs(Context& context, const Node& costs, const Node* memory, std::size_t stages,
                          ScheduleChoice& schedule);
 

@@ -85,7 +85,7 @@ plan::Partition load_partition(Context& context, const Node* node, std::int64_t 
   return partition;
 }
 
-Simulate load_simulate(Context& context, const Node* node, const Node& root) {
+Simulate load_simulate(Context& context, const Node* node, const Node& root, int iterations) {
   MapReader map(context.problems, node, "simulate", root);
   Simulate simulate;
   simulate.detail = map.choice<Detail>(
@@ -93,7 +93,7 @@ Simulate load_simulate(Context& context, const Node* node, const Node& root) {
       Detail::stage);
   map.choice<int>("network", {{"auto", 0}, {"closed-form", 1}}, {"fluid"}, 0);
   simulate.symmetry = map.choice<bool>("symmetry", {{"auto", true}, {"off", false}}, {}, true);
-  simulate.iterations = static_cast<int>(map.integer("iterations", {1, 1000}, 1));
+  simulate.iterations = static_cast<int>(map.integer("iterations", {1, 1000}, iterations));
   simulate.seed = static_cast<std::uint64_t>(map.integer("seed", {0, INT64_MAX}, 0));
   map.finish();
   return simulate;

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
@@ -32,7 +34,29 @@ void read_offload(Diagnostics& problems, const Node& node) {
   map.finish();
 }
 
+OptimizerSync read_optimizer_sync(MapReader& map) {
+  OptimizerSync sync;
+  sync.post_validation = map.choice<bool>("optimizer_sync", {{"barrier", false}, {"post-validation", true}}, {}, false);
+  sync.rollback_probability = map.number("rollback_probability", {0, 1}, 0.);
+  if (sync.rollback_probability > 0 && !sync.post_validation)
+    map.problems().error(map.at("rollback_probability"),
+                         "'rollback_probability' needs 'optimizer_sync: post-validation': behind a barrier no step is "
+                         "taken back");
+  return sync;
+}
+
 }  // namespace
+
+OptimizerSync load_given_training(Context& context, const Node* node, const Node& root) {
+  MapReader map(context.problems, node, "training", root);
+  const auto sync = read_optimizer_sync(map);
+  for (const char* key : {"precision", "gradient_precision", "optimizer", "recompute", "attention", "kernels", "causal",
+                          "offload", "overlap", "bucket", "fsdp", "allocator"})
+    if (map.find(key))
+      context.problems.error(map.at(key), fmt::format("'{}' has no meaning in a scenario with 'costs'", key));
+  map.finish();
+  return sync;
+}
 
 TrainingChoice load_training(Context& context, const Node* node, const Node& root) {
   auto& problems = context.problems;
@@ -62,7 +86,7 @@ TrainingChoice load_training(Context& context, const Node* node, const Node& roo
   if (const Node* overlap = map.find("overlap")) read_overlap(problems, *overlap, choice);
   if (const Node* offload = map.find("offload")) read_offload(problems, *offload);
   map.unbuilt("kernels", "fused", "unfused optimizer and norm kernels are");
-  map.unbuilt("optimizer_sync", "barrier", "post-validation of the optimizer step is");
+  choice.optimizer_sync = read_optimizer_sync(map);
   map.unbuilt("bucket", "25MB", "buckets of the gradient reduction are");
   map.unbuilt("fsdp", "", "fully sharded data parallelism (zero 3) is");
   map.unbuilt("allocator", "caching", "the exact allocator model is");

@@ -19,6 +19,13 @@ struct ScheduleChoice {
 
 enum class Detail : std::uint8_t { stage, layer, operators };
 
+// How the steps of the pipeline ranks agree on the norm of the gradient: behind a barrier, or afterwards, while the
+// next iteration already runs (Zero Bubble, arXiv 2401.10241, section 4).
+struct OptimizerSync {
+  bool post_validation = false;
+  double rollback_probability = 0;  // of an iteration whose steps must be taken back
+};
+
 struct Simulate {
   Detail detail = Detail::stage;
   bool symmetry = true;  // auto = true, off = every rank simulated
@@ -59,6 +66,7 @@ struct Scenario {
   plan::Batch batch;
   std::int64_t microbatches = 1;  // per pipeline and iteration
   ScheduleChoice schedule;
+  OptimizerSync optimizer_sync;
   Simulate simulate;
   // Exactly one of the two.
   std::optional<Concrete> concrete;

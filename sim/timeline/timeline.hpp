@@ -13,7 +13,8 @@ enum class Fidelity : std::uint8_t { simulated, exact, timed, emulated, unsuppor
 const char* name(Fidelity fidelity);
 
 struct Timeline {
-  // Indexed by TaskId; time 0 = start of the iteration. A collective's span begins when its last member is ready; a
+  // Indexed by TaskId; time 0 = start of the iteration, or the end of the one before where iterations overlap (then
+  // some times are negative). A collective's span begins when its last member is ready; a
   // send's ends when the data has arrived; a receive is the instant of arrival.
   std::vector<Time> start, end;
   std::vector<Time> iteration_end;  // one per measured iteration, from its own start; the spans are those of the last

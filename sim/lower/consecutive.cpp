@@ -1,0 +1,177 @@
+#include "lower/consecutive.hpp"
+
+#include <optional>
+
+#include "base/error.hpp"
+#include "graph/builder.hpp"
+
+namespace rehearsal::lower {
+namespace {
+
+using graph::Coordinates;
+using graph::EndpointId;
+using graph::EndpointKind;
+using graph::Lane;
+using graph::Pass;
+
+constexpr double kStateBytes = 8;  // sum of squares and an infinity flag, 4 bytes each
+
+// The ends of a program through which the state of the optimizer travels: partial sums up the ranks, the full state
+// back down.
+struct StateEnds {
+  std::optional<EndpointId> partial_in, partial_out, full_in, full_out;
+};
+
+struct Works {
+  WorkId receive, nothing;
+  std::optional<WorkId> to_previous, to_next;  // messages
+};
+
+// Copies one program several times over.
+class Copier {
+ public:
+  Copier(const graph::Program& one, const Works& works, LocalTask validate_before)
+      : one_(one), works_(works), validate_before_(validate_before.index()), program_(one.name) {
+    for (const auto kind : one.endpoints) program_.endpoint(kind);
+    for (const auto& buffer : one.resident) program_.resident(buffer);
+    if (works.to_previous)
+      ends_.partial_in = program_.endpoint(EndpointKind::receive),
+      ends_.full_out = program_.endpoint(EndpointKind::send);
+    if (works.to_next)
+      ends_.partial_out = program_.endpoint(EndpointKind::send),
+      ends_.full_in = program_.endpoint(EndpointKind::receive);
+  }
+
+  void add(std::uint32_t iterations) {
+    for (std::uint32_t k = 0; k < iterations; k++) iteration(k, k + 1 == iterations);
+  }
+
+  graph::Program finish() && { return std::move(program_).finish(); }
+  const StateEnds& ends() const { return ends_; }
+  std::vector<LocalTask> at;
+
+ private:
+  void iteration(std::uint32_t k, bool last) {
+    std::vector<BufferId> buffers;
+    for (const auto& buffer : one_.buffers) buffers.push_back(program_.buffer(buffer));
+    const std::size_t base = at.size();
+    bool stepped = false;
+    for (std::size_t i = 0; i < one_.size(); i++) {
+      if (k > 0 && i == validate_before_) validate();
+      std::vector<LocalTask> after;
+      for (const LocalTask before : one_.dependencies[i]) after.push_back(at[base + before.index()]);
+      // The first computation of an iteration follows what is left of the one before on other lanes: the parameters
+      // that a sharded optimizer gathers.
+      if (one_.lane[i] == Lane::compute && unfinished_) after.push_back(*unfinished_), unfinished_.reset();
+      if (one_.coordinates[i].pass == Pass::optimizer && !stepped) combine(after), stepped = true;
+
+      std::vector<graph::BufferUse> uses;
+      for (const auto& use : one_.uses[i]) uses.emplace_back(buffers[use.id().index()], use.how());
+      const Bytes transient = one_.transient.empty() ? Bytes{} : one_.transient[i];
+      at.push_back(
+          program_.add({one_.work[i], one_.lane[i], one_.coordinates[i], one_.endpoint[i], transient}, after, uses));
+    }
+    if (!stepped) combine({});  // given pipelines: a step that takes no time
+    for (std::size_t i = one_.size(); i-- > 0 && !last;) {
+      if (one_.coordinates[i].pass != Pass::parameter_gather) continue;
+      unfinished_ = at[base + i];
+      break;
+    }
+  }
+
+  LocalTask add(WorkId work, Lane lane, const std::optional<EndpointId>& end, std::vector<LocalTask> after = {}) {
+    const Coordinates here{Pass::optimizer, 0, graph::kNoLayer, graph::kNoMicrobatch};
+    return program_.add({work, lane, here, end ? end->value : graph::kNoEndpoint, Bytes{}}, after);
+  }
+
+  // Adds this rank's part to the partial state and hands it on; `after` = its gradients are there.
+  void combine(std::vector<LocalTask> after) {
+    if (ends_.partial_in) after.push_back(add(works_.receive, Lane::receive, ends_.partial_in));
+    const LocalTask combined = add(works_.nothing, Lane::compute, {}, after);
+    if (ends_.partial_out) add(*works_.to_next, Lane::send, ends_.partial_out, {combined});
+  }
+
+  // Waits for the full state of the iteration before and hands it on. The last rank has known it since it combined.
+  void validate() {
+    std::vector<LocalTask> after;
+    if (ends_.full_in) after.push_back(add(works_.receive, Lane::receive, ends_.full_in));
+    const LocalTask validated = add(works_.nothing, Lane::compute, {}, after);
+    if (ends_.full_out) add(*works_.to_previous, Lane::send, ends_.full_out, {validated});
+  }
+
+  const graph::Program& one_;
+  Works works_;
+  std::size_t validate_before_;
+  graph::ProgramBuilder program_;
+  StateEnds ends_;
+  std::optional<LocalTask> unfinished_;
+};
+
+}  // namespace
+
+std::vector<graph::Work> state_messages(const graph::TaskGraph& one, std::uint32_t pipeline) {
+  const std::size_t replicas = one.ranks().size() / pipeline;
+  std::vector<graph::Work> messages;
+  for (std::size_t r = 0; r + 1 < pipeline; r++) {
+    const auto& rank = one.ranks()[r * replicas];
+    const auto& program = one.program_of(rank);
+    std::optional<graph::Work> found;
+    for (std::size_t e = 0; e < program.endpoints.size() && !found; e++) {
+      if (program.endpoints[e] != EndpointKind::send || rank.attachments[e].peer != RankId((r + 1) * replicas))
+        continue;
+      found = one.work(program.work[program.endpoint_tasks[e].front().index()]);
+    }
+    INVARIANT(found, "neighbours in the pipeline exchange messages");
+    if (auto* message = std::get_if<graph::Message>(&*found))
+      message->size = bytes(kStateBytes), message->gathered = Bytes{}, message->gather_ranks = 1;
+    messages.push_back(*found);
+  }
+  return messages;
+}
+
+Consecutive consecutive(const graph::TaskGraph& one, std::uint32_t pipeline, std::uint32_t iterations,
+                        std::span<const graph::Work> messages, std::span<const LocalTask> validate_before) {
+  const std::size_t replicas = one.ranks().size() / pipeline;
+  INVARIANT(one.ranks().size() == pipeline * replicas && messages.size() + 1 == pipeline, "one entry per rank");
+  graph::GraphBuilder builder;
+  for (const auto& work : one.works()) builder.intern(work);
+  const WorkId receive = builder.intern(graph::Receive{}), nothing = builder.intern(graph::Wait{});
+  std::vector<WorkId> message_ids;
+  for (const auto& message : messages) message_ids.push_back(builder.intern(message));
+
+  Consecutive result;
+  std::vector<StateEnds> ends;
+  for (std::uint32_t r = 0; r < pipeline; r++) {
+    Works works{receive, nothing, {}, {}};
+    if (r > 0) works.to_previous = message_ids[r - 1];
+    if (r + 1 < pipeline) works.to_next = message_ids[r];
+    Copier copier(one.program_of(one.ranks()[r * replicas]), works, validate_before[r]);
+    copier.add(iterations);
+    ends.push_back(copier.ends());
+    result.at.push_back(std::move(copier.at));
+    const auto program = builder.add(std::move(copier).finish());
+    for (std::size_t d = 0; d < replicas; d++) {
+      const auto& rank = one.ranks()[r * replicas + d];
+      INVARIANT(rank.program == one.ranks()[r * replicas].program, "replicas share a program");
+      builder.add_rank(program, rank.multiplicity, rank.job_rank, rank.node);
+    }
+  }
+
+  for (std::size_t n = 0; n < one.ranks().size(); n++) {
+    const auto& rank = one.ranks()[n];
+    const auto& kinds = one.program_of(rank).endpoints;
+    for (std::size_t e = 0; e < kinds.size(); e++)
+      if (kinds[e] == EndpointKind::send)
+        builder.connect(RankId(n), EndpointId(e), rank.attachments[e].peer, rank.attachments[e].peer_endpoint);
+    if (n + replicas >= one.ranks().size()) continue;
+    const auto& mine = ends[n / replicas];
+    const auto& next = ends[n / replicas + 1];
+    builder.connect(RankId(n), *mine.partial_out, RankId(n + replicas), *next.partial_in);
+    builder.connect(RankId(n + replicas), *next.full_out, RankId(n), *mine.full_in);
+  }
+  for (const auto& group : one.groups()) builder.add_group(group.name, group.members);
+  result.graph = std::move(builder).finish();
+  return result;
+}
+
+}  // namespace rehearsal::lower

@@ -1,0 +1,26 @@
+// The graph of one iteration -> the graph of several that follow each other without a global barrier, with the messages
+// of optimizer post-validation between them (sim/design/optimizer-sync.md).
+#pragma once
+#include <span>
+#include <vector>
+
+#include "graph/task_graph.hpp"
+
+namespace rehearsal::lower {
+
+struct Consecutive {
+  graph::TaskGraph graph;
+  // at[program][k * n + i]: the copy in iteration k of task i of a program with n tasks.
+  std::vector<std::vector<LocalTask>> at;
+};
+
+// The works of the messages that carry the optimizer's state: entry r joins pipeline ranks r and r+1, as many bytes as
+// a sum of squares and a flag. Ranks of `one` are in the order of the lowering: all replicas of pipeline rank 0 first.
+std::vector<graph::Work> state_messages(const graph::TaskGraph& one, std::uint32_t pipeline);
+
+// `validate_before[r]`: the task of pipeline rank r before which it waits, in every iteration but the first, for the
+// full state of the iteration before. Works keep their numbers; new ones come after them.
+Consecutive consecutive(const graph::TaskGraph& one, std::uint32_t pipeline, std::uint32_t iterations,
+                        std::span<const graph::Work> messages, std::span<const LocalTask> validate_before);
+
+}  // namespace rehearsal::lower
