@@ -26,7 +26,6 @@ struct StageCosts {
 struct Stage {
   Time end;     // of its last action
   Time bubble;  // waits since its first forward
-  double memory = 0;
   std::uint32_t forwards = 0, backwards = 0, weights = 0;
   std::uint8_t* next = nullptr;  // of its program
 };
@@ -60,6 +59,13 @@ class Builder {
   std::size_t p() const { return costs_.size(); }
   Time forward_end(std::size_t j, std::uint32_t k) const { return forward_ends_[j * row_ + k]; }
 
+  // Memory of stage j with one more forward. From the counts, so that no rounding adds up.
+  double with_forward(std::size_t j) const {
+    const Stage& stage = stages_[j];
+    return double(stage.forwards + 1 - stage.backwards) * costs_[j].activation +
+           double(stage.backwards - stage.weights) * costs_[j].hold;
+  }
+
   void record(Stage& stage, Op op) { *stage.next++ = static_cast<std::uint8_t>(op); }
 
   // Runs an action that may start at `ready`, and books the wait.
@@ -84,7 +90,6 @@ class Builder {
     Stage& stage = stages_[j];
     advance(stage, ready, costs_[j].forward);
     forward_ends_[j * row_ + stage.forwards] = stage.end;
-    stage.memory += costs_[j].activation;
     ++stage.forwards;
     record(stage, Op::forward);
   }
@@ -92,14 +97,12 @@ class Builder {
     Stage& stage = stages_[j];
     advance(stage, ready, costs_[j].input);
     backward_end_ = stage.end;
-    stage.memory += costs_[j].hold - costs_[j].activation;
     ++stage.backwards;
     record(stage, Op::input_gradient);
   }
   void put_weight(std::size_t j) {
     Stage& stage = stages_[j];
     stage.end += costs_[j].weight;
-    stage.memory -= costs_[j].hold;
     ++stage.weights;
     record(stage, Op::weight_gradient);
   }
@@ -139,11 +142,9 @@ const std::vector<std::uint32_t>& Builder::plan_warm_up(bool bubble_allowed) {
     const StageCosts& cost = costs_[j];
     const Time arrival = gradient + cost.hop_up;
     Time end = ends[j];
-    double memory = cost.activation;
     std::uint32_t& extra = extra_[j];
-    while (1 + extra < m_ && memory + cost.activation <= limit_ &&
+    while (1 + extra < m_ && double(2 + extra) * cost.activation <= limit_ &&
            (bubble_allowed ? end + cost.forward <= arrival : end < arrival)) {
-      memory += cost.activation;
       end += cost.forward;
       ++extra;
     }
@@ -178,7 +179,7 @@ bool Builder::forward_now(std::size_t j) {
   const Time next_gradient = above.end + costs_[j + 1].forward + costs_[j + 1].input + cost.hop_up;
   if (stage.end >= next_gradient) return false;
   Time forced;  // weight gradients that have to make room first
-  double memory = stage.memory + cost.activation;
+  double memory = with_forward(j);
   for (std::uint32_t w = stage.weights; memory > limit_ && w < stage.backwards; ++w) {
     forced += cost.weight;
     memory -= cost.hold;
@@ -203,7 +204,7 @@ void Builder::choose_forwards(bool backward_first) {
 
 // Weight gradients until the next forward fits. (A backward always fits: it takes no more than its forward holds.)
 void Builder::make_room(std::size_t j) {
-  while (stages_[j].memory + costs_[j].activation > limit_) {
+  while (with_forward(j) > limit_) {
     INVARIANT(stages_[j].weights < stages_[j].backwards,
               "a limit that holds one micro-batch lets a forward wait for one");
     put_weight(j);

@@ -29,7 +29,6 @@ struct Costs {
 // One rank while its program grows.
 struct Rank {
   Time end, bubble;
-  double memory = 0;
   std::array<std::uint32_t, 2> forwards{}, backwards{};  // by chunk
   // The chunk of each backward, in order: their weight gradients run first come, first served.
   std::uint8_t *first_pending = nullptr, *end_pending = nullptr;
@@ -97,6 +96,13 @@ class Builder {
   bool can_forward(std::uint32_t r, std::size_t chunk) const;
   bool can_backward(std::uint32_t r, std::size_t chunk) const;
 
+  // Memory of rank r with some more forwards. From the counts, so that no rounding adds up.
+  double with_forwards(std::uint32_t r, std::uint32_t more) const {
+    const Rank& rank = ranks_[r];
+    return double(rank.in_flight() + more) * costs_.activation +
+           double(rank.end_pending - rank.first_pending) * costs_.hold;
+  }
+
   static void record(Rank& rank, std::size_t chunk, Op op) {
     *rank.next++ = static_cast<std::uint8_t>(static_cast<std::size_t>(op) * 2 + chunk);
   }
@@ -143,7 +149,7 @@ bool Builder::can_forward(std::uint32_t r, std::size_t chunk) const {
   const Rank& rank = ranks_[r];
   if (rank.forwards[chunk] >= (chunk == 0 ? m_ : rank.forwards[0]) || forward_arrival(r, chunk) == kNever) return false;
   const bool reserve = chunk == 0 && rank.forwards[1] == rank.backwards[0];
-  return costs_.activation * (rank.in_flight() + (reserve ? 2 : 1)) <= limit_;
+  return double(rank.in_flight() + (reserve ? 2 : 1)) * costs_.activation <= limit_;
 }
 
 bool Builder::can_backward(std::uint32_t r, std::size_t chunk) const {
@@ -156,7 +162,6 @@ void Builder::put_forward(std::uint32_t r, std::size_t chunk) {
   Rank& rank = ranks_[r];
   advance(rank, forward_arrival(r, chunk), costs_.ranks[r][chunk].forward);
   forward_ends_[at(r, chunk, rank.forwards[chunk])] = rank.end;
-  rank.memory += costs_.activation;
   ++rank.forwards[chunk];
   record(rank, chunk, Op::forward);
   ++done_;
@@ -166,7 +171,6 @@ void Builder::put_backward(std::uint32_t r, std::size_t chunk) {
   Rank& rank = ranks_[r];
   advance(rank, backward_arrival(r, chunk), costs_.ranks[r][chunk].input);
   backward_ends_[at(r, chunk, rank.backwards[chunk])] = rank.end;
-  rank.memory += costs_.hold - costs_.activation;
   ++rank.backwards[chunk];
   *rank.end_pending++ = static_cast<std::uint8_t>(chunk);
   record(rank, chunk, Op::input_gradient);
@@ -177,7 +181,6 @@ void Builder::put_weight(std::uint32_t r) {
   Rank& rank = ranks_[r];
   const std::size_t chunk = *rank.first_pending++;
   rank.end += costs_.ranks[r][chunk].weight;
-  rank.memory -= costs_.hold;
   record(rank, chunk, Op::weight_gradient);
 }
 
@@ -200,8 +203,8 @@ void Builder::lead_in() {
   for (std::uint32_t r = p(); r-- > 0;) {
     const Time arrival = forward_arrival(r, 1);
     if (r + 1 < p())
-      while (ranks_[r].memory + costs_.activation * (2 + 2 * double(r)) <= limit_ &&
-             ranks_[r].end + costs_.ranks[r][0].forward <= arrival && ranks_[r].forwards[0] < m_)
+      while (with_forwards(r, 2 + 2 * r) <= limit_ && ranks_[r].end + costs_.ranks[r][0].forward <= arrival &&
+             ranks_[r].forwards[0] < m_)
         for (std::uint32_t before = 0; before <= r; ++before) put_forward(before, 0);
     put_forward(r, 1);
   }
@@ -244,7 +247,7 @@ void Builder::forwards() {
   for (std::uint32_t r = 0; r < p(); ++r) {
     const std::size_t chunk = can_forward(r, 1) ? 1 : 0;
     if (!can_forward(r, chunk)) continue;
-    while (ranks_[r].memory + costs_.activation > limit_) put_weight(r);
+    while (with_forwards(r, 1) > limit_) put_weight(r);
     if (from(r, chunk == 0)) fill_wait(r, forward_arrival(r, chunk), how_.fill_forward, forward_filled_);
     put_forward(r, chunk);
   }

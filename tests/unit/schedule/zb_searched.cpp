@@ -146,3 +146,16 @@ TEST_CASE("any problem: legal, within the limit, the same again, and as cheap as
     CHECK(order_text(ready, problem) == rows("zb-v", problem));
   }
 }
+
+// 0.1 is not a double: 20,000 forwards added one by one miss their sum by more than the slack of the limit.
+TEST_CASE("fractions of memory do not add up over a long run") {
+  Problem one = uniform_problem(3, 20000, 1, Time(3), Time(4), Time(5), Time(1));
+  std::fill(one.activation.begin(), one.activation.end(), 0.1);
+  std::fill(one.weight_hold.begin(), one.weight_hold.end(), 0.07);
+  one.memory_limit = 0.1;
+  Problem units = one;
+  std::fill(units.activation.begin(), units.activation.end(), 10);
+  std::fill(units.weight_hold.begin(), units.weight_hold.end(), 7);
+  units.memory_limit = 10;
+  CHECK(order_sha256(registry().at("zb-auto"), one) == order_sha256(registry().at("zb-auto"), units));
+}
