@@ -13,3 +13,10 @@ TEST_CASE("zb-v-hand as in torch.distributed.pipelining; 1f1b-v, v-min and v-hal
     reference::compare(registry().at(names.at(row.at("gen"))), reference::problem_of(row), row);
   });
 }
+
+TEST_CASE("v-adaptive against sail-sg's search") {
+  reference::each_case("v_adaptive.jsonl", 6, [&](const json& row) {
+    if (row.contains("error")) return;
+    reference::compare(registry().at("v-adaptive"), reference::problem_of(row), row);
+  });
+}
