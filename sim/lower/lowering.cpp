@@ -84,6 +84,19 @@ class Joiner {
   std::vector<RankId> ranks_;
 };
 
+// A task graph holds one copy of the model, whole micro-batches and one update at the end of the step.
+void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const schedule::Problem& problem) {
+  const auto refuse = [&](const char* why) {
+    throw UserError("schedule " + schedule.name + " runs in `rehearse schedule` but not yet in `rehearse run`: " + why);
+  };
+  if (schedule.placement == schedule::Placement::bidirectional)
+    refuse("it trains two copies of the model, whose gradients nobody adds up there; dualpipev needs one copy only");
+  if (schedule.cuts_sequences) refuse("attention over a piece of a sequence has no cost model");
+  if (schedule.asynchrony) refuse("it never ends a step, and a run is one step after the other");
+  if (!problem.overlapped.empty())
+    refuse("a block shorter than its forward and its backward says nothing about their operators");
+}
+
 }  // namespace
 
 Lowering::Lowering(plan::Plan plan)
@@ -139,6 +152,7 @@ schedule::Problem Lowering::problem(std::span<const Time> durations) const {
 
 graph::TaskGraph Lowering::lower(const schedule::Schedule& schedule, const schedule::Problem& problem,
                                  const Options& options) && {
+  refuse_what_runs_would_misstate(schedule, problem);
   schedule::check(schedule, problem);
   const auto ready = schedule::planned(schedule, problem);  // searches once for the check and the programs
   schedule::check_zero_buffer(ready, problem);

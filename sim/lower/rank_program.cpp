@@ -38,7 +38,23 @@ class RankLowering {
 
     for (auto order = pipe_.schedule.order(pipe_.problem, rank_); order.next();) {
       const auto action = order.value();
-      action_tasks(action, makes_gradient(action) && last_gradient[action.stage] == action.microbatch);
+      const auto is_last = [&](schedule::Action a) {
+        return makes_gradient(a) && last_gradient[a.stage] == a.microbatch;
+      };
+      if (!action.overlaps_next) {
+        send(action, compute(action, is_last(action), receive(action)));
+        continue;
+      }
+      // One block: nothing of it begins before both inputs are there, no result leaves before its end.
+      const bool whole = order.next();
+      INVARIANT(whole, "a pair has two halves");
+      const auto second = order.value();
+      auto inputs = receive(action);
+      for (const auto task : receive(second)) inputs.push_back(task);
+      compute(action, is_last(action), std::move(inputs));
+      const auto done = compute(second, is_last(second), {});
+      send(action, done);
+      send(second, done);
     }
     finish_step();
     return {std::move(program_).finish(), std::move(ends_)};
@@ -50,12 +66,6 @@ class RankLowering {
   }
 
   // --- messages -----------------------------------------------------------------------------------------------------
-  std::optional<std::uint32_t> other_rank(std::int64_t stage) const {
-    if (stage < 0 || stage >= std::int64_t(pipe_.problem.stages())) return std::nullopt;
-    const auto r = schedule::rank_of(pipe_.schedule.placement, pipe_.problem, static_cast<std::uint32_t>(stage));
-    return r == rank_ ? std::nullopt : std::optional(r);
-  }
-
   graph::EndpointId end(std::map<std::pair<std::uint32_t, MessageKind>, graph::EndpointId>& ends, std::uint32_t peer,
                         MessageKind kind, EndpointKind endpoint) {
     const auto [it, fresh] = ends.try_emplace({peer, kind});
@@ -63,29 +73,56 @@ class RankLowering {
     return it->second;
   }
 
-  void action_tasks(schedule::Action action, bool last_gradient) {
-    const std::int64_t stage = action.stage;
-    // Where the input comes from and the result goes: activations move up the stages, gradients down.
+  // Activations move up the stages of a chain, gradients down it.
+  struct Message {
+    MessageKind kind;
+    std::uint32_t peer;
+    std::size_t hop;
+  };
+  std::optional<Message> input(schedule::Action action) const {
+    if (action.op == Op::weight_gradient) return std::nullopt;
     const bool forward = action.op == Op::forward;
-    const bool moves = action.op != Op::weight_gradient;
-    const auto kind = forward ? MessageKind::activation : MessageKind::gradient;
-    const auto from = moves ? other_rank(forward ? stage - 1 : stage + 1) : std::nullopt;
-    const auto to = moves ? other_rank(forward ? stage + 1 : stage - 1) : std::nullopt;
-    const Coordinates at{pass(action.op), action.stage, graph::kNoLayer, action.microbatch};
+    return message(action, forward ? schedule::first_of_chain : schedule::last_of_chain, !forward);
+  }
+  std::optional<Message> output(schedule::Action action) const {
+    if (action.op == Op::weight_gradient) return std::nullopt;
+    const bool forward = action.op == Op::forward;
+    return message(action, forward ? schedule::last_of_chain : schedule::first_of_chain, forward);
+  }
+  // With the stage above (or below), unless the chain ends here or the same rank holds both.
+  std::optional<Message> message(schedule::Action action, decltype(schedule::first_of_chain)& ends, bool above) const {
+    const auto& placement = pipe_.schedule.placement;
+    if (ends(placement, pipe_.problem, action.stage)) return std::nullopt;
+    const std::uint32_t low = above ? action.stage : action.stage - 1u;
+    const auto peer = schedule::rank_of(placement, pipe_.problem, above ? low + 1 : low);
+    if (peer == rank_) return std::nullopt;
+    return Message{action.op == Op::forward ? MessageKind::activation : MessageKind::gradient, peer, low};
+  }
 
-    std::vector<LocalTask> after;
-    if (from) {
-      const auto endpoint = end(ends_.receives, *from, kind, EndpointKind::receive);
-      after.push_back(program_.add({works_.intern(graph::Receive{}), Lane::receive, at, endpoint.value, Bytes{}}));
-    }
-    const LocalTask done =
-        last_gradient && overlaps() ? last_gradient_tasks(at, after) : emitter_.emit(at, after, tensor());
-    if (to) {
-      const auto endpoint = end(ends_.sends, *to, kind, EndpointKind::send);
-      const auto hop = pipe_.hops[static_cast<std::size_t>(forward ? stage : stage - 1)];
-      const auto lane = pipe_.blocking_sends ? Lane::compute : Lane::send;
-      program_.add({hop, lane, at, endpoint.value, Bytes{}}, std::vector{done});
-    }
+  static Coordinates coordinates(schedule::Action action) {
+    return {pass(action.op), action.stage, graph::kNoLayer, action.microbatch};
+  }
+
+  std::vector<LocalTask> receive(schedule::Action action) {
+    const auto from = input(action);
+    if (!from) return {};
+    const auto endpoint = end(ends_.receives, from->peer, from->kind, EndpointKind::receive);
+    return {
+        program_.add({works_.intern(graph::Receive{}), Lane::receive, coordinates(action), endpoint.value, Bytes{}})};
+  }
+
+  LocalTask compute(schedule::Action action, bool last_gradient, std::vector<LocalTask> after) {
+    const auto at = coordinates(action);
+    if (last_gradient && overlaps()) return last_gradient_tasks(at, std::move(after));
+    return emitter_.emit(at, std::move(after), tensor());
+  }
+
+  void send(schedule::Action action, LocalTask done) {
+    const auto to = output(action);
+    if (!to) return;
+    const auto endpoint = end(ends_.sends, to->peer, to->kind, EndpointKind::send);
+    const auto lane = pipe_.blocking_sends ? Lane::compute : Lane::send;
+    program_.add({pipe_.hops[to->hop], lane, coordinates(action), endpoint.value, Bytes{}}, std::vector{done});
   }
 
   static Pass pass(Op op) {
