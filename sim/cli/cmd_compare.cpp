@@ -43,7 +43,7 @@ unsigned number_of_jobs(const std::string& text) {
 // The most forwards of one stage that a rank holds; counted for given pipelines alone, whose papers speak of it.
 std::int64_t in_flight(const scenario::Scenario& scenario, const explore::Prepared& prepared) {
   if (!scenario.abstract) return 0;
-  const auto held = schedule::replay(schedule::registry().at(scenario.schedule.name), prepared.problem).in_flight_FB;
+  const auto held = schedule::replay(scenario.schedule.schedule(), prepared.problem).in_flight_FB;
   return *std::max_element(held.begin(), held.end());
 }
 

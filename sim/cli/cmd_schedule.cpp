@@ -46,8 +46,8 @@ CommandText command_text() {
           "{\"id\", \"error\"}. Such lines are data: the exit status stays 0.\n\n" +
               names_text(),
           "  rehearse schedule zb-h1 --pipeline 4 --microbatches 8 \\\n"
-          "    --forward 5ms --backward 5ms --weight 5ms --transfer 100us --svg zb-h1.svg\n"
-          "  rehearse schedule --import my.csv --forward 5ms --backward 10ms\n"};
+          "    --forward 5ms --backward 5ms --weight 5ms --transfer 100us\n"
+          "  rehearse schedule --import my.csv --forward 5ms --backward 10ms --svg my.svg\n"};
 }
 
 // One member per line, so that a person can read it and a line-based tool can pick from it.

@@ -9,7 +9,6 @@
 #include "lower/lowering.hpp"
 #include "models/transformer.hpp"
 #include "plan/plan.hpp"
-#include "schedule/registry.hpp"
 
 namespace rehearsal::explore {
 namespace {
@@ -19,15 +18,9 @@ lower::Options lowering_options(const scenario::Scenario& scenario) {
   return {kDetails[static_cast<std::size_t>(scenario.simulate.detail)], scenario.simulate.symmetry};
 }
 
-void set_knobs(schedule::Problem& problem, const scenario::ScheduleChoice& choice) {
-  problem.group = choice.group;
-  problem.extra_warmup = choice.extra_warmup;
-  problem.memory_limit = choice.memory_limit;
-}
-
 Prepared finish(lower::Lowering lowering, schedule::Problem problem, const scenario::Scenario& scenario) {
-  set_knobs(problem, scenario.schedule);
-  const auto& schedule = schedule::registry().at(scenario.schedule.name);
+  scenario.schedule.set_knobs(problem);
+  const auto& schedule = scenario.schedule.schedule();
   const bool blocking = lowering.blocking_sends();
   auto graph = std::move(lowering).lower(schedule, problem, lowering_options(scenario));
   Prepared prepared;

@@ -186,9 +186,10 @@ class Picture {
     return size < kSmallestDigit ? 0 : std::min({size, px(12), row_ * 7 / 10});
   }
 
-  void heading(Length y) {
+  void heading(Length& y) {
     out_.label(kMargin, y, drawing_.title, "font-size=\"17\" font-weight=\"600\"");
-    out_.label(left() + width_, y, drawing_.subtitle, fmt::format("font-size=\"13\" text-anchor=\"end\" {}", kMuted));
+    y += px(20);
+    out_.label(kMargin, y, drawing_.subtitle, fmt::format("font-size=\"13\" {}", kMuted));
   }
 
   // --- the rows of boxes --------------------------------------------------------------------------------------------
@@ -373,6 +374,8 @@ class Picture {
                        [&](const SvgBox& box) { return box.kind == kind.letter; }))
         continue;
       const std::uint32_t tiles = std::min(drawing_.chunks, 8u);
+      // An average letter is about 6.2 pixels wide.
+      wrap_legend(at, y, px(17) * tiles + px(5) + Length(kind.name.size()) * 620);
       for (std::uint32_t c = 0; c < tiles; c++) {
         const Rgb color = color_of(kind.letter, c * drawing_.chunks / tiles, drawing_.chunks);
         out_.rectangle(at, y - px(12), px(16), px(16), fmt::format("fill=\"{}\" rx=\"2\"", color.text()));
@@ -384,8 +387,15 @@ class Picture {
       out_.label(at + px(5), y, kind.name, "font-size=\"12\"");
       at += px(5) + Length(kind.name.size()) * 620 + px(24);
     }
-    if (drawing_.chunks > 1)
-      out_.label(at, y, "dark to light: " + drawing_.tints, fmt::format("font-size=\"12\" {}", kMuted));
+    if (drawing_.chunks < 2) return;
+    const std::string tints = "dark to light: " + drawing_.tints;
+    wrap_legend(at, y, Length(tints.size()) * 620);
+    out_.label(at, y, tints, fmt::format("font-size=\"12\" {}", kMuted));
+  }
+  void wrap_legend(Length& at, Length& y, Length width) const {
+    if (at == left() || at + width <= left() + width_) return;
+    at = left();
+    y += px(22);
   }
 
   std::string wrapped(Length height) const {

@@ -112,6 +112,10 @@ std::string digest(const Scenario& s) {
   d.put("microbatches", s.microbatches);
   d.put("schedule", s.schedule.name), d.put("group", s.schedule.group), d.put("extra_warmup", s.schedule.extra_warmup);
   d.put("memory_limit", s.schedule.memory_limit);
+  if (s.schedule.imported) d.put("order", s.schedule.imported_sha256);
+  if (s.schedule.pieces) d.put("pieces", s.schedule.pieces);
+  if (s.schedule.waves) d.put("waves", s.schedule.waves);
+  if (s.schedule.time_limit) d.put("time_limit", *s.schedule.time_limit);
   d.put("detail", s.simulate.detail), d.put("symmetry", s.simulate.symmetry),
       d.put("iterations", s.simulate.iterations);
   d.put("seed", s.simulate.seed);

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "base/spelling.hpp"
 #include "scenario/load.hpp"
 #include "schedule/registry.hpp"
+#include "schedule/text.hpp"
 
 namespace rehearsal::scenario {
 namespace {
@@ -17,6 +20,35 @@ void read_name(Diagnostics& problems, const Node& node, ScheduleChoice& choice) 
                                              suggestion(*name, schedule::registry().names())));
 }
 
+constexpr std::size_t kLargestOrder = 256 << 20;
+
+// Relative to the file that names it; a name from the command line is relative to where the program runs.
+void read_order(Context& context, const Node& node, ScheduleChoice& choice) {
+  auto& problems = context.problems;
+  const auto name = read_text(problems, node, "'file'");
+  if (!name) return;
+  std::filesystem::path path = *name;
+  const std::string from = node.where().file;
+  if (path.is_relative() && !from.starts_with("--")) path = std::filesystem::path(from).parent_path() / path;
+  try {
+    const auto text = read_text_file(path.string(), kLargestOrder);
+    auto imported =
+        std::make_shared<schedule::Imported>(schedule::import_csv(text, path.string(), path.stem().string()));
+    auto problem = schedule::uniform_problem(imported->ranks, imported->microbatches, imported->chunks, Time{1},
+                                             Time{1}, Time{1}, Time{});
+    problem.pieces = imported->pieces;
+    problem.stage_ranks = imported->stage_ranks;
+    choice.imported_sha256 = order_sha256(imported->schedule, problem);
+    for (const auto& warning : imported->warnings) problems.warn(node.where(), warning);
+    choice.name = imported->schedule.name;
+    choice.imported = std::move(imported);
+  } catch (const UserError& e) {
+    for (const auto& d : e.diagnostics())
+      problems.error(d.where.line > 0 ? d.where : node.where(),
+                     d.where.line > 0 ? d.message : fmt::format("{} {}", in_quotes(path.string()), d.message));
+  }
+}
+
 }  // namespace
 
 ScheduleChoice load_schedule(Context& context, const Node* node, bool abstract) {
@@ -28,9 +60,11 @@ ScheduleChoice load_schedule(Context& context, const Node* node, bool abstract) 
     return choice;
   }
   MapReader map(problems, *node, "schedule");
-  if (map.given("file"))
-    map.unbuilt("file", "", "schedules from a file are"), map.find("name");
-  else if (const Node* name = map.require("name", "a name of 'rehearse list schedules'"))
+  if (const Node* file = map.find("file")) {
+    read_order(context, *file, choice);
+    if (const Node* name = map.find("name"))
+      problems.error(name->where(), "'name' and 'file' exclude each other; the order comes from one of them");
+  } else if (const Node* name = map.require("name", "a name of 'rehearse list schedules'"))
     read_name(problems, *name, choice), map.find("file");
   const auto small = [](std::optional<std::int64_t> n) {
     return n ? std::optional(static_cast<std::uint32_t>(*n)) : std::nullopt;
@@ -47,7 +81,9 @@ ScheduleChoice load_schedule(Context& context, const Node* node, bool abstract) 
         problems.error(limit->where(), "'memory_limit' must be above zero; leave it out for no limit");
     }
   }
-  map.unbuilt("time_limit", "", "a time limit of schedule searches is");
+  choice.pieces = small(map.optional_integer("pieces", kCount));
+  choice.waves = small(map.optional_integer("waves", kCount));
+  if (const Node* time = map.nullable("time_limit")) choice.time_limit = read_time(problems, *time, "'time_limit'");
   map.finish();
   return choice;
 }
@@ -55,7 +91,7 @@ ScheduleChoice load_schedule(Context& context, const Node* node, bool abstract) 
 void check_schedule(Context& context, const ScheduleChoice& choice, const Node* node,
                     const ParallelismChoice& parallelism, std::int64_t microbatches) {
   auto& problems = context.problems;
-  const auto& schedule = schedule::registry().at(choice.name);
+  const auto& schedule = choice.schedule();
   const auto& p = parallelism.value;
   const Location here = node ? node->where() : parallelism.reader.place().where();
   if (p.chunks > schedule.max_chunks) {
@@ -78,8 +114,8 @@ void check_schedule(Context& context, const ScheduleChoice& choice, const Node* 
   auto problem =
       schedule::uniform_problem(static_cast<std::uint32_t>(p.pipeline), static_cast<std::uint32_t>(microbatches),
                                 static_cast<std::uint32_t>(p.chunks), any, any, any, Time{});
-  problem.group = choice.group;
-  problem.extra_warmup = choice.extra_warmup;
+  choice.set_knobs(problem);
+  problem.memory_limit.reset();  // nor of memory: a limit is in units that this problem does not have
   try {
     schedule::check(schedule, problem);
   } catch (const UserError& e) {

@@ -1,5 +1,6 @@
 // A scenario: everything a user asked, typed, checked and with every name resolved. YAML ends in this room.
 #pragma once
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,13 +9,27 @@
 #include "collective/size_curve.hpp"
 #include "models/transformer.hpp"
 #include "plan/parallelism.hpp"
+#include "schedule/csv.hpp"
+#include "schedule/registry.hpp"
 
 namespace rehearsal::scenario {
 
 struct ScheduleChoice {
   std::string name = "1f1b";
-  std::optional<std::uint32_t> group, extra_warmup;
+  std::optional<std::uint32_t> group, extra_warmup, pieces, waves;
+  std::optional<Time> time_limit;      // of searches
   std::optional<double> memory_limit;  // bytes of activations per rank (abstract scenarios: the unit of `memory`)
+  // An order read from a file, named after it, and the digest of that order; else the schedule of this name.
+  std::shared_ptr<const schedule::Imported> imported;
+  std::string imported_sha256;
+
+  const schedule::Schedule& schedule() const { return imported ? imported->schedule : schedule::registry().at(name); }
+  // What a problem must hold besides sizes, times and memory.
+  void set_knobs(schedule::Problem& problem) const {
+    problem.group = group, problem.extra_warmup = extra_warmup, problem.pieces = pieces, problem.waves = waves;
+    problem.time_limit = time_limit, problem.memory_limit = memory_limit;
+    if (imported) problem.pieces = imported->pieces, problem.stage_ranks = imported->stage_ranks;
+  }
 };
 
 enum class Detail : std::uint8_t { stage, layer, operators };

@@ -334,8 +334,9 @@ class Importer {
     if (!errors.empty()) throw UserError(std::move(errors));
   }
   std::string waiting_text(std::uint32_t rank, const Cell& cell, const std::vector<std::size_t>& head) const {
-    const auto [unit, stage, op, pair] = cell.action;
-    const std::uint32_t source = op == Op::forward ? stage - 1u : stage + 1u, other = ranks_[source];
+    const std::uint32_t unit = cell.action.microbatch, stage = cell.action.stage;
+    const Op op = cell.action.op;
+    const std::uint32_t source = op == Op::forward ? stage - 1 : stage + 1, other = ranks_[source];
     const auto& row = sheet_.rows[other];
     const auto giver = std::find_if(row.begin(), row.end(), [&](const Cell& c) {
       return c.kind == CellKind::compute && c.action.stage == source && c.action.microbatch == unit &&

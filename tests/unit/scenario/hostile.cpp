@@ -201,8 +201,7 @@ TEST_CASE("schedules against degrees") {
   check_slips(kGood,
               {{"data: 16", "data: 16, chunks: 2",
                 "4:57: '1f1b' takes one chunk per rank, found 'chunks' 2; use 'interleaved-1f1b'"},
-               {"schedule: 1f1b", "schedule: {file: my.csv}",
-                "6:18: 'file' cannot be used: schedules from a file are not built yet"},
+               {"schedule: 1f1b", "schedule: {file: /nowhere/my.csv}", "6:18: '/nowhere/my.csv' cannot be opened"},
                {"schedule: 1f1b", "schedule: {name: 1f1b, group: 0}", "6:31: 'group' must be a whole number from 1"}});
 }
 
