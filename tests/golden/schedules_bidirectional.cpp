@@ -86,3 +86,76 @@ TEST_CASE("seq1f1b in the order of its authors' generator") {
     CHECK_NOTHROW(check_zero_buffer(schedule, problem));
   });
 }
+
+namespace {
+
+// The longest that a rank is idle between its first and its last action.
+Time longest_idle(const Schedule& schedule, const Problem& problem) {
+  std::vector<Time> first(problem.ranks, Time(-1)), last(problem.ranks);
+  ReplayOptions options;
+  options.visit = [&](const ReplayedAction& a) {
+    if (first[a.rank] < Time()) first[a.rank] = a.start;
+    last[a.rank] = a.end;
+  };
+  const Replay got = replay(schedule, problem, options);
+  Time idle;
+  for (std::uint32_t r = 0; r < problem.ranks; ++r) idle = std::max(idle, last[r] - first[r] - got.busy[r]);
+  return idle;
+}
+
+struct Row {
+  const char* schedule;
+  bool folded;  // PP stages on PP/2 ranks
+  Time bubble;
+  std::uint32_t parameters;  // per rank, in stages of PP
+  std::int64_t activations;  // per rank at most, in stages of PP
+};
+
+}  // namespace
+
+// "Pipeline Bubbles and Memory Usage Comparison" of deepseek-ai/DualPipe, README.md: PP stages; F, B, W = one forward,
+// full backward, weight gradient of a stage, F&B = an overlapped pair.
+//   1F1B       (PP-1)(F+B)             1x   PP
+//   ZB1P       (PP-1)(F+B-2W)          1x   PP
+//   DualPipe   (PP/2-1)(F&B+B-3W)      2x   PP+1
+//   DualPipeV  (PP/2-1)(F&B+B-3W)      2x   PP+1   on PP/2 ranks
+// Replayed with free transfers. The formulas of the last two want forwards as long as input gradients, W no longer, and
+// F&B = F + B.
+TEST_CASE("the comparison table of DualPipe's README comes out of the runs") {
+  for (const std::int64_t pp : {4, 8, 16})
+    for (const std::int64_t w : {6, 8, 10}) {
+      CAPTURE(pp);
+      CAPTURE(w);
+      const Time f(10), i(10), weight(w), b = i + weight, pair = f + b;
+      const auto stages = std::uint32_t(pp);
+      for (const Row& row :
+           {Row{"1f1b", false, (pp - 1) * (f + b), 1, pp}, Row{"zb-h1", false, (pp - 1) * (f + b - 2 * weight), 1, pp},
+            Row{"dualpipe", false, (pp / 2 - 1) * (pair + b - 3 * weight), 2, pp + 1},
+            Row{"dualpipev", true, (pp / 2 - 1) * (pair + b - 3 * weight), 2, pp + 1}}) {
+        CAPTURE(row.schedule);
+        const Schedule& schedule = registry().at(row.schedule);
+        const std::uint32_t ranks = row.folded ? stages / 2 : stages;
+        Problem problem = uniform_problem(ranks, 3 * stages, schedule.min_chunks, f, i, weight, Time(0));
+        CHECK(longest_idle(schedule, problem) == row.bubble);
+        CHECK(problem.chunks == row.parameters);
+        const auto held = replay(schedule, problem).in_flight_FB;
+        CHECK(*std::max_element(held.begin(), held.end()) == row.activations);
+      }
+    }
+}
+
+// What the table leaves out: a pair that saves time over its halves saves it in the bubble too, (PP/2-2) times more
+// than the formula says; with four stages the two agree.
+TEST_CASE("the bubble of overlapped pairs, beside the formula") {
+  for (const std::int64_t pp : {4, 8, 16})
+    for (const char* name : {"dualpipe", "dualpipev"}) {
+      CAPTURE(pp);
+      CAPTURE(name);
+      const Time f(10), i(10), w(10), b = i + w, pair(24), saved = f + b - pair;
+      const Schedule& schedule = registry().at(name);
+      const auto ranks = std::uint32_t(schedule.placement == Placement::vee ? pp / 2 : pp);
+      Problem problem = uniform_problem(ranks, std::uint32_t(3 * pp), 2, f, i, w, Time(0));
+      problem.overlapped.assign(problem.stages(), pair);
+      CHECK(longest_idle(schedule, problem) == (pp / 2 - 1) * (pair + b - 3 * w) - (pp / 2 - 2) * saved);
+    }
+}
