@@ -185,6 +185,7 @@ Schedule planned(const Schedule& schedule, const Problem& problem) {
   result.order = [plan](const Problem&, std::uint32_t rank) { return walk_list(plan, rank); };
   result.optimal = plan->optimal;
   result.lower_bound = plan->lower_bound;
+  result.placement = plan->placement.value_or(schedule.placement);
   return result;
 }
 

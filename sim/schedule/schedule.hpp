@@ -137,6 +137,7 @@ struct Planned {
   std::vector<std::vector<Action>> ranks;  // the program of each rank
   std::optional<bool> optimal;             // proven the cheapest; empty = the search proves nothing
   std::optional<Time> lower_bound;         // no legal order of this problem within its limits costs less
+  std::optional<Placement> placement = {};  // where the search chooses it; empty = the schedule's
 };
 
 // One schedule = one plug-in = one file in all/. It has an `order` (a rule) or a `plan` (a search), not both.
