@@ -222,6 +222,29 @@ TEST_CASE("text: the picture fits the line, colour only when asked") {
   CHECK(contains(large.out, "no picture: 256,000 actions"));
 }
 
+TEST_CASE("an order goes out as CSV, comes back in, and is drawn") {
+  Scratch scratch;
+  const std::string file = (scratch.folder / "mine.csv").string(), svg = (scratch.folder / "mine.svg").string();
+  const std::string times = "--forward 5ms --backward 5ms --weight 5ms --format json";
+  CHECK(rehearse("schedule zb-h1 " + kSmall + "--format csv --output '" + file + "'").status == 0);
+  auto back = json::parse(rehearse("schedule --import '" + file + "' --svg '" + svg + "' " + times).out);
+  auto before = json::parse(rehearse("schedule zb-h1 " + kSmall + "--format json").out);
+  CHECK(back["schedule"] == "mine");
+  back.erase("schedule"), before.erase("schedule");
+  CHECK(back == before);
+  CHECK(read(svg).starts_with("<svg "));
+  CHECK(json::parse(rehearse("schedule label --import '" + file + "' " + times).out)["schedule"] == "label");
+  CHECK(contains(rehearse("schedule zb-h1 " + kSmall + "--format csv --comms").out, "0F0,0SEND_F0,"));
+
+  std::ofstream(file) << "0F0,0B0\n1B0,1F0\n";
+  const auto bad = rehearse("schedule --import '" + file + "' --svg '" + svg + ".2' " + times);
+  CHECK(bad.status == 2);
+  CHECK(contains(bad.err, "mine.csv:2:1: error: rank 1, cell 0 (1B0): comes before 1F0"));
+  CHECK_FALSE(fs::exists(svg + ".2"));
+  CHECK(rehearse("schedule 1f1b " + kSmall + "--comms").status == 2);
+  CHECK(rehearse("schedule 1f1b " + kSmall + "--pieces 2").status == 2);
+}
+
 TEST_CASE("a report goes to a file whole or not at all") {
   Scratch scratch;
   const fs::path folder = scratch.folder / "out";
@@ -277,7 +300,7 @@ TEST_CASE("list schedules") {
     CHECK_FALSE(s["name"].get<std::string>().empty());
     CHECK(s["summary"].get<std::string>().ends_with("."));
   }
-  CHECK(rehearse("list schedules --format csv").out.starts_with("name,summary\n1f1b,"));
+  CHECK(rehearse("list schedules --format csv").out.starts_with("name,summary,source\n1f1b,"));
   CHECK(contains(rehearse("list schedules").out, "1f1b "));
 }
 
