@@ -10,7 +10,10 @@ namespace {
 using Counts = std::array<std::uint32_t, kKinds>;
 
 // What an action adds to the activations held.
-constexpr std::array<std::int32_t, kKinds + 1> kChange{1, 1, 0, 0, -1, -1, 0};
+std::int32_t change_of(Kind kind) {
+  constexpr std::int32_t kChange[kKinds + 1] = {1, 1, 0, 0, -1, -1, 0};
+  return kChange[kind];
+}
 
 bool frees(Kind kind) { return kind == kW1 || kind == kW0; }
 bool downwards(Kind kind) { return kind == kF0 || kind == kI1; }  // from rank to rank + 1
@@ -47,7 +50,7 @@ std::uint32_t Builder::peak_of(std::size_t rank) const {
   const Kind* const line = grid_.line(rank);
   std::int32_t now = 0, most = 0;
   for (std::size_t cell = 0, end = grid_.length(); cell < end; ++cell) {
-    now += kChange[line[cell]];
+    now += change_of(line[cell]);
     if (now > most) most = now;
   }
   return std::uint32_t(most);
@@ -116,53 +119,62 @@ std::uint32_t Builder::repeat(const std::vector<Block>& blocks) {
 // Moves every action to the earliest cell that keeps the order of its rank. False if something precedes what it needs.
 bool Builder::squeeze(std::uint32_t m) {
   next_.clear();
-  for (const Kind kind : {kF0, kF1, kI1, kI0}) placed_[kind].assign(std::size_t(m) * p_, 0);
-  std::vector<Counts> count(p_, Counts{});
-  std::vector<std::size_t> ends(p_, 0);
-  const auto move = [&](std::size_t rank, Kind kind) {
-    const std::uint32_t k = count[rank][kind]++;
+  std::uint32_t* placed[4];
+  for (const Kind kind : {kF0, kF1, kI1, kI0}) {
+    placed_[kind].assign(std::size_t(m) * p_, 0);
+    placed[kind] = placed_[kind].data();
+  }
+  ranks_.assign(p_, {});
+  PerRank* const ranks = ranks_.data();
+  const std::size_t widest = grid_.widest(), end = grid_.length(), p = p_;
+  Kind* const to = next_.line(0);
+  const auto move = [=](std::size_t rank, Kind kind) {
+    const std::uint32_t k = ranks[rank].count[kind]++;
     if (k >= m) return false;
-    std::size_t to = ends[rank];
+    std::size_t cell = ranks[rank].end;
     if (kind <= kI0) {
-      const std::size_t at = std::size_t(k) * p_ + rank;
-      const bool down = downwards(kind);
-      if (down ? rank > 0 : rank + 1 < p_) {
-        const std::uint32_t ready = placed_[kind][down ? at - 1 : at + 1];
+      const bool down = kind == kF0 || kind == kI1;
+      std::uint32_t* const at = placed[kind] + k * p + rank;
+      if (down ? rank > 0 : rank + 1 < p) {
+        const std::uint32_t ready = *(down ? at - 1 : at + 1);
         if (ready == 0) return false;
-        if (ready > to) to = ready;
-      } else if (kind != kF0 && placed_[kind - 1u][at] == 0) {
+        if (ready > cell) cell = ready;
+      } else if (kind != kF0 && placed[kind - 1u][k * p + rank] == 0) {
         return false;  // the last rank turns from F0 to F1 and from I1 to I0, rank 0 from F1 to I1
       }
-      placed_[kind][at] = std::uint32_t(to) + 1;
+      *at = std::uint32_t(cell) + 1;
     }
-    if (to >= next_.widest()) return false;
-    next_.line(rank)[to] = kind;
-    ends[rank] = to + 1;
+    if (cell >= widest) return false;
+    to[rank * widest + cell] = kind;
+    ranks[rank].end = std::uint32_t(cell) + 1;
     return true;
   };
   // In a cell what flows down goes first, rank by rank, then what flows up.
   constexpr unsigned kDown = 1u << kF0 | 1u << kI1 | 1u << kW1, kUp = 1u << kF1 | 1u << kI0 | 1u << kW0;
-  const std::size_t widest = grid_.widest();
-  for (std::size_t cell = 0, end = grid_.length(); cell < end; ++cell) {
+  for (std::size_t cell = 0; cell < end; ++cell) {
     const Kind* const column = grid_.line(0) + cell;
-    for (std::size_t rank = 0; rank < p_; ++rank) {
+    unsigned kinds = 0;
+    for (std::size_t rank = 0; rank < p; ++rank) {
       const Kind kind = column[rank * widest];
+      kinds |= 1u << kind;
       if ((kDown >> kind & 1u) && !move(rank, kind)) return false;
     }
-    for (std::size_t rank = p_; rank-- > 0;) {
+    if ((kinds & kUp) == 0) continue;
+    for (std::size_t rank = p; rank-- > 0;) {
       const Kind kind = column[rank * widest];
       if ((kUp >> kind & 1u) && !move(rank, kind)) return false;
     }
   }
-  next_.set_length(*std::max_element(ends.begin(), ends.end()));
+  std::uint32_t longest = 0;
+  for (std::size_t rank = 0; rank < p; ++rank) longest = std::max(longest, ranks[rank].end);
+  next_.set_length(longest);
   std::swap(grid_, next_);
   return true;
 }
 
 // The fill, up to the first I0 of each rank, written anew: as many F0 and F1 as the peak allows (F1 no more than the
 // rank's distance from rank 0), then I1, W1 and a forward in turn.
-bool Builder::refill() {
-  const std::uint32_t most = std::min(peak(), 2 * p_);
+bool Builder::refill(std::uint32_t most) {
   for (std::uint32_t rank = 0; rank < p_; ++rank) {
     const std::uint32_t upper = std::min(rank + 1, most / 2), lower = std::min(most - upper, m_);
     Kind* const line = grid_.line(rank);
@@ -227,9 +239,7 @@ void Builder::put_off_weights(std::uint32_t limit) {
 
 // The drain written anew: the last I1 and I0 of each rank as close together as their dependencies allow, two cells
 // apart, starting from the last F1 of rank 0; the weight gradients of that part into the empty cells and to the end.
-bool Builder::redrain() {
-  const std::uint32_t held = peak();
-  if (held > 2 * p_) return false;
+bool Builder::redrain(std::uint32_t held) {
   const std::uint32_t upper = std::min((held + 1) / 2, wanted_), lower = std::min(held - upper, wanted_);
   const std::size_t old_end = grid_.length();
   std::int64_t start = -1;
@@ -283,61 +293,59 @@ bool Builder::redrain() {
 }
 
 // Cell by cell, every empty one takes the first later action of its rank that may go there with all others staying
-// where they are and the peak not rising.
-void Builder::fill_holes() {
-  const std::int32_t most = std::int32_t(peak());
-  const std::size_t end = grid_.length();
-  for (auto& of_kind : placed_) of_kind.assign(std::size_t(wanted_) * p_, 0);
-  std::vector<Counts> done(p_, Counts{});
-  std::vector<std::int32_t> held(p_, 0);
-  std::vector<std::array<std::size_t, kKinds>> last(p_);  // of each kind, before any move
-  for (std::size_t rank = 0; rank < p_; ++rank) {
-    last[rank].fill(0);
+// where they are and the rank holding no more than `most`.
+void Builder::fill_holes(std::int32_t most) {
+  const std::size_t widest = grid_.widest(), end = grid_.length(), p = p_;
+  std::uint32_t* placed[4];
+  for (const Kind kind : {kF0, kF1, kI1, kI0}) {
+    placed_[kind].assign(std::size_t(wanted_) * p, 0);
+    placed[kind] = placed_[kind].data();
+  }
+  ranks_.assign(p, {});
+  PerRank* const ranks = ranks_.data();
+  for (std::size_t rank = 0; rank < p; ++rank) {
     const Kind* const line = grid_.line(rank);
-    for (std::size_t cell = 0; cell < end; ++cell)
-      if (line[cell] != kNone) last[rank][line[cell]] = cell;
+    for (std::size_t cell = end; cell-- > 0 && ranks[rank].end == 0;)
+      if (line[cell] != kNone) ranks[rank].end = std::uint32_t(cell);
   }
 
-  const auto ready = [&](std::size_t rank, unsigned kind, std::size_t cell) {
-    const std::size_t k = done[rank][kind];
-    if (kind >= kW1) return done[rank][kind == kW1 ? kI1 : kI0] > k;
-    const bool down = downwards(Kind(kind));
-    if (down ? rank == 0 : rank + 1 == p_) return kind == kF0 || done[rank][kind - 1] > k;
-    const std::uint32_t from = placed_[kind][k * p_ + (down ? rank - 1 : rank + 1)];
+  const auto ready = [=](const PerRank& rank, std::size_t at, unsigned kind, std::size_t cell) {
+    const std::size_t k = rank.count[kind];
+    if (kind >= kW1) return rank.count[kind == kW1 ? kI1 : kI0] > k;
+    const bool down = kind == kF0 || kind == kI1;
+    if (down ? at == 0 : at + 1 == p) return kind == kF0 || rank.count[kind - 1] > k;
+    const std::uint32_t from = placed[kind][k * p + (down ? at - 1 : at + 1)];
     return from != 0 && from <= cell;
   };
-  const auto pull = [&](std::size_t rank, std::size_t to) {
-    Kind* const line = grid_.line(rank);
+  const auto pull = [&](std::size_t at, Kind* to, std::size_t cell) {
+    const PerRank& rank = ranks[at];
     unsigned open = 0;  // kinds that may go there, if they come
-    for (unsigned kind = 0; kind < kKinds; ++kind)
-      if (last[rank][kind] > to && done[rank][kind] < wanted_ && (kind > kF1 || held[rank] < most) &&
-          ready(rank, kind, to))
-        open |= 1u << kind;
+    for (unsigned kind = rank.held < most ? kF0 : kI1; kind < kKinds; ++kind)
+      if (rank.count[kind] < wanted_ && ready(rank, at, kind, cell)) open |= 1u << kind;
     std::int32_t change = 0, rise = 0;  // of what the rank holds between the empty cell and the one looked at
-    for (std::size_t from = to + 1; from < end && open != 0; ++from) {
-      const Kind kind = line[from];
+    for (Kind *from = to + 1, *last = to + (rank.end - cell); from <= last && open != 0; ++from) {
+      const Kind kind = *from;
       if (kind == kNone) continue;
       if (open >> kind & 1u) {
-        if (kind > kF1 || held[rank] + rise < most) {
-          std::swap(line[to], line[from]);
-          return;
-        }
+        if (kind > kF1 || rank.held + rise < most) return std::swap(*to, *from);
         open &= ~(1u << kind);
       }
-      change += kChange[kind];
+      change += change_of(kind);
       if (change > rise) rise = change;
     }
   };
 
-  const std::size_t widest = grid_.widest();
   for (std::size_t cell = 0; cell < end; ++cell) {
-    const Kind* const column = grid_.line(0) + cell;
-    for (std::size_t rank = 0; rank < p_; ++rank) {
-      if (column[rank * widest] == kNone) pull(rank, cell);
-      const Kind kind = column[rank * widest];
-      if (kind == kNone) continue;
-      placed_[kind][done[rank][kind]++ * p_ + rank] = std::uint32_t(cell) + 1;
-      held[rank] += kChange[kind];
+    Kind* const column = grid_.line(0) + cell;
+    for (std::size_t rank = 0; rank < p; ++rank) {
+      Kind& kind = column[rank * widest];
+      if (kind == kNone) {
+        if (cell < ranks[rank].end) pull(rank, &kind, cell);
+        if (kind == kNone) continue;
+      }
+      const std::uint32_t k = ranks[rank].count[kind]++;
+      if (kind <= kI0) placed[kind][k * p + rank] = std::uint32_t(cell) + 1;
+      ranks[rank].held += change_of(kind);
     }
   }
 }
@@ -368,19 +376,20 @@ bool Builder::relabel_weights() {
 Builder::Result Builder::build(const std::vector<Block>& blocks) {
   std::uint32_t allowed = repeat(blocks);
   if (allowed > 2 * p_ || (m_ == wanted_ && allowed > limit_)) return over_limit;
-  if (!squeeze(m_) || !refill() || !squeeze(m_)) return impossible;
-  const std::uint32_t filled = peak();
-  if (filled > allowed) return impossible;
+  if (!refill(allowed) || !squeeze(m_)) return impossible;
+  std::uint32_t held = peak();
+  if (held > allowed) return impossible;
   if (wanted_ < m_) {
     keep_first();
-    if (wanted_ <= p_ && 2 * wanted_ <= limit_) put_off_weights(std::min(2 * p_, filled));
+    if (wanted_ <= p_ && 2 * wanted_ <= limit_) put_off_weights(held);
     if (!squeeze(wanted_)) return impossible;
-    allowed = peak();
+    held = allowed = peak();
     if (allowed > limit_) return over_limit;
   }
-  if (!redrain()) return impossible;
-  fill_holes();
-  return relabel_weights() && peak() <= allowed ? built : impossible;
+  if (!redrain(held)) return impossible;
+  held = peak();
+  fill_holes(std::int32_t(held));
+  return relabel_weights() && (held <= allowed || peak() <= allowed) ? built : impossible;
 }
 
 }  // namespace rehearsal::schedule::v_blocks

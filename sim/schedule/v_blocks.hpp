@@ -57,11 +57,11 @@ class Builder {
  private:
   std::uint32_t repeat(const std::vector<Block>& blocks);
   bool squeeze(std::uint32_t m);
-  bool refill();
+  bool refill(std::uint32_t most);
   void keep_first();
   void put_off_weights(std::uint32_t limit);
-  bool redrain();
-  void fill_holes();
+  bool redrain(std::uint32_t held);
+  void fill_holes(std::int32_t most);
   bool relabel_weights();
   bool put(std::size_t rank, std::int64_t cell, Kind kind);
   std::uint32_t peak_of(std::size_t rank) const;
@@ -70,7 +70,14 @@ class Builder {
   std::uint32_t p_, wanted_, limit_;
   std::uint32_t m_;  // micro-batches that are repeated: at least 2p, the fill being written for a full pipeline
   Grid grid_, next_;
-  std::array<std::vector<std::uint32_t>, kKinds> placed_;  // per (micro-batch, rank): a cell + 1, 0 = not yet
+  // Of one pass over the cells. Plain arrays: hundreds of blocks are tried, in test builds without optimisation too.
+  struct PerRank {
+    std::uint32_t count[kKinds] = {};  // of each kind so far
+    std::uint32_t end = 0;
+    std::int32_t held = 0;
+  };
+  std::vector<PerRank> ranks_;
+  std::array<std::vector<std::uint32_t>, 4> placed_;  // F and I per (micro-batch, rank): a cell + 1, 0 = not yet
   std::vector<Kind> waiting_;
 };
 
