@@ -18,6 +18,19 @@ lower::Options lowering_options(const scenario::Scenario& scenario) {
   return {kDetails[static_cast<std::size_t>(scenario.simulate.detail)], scenario.simulate.symmetry};
 }
 
+// The pipeline rank of every stage under the scenario's schedule.
+std::vector<std::uint32_t> stage_ranks(const scenario::Scenario& scenario) {
+  schedule::Problem shape;
+  shape.ranks = static_cast<std::uint32_t>(scenario.parallelism.pipeline);
+  shape.chunks = static_cast<std::uint32_t>(scenario.parallelism.chunks);
+  shape.microbatches = static_cast<std::uint32_t>(scenario.microbatches);
+  scenario.schedule.set_knobs(shape);
+  const auto placement = scenario.schedule.schedule().placement;
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t s = 0; s < shape.stages(); s++) ranks.push_back(schedule::rank_of(placement, shape, s));
+  return ranks;
+}
+
 Prepared finish(lower::Lowering lowering, schedule::Problem problem, const scenario::Scenario& scenario) {
   scenario.schedule.set_knobs(problem);
   const auto& schedule = scenario.schedule.schedule();
@@ -38,7 +51,7 @@ Prepared prepare_concrete(const scenario::Scenario& scenario) {
                                scenario.microbatches, c.partition, c.cluster});
   const auto warnings = plan.warnings;
   const cost::CostModel cost(c.cluster, c.curves, c.software);
-  lower::Lowering lowering(std::move(plan));
+  lower::Lowering lowering(std::move(plan), stage_ranks(scenario));
   auto problem = lowering.problem(cost.price(lowering.works()));
   auto prepared = finish(std::move(lowering), std::move(problem), scenario);
   prepared.durations = cost.price(prepared.graph.works());

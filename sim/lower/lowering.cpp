@@ -99,14 +99,15 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
 
 }  // namespace
 
-Lowering::Lowering(plan::Plan plan)
+Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_ranks)
     : parts_(model_parts(plan, builder_)),
       ranks_(static_cast<std::uint32_t>(plan.job.parallelism.pipeline)),
       chunks_(static_cast<std::uint32_t>(plan.job.parallelism.chunks)),
       microbatches_(static_cast<std::uint32_t>(plan.job.microbatches)),
       blocking_(plan.job.software.blocking_sends) {
-  for (std::uint32_t s = 0; s + 1 < ranks_ * chunks_; s++) {
-    const auto hop = plan.hop(s % ranks_, (s + 1) % ranks_);
+  INVARIANT(stage_ranks.size() == std::size_t(ranks_) * chunks_, "one rank per stage");
+  for (std::size_t s = 0; s + 1 < stage_ranks.size(); s++) {
+    const auto hop = plan.hop(stage_ranks[s], stage_ranks[s + 1]);
     hops_.push_back(builder_.intern(graph::Message{plan.message, hop.crosses_nodes, hop.senders, plan.message_gathered,
                                                    static_cast<std::uint32_t>(plan.job.parallelism.tensor)}));
   }

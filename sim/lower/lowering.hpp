@@ -33,7 +33,8 @@ struct GivenPipeline {
 
 class Lowering {
  public:
-  explicit Lowering(plan::Plan plan);
+  // `stage_ranks`: the pipeline rank of every stage, which decides how far its messages go.
+  Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_ranks);
   explicit Lowering(const GivenPipeline& pipeline);
 
   std::span<const graph::Work> works() const { return builder_.works(); }
