@@ -20,7 +20,8 @@ using search::Programs;
 // Work of one answer in actions bounded (about 30 ns each) for beams and proofs, replayed for annealing: about a
 // second. Without a limit the rules are good and the search only smooths them.
 constexpr std::uint64_t kWork = 20'000'000, kWorkWithoutLimit = 100'000;
-constexpr std::uint64_t kMostActions = 20'000;  // beyond, only the rules
+// Beyond, the order of fewer micro-batches is repeated.
+constexpr std::uint64_t kMostActions = 6'000;
 constexpr std::uint32_t kSeed = 20240110;
 
 struct Found {
@@ -108,27 +109,33 @@ class Search {
         out_of_time_(std::move(out_of_time)),
         best_(best),
         model_(problem, placement),
-        work_(problem.memory_limit || problem.time_limit ? kWork : kWorkWithoutLimit) {}
+        work_(thorough() ? kWork : kWorkWithoutLimit) {}
 
   // Returns a proven bound: `bound`, or a better one.
   Time run(Time bound) {
     const std::uint64_t actions = model_.actions();
-    if (actions > kMostActions) return bound;
+    if (actions > kMostActions) {
+      if (thorough() && open(bound)) take(repeated());
+      return bound;
+    }
     std::uint64_t spent = 0;
     const auto beam = [&](std::uint32_t width) {
-      spent += actions * actions * width;
+      spent += search::beam_work(model_, width);
       if (open(bound) && spent <= work_) take(search::beam_search(model_, best_.cost.count(), {width, out_of_time_}));
     };
     const auto prove = [&](std::uint64_t work) {
       if (!open(bound)) return;
-      const auto exact =
-          search::branch_and_bound(model_, best_.cost.count(), {.nodes = work / actions, .out_of_time = out_of_time_});
+      // A dive to a complete order at least, and some choices taken back.
+      const auto exact = search::branch_and_bound(model_, best_.cost.count(),
+                                                  {.nodes = std::max(work / actions, thorough() ? 2 * actions : 0),
+                                                   .horizon = search::horizon(model_),
+                                                   .out_of_time = out_of_time_});
       take(exact);
       if (!search::full_backward_is_faster(problem_)) bound = std::max(bound, Time(exact.lower_bound));
     };
-    beam(4), beam(16);
+    for (std::uint32_t width : {1u, 4u, 16u}) beam(width);
     prove(work_ / 10);
-    if (best_.placement == placement_ && open(bound))
+    if (best_.placement == placement_ && !best_.ranks.empty() && open(bound))
       take(search::anneal(
           model_, halves(best_.ranks), best_.cost.count(),
           {.steps = work_ / actions, .seed = kSeed, .enough = bound.count(), .out_of_time = out_of_time_}));
@@ -138,11 +145,40 @@ class Search {
   }
 
  private:
+  bool thorough() const { return problem_.memory_limit || problem_.time_limit; }
   bool open(Time bound) const { return best_.cost > bound && !(out_of_time_ && out_of_time_()); }
 
+  // Blocks of micro-batches one after the other, each as a search orders it alone: a block leaves no memory behind, and
+  // its ranks begin as soon as they are done with the one before.
+  Programs repeated() {
+    const auto block = static_cast<std::uint32_t>(kMostActions / (3 * std::uint64_t(problem_.stages())));
+    if (block < 4 * problem_.ranks) return {};  // filling and draining would cost more than a search gains
+    Programs ranks(problem_.ranks), whole;
+    for (std::uint32_t begin = 0; begin < problem_.microbatches; begin += block) {
+      const std::uint32_t size = std::min(block, problem_.microbatches - begin);
+      if (begin == 0 || size < block) whole = alone(size);
+      if (whole.empty()) return {};
+      for (std::uint32_t r = 0; r < problem_.ranks; ++r)
+        for (Action a : whole[r]) ranks[r].push_back({begin + a.microbatch, a.stage, a.op});
+    }
+    return ranks;
+  }
+
+  Programs alone(std::uint32_t microbatches) {
+    Problem part = problem_;
+    part.microbatches = microbatches;
+    Found found = best_rule(part);
+    if (found.placement != placement_) found = {{}, placement_, Time(INT64_MAX)};
+    Search(part, placement_, out_of_time_, found).run(search::lower_bound(part, placement_));
+    return std::move(found.ranks);
+  }
+
   void take(const search::Outcome& outcome) {
-    if (outcome.moves.empty()) return;
-    Programs ranks = search::programs(model_, outcome.moves);
+    if (!outcome.moves.empty()) take(search::programs(model_, outcome.moves));
+  }
+
+  void take(Programs ranks) {
+    if (ranks.empty()) return;
     const Schedule candidate = fixed(ranks, placement_);
     const Time cost = replay(candidate, problem_).cost;
     if (cost >= best_.cost) return;

@@ -16,7 +16,7 @@ constexpr std::size_t kMostWaits = 2;
 class Beam {
  public:
   Beam(const Model& model, Ticks known, const BeamWidth& width)
-      : model_(model), width_(width), bound_(model), memo_(model, std::size_t(256) << 20) {
+      : model_(model), width_(width), bound_(model, horizon(model)), memo_(model, std::size_t(256) << 20) {
     best_.cost = known;
   }
 
@@ -114,6 +114,13 @@ class Beam {
 };
 
 }  // namespace
+
+std::uint32_t horizon(const Model& model) { return 2 * model.ranks + 8; }
+
+std::uint64_t beam_work(const Model& model, std::uint32_t width) {
+  const std::uint64_t seen = std::min(model.microbatches, horizon(model) + model.ranks);
+  return model.actions() * width * model.stages * seen * 3;
+}
 
 Outcome beam_search(const Model& model, Ticks known, const BeamWidth& width) { return Beam(model, known, width).run(); }
 

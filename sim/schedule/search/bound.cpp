@@ -6,11 +6,12 @@
 
 namespace rehearsal::schedule::search {
 
-Bound::Bound(const Model& model)
+Bound::Bound(const Model& model, std::uint32_t horizon)
     : model_(model),
       forward_head_(std::size_t(model.stages) * model.microbatches),
       input_head_(forward_head_.size()),
-      weight_head_(forward_head_.size()) {
+      weight_head_(forward_head_.size()),
+      horizon_(horizon) {
   tabulate();
 }
 
@@ -56,9 +57,11 @@ void Bound::find_heads(const State& state) {
   const Model& m = model_;
   const bool single = m.stages == m.ranks;
   std::uint32_t k = m.microbatches;
-  for (const auto& stage : state.stage) k = std::min(k, stage.done[2]);
+  end_ = 0;
+  for (const auto& stage : state.stage) k = std::min(k, stage.done[2]), end_ = std::max(end_, stage.done[0]);
+  end_ = horizon_ < m.microbatches - end_ ? end_ + horizon_ : m.microbatches;
   const auto more = [](std::uint32_t wanted, std::uint32_t done) { return wanted > done ? Ticks(wanted - done) : 0; };
-  for (; k < m.microbatches; ++k) {
+  for (; k < end_; ++k) {
     for (std::uint32_t s = 0; s < m.stages; ++s) {
       const std::uint32_t f = state.done(s, Kind::forward);
       if (k < f) continue;
@@ -120,8 +123,8 @@ Ticks Bound::one_rank(const State& state, std::uint32_t r, Ticks enough) {
   for (std::uint32_t s : m.stages_of[r]) {
     const std::size_t row = m.at(s, 0);
     const auto add = [&](Kind kind, const std::vector<Ticks>& head, const std::vector<Ticks>& tail, Ticks time) {
-      if (state.done(s, kind) < m.microbatches)
-        queues_.push_back({&head[row], &tail[row], state.done(s, kind), m.microbatches, time, time});
+      if (state.done(s, kind) < end_)
+        queues_.push_back({&head[row], &tail[row], state.done(s, kind), end_, time, time});
     };
     add(Kind::forward, forward_head_, m.forward_tail, m.forward[s]);
     add(Kind::input, input_head_, m.input_tail, m.input[s]);

@@ -14,7 +14,9 @@ namespace rehearsal::schedule::search {
 
 class Bound {
  public:
-  explicit Bound(const Model& model);
+  // Looks at the micro-batches up to `horizon` after the last one that has begun: the others only count through the
+  // tails, which weakens the bound little and makes it cost the same wherever the state is.
+  explicit Bound(const Model& model, std::uint32_t horizon = UINT32_MAX);
 
   // At least `enough` when the bound reaches it: then the exact value does not matter to the caller.
   Ticks operator()(const State& state, Ticks enough);
@@ -41,6 +43,7 @@ class Bound {
   std::vector<Ticks> forward_head_, input_head_, weight_head_;
   std::vector<Queue> queues_;
   Ticks pressure_ = 0;
+  std::uint32_t horizon_, end_ = 0;  // end_: micro-batches that the state at hand is bounded with
 };
 
 }  // namespace rehearsal::schedule::search

@@ -34,7 +34,7 @@ class Search {
   bool stopped() {
     if (!stopped_)
       stopped_ =
-          best_.nodes >= effort_.nodes || (best_.nodes % 1024 == 0 && effort_.out_of_time && effort_.out_of_time());
+          best_.nodes >= effort_.nodes || (best_.nodes % 64 == 0 && effort_.out_of_time && effort_.out_of_time());
     return stopped_;
   }
 

@@ -12,7 +12,8 @@ namespace rehearsal::schedule::search {
 struct Effort {
   std::uint64_t nodes = UINT64_MAX;        // partial orders to look at
   std::size_t memory = 512u << 20;         // bytes for remembered states
-  std::function<bool()> out_of_time = {};  // asked every thousand nodes
+  std::uint32_t horizon = UINT32_MAX;      // of the bound
+  std::function<bool()> out_of_time = {};  // asked every 64 nodes
 };
 
 struct Outcome {
