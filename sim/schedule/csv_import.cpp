@@ -64,6 +64,7 @@ class Importer {
         ++cells[{cell.action.stage, rank}];
         last = std::max<std::uint32_t>(last, cell.action.stage);
       }
+    if (cells.empty()) fail(sheet_.row_ends.at(0), "the file holds no forward and no backward, such as 0F0");
     // The rank that names a stage most often holds it: one slip does not move a stage.
     constexpr std::uint32_t kNowhere = UINT32_MAX;
     ranks_.assign(std::size_t(last) + 1, kNowhere);

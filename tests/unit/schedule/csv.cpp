@@ -23,6 +23,7 @@ struct Case {
 // Two ranks, one stage each, two micro-batches: 1F1B is 0F0,0F1,0B0,0B1 above 1F0,1B0,1F1,1B1.
 constexpr Case kBad[] = {
     {"empty file", "", "1:1", "there is no cell"},
+    {"only sharding", "0UNSHARD\n", "1:9", "the file holds no forward and no backward"},
     {"only commas", ",,\n", "1:1", "there is no cell"},
     {"a rank without cells", "0F0,0B0\n\n1F0,1B0\n", "2:1", "rank 1 has no cell"},
     {"no action", "0F0,hello,0B0\n", "1:5", "'hello' is no action"},
