@@ -91,6 +91,8 @@ Prepared prepare_abstract(const scenario::Scenario& scenario) {
   }
   lower::Lowering lowering(pipeline);
   auto problem = lowering.problem(given_durations(lowering.works()));
+  // Without `memory`, schedules that look at it count forwards: 1 each, as in `rehearse schedule`.
+  if (a.activation.empty()) problem.activation.assign(problem.stages(), 1);
   auto prepared = finish(std::move(lowering), std::move(problem), scenario);
   prepared.durations = given_durations(prepared.graph.works());
   prepared.assumptions.push_back("stage times are given, not modelled; transfers never queue");

@@ -84,12 +84,14 @@ class Joiner {
   std::vector<RankId> ranks_;
 };
 
-// A task graph holds one copy of the model, whole micro-batches and one update at the end of the step.
-void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const schedule::Problem& problem) {
+// A task graph holds one copy of the model, whole micro-batches and one update at the end of the step. Given pipelines
+// have no gradients that two copies would have to add up.
+void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const schedule::Problem& problem,
+                                     bool has_gradients) {
   const auto refuse = [&](const char* why) {
     throw UserError("schedule " + schedule.name + " runs in `rehearse schedule` but not yet in `rehearse run`: " + why);
   };
-  if (schedule.placement == schedule::Placement::bidirectional)
+  if (schedule.placement == schedule::Placement::bidirectional && has_gradients)
     refuse("it trains two copies of the model, whose gradients nobody adds up there; dualpipev needs one copy only");
   if (schedule.cuts_sequences) refuse("attention over a piece of a sequence has no cost model");
   if (schedule.asynchrony) refuse("it never ends a step, and a run is one step after the other");
@@ -153,7 +155,7 @@ schedule::Problem Lowering::problem(std::span<const Time> durations) const {
 
 graph::TaskGraph Lowering::lower(const schedule::Schedule& schedule, const schedule::Problem& problem,
                                  const Options& options) && {
-  refuse_what_runs_would_misstate(schedule, problem);
+  refuse_what_runs_would_misstate(schedule, problem, plan_.has_value());
   schedule::check(schedule, problem);
   const auto ready = schedule::planned(schedule, problem);  // searches once for the check and the programs
   schedule::check_zero_buffer(ready, problem);

@@ -198,6 +198,10 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   const auto before_schedule = problems.count();
   scenario.schedule = load_schedule(context, schedule_node, costs != nullptr);
   const bool schedule_ok = problems.count() == before_schedule;
+  // One stage of each direction per rank: 1 and 2 chunks mean the same.
+  if (schedule_ok && scenario.schedule.schedule().placement == schedule::Placement::bidirectional &&
+      parallelism.value.chunks == 1)
+    parallelism.value.chunks = 2;
   if (costs)
     read_abstract(context, top, root, *costs, scenario, parallelism);
   else

@@ -102,3 +102,38 @@ TEST_CASE("several scenarios, text and CSV") {
   CHECK(j["vary"] == json::object());
   CHECK(j["rows"][1]["scenario"]["file"] == "scenarios/teaching-zb-h1-8-stages.yaml");
 }
+
+// deepseek-ai/DualPipe, README.md, "Pipeline Bubbles and Memory Usage Comparison", PP = 8 stages, B = full backward:
+//   1F1B       (PP-1)(F+B)           1x parameters   PP activations
+//   ZB1P       (PP-1)(F+B-2W)        1x              PP
+//   DualPipe   (PP/2-1)(F&B+B-3W)    2x              PP+1
+//   DualPipeV  (PP/2-1)(F&B+B-3W)    2x              PP+1            on PP/2 ranks
+// F = I = W = 10 ms and free transfers, so B = 20 and F&B = 30: bubbles of 210, 70, 60 and 60 ms. ZB1P: zb-h1.
+TEST_CASE("the comparison table of DualPipe out of one command") {
+  const auto run = rehearse(kTeaching +
+                            "--set 'costs={forward: 10ms, backward: 10ms, weight: 10ms, transfer: 0}' --vary "
+                            "schedule=1f1b,zb-h1,dualpipe,dualpipev --vary 'parallelism={pipeline: 8},{pipeline: 4, "
+                            "chunks: 2}' --format json");
+  REQUIRE(run.status == 0);
+  struct Row {
+    const char *schedule, *parallelism;
+    double bubble_s;
+    int parameters, activations;
+  };
+  std::size_t found = 0;
+  const auto j = json::parse(run.out);
+  for (const auto& [schedule, parallelism, bubble_s, parameters, activations] :
+       {Row{"1f1b", "{pipeline: 8}", 0.21, 1, 8}, Row{"zb-h1", "{pipeline: 8}", 0.07, 1, 8},
+        Row{"dualpipe", "{pipeline: 8}", 0.06, 2, 9}, Row{"dualpipev", "{pipeline: 4, chunks: 2}", 0.06, 2, 9}})
+    for (const auto& row : j["rows"]) {
+      if (row["set"]["schedule"] != schedule || row["set"]["parallelism"] != parallelism) continue;
+      CAPTURE(row.dump());
+      found++;
+      REQUIRE_FALSE(row.contains("error"));
+      const double iteration = row["iteration_s"];
+      CHECK(row["bubble_rate"].get<double>() * iteration == doctest::Approx(bubble_s));
+      CHECK(row["stages_held"] == parameters);
+      CHECK(row["in_flight"] == activations);
+    }
+  CHECK(found == 4);
+}

@@ -99,7 +99,7 @@ TEST_CASE("engine on the lowered stage graph = replay of the schedule") {
       };
       const auto replayed = schedule::replay(schedule, problem, options);
 
-      if (schedule.cuts_sequences || schedule.asynchrony || schedule.placement == schedule::Placement::bidirectional) {
+      if (schedule.cuts_sequences || schedule.asynchrony) {
         CHECK_THROWS_WITH_AS(std::move(lowering).lower(schedule, problem, {}),
                              doctest::Contains("but not yet in `rehearse run`"), UserError);
         continue;
