@@ -9,6 +9,21 @@
 namespace rehearsal {
 
 enum class Precision : std::uint8_t { fp32, tf32, fp16, bf16, fp8 };
+constexpr const char* name(Precision p) {
+  switch (p) {
+    case Precision::fp32:
+      return "fp32";
+    case Precision::tf32:
+      return "tf32";
+    case Precision::fp16:
+      return "fp16";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp8:
+      return "fp8";
+  }
+  return "";
+}
 constexpr std::int64_t bytes_per_element(Precision p) {
   switch (p) {
     case Precision::fp32:

@@ -14,22 +14,6 @@ namespace {
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-const char* text(Precision p) {
-  switch (p) {
-    case Precision::fp32:
-      return "fp32";
-    case Precision::tf32:
-      return "tf32";
-    case Precision::fp16:
-      return "fp16";
-    case Precision::bf16:
-      return "bf16";
-    case Precision::fp8:
-      return "fp8";
-  }
-  return "?";
-}
-
 // Rate of large GEMMs that run for hours, before tile and wave losses.
 FlopRate sustained_peak(const cluster::Gpu& gpu, Precision precision) {
   double factor = gpu.sustained_clock;
@@ -42,7 +26,7 @@ FlopRate sustained_peak(const cluster::Gpu& gpu, Precision precision) {
   if (found == gpu.peak.end() || found->second.value() <= 0)
     throw UserError(
         fmt::format("GPU '{}' cannot compute in {}; choose another training.precision or give its peak rate", gpu.name,
-                    text(precision)));
+                    name(precision)));
   return found->second * factor;
 }
 

@@ -7,22 +7,6 @@
 namespace rehearsal::graph {
 namespace {
 
-const char* name(Precision precision) {
-  switch (precision) {
-    case Precision::fp32:
-      return "fp32";
-    case Precision::tf32:
-      return "tf32";
-    case Precision::fp16:
-      return "fp16";
-    case Precision::bf16:
-      return "bf16";
-    case Precision::fp8:
-      return "fp8";
-  }
-  return "?";
-}
-
 const char* name(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::all_reduce:

@@ -45,7 +45,7 @@ TEST_CASE("Megatron-LM 2021, Table 1") {
   const auto table = rows();
   REQUIRE(table.size() == 10);
   std::vector<double> errors, rates;  // signed; executed FLOP/s per GPU, for the constant-rate baseline
-  std::string text = fmt::format("\n{:<44} {:>11} {:>11} {:>8}\n", "scenario", "predicted", "measured", "error");
+  std::string text = fmt::format("\n{:<46} {:>11} {:>11} {:>8}\n", "scenario", "predicted", "measured", "error");
   for (const auto& row : table) {
     const auto scenario = scenario::load(PROJECT_ROOT "/" + row.scenario);
     const auto run = explore::rehearse(scenario);
@@ -54,7 +54,7 @@ TEST_CASE("Megatron-LM 2021, Table 1") {
     errors.push_back(error);
     rates.push_back(run.prepared.hardware_flops.value() / double(scenario.parallelism.gpus()) / row.measured_s);
     text +=
-        fmt::format("{:<44} {:>9.3f} s {:>9.3f} s {:>+7.1f} %\n", row.scenario, predicted, row.measured_s, error * 100);
+        fmt::format("{:<46} {:>9.3f} s {:>9.3f} s {:>+7.1f} %\n", row.scenario, predicted, row.measured_s, error * 100);
   }
   double mean = 0, bias = 0, log_rate = 0, constant = 0;
   for (const double e : errors) mean += std::abs(e) / 10, bias += e / 10;
