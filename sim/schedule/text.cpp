@@ -42,17 +42,23 @@ std::string to_text(Action action) {
   return text;
 }
 
+// All but a few actions are neither the first of a row, nor in a pair, nor pieces: one test for all of that.
 inline char* RowText::write(char* at, const Action& action) {
-  if (separator_) *at++ = separator_;
-  if (action.overlaps_next || separator_ == ';' || pieces_ > 1) [[unlikely]] {
-    if (action.overlaps_next) *at++ = '(';
-    at = pieces_ > 1 ? write_piece(at, action, pieces_) : write_action(at, action);
-    if (separator_ == ';') at = std::copy(kEndOfPair.begin(), kEndOfPair.end(), at);
-    separator_ = action.overlaps_next ? ';' : ',';
-    return at;
-  }
-  separator_ = ',';
+  if (special_ || action.overlaps_next) [[unlikely]]
+    return write_special(at, action);
+  *at++ = ',';
   return write_action(at, action);
+}
+
+char* RowText::write_special(char* at, const Action& action) {
+  if (!first_) *at++ = in_pair_ ? ';' : ',';
+  if (action.overlaps_next) *at++ = '(';
+  at = pieces_ > 1 ? write_piece(at, action, pieces_) : write_action(at, action);
+  if (in_pair_) at = std::copy(kEndOfPair.begin(), kEndOfPair.end(), at);
+  first_ = false;
+  in_pair_ = action.overlaps_next;
+  special_ = in_pair_ || pieces_ > 1;
+  return at;
 }
 
 void RowText::append(std::string& text, const Action& action) {

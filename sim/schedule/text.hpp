@@ -25,8 +25,11 @@ class RowText {
   static constexpr std::size_t kLongest = 1 + 5 + 1 + 10 + 1 + 10 + 12;
 
  private:
+  char* write_special(char* at, const Action& action);
+
   std::uint32_t pieces_;
-  char separator_ = 0;  // ';' inside a pair
+  bool first_ = true, in_pair_ = false;
+  bool special_ = true;
 };
 
 // One string per rank, actions separated by commas.

@@ -13,6 +13,7 @@ Walk::Walk(const Schedule& schedule, const Problem& problem)
     : schedule_(schedule),
       microbatches_(units(schedule, problem)),
       pieces_(pieces(schedule, problem)),
+      chain_length_(schedule::chain_length(schedule.placement, problem)),
       places_(problem.stages()),
       cursors_(problem.ranks),
       row_(microbatches_ / 16 + 1),
@@ -22,13 +23,11 @@ Walk::Walk(const Schedule& schedule, const Problem& problem)
   for (std::uint32_t s = 0; s < places_.size(); ++s) {
     Place& place = places_[s];
     place.rank = schedule::rank_of(placement, problem, s);
-    place.first = schedule::first_of_chain(placement, problem, s);
-    place.last = schedule::last_of_chain(placement, problem, s);
-    place.after_local = !place.first && schedule::rank_of(placement, problem, s - 1) == place.rank;
-    place.before_local = !place.last && schedule::rank_of(placement, problem, s + 1) == place.rank;
-    place.needs_own_rank = place.after_local || place.before_local || pieces_ > 1;
-    place.receives_activation = !place.first && !place.after_local;
-    place.receives_gradient = !place.last && !place.before_local;
+    const bool first = first_of_chain(s), last = last_of_chain(s);
+    place.receives_activation = !first && schedule::rank_of(placement, problem, s - 1) != place.rank;
+    place.receives_gradient = !last && schedule::rank_of(placement, problem, s + 1) != place.rank;
+    place.forward_needs_own = pieces_ > 1 || !(first || place.receives_activation);
+    place.gradient_needs_own = pieces_ > 1 || !(last || place.receives_gradient);
   }
   for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) cursors_[rank].program = schedule.order(problem, rank);
 }

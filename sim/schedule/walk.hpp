@@ -53,8 +53,8 @@ class Walk {
   // Does the activation (gradient) of this stage come from another rank?
   bool receives_activation(std::uint32_t stage) const { return places_[stage].receives_activation; }
   bool receives_gradient(std::uint32_t stage) const { return places_[stage].receives_gradient; }
-  bool first_of_chain(std::uint32_t stage) const { return places_[stage].first; }
-  bool last_of_chain(std::uint32_t stage) const { return places_[stage].last; }
+  bool first_of_chain(std::uint32_t stage) const { return stage % chain_length_ == 0; }
+  bool last_of_chain(std::uint32_t stage) const { return (stage + 1) % chain_length_ == 0; }
   std::uint64_t actions() const { return actions_; }
 
   // "schedule 1f1b: rank 2, cell 17 (2B3)", to begin an error message about the pending action of a rank.
@@ -73,10 +73,9 @@ class Walk {
 
   struct Place {
     std::uint32_t rank = 0;
-    bool first : 1 = false, last : 1 = false;  // of its chain
-    bool receives_activation : 1 = false, receives_gradient : 1 = false;
-    bool after_local : 1 = false, before_local : 1 = false;  // the stage before (after) lies on the same rank
-    bool needs_own_rank : 1 = false;  // an action here needs another of the same rank, beside those of its own cell
+    bool receives_activation = false, receives_gradient = false;
+    // A forward (gradient) here needs more of its own rank than what its cell has been through.
+    bool forward_needs_own = false, gradient_needs_own = false;
   };
   static_assert(sizeof(Place) == 8);
 
@@ -87,16 +86,12 @@ class Walk {
   template <class Rules>
   bool turn(Rules& rules, std::uint32_t rank, Cursor& cursor) {
     for (int n = 0; n < kTurn; ++n) {
-      bool paired = cursor.paired;
-      if (!cursor.pending) {
-        if (!cursor.program.next()) return cursor.ended = true, false;
-        paired = cursor.program.value().overlaps_next;
-      }
-      if (paired) [[unlikely]] {
+      if (!cursor.pending && !cursor.program.next()) return cursor.ended = true, false;
+      const Action& action = cursor.program.value();
+      if (action.overlaps_next || cursor.paired) [[unlikely]] {
         if (!pair(rules, rank, cursor)) return false;
         continue;
       }
-      const Action& action = cursor.program.value();
       if (!legal(rank, action)) illegal(rank);
       cursor.pending = true;
       if (!rules.step(rank, action)) return cursor.waiting = true, false;
@@ -143,13 +138,20 @@ class Walk {
     const Place& place = places_[action.stage];
     if (place.rank != rank || progress(action.stage, action.microbatch) != kBefore[static_cast<std::size_t>(action.op)])
       return false;
-    if (!place.needs_own_rank) return true;
-    if (pieces_ > 1 && !pieces_in_order(action)) return false;
-    if (place.after_local && action.op == Op::forward)
-      return progress(action.stage - 1u, action.microbatch) != kNothing;
-    if (place.before_local && (action.op == Op::input_gradient || action.op == Op::backward))
-      return progress(action.stage + 1u, action.microbatch) >= kInputGradient;
+    if (place.forward_needs_own && action.op == Op::forward) return own_rank_ready(action);
+    if (place.gradient_needs_own && (action.op == Op::input_gradient || action.op == Op::backward))
+      return own_rank_ready(action);
     return true;
+  }
+  // Has the same rank run what this forward or gradient needs of a neighbouring stage and of other pieces?
+  bool own_rank_ready(const Action& action) const {
+    if (pieces_ > 1 && !pieces_in_order(action)) return false;
+    const Place& place = places_[action.stage];
+    if (action.op == Op::forward)
+      return first_of_chain(action.stage) || place.receives_activation ||
+             progress(action.stage - 1u, action.microbatch) != kNothing;
+    return last_of_chain(action.stage) || place.receives_gradient ||
+           progress(action.stage + 1u, action.microbatch) >= kInputGradient;
   }
   // Attention looks back: a piece needs the keys and values of the piece before it, and adds to their gradient before
   // that piece can be gone through backwards.
@@ -187,7 +189,7 @@ class Walk {
 
   const Schedule& schedule_;
   std::uint32_t microbatches_;  // or pieces of them: numbers that every stage sees
-  std::uint32_t pieces_;
+  std::uint32_t pieces_, chain_length_;
   std::vector<Place> places_;    // per stage
   std::vector<Cursor> cursors_;  // per rank
   std::size_t row_;              // words of progress per stage
