@@ -91,9 +91,13 @@ std::vector<T> list(const ScheduleCase& given, std::string_view key, std::size_t
   return values;
 }
 
-std::vector<Time> times(const ScheduleCase& given, std::string_view key, std::size_t stages) {
+// `copies` of a model have as many stages each; a list for one copy is one for all.
+std::vector<Time> times(const ScheduleCase& given, std::string_view key, std::size_t stages, std::size_t copies) {
   if (!find(given, key)) return std::vector<Time>(stages);
-  return list<Time>(given, key, stages, "stage", [](const std::string& t) { return parse_time(t); });
+  const std::size_t expected = find(given, key)->size() == stages / copies ? stages / copies : stages;
+  auto values = list<Time>(given, key, expected, "stage", [](const std::string& t) { return parse_time(t); });
+  while (values.size() < stages) values.push_back(values[values.size() - expected]);
+  return values;
 }
 
 double amount(const std::string& text) {
@@ -241,6 +245,10 @@ ResolvedCase resolve(const ScheduleCase& given) {
   p.waves = optional_number(given, "waves", 1, schedule::kMaxStages / 2);
   p.chunks =
       optional_number(given, "chunks", 1, schedule::kMaxStages).value_or(p.waves ? 2 * *p.waves : schedule.min_chunks);
+  // A rank of two directions holds two stages, whether they are counted as chunks or as one stage and its copy.
+  const bool both_ways = schedule.placement == schedule::Placement::bidirectional;
+  if (both_ways && p.chunks == 1) p.chunks = 2;
+  const std::size_t copies = both_ways ? 2 : 1;
   p.group = optional_number(given, "group", 1, UINT32_MAX - 1);
   p.extra_warmup = optional_number(given, "extra_warmup", 0, UINT32_MAX - 1);
   const std::uint64_t stages = std::uint64_t(p.ranks) * p.chunks;
@@ -258,11 +266,11 @@ ResolvedCase resolve(const ScheduleCase& given) {
         "choose a smaller {} or {}",
         stages, p.microbatches, actions, kMaxActions, given.label("pipeline"), given.label("microbatches")));
 
-  p.forward = times(given, "forward", stages);
-  p.input_gradient = times(given, "backward", stages);
-  p.weight_gradient = times(given, "weight", stages);
-  if (find(given, "overlapped")) p.overlapped = times(given, "overlapped", stages);
-  p.transfer = times(given, "transfer", stages);
+  p.forward = times(given, "forward", stages, copies);
+  p.input_gradient = times(given, "backward", stages, copies);
+  p.weight_gradient = times(given, "weight", stages, copies);
+  if (find(given, "overlapped")) p.overlapped = times(given, "overlapped", stages, copies);
+  p.transfer = times(given, "transfer", stages, copies);
   p.transfer.pop_back();  // the last stage sends to nobody
   for (const char* key : {"forward", "backward"}) {
     const auto& values = key[0] == 'f' ? p.forward : p.input_gradient;

@@ -194,6 +194,17 @@ TEST_CASE("lists give one time per stage and one amount per rank") {
   CHECK(j["peak_memory"] == json{4, 3});
 }
 
+TEST_CASE("two directions: one chunk and two mean the same, and one copy's times are both copies'") {
+  const std::string sizes = "--pipeline 4 --microbatches 8 --backward 10ms --weight 10ms --format json ";
+  const auto one = rehearse("schedule chimera --chunks 1 --forward 10ms,20ms,30ms,40ms " + sizes);
+  CHECK(one.status == 0);
+  CHECK(json::parse(one.out)["chunks"] == 2);
+  const auto both = rehearse("schedule chimera --forward 10ms,20ms,30ms,40ms,10ms,20ms,30ms,40ms " + sizes);
+  CHECK(one.out == both.out);
+  CHECK(rehearse("schedule chimera --chunks 3 --forward 10ms " + sizes).status == 2);
+  CHECK(rehearse("schedule chimera --forward 10ms,20ms,30ms " + sizes).status == 2);
+}
+
 TEST_CASE("the order is left out when it is long, unless asked for; the digest never") {
   const std::string large = "schedule 1f1b --pipeline 8 --microbatches 7000 --forward 5ms --backward 5ms --format json";
   const auto without = json::parse(rehearse(large).out), with = json::parse(rehearse(large + " --order").out);
