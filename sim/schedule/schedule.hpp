@@ -134,9 +134,9 @@ struct Asynchrony {
 
 // The order that a search found, with what it can prove about it.
 struct Planned {
-  std::vector<std::vector<Action>> ranks;  // the program of each rank
-  std::optional<bool> optimal;             // proven the cheapest; empty = the search proves nothing
-  std::optional<Time> lower_bound;         // no legal order of this problem within its limits costs less
+  std::vector<std::vector<Action>> ranks;   // the program of each rank
+  std::optional<bool> optimal;              // proven the cheapest; empty = the search proves nothing
+  std::optional<Time> lower_bound;          // no legal order of this problem within its limits costs less
   std::optional<Placement> placement = {};  // where the search chooses it; empty = the schedule's
 };
 

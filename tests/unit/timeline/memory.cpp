@@ -86,8 +86,8 @@ TEST_CASE("transient memory counts from the level that the task leaves behind") 
   CHECK(peak.peak == Bytes(155));
   CHECK(of(peak.at_peak, MemoryCategory::workspace) == 15);
   CHECK(of(peak.at_peak, MemoryCategory::activations) == 10);
-  // 4 is less than the 10 it frees, so it frees as it goes: its peak is the 130 that it leaves behind and 4 more, though
-  // all its buffers together are 140.
+  // 4 is less than the 10 it frees, so it frees as it goes: its peak is the 130 that it leaves behind and 4 more,
+  // though all its buffers together are 140.
   const auto small = graph_of({{{allocate(0)}}, {{allocate(1), release(0)}, 4}});
   const MemoryPeak lower = memory_peak(small, spans({{0, 5}, {5, 9}}), RankId(0));
   CHECK(lower.peak == Bytes(134));
