@@ -27,6 +27,37 @@ TEST_CASE("dualpipe and dualpipev as deepseek-ai/DualPipe steps through them") {
   });
 }
 
+// `F0.3`: forward of direction (dualpipe) or chunk (dualpipev) 0, micro-batch 3; `F0.3|B1.1`: an overlapped pair; a batch
+// of messages in brackets is no part of an order.
+TEST_CASE("dualpipe and dualpipev between the batches of messages of deepseek-ai/DualPipe") {
+  reference::each_case("dualpipe_events.jsonl", 10, [&](const json& row) {
+    CAPTURE(row.at("id").get<std::string>());
+    const bool vee = row.at("gen").get<std::string>() == "dualpipev_events";
+    const Schedule& schedule = registry().at(vee ? "dualpipev" : "dualpipe");
+    const std::uint32_t p = row.at("p");
+    const Problem problem = uniform_problem(p, row.at("m"), 2, Time(1), Time(1), Time(1), Time(0));
+    for (std::uint32_t rank = 0; rank < p; ++rank) {
+      CAPTURE(rank);
+      std::vector<std::string> expected;
+      for (const std::string& token : words(row.at("ranks").at(rank)))
+        if (token.front() != '[') expected.push_back(token);
+      std::vector<std::string> tokens;
+      bool second = false;  // of a pair
+      for (Order order = schedule.order(problem, rank); order.next();) {
+        const Action action = order.value();
+        const std::string token = std::string(1, "FIWB"[static_cast<int>(action.op)]) +
+                                  (action.stage < p ? "0." : "1.") + std::to_string(action.microbatch);
+        if (second)
+          tokens.back() += "|" + token;
+        else
+          tokens.push_back(token);
+        second = action.overlaps_next;
+      }
+      CHECK(tokens == expected);
+    }
+  });
+}
+
 // Tokens: D down, U up; the number counts pipeline instances, two to a unit of p micro-batches; f forward, b backward,
 // s the gradient reduction of an instance, which is no part of an order.
 TEST_CASE("chimera in the order of Shigangli/Chimera") {
