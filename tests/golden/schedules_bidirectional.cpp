@@ -27,8 +27,8 @@ TEST_CASE("dualpipe and dualpipev as deepseek-ai/DualPipe steps through them") {
   });
 }
 
-// `F0.3`: forward of direction (dualpipe) or chunk (dualpipev) 0, micro-batch 3; `F0.3|B1.1`: an overlapped pair; a batch
-// of messages in brackets is no part of an order.
+// `F0.3`: forward of direction (dualpipe) or chunk (dualpipev) 0, micro-batch 3; `F0.3|B1.1`: an overlapped pair; a
+// batch of messages in brackets is no part of an order.
 TEST_CASE("dualpipe and dualpipev between the batches of messages of deepseek-ai/DualPipe") {
   reference::each_case("dualpipe_events.jsonl", 10, [&](const json& row) {
     CAPTURE(row.at("id").get<std::string>());
