@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
+#include "base/wide.hpp"
 
 namespace rehearsal::report {
 namespace {
@@ -42,8 +43,8 @@ struct Window {
   std::int64_t start = 0, end = 0;
   int columns = 0;
 
-  std::int64_t edge(int column) const {  // time at the left edge of a column; __int128: the product passes 2^63
-    return start + std::int64_t(__int128(end - start) * column / columns);
+  std::int64_t edge(int column) const {  // time at the left edge of a column; Wide: the product passes 2^63
+    return start + std::int64_t(Wide(end - start) * column / columns);
   }
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
+#include "base/wide.hpp"
 #include "report/grid.hpp"
 
 namespace rehearsal::report {
@@ -157,7 +158,7 @@ class Picture {
   static constexpr std::string_view kMuted = "fill=\"#5b6675\"";
 
   Length left() const { return kMargin + kNames; }
-  Length x(std::int64_t time) const { return left() + Length((__int128(time - begin_) * width_ + span_ / 2) / span_); }
+  Length x(std::int64_t time) const { return left() + Length((Wide(time - begin_) * width_ + span_ / 2) / span_); }
   // The rows that are drawn, in order; -1 stands for those left out.
   std::vector<std::int64_t> shown() const {
     std::vector<std::int64_t> list;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/wide.hpp"
 
 namespace rehearsal::timeline {
 namespace {
@@ -58,7 +59,6 @@ void accumulate(const graph::TaskGraph& graph, WorkId work, std::int64_t count, 
 
 // Scales `parts` to sum to `span`: rounded down, and what is missing goes to the largest part (the first of equals).
 Breakdown scaled(const Breakdown& parts, Time span, Category when_all_zero) {
-  __extension__ using Wide = __int128;  // the product of two times
   std::int64_t total = 0;
   for (Time part : parts) total += part.count();
   Breakdown result{};

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/wide.hpp"
 #include "schedule/registry.hpp"
 
 namespace rehearsal::schedule {
@@ -37,13 +38,13 @@ Time steady_state(const Problem& problem) {
   const auto work = [&](std::uint32_t r) {
     return problem.forward[r] + problem.time({0, static_cast<std::uint16_t>(r), Op::backward});
   };
-  __int128 time = work(0).count(), count = 1;  // the best mean
+  Wide time = work(0).count(), count = 1;  // the best mean
   for (bool better = true; better;) {
     better = false;
-    __int128 best_excess = 0, best_time = 0, best_count = 0;
-    __int128 excess = 0, sum = 0, length = 0;  // of the best interval that ends at r
+    Wide best_excess = 0, best_time = 0, best_count = 0;
+    Wide excess = 0, sum = 0, length = 0;  // of the best interval that ends at r
     for (std::uint32_t r = 0; r < problem.ranks; ++r) {
-      const __int128 own = work(r).count(), hop = r > 0 ? 2 * problem.transfer[r - 1].count() : 0;
+      const Wide own = work(r).count(), hop = r > 0 ? 2 * problem.transfer[r - 1].count() : 0;
       const bool extend = length > 0 && excess + hop * count > 0;
       sum = (extend ? sum + hop : 0) + own;
       length = (extend ? length : 0) + 1;
