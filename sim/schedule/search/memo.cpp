@@ -38,7 +38,7 @@ void Memo::describe(const State& state) {
     if (rank.waiting) key_ = mix(key_ ^ (rank.waiting << 1)), check_ = mix(check_ + rank.waiting);
   for (std::uint32_t r = 0; r < m.ranks; ++r) now_.push_back(state.rank[r].free);
   for (std::uint32_t s = 0; s < m.stages; ++s) {
-    Ticks& free = now_[m.rank[s]];
+    const Ticks free = state.rank[m.rank[s]].free;  // a copy: now_ grows below
     if (s > 0) {
       Ticks earliest = free;
       for (std::uint32_t k = state.done(s, Kind::forward); k < state.done(s - 1, Kind::forward); ++k) {
