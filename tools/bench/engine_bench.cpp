@@ -18,6 +18,7 @@
 
 #include "base/error.hpp"
 #include "engine/sim.hpp"
+#include "first_line.hpp"
 #include "graph/builder.hpp"
 
 namespace {
@@ -141,15 +142,6 @@ std::vector<Row> run_peer(std::uint32_t p, std::uint32_t m, int repeats) {
     rows.push_back(row);
   }
   return rows;
-}
-
-std::string first_line_of(const char* command) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command, "r"), pclose);
-  char line[256] = "";
-  if (!pipe || !std::fgets(line, sizeof line, pipe.get())) return "unknown";
-  std::string text = line;
-  text.erase(text.find_last_not_of("\n ") + 1);
-  return text.empty() ? "unknown" : text;
 }
 
 void append_csv(const std::vector<Row>& rows) {

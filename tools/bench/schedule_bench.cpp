@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "first_line.hpp"
 #include "schedule/registry.hpp"
 #include "schedule/text.hpp"
 
@@ -53,15 +54,6 @@ Problem problem_of(const Case& c) {
   std::fill(problem.activation.begin(), problem.activation.end(), 201216);
   std::fill(problem.weight_hold.begin(), problem.weight_hold.end(), 73728);
   return problem;
-}
-
-std::string first_line_of(const char* command) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command, "r"), pclose);
-  char line[256] = "";
-  if (!pipe || !std::fgets(line, sizeof line, pipe.get())) return "unknown";
-  std::string text = line;
-  text.erase(text.find_last_not_of("\n ") + 1);
-  return text.empty() ? "unknown" : text;
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
+#include "schedule/one_f_one_b.hpp"
+
 #include <algorithm>
 
 #include "schedule/registry.hpp"
 
 namespace rehearsal::schedule {
-namespace {
 
-Order order(const Problem& problem, std::uint32_t rank) {
+Order one_f_one_b_order(const Problem& problem, std::uint32_t rank) {
   const auto stage = static_cast<std::uint16_t>(rank);
   const std::uint32_t m = problem.microbatches;
   const std::uint32_t warm_up = std::min(problem.ranks - 1 - rank, m);
@@ -16,6 +17,8 @@ Order order(const Problem& problem, std::uint32_t rank) {
   }
   for (std::uint32_t k = m - warm_up; k < m; ++k) co_yield {k, stage, Op::backward};
 }
+
+namespace {
 
 // The usual (m+p-1)S plus what synchronous transfers cost: once the pipeline is full, rank 0 and the last rank exchange
 // p micro-batches per round trip, and each round trip pays 2(p-1) transfers. Known to hold when p divides m.
@@ -36,7 +39,7 @@ void register_one_f_one_b(Registry& registry) {
   registry.add(
       {.name = "1f1b",
        .summary = "p-1-rank forwards, then one forward and one backward in turn (PipeDream-Flush, Megatron-LM).",
-       .order = order,
+       .order = one_f_one_b_order,
        .closed_form = closed_form});
 }
 

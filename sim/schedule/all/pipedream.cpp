@@ -9,22 +9,11 @@
 
 #include "base/error.hpp"
 #include "base/wide.hpp"
+#include "schedule/one_f_one_b.hpp"
 #include "schedule/registry.hpp"
 
 namespace rehearsal::schedule {
 namespace {
-
-Order order(const Problem& problem, std::uint32_t rank) {
-  const auto stage = static_cast<std::uint16_t>(rank);
-  const std::uint32_t m = problem.microbatches;
-  const std::uint32_t warm_up = std::min(problem.ranks - 1 - rank, m);
-  for (std::uint32_t k = 0; k < warm_up; ++k) co_yield {k, stage, Op::forward};
-  for (std::uint32_t k = warm_up; k < m; ++k) {
-    co_yield {k, stage, Op::forward};
-    co_yield {k - warm_up, stage, Op::backward};
-  }
-  for (std::uint32_t k = m - warm_up; k < m; ++k) co_yield {k, stage, Op::backward};
-}
 
 // Time per micro-batch of a pipeline that runs for ever: the largest mean over the cycles of what waits for what, the
 // time around a cycle divided by the micro-batches it advances (Baccelli et al., Synchronization and Linearity, 1992).
@@ -90,14 +79,14 @@ void register_pipedream(Registry& registry) {
                 .summary =
                     "1F1B without a flush, an update after every backward: no bubble once full, p-rank weight versions "
                     "(PipeDream, arXiv 1806.03377).",
-                .order = order,
+                .order = one_f_one_b_order,
                 .asynchrony = pipedream});
   registry.add({.name = "pipedream-2bw",
                 .summary =
                     "1F1B without a flush, an update after every m micro-batches from weights one update old, two "
                     "versions (PipeDream-2BW, arXiv 2006.09503).",
                 .check = check_filled,
-                .order = order,
+                .order = one_f_one_b_order,
                 .asynchrony = double_buffered});
 }
 
