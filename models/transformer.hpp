@@ -9,7 +9,11 @@
 
 namespace rehearsal::models {
 
-enum class Family : std::uint8_t { gpt, llama };
+enum class Family : std::uint8_t {
+  gpt,
+  llama,
+  mlp
+};  // mlp: hidden -> ffn -> hidden, no residual; our own kernels only
 enum class FfnKind : std::uint8_t { gelu, swiglu };
 
 struct Transformer {
@@ -32,7 +36,7 @@ Flops model_flops(const Transformer& model, std::int64_t sequence, std::int64_t 
 
 enum class Recompute : std::uint8_t { none, selective, full };
 enum class AttentionKind : std::uint8_t { unfused, flash };
-enum class OptimizerKind : std::uint8_t { adamw, sgd };
+enum class OptimizerKind : std::uint8_t { adamw, sgd, lomo };  // lomo: SGD fused into the backward (2306.09782)
 
 // The scenario's `training`, as far as it changes how much work or memory a step is.
 struct Training {
@@ -61,8 +65,9 @@ struct Software {
   bool sharded_sends = false;         // each tensor rank sends 1/t, gathered on arrival
   bool blocking_sends = false;
   GradientOverlap gradient_overlap = GradientOverlap::never;
-  bool early_stop = false;  // recomputation stops before the last GEMM of a layer (torch >= 2.1)
-  bool compiled = false;    // torch.compile fuses memory-bound kernels
+  bool early_stop = false;   // recomputation stops before the last GEMM of a layer (torch >= 2.1)
+  bool compiled = false;     // torch.compile fuses memory-bound kernels
+  bool own_kernels = false;  // the kernels of this program, on exact buffers: what `measure` performs
   std::string source;
 };
 

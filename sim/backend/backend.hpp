@@ -1,5 +1,6 @@
 // The seam: the same graph is rehearsed or performed. The simulator is one backend among others.
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,10 +16,49 @@ namespace rehearsal::backend {
 using timeline::Fidelity;
 using timeline::Timeline;
 
+enum class Compute : std::uint8_t {
+  timed,  // compute tasks wait out their duration; order, messages and waiting are real
+  real    // kernels compute on real buffers: graphs with segments only (software: rehearsal)
+};
+
+// What real compute trains on: synthetic data, a function of the seed alone, the same for every layout of ranks. The
+// data set is one global batch, seen again at every step, so that the loss must fall.
+struct Learning {
+  std::uint64_t seed = 0;
+  std::int64_t micro_batch = 1;  // sequences (rows, where vocabulary = 0) of a micro-batch, times `sequence` tokens
+  std::int64_t sequence = 1;
+  std::int64_t microbatches = 1;  // of one data-parallel rank; rank d has the global ones d m .. (d+1) m
+  std::int64_t vocabulary = 0;    // 0: real-valued rows of `width` entries with a squared error
+  std::int64_t width = 0;
+  float learning_rate = 1e-3f, beta1 = .9f, beta2 = .999f, epsilon = 1e-8f, weight_decay = .01f;  // AdamW; SGD: rate
+};
+
+// For tests that show that a check can fail: breaks a run on purpose.
+struct Tamper {
+  std::function<bool(RankId, LocalTask, int step)> skip;                            // leave a task out
+  std::function<std::uint32_t(RankId, LocalTask, std::uint32_t)> other_microbatch;  // data of another micro-batch
+};
+
+// What the network became, of real compute.
+struct TrainedTensor {
+  graph::TensorKind kind{};
+  std::uint32_t layer = 0;
+  std::vector<float> values;     // whole, put together from its slices, without padding
+  float replica_difference = 0;  // largest difference between ranks that should hold the same
+};
+struct Trained {
+  std::vector<double> loss;            // mean over the global batch, at each step before its update
+  std::vector<double> gradient_norm;   // 2-norm over all parameters, at each step
+  std::vector<TrainedTensor> tensors;  // ordered by layer and kind
+};
+
 struct RunOptions {
   // One Time per WorkId of the graph. The simulator takes its prices from here; timed tasks wait them out; real compute
   // ignores them. Plain numbers, so that hw needs neither cost nor engine.
   std::span<const Time> durations;
+  Compute compute = Compute::timed;
+  Learning learning;  // real compute; one step per iteration, warm-up included
+  Tamper tamper;
   int warmup = 0, iterations = 1;
   Time timeout = seconds(60);   // real backends give up with the unmatched heads after this long without progress
   std::string engine = "auto";  // simulator: "auto", "replay" or "events"
@@ -35,6 +75,8 @@ class Session {
  public:
   virtual ~Session() = default;
   virtual Timeline run(const RunOptions& options) = 0;
+  // After a run with real compute; empty otherwise.
+  virtual Trained trained() const { return {}; }
 };
 
 class Backend {

@@ -1,6 +1,7 @@
 // Kernels by shape: the shared vocabulary of models (how much), graph (what), cost (how long) and hw (really).
 // All counts are per GPU, after sharding.
 #pragma once
+#include <array>
 #include <compare>
 #include <cstdint>
 
@@ -67,6 +68,64 @@ struct MemoryBound {
   std::int64_t kernels = 1;  // launches that the traffic is spread over
   Traffic kind = Traffic::plain;
   friend auto operator<=>(const MemoryBound&, const MemoryBound&) = default;
+};
+
+// The kernels of this program itself, which hw performs and cost prices (`software: rehearsal`). A task that runs one
+// names its operands as buffer uses, in the order given here: (read; written). "In place" and accumulated operands are
+// written. All tensors are row major. T = rows (tokens of the micro-batch), n = outputs, k = inputs of a linear layer.
+// What differs between the ranks of a class (its tensor and data index) comes from the rank, not from the kernel.
+enum class KernelKind : std::uint8_t {
+  // --- forward
+  load_rows,            // (; x[T,n])  synthetic input rows of the micro-batch                dims T n
+  embed,                // (table[r,n]; y[T,n])  rows of this tensor rank's slice, else 0     dims T n r
+  add_positions,        // (positions[s,n]; y[T,n] in place)                                  dims T n s
+  layer_norm,           // (x, gain[n], bias[n]; y, stats[T,2]: mean and 1/deviation)         dims T n
+  linear,               // (x[T,k], weight[n,k]; y[T,n])  y = x weight^T                      dims T n k
+  add_bias,             // (bias; y[T,n] in place)                                            dims T n Bias
+  gelu,                 // (u; g)  tanh form                                                  dims elements
+  attention,            // (qkv[T,3hd]; out[T,hd], lse[b,heads,s])                            dims b heads s d causal
+  add_residual,         // (x, bias[n]; r[T,n] in place)  r += x + bias                       dims T n
+  cross_entropy_local,  // (logits[T,r]; parts)  max, sum and target logit of the own slice   dims T r vocabulary ranks
+  cross_entropy,  // (parts[ranks,T,3]; lse[T], loss)                                   dims T r vocabulary ranks total
+  squared_error,  // (y[T,n]; loss)                                                     dims T n total
+  // --- input gradient
+  cross_entropy_gradient,  // (lse[T]; logits[T,r] in place)                                  dims T r vocabulary total
+  squared_error_gradient,  // (y[T,n]; dy[T,n])                                               dims T n total
+  linear_input_gradient,   // (dy[T,n], weight[n,k]; dx[T,k])  dx = dy weight                 dims T n k
+  bias_gradient,           // (dy[T,n]; dbias += column sums)                                 dims T n Bias
+  layer_norm_gradient,     // (x, stats, gain; dgain +=, dbias +=, dy -> dx in place)         dims T n
+  gelu_gradient,           // (u; dg -> du in place)                                          dims elements
+  attention_gradient,      // (qkv, out, lse, dout; dqkv)                                     dims b heads s d causal
+  add,                     // (a; b += a)                                                     dims elements
+  // --- weight gradient
+  linear_weight_gradient,  // (dy[T,n], x[T,k]; dweight[n,k] += dy^T x)                       dims T n k
+  embed_gradient,          // (dy[T,n]; dtable[r,n] +=)                                       dims T n r
+  positions_gradient,      // (dy[T,n]; dpositions[s,n] +=)                                   dims T n s
+  // --- gradients and optimizers, over flat buffers
+  clear,          // (; x = 0)                                                                dims elements
+  add_own_shard,  // (whole[shards,e]; shard[e] += the own part of it)                        dims e
+  sgd,            // (; gradient, parameters)  and clears the gradient                        dims e Flat Flat
+  adamw,          // (; gradient, parameters, moments[2,e])  and clears the gradient          dims e Flat Flat
+  adamw_keep,     // as adamw, but keeps the gradient, for a rollback                         dims e Flat Flat
+  adamw_rollback  // (; gradient, parameters, moments[2,e])  undoes the last adamw_keep       dims e Flat Flat
+};
+inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::adamw_rollback) + 1;
+const char* name(KernelKind kind);  // "linear", with underscores
+
+// dims[2] of the bias kernels: `whole` has one entry per column; `query_value` skips the middle third of the columns
+// (the key's bias has no gradient: softmax does not see it).
+enum class Bias : std::int64_t { whole, query_value };
+// dims[1] and dims[2] of the optimizer kernels: the operand is the e elements themselves (own), or a buffer of all
+// shards of which the rank updates its own (part).
+enum class Flat : std::int64_t { own, part };
+
+struct Kernel {
+  KernelKind kind{};
+  std::array<std::int64_t, 5> dims{};
+  std::array<std::int64_t, 6> offsets{};  // of each operand: its first element within the buffer
+  friend auto operator<=>(const Kernel&, const Kernel&) = default;
+  Flops flops() const;    // of its matrix products; attention counts the whole square
+  Bytes traffic() const;  // read and written at least once, fp32
 };
 
 enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather };

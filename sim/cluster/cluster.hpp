@@ -54,6 +54,7 @@ struct ClusterSpec {
   double nic_message_efficiency = 1;  // point-to-point over NICs
   Time message_overhead;              // fixed cost of a pipeline send
   std::string collectives;            // name of the measured size curves (configs/collectives), may be empty
+  std::string profile;                // name of measured kernel and message times (configs/profiles), may be empty
   std::map<std::string, std::string> sources;
   std::vector<std::string> assumed;
 

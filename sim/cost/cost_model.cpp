@@ -102,6 +102,29 @@ double CostModel::optimizer(const graph::OptimizerStep& work) const {
   return seconds_for(work.traffic, machine_.gpu.sustained_memory_bandwidth) + kOptimizerFixed;
 }
 
+// Our own kernels by the rules of the others: matrix products as GEMMs, the rest by its traffic.
+double CostModel::kernel(const Kernel& k) const {
+  const auto& [a, b, c, d, e] = k.dims;
+  switch (k.kind) {
+    case KernelKind::linear:
+      return gemm({a, b, c, 1, Precision::fp32, false});
+    case KernelKind::linear_input_gradient:
+      return gemm({a, c, b, 1, Precision::fp32, false});
+    case KernelKind::linear_weight_gradient:
+      return gemm({b, c, a, 1, Precision::fp32, true});
+    case KernelKind::attention:
+    case KernelKind::attention_gradient:
+      return attention({a, b, c, c, d, e != 0, k.kind == KernelKind::attention_gradient});
+    default:
+      return memory_bound({k.traffic(), 1, Traffic::plain});
+  }
+}
+
+// A copy: read and written.
+double CostModel::handover(const graph::Handover& work) const {
+  return seconds_for(work.size * 2.0, machine_.gpu.sustained_memory_bandwidth);
+}
+
 std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
   std::vector<Time> times;
   times.reserve(works.size());
@@ -115,6 +138,8 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
     Time operator()(const Gemm& w) const { return seconds(cost.gemm(w)); }
     Time operator()(const FusedAttention& w) const { return seconds(cost.attention(w)); }
     Time operator()(const MemoryBound& w) const { return seconds(cost.memory_bound(w)); }
+    Time operator()(const Kernel& w) const { return seconds(cost.kernel(w)); }
+    Time operator()(const graph::Handover& w) const { return seconds(cost.handover(w)); }
     Time operator()(const graph::Collective& w) const { return seconds(cost.collective(w)); }
     Time operator()(const graph::Message& w) const { return seconds(cost.message(w)); }
     Time operator()(const graph::Receive&) const { return Time(); }

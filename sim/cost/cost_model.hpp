@@ -20,6 +20,8 @@ class CostModel {
   double gemm(const Gemm& shape) const;
   double attention(const FusedAttention& shape) const;
   double memory_bound(const MemoryBound& shape) const;
+  double kernel(const Kernel& kernel) const;
+  double handover(const graph::Handover& work) const;
   // Seconds of one collective, inside a node or across nodes (spec: hierarchical bound of wire and in-node part).
   double collective(const graph::Collective& work) const;
   double message(const graph::Message& work) const;

@@ -30,7 +30,11 @@ BufferId ProgramBuilder::buffer(Buffer buffer) {
   return BufferId(program_.buffers.size() - 1);
 }
 
-void ProgramBuilder::resident(Buffer buffer) { program_.resident.push_back(buffer); }
+BufferId ProgramBuilder::resident(Buffer resident) {
+  INVARIANT(program_.buffers.size() == program_.residents, "residents come before other buffers");
+  ++program_.residents;
+  return buffer(resident);
+}
 
 LocalTask ProgramBuilder::add(const TaskSpec& spec, std::span<const LocalTask> after, std::span<const BufferUse> uses) {
   const LocalTask id(program_.size());
@@ -79,11 +83,12 @@ ProgramId GraphBuilder::add(Program program) {
 }
 
 RankId GraphBuilder::add_rank(ProgramId program, std::uint32_t multiplicity, std::uint32_t job_rank,
-                              std::uint32_t node) {
+                              std::uint32_t node, std::uint32_t tensor, std::uint32_t data) {
   INVARIANT(program.index() < graph_.programs_.size(), "unknown program");
   const Program& its = graph_.programs_[program.index()];
   graph_.ranks_.push_back(
-      {program, graph_.tasks_, multiplicity, job_rank, node, std::vector<Attachment>(its.endpoints.size())});
+      {program, graph_.tasks_, multiplicity, job_rank, node, tensor, data,
+                           std::vector<Attachment>(its.endpoints.size())});
   graph_.tasks_ += its.size();
   attached_.emplace_back(its.endpoints.size(), false);
   return RankId(graph_.ranks_.size() - 1);

@@ -23,7 +23,8 @@ class ProgramBuilder {
 
   EndpointId endpoint(EndpointKind kind);
   BufferId buffer(Buffer buffer);
-  void resident(Buffer buffer);
+  BufferId resident(Buffer buffer);  // before the first other buffer
+  void segment(Segment segment) { program_.segments.push_back(std::move(segment)); }
   // `after` are earlier tasks of this program (on other lanes; order on one lane is implied).
   LocalTask add(const TaskSpec& spec, std::span<const LocalTask> after = {}, std::span<const BufferUse> uses = {});
   std::size_t size() const { return program_.size(); }
@@ -40,8 +41,8 @@ class GraphBuilder {
   WorkId intern(const Work& work);  // equal works get equal ids, in order of first appearance
   std::span<const Work> works() const { return graph_.works_; }
   ProgramId add(Program program);
-  RankId add_rank(ProgramId program, std::uint32_t multiplicity = 1, std::uint32_t job_rank = 0,
-                  std::uint32_t node = 0);
+  RankId add_rank(ProgramId program, std::uint32_t multiplicity = 1, std::uint32_t job_rank = 0, std::uint32_t node = 0,
+                  std::uint32_t tensor = 0, std::uint32_t data = 0);
   // Joins a send endpoint of one rank with a receive endpoint of another.
   void connect(RankId sender, EndpointId send, RankId receiver, EndpointId receive);
   void add_group(std::string name, std::vector<GroupMember> members);

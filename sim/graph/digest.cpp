@@ -77,6 +77,10 @@ struct AddWork {
   void operator()(const OptimizerStep& w) const { out.number(w.parameters), out.number(w.traffic); }
   void operator()(const Wait& w) const { out.number(w.duration); }
   void operator()(const HostBound& w) const { out.number(w.host), out.number(w.busy); }
+  void operator()(const Kernel& w) const {
+    out.number(w.kind), out.numbers(w.dims), out.numbers(w.offsets);
+  }
+  void operator()(const Handover& w) const { out.number(w.size), out.number(w.incoming); }
   void operator()(const Sequence& w) const {
     out.list(w.items, [this](const Sequence::Item& item) {
       out.number(item.work), out.number(item.count), out.number(item.recompute);
@@ -101,7 +105,15 @@ void add_program(Stream& out, const Program& program) {
   out.numbers(program.transient);
   out.numbers(program.endpoints);
   out.list(program.buffers, buffer);
-  out.list(program.resident, buffer);
+  out.number(program.residents);
+  out.list(program.segments, [&out](const Segment& segment) {
+    out.number(segment.parameters), out.number(segment.elements), out.number(segment.shards);
+    out.number(segment.sharded_parameters), out.number(segment.copy);
+    out.list(segment.tensors, [&out](const Tensor& t) {
+      out.number(t.kind), out.number(t.layer), out.number(t.offset), out.number(t.split);
+      out.number(t.outer), out.number(t.slice), out.number(t.inner), out.number(t.extent);
+    });
+  });
 }
 
 }  // namespace
@@ -115,6 +127,7 @@ std::string TaskGraph::digest() const {
   out.list(programs_, [&out](const Program& program) { add_program(out, program); });
   out.list(ranks_, [this, &out](const Rank& rank) {
     out.number(rank.program), out.number(rank.multiplicity), out.number(rank.job_rank), out.number(rank.node);
+    out.number(rank.tensor), out.number(rank.data);
     const Program& program = program_of(rank);
     for (std::size_t e = 0; e < program.endpoints.size(); ++e) {
       const Attachment& to = rank.attachments[e];

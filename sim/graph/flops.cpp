@@ -11,6 +11,7 @@ Flops flops(const Work& work, std::span<const Work> works) {
     whole.causal = false;
     return whole.flops();
   }
+  if (const auto* kernel = std::get_if<Kernel>(&work)) return kernel->flops();
   Flops sum;
   if (const auto* sequence = std::get_if<Sequence>(&work))
     for (const auto& item : sequence->items) sum += flops(works[item.work.index()], works) * double(item.count);

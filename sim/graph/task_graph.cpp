@@ -65,6 +65,8 @@ struct Noun {
   const char* operator()(const Wait&) const { return ""; }
   const char* operator()(const HostBound&) const { return " host"; }
   const char* operator()(const Sequence&) const { return ""; }
+  const char* operator()(const Handover& w) const { return w.incoming ? " take" : " post"; }
+  std::string operator()(const Kernel& w) const { return std::string(" ") + rehearsal::name(w.kind); }
 };
 
 }  // namespace
@@ -109,6 +111,46 @@ const char* name(Pass pass) {
   return "?";
 }
 
+const char* name(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::token_table:
+      return "token_table";
+    case TensorKind::position_table:
+      return "position_table";
+    case TensorKind::norm1_gain:
+      return "norm1_gain";
+    case TensorKind::norm1_bias:
+      return "norm1_bias";
+    case TensorKind::qkv_weight:
+      return "qkv_weight";
+    case TensorKind::qv_bias:
+      return "qv_bias";
+    case TensorKind::out_weight:
+      return "out_weight";
+    case TensorKind::out_bias:
+      return "out_bias";
+    case TensorKind::norm2_gain:
+      return "norm2_gain";
+    case TensorKind::norm2_bias:
+      return "norm2_bias";
+    case TensorKind::up_weight:
+      return "up_weight";
+    case TensorKind::up_bias:
+      return "up_bias";
+    case TensorKind::down_weight:
+      return "down_weight";
+    case TensorKind::down_bias:
+      return "down_bias";
+    case TensorKind::norm_gain:
+      return "norm_gain";
+    case TensorKind::norm_bias:
+      return "norm_bias";
+    case TensorKind::head_weight:
+      return "head_weight";
+  }
+  return "?";
+}
+
 const char* name(MemoryCategory category) {
   switch (category) {
     case MemoryCategory::parameters:
@@ -131,7 +173,7 @@ std::size_t Program::bytes() const {
   return sizeof(Program) + name.size() + size_in_bytes(work) + size_in_bytes(lane) + size_in_bytes(coordinates) +
          size_in_bytes(endpoint) + size_in_bytes(sequence) + dependencies.bytes() + uses.bytes() +
          size_in_bytes(transient) + size_in_bytes(endpoints) + endpoint_tasks.bytes() + size_in_bytes(buffers) +
-         size_in_bytes(resident);
+         size_in_bytes(segments);
 }
 
 std::uint64_t TaskGraph::represented_tasks() const {
@@ -174,7 +216,8 @@ std::string TaskGraph::label(RankId rank, LocalTask local) const {
   const Coordinates& at = program.coordinates[local.index()];
   std::string text = fmt::format("{} s{}", pass_text(at), at.stage);
   if (at.layer != kNoLayer) text += fmt::format(" l{}", at.layer);
-  return text + std::visit(Noun{}, works_[program.work[local.index()].index()]);
+  return text + std::visit([](const auto& work) { return std::string(Noun{}(work)); },
+                           works_[program.work[local.index()].index()]);
 }
 
 }  // namespace rehearsal::graph

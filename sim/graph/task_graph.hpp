@@ -75,6 +75,53 @@ enum class EndpointKind : std::uint8_t { send, receive, group };
 using EndpointId = Id<struct EndpointTag>;
 inline constexpr std::uint32_t kNoEndpoint = 0xffffffff;
 
+// What the resident buffers mean, for backends that compute: absent from graphs that are only rehearsed.
+//
+// A Segment is a run of parameters that is held, reduced and updated as one flat array; its tensors follow each other.
+// Its length is a multiple of `shards`: with ZeRO the data-parallel ranks share the optimizer's states (1), the
+// gradients (2) and the parameters (3) of it evenly.
+enum class TensorKind : std::uint8_t {
+  token_table,
+  position_table,
+  norm1_gain,
+  norm1_bias,
+  qkv_weight,
+  qv_bias,
+  out_weight,
+  out_bias,
+  norm2_gain,
+  norm2_bias,
+  up_weight,
+  up_bias,
+  down_weight,
+  down_bias,
+  norm_gain,
+  norm_bias,
+  head_weight
+};
+const char* name(TensorKind kind);
+enum class Split : std::uint8_t { none, tensor };  // over the tensor-parallel group: whole on every rank, or a slice
+
+struct Tensor {
+  TensorKind kind{};
+  std::uint32_t layer = 0;  // of the model; 0 for what is outside the layers
+  std::int64_t offset = 0;  // elements, in the segment
+  // The part held here: [outer, slice, inner], row major; the whole tensor is [outer, extent, inner] and rank i of the
+  // tensor group holds entries i slice .. (i+1) slice of the middle dimension (those beyond `extent` are padding).
+  std::int64_t outer = 1, slice = 1, inner = 1, extent = 1;
+  Split split = Split::none;
+  std::int64_t elements() const { return outer * slice * inner; }
+};
+
+struct Segment {
+  BufferId parameters;  // all of it, or the own shard (ZeRO-3)
+  std::int64_t elements = 0;
+  std::int64_t shards = 1;  // data-parallel ranks that share states of it
+  bool sharded_parameters = false;
+  bool copy = false;  // of a tied embedding: the original counts, this one must equal it
+  std::vector<Tensor> tensors;
+};
+
 // The template of a class of ranks. Structure of arrays, indexed by LocalTask.
 struct Program {
   std::string name;  // "stage 0"
@@ -90,8 +137,11 @@ struct Program {
 
   std::vector<EndpointKind> endpoints;  // indexed by EndpointId
   Csr<LocalTask> endpoint_tasks;
-  std::vector<Buffer> buffers;   // indexed by BufferId
-  std::vector<Buffer> resident;  // live for the whole run: parameters, optimizer states
+  std::vector<Buffer> buffers;  // indexed by BufferId
+  std::uint32_t residents = 0;  // the first of them live for the whole run: parameters, optimizer states
+  std::vector<Segment> segments;
+
+  std::span<const Buffer> resident() const { return {buffers.data(), residents}; }
 
   std::size_t size() const { return work.size(); }
   std::size_t bytes() const;  // memory that this program takes
@@ -110,6 +160,7 @@ struct Rank {
   std::uint32_t multiplicity = 1;       // how many real ranks this one stands for (symmetry)
   std::uint32_t job_rank = 0;           // the (first) rank number in the job
   std::uint32_t node = 0;               // the machine it sits in
+  std::uint32_t tensor = 0, data = 0;   // its place in its tensor- and data-parallel groups
   std::vector<Attachment> attachments;  // indexed by EndpointId of the program
 };
 

@@ -122,6 +122,7 @@ void check_endpoints(const Program& p) {
 void check_buffers(const Program& p) {
   enum class Life : std::uint8_t { before, alive, after };
   std::vector<Life> life(p.buffers.size(), Life::before);
+  std::fill_n(life.begin(), p.residents, Life::alive);
   auto wrong = [&p](std::size_t task, BufferId buffer, const char* what) {
     broken(fmt::format("program '{}': task {} {} buffer {}", p.name, task, what, buffer.value));
   };
@@ -140,6 +141,7 @@ void check_buffers(const Program& p) {
                   : (use.how() == Access::free ? "frees, before it was allocated," : "uses, before it was allocated,"));
     for (const BufferUse& use : p.uses[i])
       if (use.how() == Access::free) {
+        if (use.id().index() < p.residents) wrong(i, use.id(), "frees the resident");
         if (life[use.id().index()] == Life::after) wrong(i, use.id(), "frees a second time");
         life[use.id().index()] = Life::after;
       }

@@ -52,6 +52,14 @@ struct Describe {
   std::string operator()(const HostBound& w) const {
     return fmt::format("host {} beyond work {}", show(w.host), w.busy.value);
   }
+  std::string operator()(const Kernel& w) const {
+    std::string text = rehearsal::name(w.kind);
+    for (std::size_t i = 0; i < w.dims.size() && w.dims[i] > 0; ++i) text += fmt::format("{}{}", i ? "x" : " ", w.dims[i]);
+    return text;
+  }
+  std::string operator()(const Handover& w) const {
+    return fmt::format("{} {}", w.incoming ? "take" : "post", show(w.size));
+  }
   std::string operator()(const Sequence& w) const {
     std::size_t count = 0;
     for (const Sequence::Item& item : w.items) count += item.count;

@@ -69,8 +69,16 @@ struct Sequence {
   friend auto operator<=>(const Sequence&, const Sequence&) = default;
 };
 
+// A rank's own share of a message: copying it out of its memory, or into it. Where the host moves the bytes (loopback,
+// MPI) this takes the rank's time; what lies between belongs to the transport.
+struct Handover {
+  Bytes size;
+  bool incoming = false;
+  friend auto operator<=>(const Handover&, const Handover&) = default;
+};
+
 using Work = std::variant<Gemm, FusedAttention, MemoryBound, Collective, Message, Receive, OptimizerStep, Wait,
-                          HostBound, Sequence>;
+                          HostBound, Sequence, Kernel, Handover>;
 
 // Where time goes, in the words of `breakdown_s` (contract, section 4).
 enum class Category : std::uint8_t {

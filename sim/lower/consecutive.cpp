@@ -33,7 +33,7 @@ class Copier {
   Copier(const graph::Program& one, const Works& works, LocalTask validate_before)
       : one_(one), works_(works), validate_before_(validate_before.index()), program_(one.name) {
     for (const auto kind : one.endpoints) program_.endpoint(kind);
-    for (const auto& buffer : one.resident) program_.resident(buffer);
+    for (const auto& buffer : one.resident()) residents_.push_back(program_.resident(buffer));
     if (works.to_previous)
       ends_.partial_in = program_.endpoint(EndpointKind::receive),
       ends_.full_out = program_.endpoint(EndpointKind::send);
@@ -52,8 +52,9 @@ class Copier {
 
  private:
   void iteration(std::uint32_t k, bool last) {
-    std::vector<BufferId> buffers;
-    for (const auto& buffer : one_.buffers) buffers.push_back(program_.buffer(buffer));
+    std::vector<BufferId> buffers = residents_;
+    for (std::size_t i = one_.residents; i < one_.buffers.size(); i++)
+      buffers.push_back(program_.buffer(one_.buffers[i]));
     const std::size_t base = at.size();
     bool stepped = false;
     for (std::size_t i = 0; i < one_.size(); i++) {
@@ -104,6 +105,7 @@ class Copier {
   std::size_t validate_before_;
   graph::ProgramBuilder program_;
   StateEnds ends_;
+  std::vector<BufferId> residents_;
   std::optional<LocalTask> unfinished_;
 };
 

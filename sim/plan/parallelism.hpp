@@ -12,7 +12,7 @@ struct Parallelism {
   std::int64_t pipeline = 1;
   std::int64_t chunks = 1;  // stages per pipeline rank
   std::int64_t data = 1;
-  int zero = 0;  // 0 or 1: optimizer states sharded over the data-parallel group
+  int zero = 0;  // 1: optimizer states sharded over the data-parallel group, 2: gradients too, 3: parameters too
   std::int64_t gpus() const { return tensor * pipeline * data; }
   std::int64_t stages() const { return pipeline * chunks; }
 };

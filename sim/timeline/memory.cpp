@@ -20,7 +20,7 @@ class Replay {
       : program_(graph.program_of(graph.ranks()[rank.index()])),
         start_(timeline.start.data() + graph.ranks()[rank.index()].first_task),
         end_(timeline.end.data() + graph.ranks()[rank.index()].first_task) {
-    for (const graph::Buffer& buffer : program_.resident) change(buffer.category, buffer.size);
+    for (const graph::Buffer& buffer : program_.resident()) change(buffer.category, buffer.size);
   }
 
   const MemoryByCategory& live() const { return live_; }

@@ -12,18 +12,31 @@ namespace rehearsal::timeline {
 enum class Fidelity : std::uint8_t { simulated, exact, timed, emulated, unsupported };
 const char* name(Fidelity fidelity);
 
+struct Spans {
+  std::vector<Time> start, end;  // indexed by TaskId, from the start of the iteration
+};
+
 struct Timeline {
   // Indexed by TaskId; time 0 = start of the iteration, or the end of the one before where iterations overlap (then
   // some times are negative). A collective's span begins when its last member is ready; a
   // send's ends when the data has arrived; a receive is the instant of arrival.
   std::vector<Time> start, end;
-  std::vector<Time> iteration_end;  // one per measured iteration, from its own start; the spans are those of the last
+  std::vector<Time> iteration_end;  // one per iteration, from its own start; simulated: the spans are those of the last
+  // Of performed timelines: every measured iteration, oldest first; `start` and `end` are those of the iteration of
+  // median length, and `iteration_end` is in the same order.
+  std::vector<Spans> iterations;
+  std::vector<Bytes> peak_bytes;          // per rank: high-water mark of its own buffers; empty where none are made
+  std::vector<std::string> disturbances;  // what else the machine did meanwhile; empty = nothing was noticed
   Fidelity fidelity = Fidelity::simulated;
-  std::string backend;  // "sim", "loopback"
+  std::string backend;  // "sim", "loopback", "mpi"
   std::string engine;   // which evaluator: "replay", "events", "threads"
 
   // Of the iteration that the spans belong to.
-  Time makespan() const { return iteration_end.empty() ? Time{} : iteration_end.back(); }
+  Time makespan() const {
+    if (iteration_end.empty()) return {};
+    return iterations.empty() ? iteration_end.back() : iteration_end[median_iteration];
+  }
+  std::size_t median_iteration = 0;  // which of `iterations` the spans are
 };
 
 }  // namespace rehearsal::timeline

@@ -1,0 +1,147 @@
+#include "base/kernels.hpp"
+
+
+namespace rehearsal {
+
+const char* name(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::load_rows:
+      return "load_rows";
+    case KernelKind::embed:
+      return "embed";
+    case KernelKind::add_positions:
+      return "add_positions";
+    case KernelKind::layer_norm:
+      return "layer_norm";
+    case KernelKind::linear:
+      return "linear";
+    case KernelKind::add_bias:
+      return "add_bias";
+    case KernelKind::gelu:
+      return "gelu";
+    case KernelKind::attention:
+      return "attention";
+    case KernelKind::add_residual:
+      return "add_residual";
+    case KernelKind::cross_entropy_local:
+      return "cross_entropy_local";
+    case KernelKind::cross_entropy:
+      return "cross_entropy";
+    case KernelKind::squared_error:
+      return "squared_error";
+    case KernelKind::cross_entropy_gradient:
+      return "cross_entropy_gradient";
+    case KernelKind::squared_error_gradient:
+      return "squared_error_gradient";
+    case KernelKind::linear_input_gradient:
+      return "linear_input_gradient";
+    case KernelKind::bias_gradient:
+      return "bias_gradient";
+    case KernelKind::layer_norm_gradient:
+      return "layer_norm_gradient";
+    case KernelKind::gelu_gradient:
+      return "gelu_gradient";
+    case KernelKind::attention_gradient:
+      return "attention_gradient";
+    case KernelKind::add:
+      return "add";
+    case KernelKind::linear_weight_gradient:
+      return "linear_weight_gradient";
+    case KernelKind::embed_gradient:
+      return "embed_gradient";
+    case KernelKind::positions_gradient:
+      return "positions_gradient";
+    case KernelKind::clear:
+      return "clear";
+    case KernelKind::add_own_shard:
+      return "add_own_shard";
+    case KernelKind::sgd:
+      return "sgd";
+    case KernelKind::adamw:
+      return "adamw";
+    case KernelKind::adamw_keep:
+      return "adamw_keep";
+    case KernelKind::adamw_rollback:
+      return "adamw_rollback";
+  }
+  return "?";
+}
+
+Flops Kernel::flops() const {
+  const auto d = [&](std::size_t i) { return double(dims[i]); };
+  switch (kind) {
+    case KernelKind::linear:
+    case KernelKind::linear_input_gradient:
+    case KernelKind::linear_weight_gradient:
+      return Flops(2 * d(0) * d(1) * d(2));
+    // Two batched products forward, s x s x d each; five backward, of which one repeats the scores.
+    case KernelKind::attention:
+      return Flops(4 * d(0) * d(1) * d(2) * d(2) * d(3));
+    case KernelKind::attention_gradient:
+      return Flops(10 * d(0) * d(1) * d(2) * d(2) * d(3));
+    default:
+      return Flops(0);
+  }
+}
+
+Bytes Kernel::traffic() const {
+  const std::int64_t a = dims[0], b = dims[1], c = dims[2];
+  const auto floats = [](std::int64_t n) { return Bytes(4 * n); };
+  switch (kind) {
+    case KernelKind::load_rows:
+      return floats(a * b);
+    case KernelKind::embed:
+      return floats(2 * a * b);
+    case KernelKind::add_positions:
+    case KernelKind::embed_gradient:
+    case KernelKind::positions_gradient:
+      return floats(3 * a * b);
+    case KernelKind::layer_norm:
+      return floats(2 * a * b + 2 * b + 2 * a);
+    case KernelKind::linear:
+    case KernelKind::linear_input_gradient:
+      return floats(a * b + b * c + a * c);
+    case KernelKind::linear_weight_gradient:
+      return floats(a * b + 2 * b * c + a * c);
+    case KernelKind::add_bias:
+      return floats(2 * a * b + b);
+    case KernelKind::gelu:
+      return floats(2 * a);
+    case KernelKind::attention:
+      return floats(4 * a * b * c * dims[3] + a * b * c);
+    case KernelKind::attention_gradient:
+      return floats(8 * a * b * c * dims[3] + a * b * c);
+    case KernelKind::add_residual:
+      return floats(3 * a * b + b);
+    case KernelKind::cross_entropy_local:
+      return floats(a * b);
+    case KernelKind::cross_entropy:
+      return floats(3 * a * dims[3] + a);
+    case KernelKind::squared_error:
+      return floats(a * b);
+    case KernelKind::cross_entropy_gradient:
+      return floats(2 * a * b);
+    case KernelKind::squared_error_gradient:
+      return floats(2 * a * b);
+    case KernelKind::bias_gradient:
+      return floats(a * b + 2 * b);
+    case KernelKind::layer_norm_gradient:
+      return floats(3 * a * b + 2 * a + 5 * b);
+    case KernelKind::gelu_gradient:
+      return floats(3 * a);
+    case KernelKind::add:
+    case KernelKind::add_own_shard:
+      return floats(3 * a);
+    case KernelKind::clear:
+      return floats(a);
+    case KernelKind::sgd:
+      return floats(4 * a);
+    case KernelKind::adamw:
+    case KernelKind::adamw_keep:
+    case KernelKind::adamw_rollback:
+      return floats(8 * a);
+  }
+  return Bytes();
+}
+
+}  // namespace rehearsal
