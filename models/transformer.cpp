@@ -18,6 +18,8 @@ double layer_matrices(const Transformer& m) {
 }  // namespace
 
 double parameters(const Transformer& m) {
+  if (m.family == Family::mlp)
+    return double(m.layers) * (2 * double(m.hidden) * double(m.ffn) + double(m.ffn) + double(m.hidden));
   const double h = double(m.hidden), q = double(m.heads * m.head_dim), kv = double(m.kv_heads * m.head_dim);
   double layer = layer_matrices(m), ends = double(m.vocabulary) * h * (m.tie_embeddings ? 1 : 2);
   if (m.family == Family::gpt) {
@@ -34,6 +36,8 @@ double parameters(const Transformer& m) {
 }
 
 Flops model_flops(const Transformer& m, std::int64_t sequence, std::int64_t sequences) {
+  if (m.family == Family::mlp)
+    return Flops(3 * double(m.layers) * 4 * double(m.hidden) * double(m.ffn) * double(sequence) * double(sequences));
   const double q = double(m.heads * m.head_dim), s = double(sequence);
   // Per token, forward: 2 FLOP per matrix entry; scores and values 2 s a d each; logits 2 h V. Backward is twice that.
   const double layer = 2 * layer_matrices(m) + 4 * s * q;

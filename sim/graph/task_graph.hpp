@@ -18,6 +18,7 @@
 
 #include "base/csr.hpp"
 #include "base/ids.hpp"
+#include "base/tensor.hpp"
 #include "base/units.hpp"
 #include "graph/work.hpp"
 
@@ -80,38 +81,7 @@ inline constexpr std::uint32_t kNoEndpoint = 0xffffffff;
 // A Segment is a run of parameters that is held, reduced and updated as one flat array; its tensors follow each other.
 // Its length is a multiple of `shards`: with ZeRO the data-parallel ranks share the optimizer's states (1), the
 // gradients (2) and the parameters (3) of it evenly.
-enum class TensorKind : std::uint8_t {
-  token_table,
-  position_table,
-  norm1_gain,
-  norm1_bias,
-  qkv_weight,
-  qv_bias,
-  out_weight,
-  out_bias,
-  norm2_gain,
-  norm2_bias,
-  up_weight,
-  up_bias,
-  down_weight,
-  down_bias,
-  norm_gain,
-  norm_bias,
-  head_weight
-};
-const char* name(TensorKind kind);
-enum class Split : std::uint8_t { none, tensor };  // over the tensor-parallel group: whole on every rank, or a slice
-
-struct Tensor {
-  TensorKind kind{};
-  std::uint32_t layer = 0;  // of the model; 0 for what is outside the layers
-  std::int64_t offset = 0;  // elements, in the segment
-  // The part held here: [outer, slice, inner], row major; the whole tensor is [outer, extent, inner] and rank i of the
-  // tensor group holds entries i slice .. (i+1) slice of the middle dimension (those beyond `extent` are padding).
-  std::int64_t outer = 1, slice = 1, inner = 1, extent = 1;
-  Split split = Split::none;
-  std::int64_t elements() const { return outer * slice * inner; }
-};
+using rehearsal::Split, rehearsal::Tensor, rehearsal::TensorKind;
 
 struct Segment {
   BufferId parameters;  // all of it, or the own shard (ZeRO-3)

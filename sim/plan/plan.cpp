@@ -31,8 +31,10 @@ void check(const Job& job) {
   const auto divides = [](std::string_view what, std::int64_t n, std::int64_t t) {
     if (n % t != 0) throw UserError(fmt::format("{} = {} is not divisible by tensor = {}", what, n, t));
   };
-  divides("heads", m.heads, p.tensor);
-  if (p.tensor <= m.kv_heads) divides("kv_heads", m.kv_heads, p.tensor);
+  if (m.family != models::Family::mlp) {
+    divides("heads", m.heads, p.tensor);
+    if (p.tensor <= m.kv_heads) divides("kv_heads", m.kv_heads, p.tensor);
+  }
   divides("ffn", m.ffn, p.tensor);
   if (p.gpus() > job.cluster.gpus())
     throw UserError(fmt::format("tensor {} x pipeline {} x data {} = {} GPUs, but the cluster has {}", p.tensor,
@@ -60,9 +62,17 @@ Plan make_plan(Job job) {
                 .micro_batch = job.batch.micro,
                 .sequence = job.batch.sequence,
                 .microbatches = job.microbatches};
-  plan.layer = models::layer_work(job.model, job.training, job.software, plan.shard);
-  plan.embedding = models::embedding_work(job.model, job.training, job.software, plan.shard);
-  plan.head = models::head_work(job.model, job.training, job.software, plan.shard);
+  if (job.software.own_kernels) {
+    // Padding serves the slicing; one GPU alone sees the vocabulary as it is.
+    plan.network = models::network(job.model, {plan.shard, p.data, job.training.causal, p.gpus() > 1});
+    plan.embedding.parameters = plan.network->embedding.parameters();
+    plan.layer.parameters = plan.network->layer.parameters();
+    plan.head.parameters = plan.network->head.parameters();
+  } else {
+    plan.layer = models::layer_work(job.model, job.training, job.software, plan.shard);
+    plan.embedding = models::embedding_work(job.model, job.training, job.software, plan.shard);
+    plan.head = models::head_work(job.model, job.training, job.software, plan.shard);
+  }
 
   plan.tensor_group = group(p.tensor, 1, job);
   plan.data_group = group(p.data, p.tensor, job);

@@ -2,10 +2,12 @@
 // memory.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cluster/cluster.hpp"
+#include "models/network.hpp"
 #include "models/operators.hpp"
 #include "plan/parallelism.hpp"
 
@@ -44,7 +46,8 @@ struct Plan {
   Job job;
   std::vector<Stage> stages;  // in model order
   models::Shard shard;
-  models::LayerWork layer, embedding, head;
+  models::LayerWork layer, embedding, head;  // of the framework; with own kernels only `parameters` is set
+  std::optional<models::Network> network;    // own kernels
   GroupShape tensor_group, data_group, embedding_group;
   Bytes message, message_gathered;  // a pipeline send of one GPU; what its receivers gather afterwards
   std::vector<std::string> warnings;

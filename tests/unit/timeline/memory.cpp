@@ -21,7 +21,7 @@ struct Step {
   Lane lane = Lane::compute;
 };
 
-// Buffers 0 and 1 of 10 and 30 bytes; 100 bytes of parameters live throughout.
+// Buffers 1 and 2 of 10 and 30 bytes; buffer 0, 100 bytes of parameters, lives throughout.
 graph::TaskGraph graph_of(const std::vector<Step>& steps) {
   graph::GraphBuilder builder;
   const WorkId work = builder.intern(graph::Wait{});
@@ -38,8 +38,8 @@ graph::TaskGraph graph_of(const std::vector<Step>& steps) {
   return std::move(builder).finish();
 }
 
-BufferUse allocate(std::size_t buffer) { return {BufferId(buffer), Access::allocate}; }
-BufferUse release(std::size_t buffer) { return {BufferId(buffer), Access::free}; }
+BufferUse allocate(std::size_t buffer) { return {BufferId(1 + buffer), Access::allocate}; }
+BufferUse release(std::size_t buffer) { return {BufferId(1 + buffer), Access::free}; }
 
 }  // namespace
 

@@ -1,0 +1,45 @@
+#include "base/tensor.hpp"
+
+namespace rehearsal {
+
+const char* name(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::token_table:
+      return "token_table";
+    case TensorKind::position_table:
+      return "position_table";
+    case TensorKind::norm1_gain:
+      return "norm1_gain";
+    case TensorKind::norm1_bias:
+      return "norm1_bias";
+    case TensorKind::qkv_weight:
+      return "qkv_weight";
+    case TensorKind::qv_bias:
+      return "qv_bias";
+    case TensorKind::out_weight:
+      return "out_weight";
+    case TensorKind::out_bias:
+      return "out_bias";
+    case TensorKind::norm2_gain:
+      return "norm2_gain";
+    case TensorKind::norm2_bias:
+      return "norm2_bias";
+    case TensorKind::up_weight:
+      return "up_weight";
+    case TensorKind::up_bias:
+      return "up_bias";
+    case TensorKind::down_weight:
+      return "down_weight";
+    case TensorKind::down_bias:
+      return "down_bias";
+    case TensorKind::norm_gain:
+      return "norm_gain";
+    case TensorKind::norm_bias:
+      return "norm_bias";
+    case TensorKind::head_weight:
+      return "head_weight";
+  }
+  return "?";
+}
+
+}  // namespace rehearsal
