@@ -3,8 +3,8 @@
 // per process.
 //
 // Real compute blocks the loop while a kernel runs, so messages of such graphs are posted and taken by tasks of the
-// compute lane (graph::Handover). Timed compute never blocks: a busy lane has a deadline, and the loop pokes the
-// transport meanwhile (progress slices), because MPI moves large messages only while somebody is inside it.
+// compute lane (graph::Handover). Timed compute never blocks: a busy lane has a deadline, and the loop sleeps inside
+// the transport meanwhile, because MPI moves large messages only while somebody is inside it.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -20,22 +20,23 @@ namespace rehearsal::dispatch {
 // How far a rank has come: written by its loop, read by a watchdog in another thread.
 struct Progress {
   std::atomic<std::uint64_t> moves{0};            // tasks started and ended
-  std::atomic<std::int64_t> busy_until{0};        // clock: the latest deadline that is being waited out
-  std::vector<std::atomic<std::uint32_t>> heads;  // per lane in use: position in its list
+  std::atomic<std::int64_t> busy_until{0};        // clock: the latest deadline or arrival that is being waited out
+  std::vector<std::atomic<std::uint32_t>> heads;  // per lane in use: position in its list; sized by RankLoop
   std::atomic<bool> computing{false};             // inside a kernel
 };
 
 class RankLoop {
  public:
-  // Borrows everything. `worker` may be null when options.compute is timed.
+  // Borrows everything. `worker` may be null when options.compute is timed. Throws UserError when the rank's program
+  // cannot be computed for real (performable.hpp) but should be.
   RankLoop(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, Transport& transport,
            Worker* worker, Progress& progress);
 
-  // One iteration from a common start. Throws Stopped when `stop` became true.
-  struct Stopped {};
+  // One iteration from a common start. Throws Stopped when `stop` became true. Spans are indexed by LocalTask; the end
+  // of a send is kSeenByReceiver where only the other end knows it.
   timeline::Spans iterate(int step, const std::atomic<bool>& stop);
 
-  // The heads of all lanes that are not done: what the watchdog reports.
+  // The heads of all lanes that are not done, one line each; from any thread.
   std::string heads() const;
 
  private:

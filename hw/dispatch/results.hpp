@@ -1,5 +1,6 @@
 // From what each rank recorded to one timeline and one network, for every backend alike.
 #pragma once
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,9 @@
 
 namespace rehearsal::dispatch {
 
+// The end of a send in RankResult, where the sender does not learn of the arrival.
+inline constexpr Time kSeenByReceiver{INT64_MAX};
+
 struct RankResult {
   std::vector<timeline::Spans> iterations;  // measured ones, indexed by LocalTask; from the common start
   Learned learned;                          // real compute
@@ -16,18 +20,33 @@ struct RankResult {
 };
 
 // `ranks` in RankId order. Sends end when their receive saw them arrive. Fills iterations, the median iteration,
-// peak_bytes and disturbances (a spread p90/p10 beyond 1.1, ...).
+// peak_bytes and disturbances; `engine` is the backend's to say.
 timeline::Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResult> ranks, const std::string& backend,
                             backend::Compute compute);
 
-// Puts every tensor together from its slices and shards, without padding, and compares replicas.
+// What disturbed a run, as sentences; empty when nothing was noticed.
+struct Circumstances {
+  std::vector<Time> lengths;        // of the measured iterations
+  std::int64_t worst_switches = 0;  // involuntary, of the rank that had most, over all these iterations
+  double load = 0;                  // average of the last minute
+  unsigned cores = 1;
+  std::size_t computing_ranks = 0;  // with real compute: those that want a core each
+};
+std::vector<std::string> disturbances(const Circumstances& around);
+
+// Involuntary context switches of the calling thread so far.
+std::int64_t involuntary_switches();
+
+// Puts every tensor together from its slices and shards, without padding, and compares replicas. Originals give the
+// values, copies of a tied embedding are compared with them.
 backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankResult>& ranks);
 
 // Plain bytes, little endian, for results that cross processes; read() throws MachineError when they are cut short.
 std::string write(const RankResult& result);
 RankResult read(std::string_view bytes);
 
-// SHA-256 over what a rank will do: its program, its place and its connections. Compared before the first launch.
-std::string program_digest(const graph::TaskGraph& graph, RankId rank);
+// `digests` of the whole graph (TaskGraph::digest) as each process has it, in rank order, compared before the first
+// launch. Throws MachineError that names the ranks which differ from rank 0.
+void compare_digests(std::span<const std::string> digests);
 
 }  // namespace rehearsal::dispatch

@@ -1,0 +1,22 @@
+// Whether a graph can be computed for real, and who carries which message in it.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/task_graph.hpp"
+
+namespace rehearsal::dispatch {
+
+// Why not, in one sentence that says what to do instead: a work without a kernel, a message that nobody hands over, a
+// rank that stands for several. Nothing when it can.
+std::optional<std::string> why_not_real(const graph::TaskGraph& graph);
+// The same for one rank alone.
+std::optional<std::string> why_not_real(const graph::TaskGraph& graph, RankId rank);
+
+// Of a Handover: the send that it posts or the receive that it takes from; of a message: its Handover. kNoTask
+// elsewhere. Indexed by LocalTask.
+inline constexpr LocalTask kNoTask{0xffffffff};
+std::vector<LocalTask> handovers(const graph::TaskGraph& graph, const graph::Program& program);
+
+}  // namespace rehearsal::dispatch
