@@ -46,6 +46,7 @@ struct Training {
   Recompute recompute = Recompute::none;
   AttentionKind attention = AttentionKind::flash;
   bool causal = true;
+  double learning_rate = 1e-3, weight_decay = .01;  // of real training; no prediction depends on them
 };
 
 // When the data-parallel reduction may run under the backward pass.

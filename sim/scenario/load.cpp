@@ -74,10 +74,12 @@ void check_divisions(Context& context, const models::Transformer& model, const P
   check("heads", model.heads);
   if (model.kv_heads != model.heads) check("kv_heads", model.kv_heads);
   check("ffn columns", model.ffn);
-  if (p.stages() > model.layers + 2)
+  // Embedding and head may have stages of their own; an MLP has neither.
+  const auto most = model.layers + (model.family == models::Family::mlp ? 0 : 2);
+  if (p.stages() > most)
     context.problems.error(parallelism.reader.at("pipeline"),
                            fmt::format("pipeline {} x chunks {} = {} stages are too many for {} layers; at most {}",
-                                       p.pipeline, p.chunks, p.stages(), model.layers, model.layers + 2));
+                                       p.pipeline, p.chunks, p.stages(), model.layers, most));
 }
 
 void check_device(Context& context, const models::Training& training, const cluster::Gpu& gpu, const Location& place) {
@@ -129,10 +131,13 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
     const auto before = problems.count();
     if (parallelism.sound) size_cluster(context, *cluster, parallelism);
     parallelism.sound = parallelism.sound && problems.count() == before;
-    check_device(context, training.training, cluster->spec.gpu,
-                 training_node ? training_node->where() : cluster_node->where());
+    // Own kernels have one precision, and say so themselves.
+    if (!(software && software->own_kernels && training.training.precision != Precision::fp32))
+      check_device(context, training.training, cluster->spec.gpu,
+                   training_node ? training_node->where() : cluster_node->where());
   }
   if (model && parallelism.sound) check_divisions(context, *model, parallelism);
+  if (software) check_kernels(context, root, model, training, *software, parallelism);
   const auto partition = load_partition(context, top.find("partition"), parallelism.value.stages(), model);
   if (top.find("memory"))
     problems.error(top.at("memory"), "'memory' is for scenarios with 'costs'; a model knows its own");

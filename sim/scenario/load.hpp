@@ -79,6 +79,12 @@ Simulate load_simulate(Context& context, const Node* node, const Node& root, int
 AbstractCosts load_costs(Context& context, const Node& costs, const Node* memory, std::size_t stages,
                          ScheduleChoice& schedule);
 
+// What this program's own kernels can do (software with `own_kernels`), and what nothing else can. `root` is the whole
+// file, for places.
+void check_kernels(Context& context, const Node& root, const std::optional<models::Transformer>& model,
+                   const TrainingChoice& training, const models::Software& software,
+                   const ParallelismChoice& parallelism);
+
 // Settles nodes, GPUs and the data-parallel degree against each other.
 void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism);
 

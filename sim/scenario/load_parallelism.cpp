@@ -18,10 +18,6 @@ ParallelismChoice load_parallelism(Context& context, const Node* node, const Nod
   choice.data_given = map.given("data");
   p.data = map.integer("data", kDegree, 1);
   p.zero = static_cast<int>(map.integer("zero", {0, 3}, 0));
-  if (p.zero > 1) {
-    problems.error(map.at("zero"), fmt::format("'zero' {} is not built yet; use 0 or 1", p.zero));
-    p.zero = 1;
-  }
   map.unbuilt("context", "1", "context parallelism is");
   map.unbuilt("expert", "1", "expert parallelism is");
   map.finish();

@@ -37,6 +37,7 @@ std::optional<models::Software> load_software(Context& context, const Node& node
                                                           {}, software.gradient_overlap);
   software.early_stop = map.boolean("early_stop", software.early_stop);
   software.compiled = map.boolean("compiled", software.compiled);
+  software.own_kernels = map.boolean("own_kernels", software.own_kernels);
   map.unbuilt("async_tensor", "false", "asynchronous tensor parallelism is");
   map.finish();
   if (problems.count() != before) return std::nullopt;

@@ -51,7 +51,7 @@ OptimizerSync load_given_training(Context& context, const Node* node, const Node
   MapReader map(context.problems, node, "training", root);
   const auto sync = read_optimizer_sync(map);
   for (const char* key : {"precision", "gradient_precision", "optimizer", "recompute", "attention", "kernels", "causal",
-                          "offload", "overlap", "bucket", "fsdp", "allocator"})
+                          "offload", "overlap", "bucket", "fsdp", "allocator", "learning_rate", "weight_decay"})
     if (map.find(key))
       context.problems.error(map.at(key), fmt::format("'{}' has no meaning in a scenario with 'costs'", key));
   map.finish();
@@ -73,7 +73,13 @@ TrainingChoice load_training(Context& context, const Node* node, const Node& roo
       training.precision == Precision::fp16 ? Precision::fp16 : Precision::fp32);
   using models::AttentionKind, models::OptimizerKind, models::Recompute;
   training.optimizer = map.choice<OptimizerKind>(
-      "optimizer", {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}}, {"lomo"}, OptimizerKind::adamw);
+      "optimizer", {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}, {"lomo", OptimizerKind::lomo}}, {},
+      OptimizerKind::adamw);
+  const bool adamw = training.optimizer == OptimizerKind::adamw;
+  training.learning_rate = map.number("learning_rate", kPositive, adamw ? 1e-3 : .1);
+  training.weight_decay = map.number("weight_decay", {0, 1}, adamw ? .01 : 0);
+  if (training.weight_decay > 0 && !adamw)
+    problems.error(map.at("weight_decay"), "'weight_decay' is a term of adamw; leave it out for other optimizers");
   if (const Node* recompute = map.find("recompute"); recompute && recompute->kind == Node::Kind::map)
     read_recompute(problems, *recompute, choice);
   else

@@ -79,7 +79,9 @@ TEST_CASE("every number of a GPU and a cluster has its source") {
     std::ofstream(text) << fmt::format(
         "version: 1\nmodel: llama3-8b\ncluster: {{use: {}, gpus: 1}}\nbatch: {{global: 1}}\n", cluster.name);
     const auto loaded = scenario::load(text.string()).concrete->cluster;
-    for (const auto& key : cluster_keys) CHECK_MESSAGE(loaded.sources.count(key) == 1, key);
+    for (const auto& key : cluster_keys)
+      if (loaded.nics_per_node > 0 || !key.starts_with("nic."))  // one host has no network
+        CHECK_MESSAGE(loaded.sources.count(key) == 1, key);
     for (const auto& key : gpu_keys) CHECK_MESSAGE(loaded.gpu.sources.count(key) == 1, key);
     gpus_seen.insert(loaded.gpu.name);
   }

@@ -207,12 +207,13 @@ TEST_CASE("schedules against degrees") {
 
 TEST_CASE("features that do not exist yet are refused by name; their defaults are not") {
   check_slips(kGood,
-              {{"tensor: 8", "zero: 3, tensor: 8", "4:21: 'zero' 3 is not built yet; use 0 or 1"},
+              {{"tensor: 8", "zero: 3, tensor: 8",
+                "4:21: 'zero' 3 is not built yet for software 'fsdp-2023'; use 0 or 1, or set 'software: rehearsal'"},
                {"tensor: 8", "context: 2, tensor: 8",
                 "4:24: 'context' must be 1: context parallelism is not built yet; found the number '2'"},
                {"tensor: 8", "expert: 8, tensor: 8", "4:23: 'expert' must be 1: expert parallelism is not built yet"},
                {"version: 1", "version: 1\ntraining: {optimizer: lomo}",
-                "2:23: 'lomo' for 'optimizer' is not built yet; what is: adamw, sgd"},
+                "2:23: 'lomo' for 'optimizer' is not built yet for software 'fsdp-2023'; use adamw or sgd, or set"},
                {"version: 1", "version: 1\ntraining: {offload: {optimizer: cpu}}",
                 "2:33: 'optimizer' must be none: offloading is not built yet"},
                {"version: 1", "version: 1\ntraining: {fsdp: {prefetch: 2}}", "2:18: 'fsdp' cannot be used"},

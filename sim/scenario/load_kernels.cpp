@@ -1,0 +1,78 @@
+// Two worlds: the kernels of GPU libraries, which are only priced, and those of this program, which are performed too.
+// Each can do what the other cannot; whoever asks for the wrong one learns the way out.
+#include <fmt/format.h>
+
+#include <initializer_list>
+
+#include "scenario/load.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+// The place of root.a.b, or of the last part of that path that is given.
+Location place(const Node& root, std::initializer_list<std::string_view> path) {
+  const Node* node = &root;
+  for (const auto key : path) {
+    const Node* next = node->kind == Node::Kind::map ? node->find(key) : nullptr;
+    if (!next) break;
+    node = next;
+  }
+  return node->where();
+}
+
+void check_own(Context& context, const Node& root, const std::optional<models::Transformer>& model,
+               const TrainingChoice& choice, const models::Software& software, const ParallelismChoice& parallelism) {
+  auto& problems = context.problems;
+  const auto& training = choice.training;
+  const auto refuse = [&](std::initializer_list<std::string_view> path, bool wrong, const std::string& message) {
+    if (wrong) problems.error(place(root, path), fmt::format("software '{}' {}", software.name, message));
+  };
+  refuse({"training", "precision"}, training.precision != Precision::fp32,
+         fmt::format("computes in fp32 so far, not in {}; set 'training.precision' to fp32", name(training.precision)));
+  refuse({"training", "gradient_precision"}, training.gradient_precision != Precision::fp32,
+         "keeps gradients in fp32; leave 'gradient_precision' out");
+  refuse({"training", "attention"}, training.attention != models::AttentionKind::flash,
+         "never stores attention scores; set 'training.attention' to flash");
+  refuse({"training", "overlap", "gradients"}, software.gradient_overlap != models::GradientOverlap::never,
+         "reduces gradients after the backward pass; leave 'overlap.gradients' out or set it to false");
+  refuse({"training", "optimizer_sync"},
+         choice.optimizer_sync.post_validation && training.optimizer != models::OptimizerKind::adamw,
+         "takes back steps of adamw only; use it, or 'optimizer_sync: barrier'");
+  refuse({"parallelism", "sequence"}, parallelism.value.sequence,
+         "does not build sequence parallelism yet; leave 'sequence' out or set it to false");
+  const std::pair<std::string_view, bool> knobs[] = {{"dropout", software.dropout},
+                                                     {"compiled", software.compiled},
+                                                     {"sharded_sends", software.sharded_sends},
+                                                     {"host_time_per_kernel", software.host_seconds_per_kernel > 0}};
+  for (const auto& [knob, set] : knobs)
+    refuse({"software", knob}, set, fmt::format("has 'own_kernels', which know no '{}'; leave it out", knob));
+  if (!model) return;
+  refuse({"model", "family"}, model->family == models::Family::llama,
+         "does not build family 'llama' yet (RMS norm, rotary embedding); use gpt or mlp");
+  refuse({"model", "ffn_kind"}, model->ffn_kind == models::FfnKind::swiglu && model->family != models::Family::llama,
+         "does not build 'swiglu' yet; set 'ffn_kind' to gelu");
+}
+
+}  // namespace
+
+void check_kernels(Context& context, const Node& root, const std::optional<models::Transformer>& model,
+                   const TrainingChoice& training, const models::Software& software,
+                   const ParallelismChoice& parallelism) {
+  auto& problems = context.problems;
+  if (software.own_kernels) return check_own(context, root, model, training, software, parallelism);
+  constexpr std::string_view kWayOut = "set 'software: rehearsal' (this program's own kernels)";
+  const auto zero = parallelism.value.zero;
+  if (zero > 1)
+    problems.error(
+        place(root, {"parallelism", "zero"}),
+        fmt::format("'zero' {} is not built yet for software '{}'; use 0 or 1, or {}", zero, software.name, kWayOut));
+  if (training.training.optimizer == models::OptimizerKind::lomo)
+    problems.error(place(root, {"training", "optimizer"}),
+                   fmt::format("'lomo' for 'optimizer' is not built yet for software '{}'; use adamw or sgd, or {}",
+                               software.name, kWayOut));
+  if (model && model->family == models::Family::mlp)
+    problems.error(place(root, {"model", "family"}),
+                   fmt::format("family 'mlp' is not built for software '{}'; {}", software.name, kWayOut));
+}
+
+}  // namespace rehearsal::scenario

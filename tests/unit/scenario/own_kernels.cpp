@@ -1,0 +1,126 @@
+// Scenarios of this program's own kernels: what they may ask for, and how everything else is refused.
+#include <algorithm>
+
+#include "helpers.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::scenario;
+
+namespace {
+
+const std::string kTiny =
+    "version: 1\n"
+    "model: {family: gpt, layers: 4, hidden: 64, heads: 4, vocabulary: 101, sequence: 32}\n"
+    "cluster: this-machine\n"
+    "parallelism: {tensor: 2, pipeline: 2, data: 2}\n"
+    "batch: {global: 16, micro: 2}\n"
+    "training: {precision: fp32}\n";
+const std::string kMlp =
+    "version: 1\n"
+    "model: {family: mlp, layers: 2, hidden: 512}\n"
+    "cluster: this-machine\n"
+    "parallelism: {pipeline: 2}\n"
+    "batch: {global: 16}\n"
+    "training: {precision: fp32, optimizer: sgd}\n";
+
+// Errors as one text, a line each.
+std::string joined(const std::string& text) { return fmt::format("{}", fmt::join(errors_of(text), "\n")); }
+std::string errors(const std::string& text, const std::string& old, const std::string& now) {
+  return joined(with(text, old, now));
+}
+
+}  // namespace
+
+TEST_CASE("this machine has as many ranks as are asked for, and software of its own") {
+  const auto s = load_text(kTiny);
+  const auto& c = *s.concrete;
+  CHECK(c.software.name == "rehearsal");
+  CHECK(c.software.own_kernels);
+  CHECK_FALSE(c.software.dropout);
+  CHECK(c.software.host_seconds_per_kernel == 0);
+  CHECK(c.cluster.gpus() == 8);
+  CHECK(c.cluster.nodes == 1);
+  CHECK(c.cluster.topology == "nvswitch");
+  CHECK(c.cluster.gpu.name == "assumed-cpu");
+  CHECK(c.training.learning_rate == 1e-3);
+  CHECK(c.training.weight_decay == .01);
+  // 5 ranks are no round number of anything, but a host has them.
+  CHECK(load_text(with(kMlp, "{pipeline: 2}", "{data: 5}"), {"batch.global=5"}).concrete->cluster.gpus() == 5);
+}
+
+TEST_CASE("an MLP has rows and neither heads nor tokens") {
+  const auto m = load_text(kMlp).concrete->model;
+  CHECK(m.family == models::Family::mlp);
+  CHECK(m.ffn == 2048);
+  CHECK(m.sequence == 1);
+  CHECK(m.heads == 0);
+  CHECK(m.vocabulary == 0);
+  CHECK_FALSE(m.tie_embeddings);
+  CHECK(load_text(with(kMlp, "hidden: 512", "hidden: 512, sequence: 32")).batch.sequence == 32);
+  CHECK(load_text(kMlp).concrete->training.learning_rate == .1);
+  CHECK(load_text(kMlp).concrete->training.weight_decay == 0);
+  CHECK(errors(kMlp, "hidden: 512", "hidden: 512, heads: 4, vocabulary: 7, ffn_kind: swiglu") ==
+        "2:53: 'heads' has no meaning for family 'mlp', which has neither attention nor tokens\n"
+        "2:68: 'vocabulary' has no meaning for family 'mlp', which has neither attention nor tokens\n"
+        "2:81: 'swiglu' for 'ffn_kind' is not built yet; what is: gelu");
+  // Nothing but layers: 3 stages for 2 of them cannot be.
+  CHECK(errors(kMlp, "pipeline: 2", "pipeline: 3") ==
+        "4:25: pipeline 3 x chunks 1 = 3 stages are too many for 2 layers; at most 2");
+}
+
+TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
+  CHECK(errors(kTiny, "training: {precision: fp32}\n", "") ==
+        "1:1: software 'rehearsal' computes in fp32 so far, not in bf16; set 'training.precision' to fp32");
+  CHECK(errors(kTiny, "precision: fp32", "precision: fp32, gradient_precision: bf16") ==
+        "6:49: software 'rehearsal' keeps gradients in fp32; leave 'gradient_precision' out");
+  CHECK(joined(with(kTiny, "precision: fp32", "precision: fp32, attention: unfused") + "software: rehearsal\n") ==
+        "6:40: software 'rehearsal' never stores attention scores; set 'training.attention' to flash");
+  CHECK(errors(kTiny, "family: gpt", "family: llama, ffn: 64") ==
+        "2:17: software 'rehearsal' does not build family 'llama' yet (RMS norm, rotary embedding); use gpt or "
+        "mlp");
+  CHECK(errors(kTiny, "family: gpt", "family: gpt, ffn_kind: swiglu") ==
+        "2:32: software 'rehearsal' does not build 'swiglu' yet; set 'ffn_kind' to gelu");
+  CHECK(errors(kTiny, "tensor: 2", "tensor: 2, sequence: true") ==
+        "4:36: software 'rehearsal' does not build sequence parallelism yet; leave 'sequence' out or set it to "
+        "false");
+  CHECK(errors(kTiny, "fp32}", "fp32, overlap: {gradients: true}}") ==
+        "6:50: software 'rehearsal' reduces gradients after the backward pass; leave 'overlap.gradients' out or "
+        "set it to false");
+  CHECK(errors(kMlp, "sgd}", "sgd, optimizer_sync: post-validation}") ==
+        "6:61: software 'rehearsal' takes back steps of adamw only; use it, or 'optimizer_sync: barrier'");
+  CHECK(joined(kTiny + "software: {use: rehearsal, dropout: true}\n") ==
+        "7:37: software 'rehearsal' has 'own_kernels', which know no 'dropout'; leave it out");
+}
+
+TEST_CASE("what only own kernels can do names them") {
+  const auto other = kGood + "software: megatron-2021\n";
+  CHECK(errors(other, "data: 16", "data: 16, zero: 3") ==
+        "4:55: 'zero' 3 is not built yet for software 'megatron-2021'; use 0 or 1, or set 'software: rehearsal' "
+        "(this program's own kernels)");
+  CHECK(joined(other + "training: {optimizer: lomo}\n") ==
+        "8:23: 'lomo' for 'optimizer' is not built yet for software 'megatron-2021'; use adamw or sgd, or set "
+        "'software: rehearsal' (this program's own kernels)");
+  CHECK(joined(with(kMlp, "sgd}", "sgd}\nsoftware: titan-2024")) ==
+        "2:17: family 'mlp' is not built for software 'titan-2024'; set 'software: rehearsal' (this program's "
+        "own kernels)");
+  for (const int zero : {0, 1, 2, 3})
+    CHECK(load_text(kTiny, {fmt::format("parallelism.zero={}", zero), "training.optimizer=lomo"}).parallelism.zero ==
+          zero);
+}
+
+TEST_CASE("rates of learning") {
+  const auto t = load_text(with(kTiny, "fp32}", "fp32, learning_rate: 0.01, weight_decay: 0}")).concrete->training;
+  CHECK(t.learning_rate == .01);
+  CHECK(t.weight_decay == 0);
+  CHECK(load_text(with(kTiny, "fp32}", "fp32, optimizer: lomo}")).concrete->training.learning_rate == .1);
+  CHECK(errors(kTiny, "fp32}", "fp32, learning_rate: 0}") != "");
+  CHECK(errors(kMlp, "sgd}", "sgd, weight_decay: 0.1}") ==
+        "6:59: 'weight_decay' is a term of adamw; leave it out for other optimizers");
+  // What is learned depends on them; what the other software predicts does not.
+  const Folder folder;
+  const auto digest = [&](const std::string& text) { return load(folder.write("x.yaml", text)).digest; };
+  CHECK(digest(kTiny) == digest(with(kTiny, "fp32}", "fp32, learning_rate: 0.001}")));
+  CHECK(digest(kTiny) != digest(with(kTiny, "fp32}", "fp32, learning_rate: 0.002}")));
+  CHECK(digest(kTiny) != digest(with(kTiny, "fp32}", "fp32, optimizer: lomo}")));
+  CHECK(digest(kTiny) != digest(with(kTiny, "data: 2", "data: 2, zero: 2")));
+}
