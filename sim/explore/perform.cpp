@@ -1,0 +1,92 @@
+#include "explore/perform.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/error.hpp"
+
+namespace rehearsal::explore {
+
+using backend::Compute;
+
+Performable load_performable(const std::string& path, const std::vector<std::string>& sets,
+                             std::optional<Compute> compute) {
+  Performable result{scenario::load(path, sets), {}};
+  auto& scenario = result.scenario;
+  result.compute = compute.value_or(scenario.concrete ? Compute::real : Compute::timed);
+  if (result.compute == Compute::real) {
+    if (!scenario.concrete)
+      throw UserError(
+          fmt::format("'{}' gives times instead of a model: there is nothing to compute; use --compute timed", path));
+    if (!scenario.concrete->software.own_kernels) {
+      const std::string asked = scenario.concrete->software.name;
+      auto with_own = sets;
+      with_own.emplace_back("software=rehearsal");
+      scenario = scenario::load(path, with_own);
+      scenario.warnings.push_back(fmt::format(
+          "software {} cannot be performed: its kernels are replaced by this program's own (software: rehearsal)",
+          asked));
+    }
+  }
+  if (scenario.optimizer_sync.post_validation)
+    throw UserError(
+        "iterations that overlap (training.optimizer_sync: post-validation) cannot be performed yet; "
+        "use --set training.optimizer_sync=barrier");
+  scenario.simulate.symmetry = false;
+  scenario.simulate.iterations = 1;
+  return result;
+}
+
+backend::Learning learning(const scenario::Scenario& scenario) {
+  backend::Learning learning;
+  if (!scenario.concrete) return learning;
+  const auto& model = scenario.concrete->model;
+  const auto& training = scenario.concrete->training;
+  learning.seed = scenario.simulate.seed;
+  learning.micro_batch = scenario.batch.micro;
+  learning.sequence = scenario.batch.sequence;
+  learning.microbatches = scenario.microbatches;
+  learning.vocabulary = model.family == models::Family::mlp ? 0 : model.vocabulary;
+  learning.width = model.hidden;
+  learning.learning_rate = static_cast<float>(training.learning_rate);
+  learning.weight_decay = static_cast<float>(training.weight_decay);
+  return learning;
+}
+
+Performed perform(const scenario::Scenario& scenario, const Prepared& prepared, backend::Backend& backend,
+                  const PerformOptions& options) {
+  const auto cluster = machine(scenario);
+  const auto session = backend.prepare(prepared.graph, cluster);
+  backend::RunOptions run;
+  run.durations = prepared.durations;
+  run.compute = options.compute;
+  run.learning = learning(scenario);
+  run.tamper = options.tamper;
+  run.warmup = options.warmup;
+  run.iterations = options.iterations;
+  run.timeout = options.timeout;
+  Performed performed;
+  performed.timeline = session->run(run);
+  if (options.compute == Compute::real) performed.trained = session->trained();
+  return performed;
+}
+
+unsigned usable_cores() {
+  cpu_set_t set;  // what taskset and containers leave of the machine
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+void require_core_per_rank(const graph::TaskGraph& graph) {
+  const auto ranks = graph.ranks().size();
+  if (ranks > usable_cores())
+    throw MachineError(
+        fmt::format("timing real compute needs a core for each of the {} ranks, and this process has {}; "
+                    "use fewer ranks, --compute timed, or measure --verify, which looks at results alone",
+                    ranks, usable_cores()));
+}
+
+}  // namespace rehearsal::explore

@@ -1,0 +1,48 @@
+// Performs a scenario on a real backend: every rank is there, none stands for others, and every iteration is performed
+// from its own start to its own end.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "explore/rehearse.hpp"
+
+namespace rehearsal::explore {
+
+// Loads a scenario so that it can be performed: symmetry off. Without `compute`, what suits the scenario: real for one
+// with a model, timed for one with given times. Real compute needs the kernels of this program: a scenario of other
+// software is loaded again with them, and its warnings say so.
+//
+// Throws UserError for what cannot be performed yet, by name.
+struct Performable {
+  scenario::Scenario scenario;
+  backend::Compute compute = backend::Compute::timed;
+};
+Performable load_performable(const std::string& path, const std::vector<std::string>& sets,
+                             std::optional<backend::Compute> compute);
+
+struct PerformOptions {
+  backend::Compute compute = backend::Compute::timed;
+  int warmup = 3, iterations = 10;
+  Time timeout = seconds(60);
+  backend::Tamper tamper;
+};
+
+// What real compute trains on.
+backend::Learning learning(const scenario::Scenario& scenario);
+
+struct Performed {
+  timeline::Timeline timeline;
+  backend::Trained trained;  // real compute
+};
+// `prepared` is that of `scenario`, as rehearse() made it. Throws MachineError when this machine cannot perform it.
+Performed perform(const scenario::Scenario& scenario, const Prepared& prepared, backend::Backend& backend,
+                  const PerformOptions& options);
+
+// Cores that this process may use.
+unsigned usable_cores();
+// Times of real compute mean something only with a core per rank. Throws MachineError when there are fewer.
+void require_core_per_rank(const graph::TaskGraph& graph);
+
+}  // namespace rehearsal::explore

@@ -1,0 +1,115 @@
+#include "explore/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "base/error.hpp"
+
+namespace rehearsal::explore {
+namespace {
+
+// A quotient that is not a number must not pass as small.
+double relative(double difference, double scale) {
+  if (difference == 0) return 0;
+  const double quotient = std::abs(difference) / scale;
+  return std::isfinite(quotient) ? quotient : HUGE_VAL;
+}
+
+std::string name_of(const backend::TrainedTensor& tensor) {
+  const std::string kind = name(tensor.kind);
+  const bool outside = tensor.kind == TensorKind::token_table || tensor.kind == TensorKind::position_table ||
+                       tensor.kind == TensorKind::norm_gain || tensor.kind == TensorKind::norm_bias ||
+                       tensor.kind == TensorKind::head_weight;
+  return outside ? kind : fmt::format("layer {} {}", tensor.layer, kind);
+}
+
+double difference(std::span<const float> values, std::span<const float> reference) {
+  double off = 0, norm = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double d = double(values[i]) - double(reference[i]);
+    off += d * d;
+    norm += double(reference[i]) * double(reference[i]);
+  }
+  return relative(std::sqrt(off), std::max(std::sqrt(norm), kSmallestWeight * std::sqrt(double(values.size()))));
+}
+
+double largest_difference(const std::vector<double>& values, const std::vector<double>& reference) {
+  if (values.size() != reference.size()) return HUGE_VAL;
+  double largest = 0;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    largest = std::max(largest, relative(values[i] - reference[i], std::abs(reference[i])));
+  return largest;
+}
+
+}  // namespace
+
+scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
+  INVARIANT(scenario.concrete, "only a model can be trained serially");
+  scenario::Scenario serial = scenario;
+  serial.name += ", serially";
+  serial.parallelism = {};
+  serial.microbatches = scenario.batch.global / scenario.batch.micro;
+  serial.schedule = {};
+  serial.schedule.name = "naive";
+  serial.optimizer_sync = {};
+  auto& c = *serial.concrete;
+  c.training.recompute = models::Recompute::none;
+  c.partition = {};
+  return serial;
+}
+
+double weight_tolerance(models::OptimizerKind optimizer) {
+  return optimizer == models::OptimizerKind::adamw ? 1e-4 : 1e-5;
+}
+
+Verified verify(const backend::Trained& trained, const backend::Trained& reference, double tolerance) {
+  Verified v;
+  v.steps = static_cast<int>(trained.loss.size());
+  v.loss = trained.loss, v.reference_loss = reference.loss;
+  v.gradient_norm = trained.gradient_norm, v.reference_gradient_norm = reference.gradient_norm;
+  v.tolerance = tolerance;
+  const auto require = [&](bool holds, std::string otherwise) {
+    if (!holds) v.failures.push_back(std::move(otherwise));
+  };
+
+  v.max_loss_difference = largest_difference(v.loss, v.reference_loss);
+  v.max_norm_difference = largest_difference(v.gradient_norm, v.reference_gradient_norm);
+  require(v.steps > 0 && !trained.tensors.empty(), "nothing was trained");
+  require(v.max_loss_difference <= kLossTolerance,
+          fmt::format("the loss differs by {:.2g} relative, allowed are {:g}", v.max_loss_difference, kLossTolerance));
+  require(v.max_norm_difference <= kLossTolerance,
+          fmt::format("the norm of the gradient differs by {:.2g} relative, allowed are {:g}", v.max_norm_difference,
+                      kLossTolerance));
+
+  const auto same_tensors =
+      std::equal(trained.tensors.begin(), trained.tensors.end(), reference.tensors.begin(), reference.tensors.end(),
+                 [](const auto& a, const auto& b) {
+                   return a.kind == b.kind && a.layer == b.layer && a.values.size() == b.values.size();
+                 });
+  require(same_tensors, fmt::format("{} tensors were trained, {} serially, and they are not the same ones",
+                                    trained.tensors.size(), reference.tensors.size()));
+  if (same_tensors) {
+    for (std::size_t i = 0; i < trained.tensors.size(); ++i) {
+      const auto& tensor = trained.tensors[i];
+      const double d = difference(tensor.values, reference.tensors[i].values);
+      if (v.worst_tensor.empty() || d > v.max_relative_difference)
+        v.max_relative_difference = d, v.worst_tensor = name_of(tensor);
+      v.replica_difference = std::max(v.replica_difference, double(tensor.replica_difference));
+      // Sums are made in the same order on all members of a group, so replicas stay equal to the last bit.
+      require(tensor.replica_difference == 0,
+              fmt::format("replicas of {} differ by {:.2g}", name_of(tensor), double(tensor.replica_difference)));
+    }
+    require(v.max_relative_difference <= tolerance, fmt::format("{} differs by {:.2g} relative, allowed are {:g}",
+                                                                v.worst_tensor, v.max_relative_difference, tolerance));
+  }
+  v.ok = v.failures.empty();
+  if (v.steps > 1 && !(v.loss.back() < v.loss.front()))
+    v.warnings.push_back(fmt::format("the loss did not fall: {:.6g} at the first step, {:.6g} at the last",
+                                     v.loss.front(), v.loss.back()));
+  return v;
+}
+
+}  // namespace rehearsal::explore

@@ -1,0 +1,41 @@
+// Whether a distributed run trains the network that one rank alone would have trained on the same data.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearsal::explore {
+
+// The same model and the same global batch on one rank: no parallelism, no recomputation, one micro-batch at a time, a
+// barrier before the optimizer. Vocabularies are not padded there.
+scenario::Scenario serial_reference(const scenario::Scenario& scenario);
+
+struct Verified {
+  int steps = 0;
+  std::vector<double> loss, reference_loss, gradient_norm, reference_gradient_norm;  // one per step
+  // Largest over tensors of |w - ref|_2 / max(|ref|_2, kSmallestWeight sqrt(n)).
+  double max_relative_difference = 0;
+  std::string worst_tensor;        // "layer 1 qkv_weight"
+  double tolerance = 0;            // for max_relative_difference
+  double replica_difference = 0;   // largest absolute difference between ranks that hold the same tensor
+  double max_loss_difference = 0;  // relative, over all steps; limit kLossTolerance, also for the norms
+  double max_norm_difference = 0;
+  bool ok = false;
+  std::vector<std::string> failures;  // in sentences; empty when ok
+  std::vector<std::string> warnings;  // what does not fail but is odd: a loss that does not fall
+};
+
+// Losses and gradient norms are sums of float over the same numbers in another order.
+inline constexpr double kLossTolerance = 1e-5;
+// A tensor of nothing but zeros has no relative error; one whose elements are this small on average changes activations
+// of order one by no more than float32 rounds them. Biases begin as zeros.
+inline constexpr double kSmallestWeight = 1e-6;
+// AdamW divides the mean of the gradient by its deviation, and so turns the rounding of gradients near zero into steps
+// of full length; SGD and LOMO only scale it.
+double weight_tolerance(models::OptimizerKind optimizer);
+
+Verified verify(const backend::Trained& trained, const backend::Trained& reference, double tolerance);
+
+}  // namespace rehearsal::explore

@@ -1,0 +1,53 @@
+#include "explore/perform.hpp"
+
+#include <doctest/doctest.h>
+
+#include "base/error.hpp"
+
+namespace rehearsal::explore {
+namespace {
+
+using backend::Compute;
+
+const std::string kTeaching = PROJECT_ROOT "/scenarios/teaching-1f1b-8-stages.yaml";
+const std::string kLlama = PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml";
+const std::string kGpt = PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml";
+
+std::string refusal(const std::string& path, const std::vector<std::string>& sets, std::optional<Compute> compute) {
+  try {
+    load_performable(path, sets, compute);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("given times are timed, and nothing can be computed from them") {
+  CHECK(load_performable(kTeaching, {}, std::nullopt).compute == Compute::timed);
+  CHECK(contains(refusal(kTeaching, {}, Compute::real), "--compute timed"));
+}
+
+TEST_CASE("timed tasks keep the scenario's software; real ones need this program's kernels") {
+  const auto timed = load_performable(kGpt, {}, Compute::timed);
+  CHECK_FALSE(timed.scenario.concrete->software.own_kernels);
+  CHECK_FALSE(timed.scenario.simulate.symmetry);
+  // bf16, which is the default, is not what the kernels compute in: the way out is named.
+  CHECK(contains(refusal(kGpt, {}, std::nullopt), "'training.precision' to fp32"));
+  const auto real = load_performable(kGpt, {"training.precision=fp32", "parallelism.sequence=false"}, std::nullopt);
+  CHECK(real.compute == Compute::real);
+  CHECK(real.scenario.concrete->software.own_kernels);
+  REQUIRE_FALSE(real.scenario.warnings.empty());
+  CHECK(contains(real.scenario.warnings.back(), "replaced by this program's own"));
+  // Llama has no kernels: refused by name.
+  CHECK(contains(refusal(kLlama, {"training.precision=fp32"}, Compute::real), "llama"));
+}
+
+TEST_CASE("what overlaps iterations is refused") {
+  CHECK(contains(refusal(kTeaching, {"training={optimizer_sync: post-validation}", "schedule=zb-h1"}, std::nullopt),
+                 "post-validation"));
+}
+
+}  // namespace rehearsal::explore
