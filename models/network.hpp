@@ -17,8 +17,8 @@
 
 namespace rehearsal::models {
 
-// What a kernel works on. Of a value: its index within the part; of a parameter or its gradient: the index of the tensor,
-// counted through the segments; the loss is one double, a sum over the step.
+// What a kernel works on. Of a value: its index within the part; of a parameter or its gradient: the index of the
+// tensor, counted through the segments; the loss is one double, a sum over the step.
 struct Operand {
   enum class Of : std::uint8_t { value, parameter, gradient, loss };
   Of of = Of::value;
@@ -29,7 +29,7 @@ struct Operand {
 struct NetworkStep {
   std::variant<Kernel, TensorCollective> what;  // offsets of parameters within their segment are not filled in here
   std::vector<Operand> operands;                // in the order of KernelKind; a collective works in place
-  bool selective = false;                       // repeated by selective recomputation (Korthikanti 2205.05198, section 5)
+  bool selective = false;  // repeated by selective recomputation (Korthikanti 2205.05198, section 5)
 };
 
 // Parameters that are held, reduced and updated as one flat array. Offsets of the tensors are within the segment.
@@ -55,7 +55,7 @@ struct Network {
 // What the network needs to know beyond the shard.
 struct NetworkShape {
   Shard shard;
-  std::int64_t data = 1;       // data-parallel ranks: the loss is a mean over the global batch
+  std::int64_t data = 1;  // data-parallel ranks: the loss is a mean over the global batch
   bool causal = true;
   bool pad_vocabulary = true;  // to a multiple of 128 t; the serial reference does without
 };

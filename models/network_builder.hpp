@@ -54,8 +54,8 @@ class PartBuilder {
   Parameter parameters_ = 0;
 };
 
-// A linear layer's tensors: weight [outer, outputs, inputs] cut along its outputs (column parallel), or [outputs, inputs]
-// cut along its inputs (row parallel), Megatron-LM (1909.08053, section 3).
+// A linear layer's tensors: weight [outer, outputs, inputs] cut along its outputs (column parallel), or [outputs,
+// inputs] cut along its inputs (row parallel), Megatron-LM (1909.08053, section 3).
 inline Tensor column_parallel(TensorKind kind, std::int64_t outer, std::int64_t outputs, std::int64_t inputs,
                               std::int64_t t) {
   return {kind, 0, 0, outer, outputs / t, inputs, outputs, t > 1 ? Split::tensor : Split::none};

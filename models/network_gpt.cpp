@@ -1,7 +1,7 @@
-// GPT-2's pre-norm block (Radford et al. 2019, section 2.3) in the tensor-parallel form of Megatron-LM (1909.08053): the
-// first linear layer of each half is cut along its outputs, the second along its inputs, an all-reduce ends each half and
-// begins each gradient's way back. Keys have no bias: softmax does not see it, its gradient is rounding noise, and Adam
-// would make weights of that.
+// GPT-2's pre-norm block (Radford et al. 2019, section 2.3) in the tensor-parallel form of Megatron-LM (1909.08053):
+// the first linear layer of each half is cut along its outputs, the second along its inputs, an all-reduce ends each
+// half and begins each gradient's way back. Keys have no bias: softmax does not see it, its gradient is rounding noise,
+// and Adam would make weights of that.
 #include <algorithm>
 
 #include "models/network_builder.hpp"
@@ -24,8 +24,8 @@ struct Sizes {
 NetworkPart embedding(const Transformer& model, const Sizes& z) {
   B b;
   b.segment(model.tie_embeddings);
-  const Tensor table{TensorKind::token_table, 0, 0, 1, z.slice, z.h, z.vocabulary,
-                     z.t > 1 ? Split::tensor : Split::none};
+  const Tensor table{
+      TensorKind::token_table, 0, 0, 1, z.slice, z.h, z.vocabulary, z.t > 1 ? Split::tensor : Split::none};
   const auto tokens = b.parameter(table);
   b.segment();
   const auto positions = b.parameter(whole(TensorKind::position_table, z.s, z.h));
@@ -44,12 +44,14 @@ NetworkPart layer(const Sizes& z) {
   const std::int64_t local = heads * d, all_heads = local * t;
   B b;
   b.segment();
-  const auto gain1 = b.parameter(whole(TensorKind::norm1_gain, h)), bias1 = b.parameter(whole(TensorKind::norm1_bias, h));
+  const auto gain1 = b.parameter(whole(TensorKind::norm1_gain, h)),
+             bias1 = b.parameter(whole(TensorKind::norm1_bias, h));
   const auto qkv_w = b.parameter(column_parallel(TensorKind::qkv_weight, 3, all_heads, h, t));
   const auto qv_b = b.parameter(column_parallel(TensorKind::qv_bias, 2, all_heads, 1, t));
   const auto out_w = b.parameter(row_parallel(TensorKind::out_weight, h, all_heads, t));
   const auto out_b = b.parameter(whole(TensorKind::out_bias, h));
-  const auto gain2 = b.parameter(whole(TensorKind::norm2_gain, h)), bias2 = b.parameter(whole(TensorKind::norm2_bias, h));
+  const auto gain2 = b.parameter(whole(TensorKind::norm2_gain, h)),
+             bias2 = b.parameter(whole(TensorKind::norm2_bias, h));
   const auto up_w = b.parameter(column_parallel(TensorKind::up_weight, 1, f * t, h, t));
   const auto up_b = b.parameter(column_parallel(TensorKind::up_bias, 1, f * t, 1, t));
   const auto down_w = b.parameter(row_parallel(TensorKind::down_weight, h, f * t, t));
@@ -130,8 +132,7 @@ NetworkPart head(const Transformer& model, const Sizes& z) {
   B::add(F, layer_norm, {T, h}, {B::read(x), B::weight(gain), B::weight(bias), B::write(y), B::write(stats)});
   B::add(F, linear, {T, z.slice, h}, {B::read(y), B::weight(weight), B::write(logits)});
   B::add(F, cross_entropy_local, {T, z.slice, z.vocabulary, z.t}, {B::read(logits), B::write(parts)});
-  if (z.t > 1)
-    F.push_back({TensorCollective{CollectiveKind::all_gather, Bytes(12 * T * z.t)}, {B::write(parts)}});
+  if (z.t > 1) F.push_back({TensorCollective{CollectiveKind::all_gather, Bytes(12 * T * z.t)}, {B::write(parts)}});
   B::add(F, cross_entropy, {T, z.slice, z.vocabulary, z.t, z.total}, {B::read(parts), B::write(lse), B::loss()});
   auto& I = b.input_gradient();
   B::add(I, cross_entropy_gradient, {T, z.slice, z.vocabulary, z.total}, {B::read(lse), B::write(logits)});

@@ -28,7 +28,8 @@ class Joiner {
           const auto job_rank = plan ? plan->job_rank(std::int64_t(p), d, t) : std::int64_t(p);
           const auto node = plan ? job_rank / plan->job.cluster.gpus_per_node : 0;
           ranks_.push_back(builder.add_rank(programs_[p], stands_for, static_cast<std::uint32_t>(job_rank),
-                                            static_cast<std::uint32_t>(node)));
+                                            static_cast<std::uint32_t>(node), static_cast<std::uint32_t>(t),
+                                            static_cast<std::uint32_t>(d)));
         }
   }
 

@@ -110,6 +110,24 @@ Part model_part(const models::LayerWork& work, const plan::Plan& plan, GraphBuil
   return part;
 }
 
+// Own kernels: the whole passes and what they hold; their steps are lowered from `performed`.
+Part whole_part(const PerformedPart& performed, GraphBuilder& builder) {
+  const auto whole = [&](std::initializer_list<const std::vector<PerformedStep>*> passes) {
+    Sequence sequence;
+    for (const auto* steps : passes)
+      for (const auto& step : *steps) sequence.items.push_back({step.work, 1, step.pass == Pass::recompute});
+    return builder.intern(sequence);
+  };
+  Part part;
+  part.forward.whole = whole({&performed.forward});
+  part.input_gradient.whole = whole({&performed.input_gradient});
+  part.weight_gradient.whole = whole({&performed.weight_gradient});
+  part.backward.whole = whole({&performed.input_gradient, &performed.weight_gradient});
+  part.held = {performed.kept, performed.weight_hold, Bytes{}};
+  part.parameters = performed.part->parameters();
+  return part;
+}
+
 }  // namespace
 
 WorkId sequence(const std::vector<WorkId>& works, GraphBuilder& builder) {
@@ -127,8 +145,18 @@ WorkId sequence(const std::vector<WorkId>& works, GraphBuilder& builder) {
 Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
   Parts result;
   enum : std::size_t { kEmbedding, kLayer, kHead };
-  for (const auto* work : {&plan.embedding, &plan.layer, &plan.head})
-    result.parts.push_back(model_part(*work, plan, builder));
+  if (plan.network) {
+    // Only layers are recomputed; the ends are not worth it.
+    using models::Recompute;
+    const auto& [embedding, layer, head] = *plan.network;
+    result.performed = {performed_part(embedding, Recompute::none, plan.tensor_group, builder),
+                        performed_part(layer, plan.job.training.recompute, plan.tensor_group, builder),
+                        performed_part(head, Recompute::none, plan.tensor_group, builder)};
+    for (const auto& performed : result.performed) result.parts.push_back(whole_part(performed, builder));
+  } else {
+    for (const auto* work : {&plan.embedding, &plan.layer, &plan.head})
+      result.parts.push_back(model_part(*work, plan, builder));
+  }
   for (const auto& stage : plan.stages) {
     StageParts parts;
     if (stage.embedding) parts.uses.push_back({kEmbedding, graph::kNoLayer});

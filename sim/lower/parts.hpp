@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/builder.hpp"
+#include "lower/network_parts.hpp"
 #include "models/operators.hpp"
 #include "plan/plan.hpp"
 
@@ -45,6 +46,7 @@ struct StageParts {
 
 struct Parts {
   std::vector<Part> parts;
+  std::vector<PerformedPart> performed;  // own kernels: of each part; otherwise empty
   std::vector<StageParts> stages;
 };
 

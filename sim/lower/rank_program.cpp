@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "lower/pass_tasks.hpp"
+#include "lower/rank_work.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -21,20 +21,19 @@ class RankLowering {
         rank_(rank),
         works_(works),
         program_("pipeline rank " + std::to_string(rank)),
-        emitter_(pipeline.parts, pipeline.detail, works, program_) {}
+        draft_{pipe_, works_, program_, ends_},
+        work_(pipeline.parts.performed.empty() ? framework_work(draft_) : network_work(draft_)) {}
 
   LoweredRank run() {
     const auto& placement = pipe_.schedule.placement;
     for (std::uint32_t c = 0; c < pipe_.problem.chunks; c++)
       stages_.push_back(schedule::stage_of(placement, pipe_.problem, rank_, c));
     std::sort(stages_.begin(), stages_.end());
-    resident_states();
 
     std::map<std::uint32_t, std::uint32_t> last_gradient;  // per stage: the micro-batch whose gradient comes last
     for (auto order = pipe_.schedule.order(pipe_.problem, rank_); order.next();)
       if (makes_gradient(order.value())) last_gradient[order.value().stage] = order.value().microbatch;
-    if (overlaps())
-      for (const auto& [stage, microbatch] : last_gradient) emitter_.split(stage, microbatch);
+    work_->begin(stages_, last_gradient);
 
     for (auto order = pipe_.schedule.order(pipe_.problem, rank_); order.next();) {
       const auto action = order.value();
@@ -56,7 +55,7 @@ class RankLowering {
       send(action, done);
       send(second, done);
     }
-    finish_step();
+    work_->finish_step();
     return {std::move(program_).finish(), std::move(ends_)};
   }
 
@@ -107,14 +106,13 @@ class RankLowering {
     const auto from = input(action);
     if (!from) return {};
     const auto endpoint = end(ends_.receives, from->peer, from->kind, EndpointKind::receive);
-    return {
-        program_.add({works_.intern(graph::Receive{}), Lane::receive, coordinates(action), endpoint.value, Bytes{}})};
+    const auto received =
+        program_.add({works_.intern(graph::Receive{}), Lane::receive, coordinates(action), endpoint.value, Bytes{}});
+    return {work_->take(coordinates(action), received)};
   }
 
   LocalTask compute(schedule::Action action, bool last_gradient, std::vector<LocalTask> after) {
-    const auto at = coordinates(action);
-    if (last_gradient && overlaps()) return last_gradient_tasks(at, std::move(after));
-    return emitter_.emit(at, std::move(after), tensor());
+    return work_->pass(coordinates(action), last_gradient, std::move(after));
   }
 
   void send(schedule::Action action, LocalTask done) {
@@ -122,7 +120,8 @@ class RankLowering {
     if (!to) return;
     const auto endpoint = end(ends_.sends, to->peer, to->kind, EndpointKind::send);
     const auto lane = pipe_.blocking_sends ? Lane::compute : Lane::send;
-    program_.add({pipe_.hops[to->hop], lane, coordinates(action), endpoint.value, Bytes{}}, std::vector{done});
+    program_.add({pipe_.hops[to->hop], lane, coordinates(action), endpoint.value, Bytes{}},
+                 std::vector{work_->hand_over(coordinates(action), done)});
   }
 
   static Pass pass(Op op) {
@@ -139,103 +138,14 @@ class RankLowering {
     return Pass::forward;
   }
 
-  // --- data parallelism and the optimizer
-  // -----------------------------------------------------------------------------
-  bool replicated() const { return pipe_.plan && pipe_.plan->job.parallelism.data > 1; }
-  bool overlaps() const { return replicated() && pipe_.plan->overlaps_gradients(); }
-  bool sharded() const { return replicated() && pipe_.plan->job.parallelism.zero >= 1; }
-
-  double gradient_bytes() const { return plan::state_bytes(pipe_.plan->job.training).gradients; }
-
-  std::uint32_t group_end(std::optional<graph::EndpointId>& end) {
-    if (!end) end = program_.endpoint(EndpointKind::group);
-    return end->value;
-  }
-  std::optional<std::uint32_t> tensor() {
-    if (!pipe_.plan || pipe_.plan->job.parallelism.tensor == 1 || pipe_.detail != Detail::operators)
-      return std::nullopt;
-    return group_end(ends_.tensor);
-  }
-
-  LocalTask data_collective(CollectiveKind kind, double size, const Coordinates& at, std::vector<LocalTask> after) {
-    const auto work = works_.intern(graph::Collective{kind, bytes(size), pipe_.plan->data_group});
-    return program_.add({work, Lane::data_comm, at, group_end(ends_.data), Bytes{}}, after);
-  }
-  LocalTask reduce(double parameters, const Coordinates& at, LocalTask after) {
-    return data_collective(sharded() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
-                           parameters * gradient_bytes(), at, {after});
-  }
-
-  // The last micro-batch of a stage, part by part, so that the reduction of one part runs under the backward of the
-  // next.
-  LocalTask last_gradient_tasks(Coordinates at, std::vector<LocalTask> after) {
-    const auto& uses = pipe_.parts.stages[at.stage].uses;
-    LocalTask done;
-    for (std::size_t i = uses.size(); i-- > 0;) {
-      done = emitter_.emit_part(at, i, after, tensor());
-      after.clear();
-      const double parameters = pipe_.parts.parts[uses[i].part].parameters;
-      if (parameters > 0)
-        reduced_ = reduce(parameters, {Pass::gradient_reduce, at.stage, uses[i].layer, graph::kNoMicrobatch}, done);
-    }
-    return done;
-  }
-
-  void resident_states() {
-    if (!pipe_.plan) return;
-    parameters_ = pipe_.plan->parameters(stages_);
-    const auto states = plan::state_bytes(pipe_.plan->job.training);
-    const double shards = sharded() ? double(pipe_.plan->job.parallelism.data) : 1;
-    program_.resident({bytes(parameters_ * states.parameters), graph::MemoryCategory::parameters});
-    program_.resident({bytes(parameters_ * states.gradients), graph::MemoryCategory::gradients});
-    program_.resident({bytes(parameters_ * states.optimizer / shards), graph::MemoryCategory::optimizer});
-  }
-
-  // After the last backward: reduce gradients, tie the embedding's two copies, step, gather the shards.
-  void finish_step() {
-    if (!pipe_.plan) return;
-    const auto& plan = *pipe_.plan;
-    const Coordinates at{Pass::gradient_reduce, static_cast<std::uint16_t>(stages_.front()), graph::kNoLayer,
-                         graph::kNoMicrobatch};
-    const auto with_pass = [&](Pass p) {
-      auto c = at;
-      c.pass = p;
-      return c;
-    };
-    const LocalTask last(program_.size() - 1);
-    if (replicated() && !overlaps()) reduced_ = reduce(parameters_, at, last);
-
-    const bool first_stage = stages_.front() == 0, last_stage = stages_.back() + 1 == pipe_.problem.stages();
-    if (plan.shares_embedding() && first_stage != last_stage) {
-      const double size = double(models::vocabulary_slice(plan.job.model, plan.job.parallelism.tensor)) *
-                          double(plan.job.model.hidden) * gradient_bytes();
-      const auto work = works_.intern(graph::Collective{CollectiveKind::all_reduce, bytes(size), plan.embedding_group});
-      reduced_ =
-          program_.add({work, Lane::data_comm, with_pass(Pass::embedding_reduce), group_end(ends_.embedding), Bytes{}},
-                       std::vector{reduced_.value_or(last)});
-    }
-
-    // Traffic of the update on this rank's shard; ZeRO-1 also copies between its flat shards and the parameters (6 B
-    // each: read and write of fp16 parameters and gradients).
-    const double shards = sharded() ? double(plan.job.parallelism.data) : 1;
-    const double traffic = parameters_ * plan.job.software.optimizer_bytes / shards + (sharded() ? 6 * parameters_ : 0);
-    const auto step = works_.intern(graph::OptimizerStep{parameters_ / shards, bytes(traffic)});
-    const auto updated = program_.add({step, Lane::compute, with_pass(Pass::optimizer), graph::kNoEndpoint, Bytes{}},
-                                      std::vector{reduced_.value_or(last)});
-    if (sharded())
-      data_collective(CollectiveKind::all_gather, parameters_ * plan::state_bytes(plan.job.training).parameters,
-                      with_pass(Pass::parameter_gather), {updated});
-  }
-
   const Pipeline& pipe_;
   std::uint32_t rank_;
   graph::GraphBuilder& works_;
   graph::ProgramBuilder program_;
-  PassTasks emitter_;
   Ends ends_;
+  Draft draft_;
+  std::unique_ptr<RankWork> work_;
   std::vector<std::uint32_t> stages_;  // held by this rank, ascending
-  double parameters_ = 0;
-  std::optional<LocalTask> reduced_;  // the last task of the gradient reduction
 };
 
 }  // namespace

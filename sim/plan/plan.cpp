@@ -41,6 +41,24 @@ void check(const Job& job) {
                                 p.pipeline, p.data, p.gpus(), job.cluster.gpus()));
 }
 
+// What our own kernels, or the way they are put together, do not do.
+void check_performed(const Job& job, const std::vector<std::int64_t>& layers) {
+  const auto& p = job.parallelism;
+  if (job.model.family == models::Family::mlp && p.pipeline * p.chunks > 1 && layers.front() == 0)
+    throw UserError("the first stage of an mlp needs at least one layer: nothing comes before its layers");
+  if (job.training.optimizer != models::OptimizerKind::lomo) return;
+  const auto refuse = [](const std::string& what) {
+    throw UserError(
+        "optimizer lomo updates each parameter inside the backward, from the gradient of one micro-batch: " + what);
+  };
+  if (job.microbatches > 1)
+    refuse(fmt::format("it cannot add up {} micro-batches; set batch.micro so that there is one per pipeline",
+                       job.microbatches));
+  if (p.zero > 0) refuse("there are no states for zero to shard; set parallelism.zero to 0");
+  if (job.model.tie_embeddings && job.model.family != models::Family::mlp && p.pipeline > 1)
+    refuse("a tied embedding on two ranks would need both their gradients first; set model.tie_embeddings to false");
+}
+
 }  // namespace
 
 StateBytes state_bytes(const models::Training& training) {
@@ -63,8 +81,10 @@ Plan make_plan(Job job) {
                 .sequence = job.batch.sequence,
                 .microbatches = job.microbatches};
   if (job.software.own_kernels) {
+    check_performed(job, layers);
     // Padding serves the slicing; one GPU alone sees the vocabulary as it is.
-    plan.network = models::network(job.model, {plan.shard, p.data, job.training.causal, p.gpus() > 1});
+    plan.network = std::make_shared<const models::Network>(
+        models::network(job.model, {plan.shard, p.data, job.training.causal, p.gpus() > 1}));
     plan.embedding.parameters = plan.network->embedding.parameters();
     plan.layer.parameters = plan.network->layer.parameters();
     plan.head.parameters = plan.network->head.parameters();

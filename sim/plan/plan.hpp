@@ -2,7 +2,7 @@
 // memory.
 #pragma once
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,8 +46,8 @@ struct Plan {
   Job job;
   std::vector<Stage> stages;  // in model order
   models::Shard shard;
-  models::LayerWork layer, embedding, head;  // of the framework; with own kernels only `parameters` is set
-  std::optional<models::Network> network;    // own kernels
+  models::LayerWork layer, embedding, head;        // of the framework; with own kernels only `parameters` is set
+  std::shared_ptr<const models::Network> network;  // own kernels; null with a framework's
   GroupShape tensor_group, data_group, embedding_group;
   Bytes message, message_gathered;  // a pipeline send of one GPU; what its receivers gather afterwards
   std::vector<std::string> warnings;

@@ -1,0 +1,170 @@
+#include "lower/network_state.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearsal::lower {
+
+using graph::Access;
+using graph::BufferUse;
+using graph::Coordinates;
+using graph::Lane;
+using graph::MemoryCategory;
+using graph::Pass;
+
+namespace {
+constexpr std::int64_t kFloat = 4;
+Bytes floats(std::int64_t n) { return Bytes(kFloat * n); }
+}  // namespace
+
+LocalTask Sequencer::compute(WorkId work, const Coordinates& at, std::span<const BufferUse> uses,
+                             std::uint32_t endpoint, std::optional<LocalTask> after) {
+  std::vector<LocalTask> before;
+  if (waits_) before.push_back(*waits_), waits_.reset();
+  if (after) before.push_back(*after);
+  any_ = true;
+  return last_ = draft_.program.add({work, Lane::compute, at, endpoint, Bytes{}}, before, uses);
+}
+
+void Sequencer::collective(CollectiveKind kind, Bytes size, const Coordinates& at, std::span<const BufferUse> uses,
+                           bool embedding) {
+  std::vector<LocalTask> before;
+  if (any_) before.push_back(last_);
+  if (embedding) {
+    const auto work = draft_.works.intern(graph::Collective{kind, size, draft_.pipe.plan->embedding_group});
+    waits_ =
+        draft_.program.add({work, Lane::data_comm, at, draft_.group_end(draft_.ends.embedding), Bytes{}}, before, uses);
+  } else {
+    waits_ = draft_.data_collective(kind, size, at, before, uses);
+  }
+}
+
+std::size_t first_position(const Parts& parts, std::uint32_t stage) {
+  std::size_t position = 0;
+  for (std::uint32_t s = 0; s < stage; s++) position += parts.stages[s].uses.size();
+  return position;
+}
+
+NetworkState::NetworkState(Draft& draft, Sequencer& sequencer)
+    : draft_(draft),
+      sequencer_(sequencer),
+      zero_(draft.replicated() ? draft.pipe.plan->job.parallelism.zero : 0),
+      shards_(zero_ > 0 ? draft.pipe.plan->job.parallelism.data : 1) {}
+
+bool NetworkState::lomo() const { return draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::lomo; }
+
+void NetworkState::begin(const std::vector<std::uint32_t>& stages) {
+  const auto& plan = *draft_.pipe.plan;
+  first_stage_ = static_cast<std::uint16_t>(stages.front());
+  for (const auto stage : stages) {
+    std::uint32_t layer = 0;
+    for (std::uint32_t s = 0; s < stage; s++) layer += static_cast<std::uint32_t>(plan.stages[s].layers);
+    std::size_t position = first_position(draft_.pipe.parts, stage);
+    const auto& uses = draft_.pipe.parts.stages[stage].uses;
+    for (std::size_t i = 0; i < uses.size(); i++, position++) {
+      const bool head = plan.stages[stage].head && i + 1 == uses.size();
+      const std::uint32_t number = uses[i].layer == graph::kNoLayer ? 0 : layer + uses[i].layer;
+      hold(*draft_.pipe.parts.performed[uses[i].part].part, position, static_cast<std::uint16_t>(stage), number, head);
+      if (head) loss_ = draft_.program.resident({Bytes(sizeof(double)), MemoryCategory::buffers});
+    }
+  }
+}
+
+void NetworkState::hold(const models::NetworkPart& part, std::size_t position, std::uint16_t stage, std::uint32_t layer,
+                        bool head) {
+  auto& program = draft_.program;
+  for (const auto& segment : part.segments) {
+    if (segment.tied) {  // embedding and head on one rank share the table
+      const auto other = std::find_if(held_.begin(), held_.end(), [](const Held& h) { return h.tied; });
+      if (other != held_.end()) {
+        at_[position].push_back(static_cast<std::size_t>(other - held_.begin()));
+        continue;
+      }
+    }
+    Held held{.segment = &segment, .tied = segment.tied, .stage = stage};
+    held.elements = (segment.elements + shards_ - 1) / shards_ * shards_;
+    held.copy = segment.tied && head;
+    const std::int64_t shard = held.elements / shards_;
+    held.parameters = program.resident({floats(zero_ == 3 ? shard : held.elements), MemoryCategory::parameters});
+    if (!lomo())
+      held.gradients = program.resident({floats(zero_ >= 2 ? shard : held.elements), MemoryCategory::gradients});
+    if (draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adamw)
+      held.moments = program.resident({floats(2 * shard), MemoryCategory::optimizer});
+
+    graph::Segment described{held.parameters, held.elements, shards_, zero_ == 3, held.copy, segment.tensors};
+    for (auto& tensor : described.tensors) tensor.layer = layer;
+    program.segment(std::move(described));
+    at_[position].push_back(held_.size());
+    held_.push_back(held);
+  }
+  at_.try_emplace(position);
+}
+
+void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at) {
+  const Held& held = held_[index];
+  const BufferUse whole(gradient, Access::write);
+  at.pass = Pass::gradient_reduce;
+  if (lomo()) {
+    if (draft_.replicated())
+      sequencer_.collective(CollectiveKind::all_reduce, floats(held.elements), at, std::span(&whole, 1));
+    at.pass = Pass::optimizer;
+    update(held, gradient, false, at, true);
+    return;
+  }
+  sequencer_.collective(CollectiveKind::reduce_scatter, floats(held.elements), at, std::span(&whole, 1));
+  const std::vector<BufferUse> uses{
+      {gradient, Access::read}, {*held.gradients, Access::write}, {gradient, Access::free}};
+  sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.elements / shards_}}, at, uses);
+}
+
+void NetworkState::update(const Held& held, BufferId gradient, bool part_of_gradient, const Coordinates& at,
+                          bool free) {
+  // ZeRO-3 holds the own shard alone, everybody else all parameters, of which the sharded update touches a part.
+  const bool part_of_parameters = shards_ > 1 && zero_ < 3;
+  const auto flat = [](bool part) { return static_cast<std::int64_t>(part ? Flat::part : Flat::own); };
+  std::vector<BufferUse> uses{{gradient, Access::write}, {held.parameters, Access::write}};
+  if (held.moments) uses.emplace_back(*held.moments, Access::write);
+  if (free) uses.emplace_back(gradient, Access::free);
+  sequencer_.kernel({.kind = held.moments ? KernelKind::adamw : KernelKind::sgd,
+                     .dims = {held.elements / shards_, flat(part_of_gradient), flat(part_of_parameters)}},
+                    at, uses);
+}
+
+// Reduce, update, gather: ZeRO-0 sums the gradients everywhere; 1 sums each shard at its owner, who updates it for all;
+// 2 and 3 have summed already; 3 needs no gather, for every pass gathers anew.
+void NetworkState::finish_step() {
+  if (lomo()) return;
+  const auto& plan = *draft_.pipe.plan;
+  const Coordinates at{Pass::gradient_reduce, first_stage_, graph::kNoLayer, graph::kNoMicrobatch};
+  const auto with = [&](Pass pass, const Held& held) {
+    auto c = at;
+    c.pass = pass, c.stage = held.stage;
+    return c;
+  };
+  const bool both_ends = draft_.pipe.problem.stages() > 1 && loss_ && at_.contains(0);
+  for (const Held& held : held_) {
+    const BufferUse gradient(*held.gradients, Access::write);
+    if (held.tied && plan.shares_embedding() && !both_ends)
+      sequencer_.collective(CollectiveKind::all_reduce, floats(zero_ >= 2 ? held.elements / shards_ : held.elements),
+                            with(Pass::embedding_reduce, held), std::span(&gradient, 1), true);
+    if (draft_.replicated() && zero_ < 2)
+      sequencer_.collective(zero_ == 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+                            floats(held.elements), with(Pass::gradient_reduce, held), std::span(&gradient, 1));
+  }
+  for (const Held& held : held_) {
+    update(held, *held.gradients, zero_ == 1, with(Pass::optimizer, held), false);
+    if (zero_ == 1) {  // the update cleared its own part; the others hold sums that went to their owners
+      const BufferUse gradient(*held.gradients, Access::write);
+      sequencer_.kernel({.kind = KernelKind::clear, .dims = {held.elements}}, with(Pass::optimizer, held),
+                        std::span(&gradient, 1));
+    }
+    if (zero_ == 1 || zero_ == 2) {
+      const BufferUse parameters(held.parameters, Access::write);
+      sequencer_.collective(CollectiveKind::all_gather, floats(held.elements), with(Pass::parameter_gather, held),
+                            std::span(&parameters, 1));
+    }
+  }
+}
+
+}  // namespace rehearsal::lower

@@ -1,0 +1,80 @@
+// What a rank holds of the network: parameters, gradients and optimizer states of its segments, whole or as shards of
+// the data-parallel group (ZeRO, arXiv 1910.02054, section 5), and what the end of a step does to them.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "lower/rank_work.hpp"
+
+namespace rehearsal::lower {
+
+// Tasks of the compute lane and data collectives in one total order: a collective follows the kernel before it, and the
+// next kernel follows the collective. So memory depends on the program alone, not on times.
+class Sequencer {
+ public:
+  explicit Sequencer(Draft& draft) : draft_(draft) {}
+  LocalTask compute(WorkId work, const graph::Coordinates& at, std::span<const graph::BufferUse> uses,
+                    std::uint32_t endpoint = graph::kNoEndpoint, std::optional<LocalTask> after = {});
+  LocalTask kernel(const Kernel& kernel, const graph::Coordinates& at, std::span<const graph::BufferUse> uses) {
+    return compute(draft_.works.intern(kernel), at, uses);
+  }
+  // Of the data-parallel group, or of the `embedding` group.
+  void collective(CollectiveKind kind, Bytes size, const graph::Coordinates& at, std::span<const graph::BufferUse> uses,
+                  bool embedding = false);
+  LocalTask last() const { return last_; }
+
+ private:
+  Draft& draft_;
+  LocalTask last_;                  // of the compute lane
+  std::optional<LocalTask> waits_;  // a collective that the next kernel follows
+  bool any_ = false;
+};
+
+class NetworkState {
+ public:
+  struct Held {
+    const models::NetworkSegment* segment = nullptr;
+    std::int64_t elements = 0;  // padded to the shards
+    BufferId parameters;
+    std::optional<BufferId> gradients, moments;
+    bool copy = false, tied = false;
+    std::uint16_t stage = 0;
+  };
+
+  NetworkState(Draft& draft, Sequencer& sequencer);
+  // Makes the residents. Positions count the parts through the whole model.
+  void begin(const std::vector<std::uint32_t>& stages);
+  void finish_step();
+
+  // The segments of a part at a position, as indices into held().
+  const std::vector<std::size_t>& segments_at(std::size_t position) const { return at_.at(position); }
+  const Held& held(std::size_t index) const { return held_[index]; }
+  BufferId loss() const { return *loss_; }
+
+  int zero() const { return zero_; }
+  std::int64_t shards() const { return shards_; }
+  bool lomo() const;
+  // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3) or consumed at once (LOMO).
+  bool transient_gradients() const { return zero_ >= 2 || lomo(); }
+
+  // The gradient of a part of one micro-batch is complete: where it is transient, reduces or consumes it, and frees it.
+  void consume(std::size_t index, BufferId gradient, graph::Coordinates at);
+
+ private:
+  void hold(const models::NetworkPart& part, std::size_t position, std::uint16_t stage, std::uint32_t layer, bool head);
+  void update(const Held& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at, bool free);
+
+  Draft& draft_;
+  Sequencer& sequencer_;
+  int zero_ = 0;
+  std::int64_t shards_ = 1;
+  std::vector<Held> held_;
+  std::map<std::size_t, std::vector<std::size_t>> at_;  // position -> held
+  std::optional<BufferId> loss_;
+  std::uint16_t first_stage_ = 0;
+};
+
+// Position of the first part of a stage; parts are counted through the model.
+std::size_t first_position(const Parts& parts, std::uint32_t stage);
+
+}  // namespace rehearsal::lower

@@ -1,0 +1,219 @@
+// The work of this program's own kernels: every pass as the kernels that compute it, on buffers that live exactly as
+// long as they are needed (network_parts.hpp). Always at operator detail.
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "lower/network_state.hpp"
+
+namespace rehearsal::lower {
+namespace {
+
+using graph::Access;
+using graph::BufferUse;
+using graph::Coordinates;
+using graph::MemoryCategory;
+using graph::Pass;
+using models::Operand;
+
+class NetworkWork : public RankWork {
+ public:
+  explicit NetworkWork(Draft& draft)
+      : draft_(draft), parts_(draft.pipe.parts), sequencer_(draft), state_(draft, sequencer_) {}
+
+  void begin(const std::vector<std::uint32_t>& stages, const std::map<std::uint32_t, std::uint32_t>&) override {
+    state_.begin(stages);
+  }
+
+  // What the pass waits for are takes (below) of the compute lane, which its order implies.
+  LocalTask pass(const Coordinates& at, bool, std::vector<LocalTask>) override {
+    const std::size_t first = first_position(parts_, at.stage), n = parts_.stages[at.stage].uses.size();
+    for (std::size_t i = 0; i < n; i++) {
+      const std::size_t use = at.pass == Pass::forward ? i : n - 1 - i;
+      const std::size_t position = first + use;
+      Coordinates here = at;
+      here.layer = parts_.stages[at.stage].uses[use].layer;
+      const PerformedPart& part = part_at(position);
+      if (at.pass == Pass::forward) run(part.forward, part, position, here);
+      if (at.pass == Pass::input_gradient || at.pass == Pass::backward) {
+        make_gradients(part, position, here);
+        run(part.input_gradient, part, position, here);
+      }
+      if (at.pass == Pass::weight_gradient || at.pass == Pass::backward) {
+        run(part.weight_gradient, part, position, here);
+        consume_gradients(position, here);
+      }
+    }
+    return sequencer_.last();
+  }
+
+  // Messages: the transport's copy ends where the rank's own buffer begins.
+  LocalTask take(const Coordinates& at, LocalTask receive) override {
+    const bool forward = at.pass == Pass::forward;
+    const std::size_t first = first_position(parts_, at.stage), n = parts_.stages[at.stage].uses.size();
+    const std::size_t position = forward ? first : first + n - 1;
+    const BufferId buffer = border_buffer(forward ? activations_ : gradients_, {position, at.microbatch});
+    const std::vector<BufferUse> uses{{buffer, Access::allocate}, {buffer, Access::write}};
+    return sequencer_.compute(draft_.works.intern(graph::Handover{message(), true}), at, uses, graph::kNoEndpoint,
+                              receive);
+  }
+  LocalTask hand_over(const Coordinates& at, LocalTask) override {
+    const bool forward = at.pass == Pass::forward;
+    const std::size_t first = first_position(parts_, at.stage), n = parts_.stages[at.stage].uses.size();
+    INVARIANT(forward || first > 0, "no gradient leaves the first stage");
+    auto& border = forward ? activations_ : gradients_;
+    const auto it = border.find({forward ? first + n : first - 1, at.microbatch});
+    INVARIANT(it != border.end(), "nothing to send");
+    const std::vector<BufferUse> uses{{it->second, Access::read}, {it->second, Access::free}};
+    border.erase(it);
+    return sequencer_.compute(draft_.works.intern(graph::Handover{message(), false}), at, uses);
+  }
+
+  void finish_step() override { state_.finish_step(); }
+
+ private:
+  using Key = std::pair<std::size_t, std::uint32_t>;  // position, micro-batch
+  Bytes message() const { return draft_.pipe.plan->message; }
+
+  const PerformedPart& part_at(std::size_t position) const {
+    std::size_t rest = position;
+    for (const auto& stage : parts_.stages) {
+      if (rest < stage.uses.size()) return parts_.performed[stage.uses[rest].part];
+      rest -= stage.uses.size();
+    }
+    INVARIANT(false, "no part at this position");
+    return parts_.performed.front();
+  }
+
+  BufferId border_buffer(std::map<Key, BufferId>& border, Key key) {
+    const BufferId id = draft_.program.buffer({message(), MemoryCategory::activations});
+    border[key] = id;
+    return id;
+  }
+
+  // --- values -------------------------------------------------------------------------------------------------------
+  // Activations enter a position from below, gradients from above: one buffer on the border of two parts.
+  struct Found {
+    std::map<Key, BufferId>* map;
+    Key key;
+  };
+  std::optional<Found> border(const models::NetworkPart& part, std::size_t position, std::uint32_t microbatch,
+                              std::uint16_t value) {
+    if (value == part.input) return Found{&activations_, {position, microbatch}};
+    if (value == part.output) return Found{&activations_, {position + 1, microbatch}};
+    if (value == part.output_gradient) return Found{&gradients_, {position, microbatch}};
+    // The first part has no gradient to hand on; what a layer above it makes dies there (position 0 - 1 is not used).
+    if (value == part.input_gradient) return Found{&gradients_, {position - 1, microbatch}};
+    return std::nullopt;
+  }
+  BufferId& slot(const PerformedPart& part, std::size_t position, std::uint32_t microbatch, std::uint16_t value) {
+    if (const auto found = border(*part.part, position, microbatch, value)) return (*found->map)[found->key];
+    auto& values = values_[{position, microbatch}];
+    values.resize(part.part->values.size());
+    return values[value];
+  }
+  bool nobody_takes_gradient(std::size_t position) const {
+    return position > 0 && !part_at(position - 1).part->output_gradient;
+  }
+
+  // --- parameters and gradients
+  // ---------------------------------------------------------------------------------------
+  // With ZeRO-3 every pass that needs parameters gathers them first and drops them at its end.
+  std::vector<std::optional<BufferId>> gather(const std::vector<PerformedStep>& steps, const PerformedPart& part,
+                                              std::size_t position, const Coordinates& at) {
+    std::vector<std::optional<BufferId>> whole(part.part->segments.size());
+    if (state_.zero() < 3) return whole;
+    for (std::size_t s = 0; s < whole.size(); s++) {
+      const bool needed = std::any_of(steps.begin(), steps.end(), [&](const PerformedStep& step) {
+        return std::any_of(step.operands.begin(), step.operands.end(), [&](const Operand& o) {
+          return o.of == Operand::Of::parameter && place_of(*part.part, o.index).segment == s;
+        });
+      });
+      if (!needed) continue;
+      const auto& held = state_.held(state_.segments_at(position)[s]);
+      const Bytes size(4 * held.elements);
+      whole[s] = draft_.program.buffer({size, MemoryCategory::parameters});
+      const std::vector<BufferUse> uses{
+          {*whole[s], Access::allocate}, {held.parameters, Access::read}, {*whole[s], Access::write}};
+      auto here = at;
+      here.pass = Pass::parameter_gather;
+      sequencer_.collective(CollectiveKind::all_gather, size, here, uses);
+    }
+    return whole;
+  }
+
+  void make_gradients(const PerformedPart&, std::size_t position, const Coordinates& at) {
+    if (!state_.transient_gradients()) return;
+    for (const std::size_t index : state_.segments_at(position)) {
+      const std::int64_t elements = state_.held(index).elements;
+      const BufferId id = draft_.program.buffer({Bytes(4 * elements), MemoryCategory::gradients});
+      transient_[{position, at.microbatch}].push_back(id);
+      const std::vector<BufferUse> uses{{id, Access::allocate}, {id, Access::write}};
+      sequencer_.kernel({.kind = KernelKind::clear, .dims = {elements}}, at, uses);
+    }
+  }
+  void consume_gradients(std::size_t position, const Coordinates& at) {
+    if (!state_.transient_gradients()) return;
+    const auto& indices = state_.segments_at(position);
+    const auto made = transient_.extract({position, at.microbatch});
+    for (std::size_t i = 0; i < indices.size(); i++) state_.consume(indices[i], made.mapped()[i], at);
+  }
+
+  // --- steps --------------------------------------------------------------------------------------------------------
+  void run(const std::vector<PerformedStep>& steps, const PerformedPart& part, std::size_t position,
+           const Coordinates& at) {
+    const auto whole = gather(steps, part, position, at);
+    for (std::size_t i = 0; i < steps.size(); i++) {
+      const PerformedStep& step = steps[i];
+      std::vector<BufferUse> uses;
+      for (const auto value : step.allocates) {
+        const BufferId id = draft_.program.buffer({part.part->values[value], MemoryCategory::activations});
+        slot(part, position, at.microbatch, value) = id;
+        uses.emplace_back(id, Access::allocate);
+      }
+      for (const Operand& o : step.operands)
+        uses.emplace_back(operand(o, part, position, at.microbatch, whole), o.written ? Access::write : Access::read);
+      for (const auto value : step.frees) release(part, position, at.microbatch, value, uses);
+      if (i + 1 == steps.size()) {
+        for (const auto& gathered : whole)
+          if (gathered) uses.emplace_back(*gathered, Access::free);
+        if (&steps == &part.input_gradient && part.part->input_gradient && nobody_takes_gradient(position))
+          release(part, position, at.microbatch, *part.part->input_gradient, uses);
+      }
+      auto here = at;
+      if (step.pass == Pass::recompute) here.pass = Pass::recompute;
+      const auto endpoint = step.tensor_collective ? draft_.tensor_end().value() : graph::kNoEndpoint;
+      sequencer_.compute(step.work, here, uses, endpoint);
+    }
+  }
+
+  BufferId operand(const Operand& o, const PerformedPart& part, std::size_t position, std::uint32_t microbatch,
+                   const std::vector<std::optional<BufferId>>& whole) {
+    if (o.of == Operand::Of::value) return slot(part, position, microbatch, o.index);
+    if (o.of == Operand::Of::loss) return state_.loss();
+    const std::size_t segment = place_of(*part.part, o.index).segment;
+    const auto& held = state_.held(state_.segments_at(position)[segment]);
+    if (o.of == Operand::Of::parameter) return whole[segment].value_or(held.parameters);
+    if (!state_.transient_gradients()) return *held.gradients;
+    return transient_.at({position, microbatch})[segment];
+  }
+
+  void release(const PerformedPart& part, std::size_t position, std::uint32_t microbatch, std::uint16_t value,
+               std::vector<BufferUse>& uses) {
+    uses.emplace_back(slot(part, position, microbatch, value), Access::free);
+    if (const auto found = border(*part.part, position, microbatch, value)) found->map->erase(found->key);
+  }
+
+  Draft& draft_;
+  const Parts& parts_;
+  Sequencer sequencer_;
+  NetworkState state_;
+  std::map<Key, BufferId> activations_, gradients_;  // on the borders between parts
+  std::map<Key, std::vector<BufferId>> values_;      // inside a part
+  std::map<Key, std::vector<BufferId>> transient_;   // gradients of one micro-batch, per segment of the part
+};
+
+}  // namespace
+
+std::unique_ptr<RankWork> network_work(Draft& draft) { return std::make_unique<NetworkWork>(draft); }
+
+}  // namespace rehearsal::lower

@@ -1,0 +1,54 @@
+// What a pipeline rank does when the schedule says "forward of micro-batch 3", and what it holds for that: a
+// framework's operators (framework_work.cpp) or the kernels of this program on exact buffers (network_work.cpp).
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lower/rank_program.hpp"
+
+namespace rehearsal::lower {
+
+// The program under construction, shared by the schedule's side and the work's side of it.
+struct Draft {
+  const Pipeline& pipe;
+  graph::GraphBuilder& works;
+  graph::ProgramBuilder& program;
+  Ends& ends;
+
+  std::uint32_t group_end(std::optional<graph::EndpointId>& end) {
+    if (!end) end = program.endpoint(graph::EndpointKind::group);
+    return end->value;
+  }
+  std::optional<std::uint32_t> tensor_end() {
+    if (!pipe.plan || pipe.plan->job.parallelism.tensor == 1) return std::nullopt;
+    return group_end(ends.tensor);
+  }
+  bool replicated() const { return pipe.plan && pipe.plan->job.parallelism.data > 1; }
+  LocalTask data_collective(CollectiveKind kind, Bytes size, const graph::Coordinates& at,
+                            std::span<const LocalTask> after, std::span<const graph::BufferUse> uses = {}) {
+    const auto work = works.intern(graph::Collective{kind, size, pipe.plan->data_group});
+    return program.add({work, graph::Lane::data_comm, at, group_end(ends.data), Bytes{}}, after, uses);
+  }
+};
+
+class RankWork {
+ public:
+  virtual ~RankWork() = default;
+  // What lives for the whole run. `stages` of the rank, ascending; for each the micro-batch whose gradient comes last.
+  virtual void begin(const std::vector<std::uint32_t>& stages,
+                     const std::map<std::uint32_t, std::uint32_t>& last_gradient) = 0;
+  // One pass of one stage; returns its last task. `last_gradient`: no gradient of the stage comes after it.
+  virtual LocalTask pass(const graph::Coordinates& at, bool last_gradient, std::vector<LocalTask> after) = 0;
+  // What a pass waits for instead of the receive of its input, and what the send of its output waits for instead of it.
+  virtual LocalTask take(const graph::Coordinates&, LocalTask receive) { return receive; }
+  virtual LocalTask hand_over(const graph::Coordinates&, LocalTask done) { return done; }
+  // After the last pass: reductions and the optimizer.
+  virtual void finish_step() = 0;
+};
+
+std::unique_ptr<RankWork> framework_work(Draft& draft);
+std::unique_ptr<RankWork> network_work(Draft& draft);
+
+}  // namespace rehearsal::lower
