@@ -1,6 +1,8 @@
 // The kernels of base/kernels.hpp in plain C++, fp32. Each is one function of its operands; what they compute is said
 // in the table of KernelKind, with the equations beside the code.
 #pragma once
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -11,21 +13,29 @@ namespace rehearsal::cpu {
 
 // The synthetic data of one micro-batch of one data-parallel rank.
 struct Batch {
-  std::span<const std::int32_t> tokens, targets;  // T each; empty for real-valued rows
-  std::span<const float> rows, row_targets;       // T x width
+  std::span<const std::int32_t> tokens{}, targets{};  // T each; empty for real-valued rows
+  std::span<const float> rows{}, row_targets{};       // T x width
+};
+
+struct Range {
+  std::int64_t begin = 0, end = 0;
 };
 
 // What a kernel needs beyond its operands: the place of the rank, the data, the state of the optimizer.
 struct Surroundings {
-  std::int64_t tensor = 0, tensor_ranks = 1;  // index in the tensor-parallel group
-  std::int64_t data = 0;                      // index in the data-parallel group: which shard is the own one
-  Batch batch;
-  const backend::Learning* learning = nullptr;
-  std::int64_t step = 0;                // optimizer steps taken before this one
-  double* squared_gradients = nullptr;  // optimizer kernels add the squares of what they consume, when not null
+  std::int64_t tensor = 0;  // index in the tensor-parallel group
+  std::int64_t data = 0;    // index in the data-parallel group: which shard is the own one
+  Batch batch{};
+  const backend::Learning* learning = nullptr;  // rates and betas, for the optimizer kernels
+  std::int64_t step = 0;                        // optimizer steps taken before this iteration
+  // Optimizer kernels add the squares of the gradient entries in `counted` (of their e elements) to it, when not null.
+  // Parameters that several ranks hold are counted by one of them: the caller knows which.
+  std::span<const Range> counted{};
+  double* squared_gradients = nullptr;
 };
 
-// c = alpha-free GEMM, row major: c[m,n] (+)= a[m,k] b; b is [n,k] when transposed_b. a is [k,m] when transposed_a.
+// Row major, without gaps: c[m,n] (+)= a[m,k] b[k,n]; b is stored as [n,k] when transposed_b, a as [k,m] when
+// transposed_a.
 struct GemmCall {
   std::int64_t m, n, k;
   const float* a;
@@ -35,6 +45,14 @@ struct GemmCall {
 };
 using GemmFunction = void (*)(const GemmCall&);
 void gemm(const GemmCall& call);  // ours: blocked, vectorised, single-threaded; deterministic
+
+// How many elements a kernel touches, from the first one of each operand on, in the order of the table. (The loss is
+// one double: two elements.) `data` as in Surroundings: how far a Flat::part reaches depends on it.
+struct OperandElements {
+  std::array<std::int64_t, 6> elements{};
+  std::size_t count = 0;
+};
+OperandElements operand_elements(const Kernel& kernel, std::int64_t data);
 
 // `operands` point at the first element of each (offsets applied), in the order of the table.
 void perform(const Kernel& kernel, std::span<float* const> operands, const Surroundings& around,

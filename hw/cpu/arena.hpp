@@ -1,0 +1,42 @@
+// The buffers of one rank, with the high-water mark of their sizes. Blocks that were freed are kept for the next buffer
+// of the same size; they do not count.
+//
+// Fresh memory is filled with bytes that read as NaN: a kernel that reads what nobody wrote spoils the loss visibly.
+#pragma once
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "graph/task_graph.hpp"
+
+namespace rehearsal::cpu {
+
+class Arena {
+ public:
+  // Borrows the program's list of buffers.
+  explicit Arena(std::span<const graph::Buffer> buffers) : buffers_(buffers), blocks_(buffers.size()) {}
+
+  void allocate(BufferId id);  // throws std::bad_alloc
+  void free(BufferId id);
+  std::span<std::byte> bytes(BufferId id) const;
+  std::span<float> floats(BufferId id) const;  // whole floats
+
+  Bytes live() const { return live_; }
+  Bytes peak() const { return peak_; }
+
+ private:
+  struct Freed {
+    void operator()(std::byte* block) const;
+  };
+  using Block = std::unique_ptr<std::byte[], Freed>;
+  Block take(std::size_t size);
+
+  std::span<const graph::Buffer> buffers_;
+  std::vector<Block> blocks_;                       // by BufferId; null when not live
+  std::map<std::size_t, std::vector<Block>> kept_;  // by size
+  Bytes live_, peak_;
+};
+
+}  // namespace rehearsal::cpu

@@ -1,0 +1,64 @@
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "base/error.hpp"
+#include "cpu/functions.hpp"
+
+namespace rehearsal::cpu {
+namespace {
+
+// Columns that have a bias: up to two runs, with the entries of the bias one after the other.
+struct Run {
+  std::int64_t column, entry, length;
+};
+std::vector<Run> runs(std::int64_t columns, Bias which) {
+  if (which == Bias::whole) return {{0, 0, columns}};
+  INVARIANT(columns % 3 == 0, "query, key and value have the same width");
+  const std::int64_t third = columns / 3;
+  return {{0, 0, third}, {2 * third, third, third}};
+}
+
+// The tanh form of GELU (Hendrycks and Gimpel, arXiv 1606.08415, section 2) is u s with a logistic function s, because
+// (1 + tanh z) / 2 = 1 / (1 + exp(-2z)):  z = sqrt(2/pi) (u + 0.044715 u^3).
+constexpr float kTwiceRoot = float(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi), kCubic = 0.044715f;
+float logistic(float u) { return 1 / (1 + std::exp(-kTwiceRoot * (u + kCubic * u * u * u))); }
+
+}  // namespace
+
+void add_bias(Shape shape, Bias which, const float* bias, float* y) {
+  for (const Run& run : runs(shape.columns, which))
+    for (std::int64_t i = 0; i < shape.rows; ++i) add(run.length, bias + run.entry, y + i * shape.columns + run.column);
+}
+
+void bias_gradient(Shape shape, Bias which, const float* dy, float* dbias) {
+  std::vector<double> sums(static_cast<std::size_t>(shape.columns));
+  for (std::int64_t i = 0; i < shape.rows; ++i)
+    for (std::int64_t j = 0; j < shape.columns; ++j) sums[j] += double(dy[i * shape.columns + j]);
+  for (const Run& run : runs(shape.columns, which))
+    for (std::int64_t j = 0; j < run.length; ++j)
+      dbias[run.entry + j] = float(double(dbias[run.entry + j]) + sums[run.column + j]);
+}
+
+void gelu(std::int64_t elements, const float* u, float* g) {
+  for (std::int64_t i = 0; i < elements; ++i) g[i] = u[i] * logistic(u[i]);
+}
+
+// (u s)' = s + u s', s' = s (1 - s) 2 z', z' = sqrt(2/pi) (1 + 3 0.044715 u^2)
+void gelu_gradient(std::int64_t elements, const float* u, float* dg) {
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const float s = logistic(u[i]);
+    dg[i] *= s + u[i] * s * (1 - s) * kTwiceRoot * (1 + 3 * kCubic * u[i] * u[i]);
+  }
+}
+
+void add_residual(Shape shape, const float* x, const float* bias, float* r) {
+  for (std::int64_t i = 0; i < shape.rows; ++i)
+    for (std::int64_t j = 0; j < shape.columns; ++j) r[i * shape.columns + j] += x[i * shape.columns + j] + bias[j];
+}
+
+void add(std::int64_t elements, const float* a, float* b) {
+  for (std::int64_t i = 0; i < elements; ++i) b[i] += a[i];
+}
+
+}  // namespace rehearsal::cpu

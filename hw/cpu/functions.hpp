@@ -1,0 +1,71 @@
+// The kernels one by one: what perform() chooses from. Pointers are to fp32, row major, without gaps; names are those
+// of the table of KernelKind (base/kernels.hpp). `rows` is T there, `columns` n.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "cpu/kernels.hpp"
+
+namespace rehearsal::cpu {
+
+struct Shape {
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t elements() const { return rows * columns; }
+};
+
+// --- elementwise.cpp
+// The bias of `query_value` has 2/3 as many entries as there are columns: those of the first and of the last third.
+void add_bias(Shape shape, Bias which, const float* bias, float* y);
+void bias_gradient(Shape shape, Bias which, const float* dy, float* dbias);  // sums over rows in double
+void gelu(std::int64_t elements, const float* u, float* g);
+void gelu_gradient(std::int64_t elements, const float* u, float* dg);
+void add_residual(Shape shape, const float* x, const float* bias, float* r);
+void add(std::int64_t elements, const float* a, float* b);
+
+// --- norm.cpp
+void layer_norm(Shape shape, const float* x, const float* gain, const float* bias, float* y, float* stats);
+void layer_norm_gradient(Shape shape, const float* x, const float* stats, const float* gain, float* dgain, float* dbias,
+                         float* dy);
+
+// --- attention.cpp
+struct Heads {
+  std::int64_t batch = 0, heads = 0, positions = 0, depth = 0;
+  bool causal = true;
+};
+void attention(Heads shape, const float* qkv, float* out, float* lse);
+void attention_gradient(Heads shape, const float* qkv, const float* out, const float* lse, const float* dout,
+                        float* dqkv);
+
+// --- embedding.cpp
+// The table has the rows first .. first + slice of the vocabulary.
+void embed(Shape shape, std::int64_t first, std::int64_t slice, std::span<const std::int32_t> tokens,
+           const float* table, float* y);
+void embed_gradient(Shape shape, std::int64_t first, std::int64_t slice, std::span<const std::int32_t> tokens,
+                    const float* dy, float* dtable);
+void add_positions(Shape shape, std::int64_t positions, const float* table, float* y);
+void positions_gradient(Shape shape, std::int64_t positions, const float* dy, float* dtable);
+
+// --- loss.cpp
+// Logits have the columns first .. first + shape.columns of the vocabulary; those from `vocabulary` on are padding.
+struct Slice {
+  std::int64_t first = 0, vocabulary = 0;
+};
+void cross_entropy_local(Shape shape, Slice slice, std::span<const std::int32_t> targets, const float* logits,
+                         float* part);
+// Returns the sum of the losses of its rows.
+double cross_entropy(std::int64_t rows, std::int64_t ranks, const float* parts, float* lse);
+void cross_entropy_gradient(Shape shape, Slice slice, std::span<const std::int32_t> targets, std::int64_t total,
+                            const float* lse, float* logits);
+double squared_error(Shape shape, const float* y, const float* target);  // sum of squares
+void squared_error_gradient(Shape shape, std::int64_t total, const float* y, const float* target, float* dy);
+
+// --- optimizer.cpp
+// What one step uses up; the gradient is cleared unless it is kept.
+void sgd(std::int64_t elements, const backend::Learning& learning, float* gradient, float* parameters);
+void adamw(std::int64_t elements, const backend::Learning& learning, std::int64_t step, bool keep, float* gradient,
+           float* parameters, float* moments);
+void adamw_rollback(std::int64_t elements, const backend::Learning& learning, std::int64_t step, const float* gradient,
+                    float* parameters, float* moments);
+double sum_of_squares(std::span<const Range> ranges, const float* values);
+
+}  // namespace rehearsal::cpu

@@ -1,0 +1,74 @@
+// SGD and AdamW with bias correction and decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2),
+// and the way back of optimizer post-validation (Zero Bubble, arXiv 2401.10241, section 4). With t' = steps + 1:
+//   m' = b1 m + (1-b1) g;  v' = b2 v + (1-b2) g^2
+//   theta' = theta (1 - lr wd) - lr mhat / (sqrt(vhat) + eps),  mhat = m' / (1 - b1^t'), vhat = v' / (1 - b2^t')
+// moments = [m, v]. Arithmetic in fp32, as optimizers keep their states.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "cpu/functions.hpp"
+
+namespace rehearsal::cpu {
+namespace {
+
+// In double: 1 - 0.999f has three digits in fp32.
+float correction(float beta, std::int64_t t) { return float(1 - std::pow(double(beta), double(t))); }
+
+// What a step subtracts from a parameter, given the moments after it. 0 where nothing ever had a gradient.
+struct Update {
+  float rate, epsilon, correction1, correction2;
+  Update(const backend::Learning& o, std::int64_t t)
+      : rate(o.learning_rate),
+        epsilon(o.epsilon),
+        correction1(correction(o.beta1, t)),
+        correction2(correction(o.beta2, t)) {}
+  float operator()(float m, float v) const {
+    const float denominator = std::sqrt(v / correction2) + epsilon;
+    return denominator > 0 ? rate * (m / correction1) / denominator : 0;
+  }
+};
+
+}  // namespace
+
+void sgd(std::int64_t elements, const backend::Learning& learning, float* gradient, float* parameters) {
+  for (std::int64_t i = 0; i < elements; ++i) parameters[i] -= learning.learning_rate * gradient[i];
+  std::fill_n(gradient, elements, 0.f);
+}
+
+void adamw(std::int64_t elements, const backend::Learning& learning, std::int64_t step, bool keep, float* gradient,
+           float* parameters, float* moments) {
+  const Update update(learning, step + 1);
+  const float b1 = learning.beta1, b2 = learning.beta2, decay = 1 - learning.learning_rate * learning.weight_decay;
+  float *m = moments, *v = moments + elements;
+  for (std::int64_t i = 0; i < elements; ++i) {
+    m[i] = b1 * m[i] + (1 - b1) * gradient[i];
+    v[i] = b2 * v[i] + (1 - b2) * gradient[i] * gradient[i];
+    parameters[i] = parameters[i] * decay - update(m[i], v[i]);
+  }
+  if (!keep) std::fill_n(gradient, elements, 0.f);
+}
+
+// Inverts the step that was taken with the same gradient and the same `step`.
+void adamw_rollback(std::int64_t elements, const backend::Learning& learning, std::int64_t step, const float* gradient,
+                    float* parameters, float* moments) {
+  const Update update(learning, step + 1);
+  const float b1 = learning.beta1, b2 = learning.beta2, decay = 1 - learning.learning_rate * learning.weight_decay;
+  INVARIANT(b1 > 0 && b2 > 0 && decay != 0, "a step that forgets the state before it cannot be taken back");
+  float *m = moments, *v = moments + elements;
+  for (std::int64_t i = 0; i < elements; ++i) {
+    parameters[i] = (parameters[i] + update(m[i], v[i])) / decay;  // with the moments as the step left them
+    m[i] = (m[i] - (1 - b1) * gradient[i]) / b1;
+    // Rounding may leave a v that was nearly 0 below it, where no square root exists.
+    v[i] = std::max(0.f, (v[i] - (1 - b2) * gradient[i] * gradient[i]) / b2);
+  }
+}
+
+double sum_of_squares(std::span<const Range> ranges, const float* values) {
+  double squares = 0;
+  for (const Range& range : ranges)
+    for (std::int64_t i = range.begin; i < range.end; ++i) squares += double(values[i]) * double(values[i]);
+  return squares;
+}
+
+}  // namespace rehearsal::cpu

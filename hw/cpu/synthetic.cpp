@@ -1,0 +1,169 @@
+#include "cpu/synthetic.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "base/error.hpp"
+
+namespace rehearsal::cpu {
+namespace {
+
+constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
+
+// The output function of splitmix64.
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+// The index-th number of the generator that seed and stream start.
+std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  return mix(mix(mix(seed + kGolden) + stream) + kGolden * (index + 1));
+}
+
+// Streams. Tensors have those from 2^32 on: kind and layer.
+enum Stream : std::uint64_t { map_of_tokens, first_token, follows_map, other_token, input_rows, map_of_rows };
+std::uint64_t stream_of(const graph::Tensor& tensor) { return (std::uint64_t(tensor.kind) + 1) << 32 | tensor.layer; }
+
+// What an element of a tensor is drawn from: the value itself, or a deviation.
+struct Distribution {
+  float constant = 0;
+  double deviation = 0;
+};
+Distribution distribution(const graph::Tensor& tensor) {
+  using enum graph::TensorKind;
+  constexpr double kTable = 0.02;
+  switch (tensor.kind) {
+    case norm1_gain:
+    case norm2_gain:
+    case norm_gain:
+      return {1, 0};
+    case norm1_bias:
+    case norm2_bias:
+    case norm_bias:
+    case qv_bias:
+    case out_bias:
+    case up_bias:
+    case down_bias:
+      return {0, 0};
+    case token_table:
+    case position_table:
+      return {0, kTable};
+    case qkv_weight:
+    case out_weight:
+    case up_weight:
+    case down_weight:
+    case head_weight:
+      // Inputs are the inner dimension, or the middle one of a matrix that is cut along its inputs.
+      return {0, 1 / std::sqrt(double(tensor.inner > 1 ? tensor.inner : tensor.extent))};
+  }
+  return {};
+}
+
+float draw(std::uint64_t seed, std::uint64_t stream, const Distribution& from, std::uint64_t index) {
+  return from.deviation == 0 ? from.constant : float(from.deviation * normal(seed, stream, index));
+}
+
+// Where a token goes most of the time: an affine map of the vocabulary onto itself.
+struct Permutation {
+  std::uint64_t vocabulary, factor, shift;
+  Permutation(std::uint64_t seed, std::uint64_t v)
+      : vocabulary(v), factor(random_bits(seed, map_of_tokens, 0) % v), shift(random_bits(seed, map_of_tokens, 1) % v) {
+    while (std::gcd(factor, v) != 1) ++factor;  // onto itself: prime to the vocabulary
+  }
+  std::uint64_t operator()(std::uint64_t token) const { return (factor * token + shift) % vocabulary; }
+};
+
+constexpr double kFollowsMap = 0.9;
+
+// Small numbers are more frequent: density 1 / (2 sqrt(x)) in x = token / vocabulary.
+std::uint64_t skewed(double u, std::uint64_t vocabulary) {
+  return std::min(static_cast<std::uint64_t>(u * u * double(vocabulary)), vocabulary - 1);
+}
+
+// Sequence by sequence; `first` is the number of the first one in the global batch, so that the micro-batch size does
+// not change the data.
+void fill_tokens(const backend::Learning& o, std::int64_t first, Sample& sample) {
+  const auto vocabulary = static_cast<std::uint64_t>(o.vocabulary);
+  INVARIANT(vocabulary < std::uint64_t{1} << 31, "tokens are 32 bits wide");
+  const Permutation map(o.seed, vocabulary);
+  for (std::int64_t i = first; i < first + o.micro_batch; ++i) {
+    std::uint64_t token = skewed(uniform(o.seed, first_token, std::uint64_t(i)), vocabulary);
+    for (std::int64_t j = 0; j < o.sequence; ++j) {
+      const auto place = static_cast<std::uint64_t>(i * o.sequence + j);
+      sample.tokens.push_back(static_cast<std::int32_t>(token));
+      token = uniform(o.seed, follows_map, place) < kFollowsMap
+                  ? map(token)
+                  : skewed(uniform(o.seed, other_token, place), vocabulary);
+      sample.targets.push_back(static_cast<std::int32_t>(token));
+    }
+  }
+}
+
+// x normal, target = tanh(x M) with M[width, width] normal / sqrt(width): a map that one hidden layer learns.
+void fill_rows(const backend::Learning& o, std::int64_t first, std::int64_t rows, Sample& sample) {
+  const std::int64_t n = o.width;
+  std::vector<float> map(static_cast<std::size_t>(n * n));
+  for (std::size_t i = 0; i < map.size(); ++i) map[i] = float(normal(o.seed, map_of_rows, i) / std::sqrt(double(n)));
+  sample.rows.resize(static_cast<std::size_t>(rows * n));
+  sample.row_targets.resize(sample.rows.size());
+  for (std::size_t i = 0; i < sample.rows.size(); ++i)
+    sample.rows[i] = float(normal(o.seed, input_rows, static_cast<std::uint64_t>(first * n) + i));
+  gemm({.m = rows, .n = n, .k = n, .a = sample.rows.data(), .b = map.data(), .c = sample.row_targets.data()});
+  for (float& target : sample.row_targets) target = std::tanh(target);
+}
+
+}  // namespace
+
+double uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  return double(random_bits(seed, stream, index) >> 11) * 0x1p-53;
+}
+
+double normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  // 1 - u lies in (0, 1], where the logarithm is finite.
+  const double radius = std::sqrt(-2 * std::log(1 - uniform(seed, stream, 2 * index)));
+  return radius * std::cos(2 * std::numbers::pi * uniform(seed, stream, 2 * index + 1));
+}
+
+float initial(std::uint64_t seed, const graph::Tensor& tensor, std::uint64_t index) {
+  return draw(seed, stream_of(tensor), distribution(tensor), index);
+}
+
+void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::Rank& rank, std::span<float> held) {
+  INVARIANT(segment.elements % segment.shards == 0, "a segment divides evenly into its shards");
+  const std::int64_t own = segment.elements / segment.shards;
+  const std::int64_t begin = segment.sharded_parameters ? rank.data * own : 0;
+  const std::int64_t end = segment.sharded_parameters ? begin + own : segment.elements;
+  INVARIANT(static_cast<std::int64_t>(held.size()) == end - begin, "the whole segment or the own shard of it");
+  std::fill(held.begin(), held.end(), 0.f);
+  for (const graph::Tensor& tensor : segment.tensors) {
+    const Distribution from = distribution(tensor);
+    const std::uint64_t stream = stream_of(tensor);
+    const std::int64_t first = tensor.split == graph::Split::tensor ? rank.tensor * tensor.slice : 0;
+    // Runs of `inner` elements are consecutive in the segment and in the whole tensor.
+    for (std::int64_t run = 0; run < tensor.outer * tensor.slice; ++run) {
+      const std::int64_t at = tensor.offset + run * tensor.inner;
+      const std::int64_t outer = run / tensor.slice, middle = first + run % tensor.slice;
+      if (middle >= tensor.extent) continue;  // padding
+      const std::int64_t whole = (outer * tensor.extent + middle) * tensor.inner;
+      for (std::int64_t i = std::max(at, begin); i < std::min(at + tensor.inner, end); ++i)
+        held[static_cast<std::size_t>(i - begin)] =
+            draw(seed, stream, from, static_cast<std::uint64_t>(whole + i - at));
+    }
+  }
+}
+
+Sample sample(const backend::Learning& learning, std::int64_t global) {
+  Sample sample;
+  if (learning.vocabulary > 0) {
+    fill_tokens(learning, global * learning.micro_batch, sample);
+  } else {
+    const std::int64_t rows = learning.micro_batch * learning.sequence;
+    fill_rows(learning, global * rows, rows, sample);
+  }
+  return sample;
+}
+
+}  // namespace rehearsal::cpu

@@ -1,0 +1,81 @@
+// The forward kernels once more, straight from their definitions, in double and with nothing clever.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace rehearsal::cpu::oracle {
+
+using Doubles = std::vector<double>;
+
+inline Doubles product(std::int64_t m, std::int64_t n, std::int64_t k, const Doubles& a, bool a_turned,
+                       const Doubles& b, bool b_turned) {
+  Doubles c(m * n);
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j)
+      for (std::int64_t p = 0; p < k; ++p)
+        c[i * n + j] += a[a_turned ? p * m + i : i * k + p] * b[b_turned ? j * k + p : p * n + j];
+  return c;
+}
+
+inline Doubles layer_norm(std::int64_t rows, std::int64_t n, const Doubles& x, const Doubles& gain,
+                          const Doubles& bias) {
+  Doubles y(x.size());
+  for (std::int64_t i = 0; i < rows; ++i) {
+    double mean = 0, variance = 0;
+    for (std::int64_t j = 0; j < n; ++j) mean += x[i * n + j] / n;
+    for (std::int64_t j = 0; j < n; ++j) variance += (x[i * n + j] - mean) * (x[i * n + j] - mean) / n;
+    for (std::int64_t j = 0; j < n; ++j)
+      y[i * n + j] = (x[i * n + j] - mean) / std::sqrt(variance + 1e-5) * gain[j] + bias[j];
+  }
+  return y;
+}
+
+inline Doubles gelu(const Doubles& u) {
+  Doubles g;
+  for (double x : u) g.push_back(x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))));
+  return g;
+}
+
+// Softmax of the whole square of scores. lse, when asked for, is [batch, heads, positions].
+inline Doubles attention(std::int64_t batch, std::int64_t heads, std::int64_t s, std::int64_t d, bool causal,
+                         const Doubles& qkv, Doubles* lse = nullptr) {
+  const std::int64_t width = heads * d;
+  Doubles out(batch * s * width);
+  if (lse) lse->assign(batch * heads * s, 0);
+  const auto at = [&](std::int64_t b, std::int64_t i, std::int64_t block, std::int64_t h, std::int64_t c) {
+    return qkv[(b * s + i) * 3 * width + block * width + h * d + c];
+  };
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::int64_t h = 0; h < heads; ++h)
+      for (std::int64_t i = 0; i < s; ++i) {
+        const std::int64_t seen = causal ? i + 1 : s;
+        Doubles weight(seen);
+        double sum = 0;
+        for (std::int64_t j = 0; j < seen; ++j) {
+          double score = 0;
+          for (std::int64_t c = 0; c < d; ++c) score += at(b, i, 0, h, c) * at(b, j, 1, h, c);
+          sum += weight[j] = std::exp(score / std::sqrt(double(d)));
+        }
+        for (std::int64_t j = 0; j < seen; ++j)
+          for (std::int64_t c = 0; c < d; ++c)
+            out[(b * s + i) * width + h * d + c] += weight[j] / sum * at(b, j, 2, h, c);
+        if (lse) (*lse)[(b * heads + h) * s + i] = std::log(sum);
+      }
+  return out;
+}
+
+// Mean over `total` rows of log sum exp - logit of the target.
+inline double cross_entropy(std::int64_t rows, std::int64_t vocabulary, const Doubles& logits,
+                            const std::vector<std::int32_t>& targets, std::int64_t total, Doubles* lse = nullptr) {
+  double loss = 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    double sum = 0;
+    for (std::int64_t j = 0; j < vocabulary; ++j) sum += std::exp(logits[i * vocabulary + j]);
+    if (lse) lse->push_back(std::log(sum));
+    loss += (std::log(sum) - logits[i * vocabulary + targets[i]]) / total;
+  }
+  return loss;
+}
+
+}  // namespace rehearsal::cpu::oracle
