@@ -1,6 +1,5 @@
 #include "base/kernels.hpp"
 
-
 namespace rehearsal {
 
 const char* name(KernelKind kind) {
@@ -53,6 +52,8 @@ const char* name(KernelKind kind) {
       return "positions_gradient";
     case KernelKind::clear:
       return "clear";
+    case KernelKind::copy:
+      return "copy";
     case KernelKind::add_own_shard:
       return "add_own_shard";
     case KernelKind::sgd:
@@ -106,6 +107,7 @@ Bytes Kernel::traffic() const {
     case KernelKind::add_bias:
       return floats(2 * a * b + b);
     case KernelKind::gelu:
+    case KernelKind::copy:
       return floats(2 * a);
     case KernelKind::attention:
       return floats(4 * a * b * c * dims[3] + a * b * c);

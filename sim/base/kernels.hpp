@@ -103,6 +103,7 @@ enum class KernelKind : std::uint8_t {
   positions_gradient,      // (dy[T,n]; dpositions[s,n] +=)                                   dims T n s
   // --- gradients and optimizers, over flat buffers
   clear,          // (; x = 0)                                                                dims elements
+  copy,           // (a; b = a)                                                               dims elements
   add_own_shard,  // (whole[shards,e]; shard[e] += the own part of it)                        dims e
   sgd,            // (; gradient, parameters)  and clears the gradient                        dims e Flat Flat
   adamw,          // (; gradient, parameters, moments[2,e])  and clears the gradient          dims e Flat Flat

@@ -109,6 +109,7 @@ void add_program(Stream& out, const Program& program) {
   out.list(program.segments, [&out](const Segment& segment) {
     out.number(segment.parameters), out.number(segment.elements), out.number(segment.shards);
     out.number(segment.sharded_parameters), out.number(segment.copy);
+    out.number(segment.previous.has_value()), out.number(segment.previous.value_or(BufferId{}));
     out.list(segment.tensors, [&out](const Tensor& t) {
       out.number(t.kind), out.number(t.layer), out.number(t.offset), out.number(t.split);
       out.number(t.outer), out.number(t.slice), out.number(t.inner), out.number(t.extent);

@@ -12,6 +12,7 @@
 // Memory is derived: a task allocates buffers when it starts and frees buffers when it ends; nothing else knows a peak.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -88,6 +89,7 @@ struct Segment {
   std::int64_t elements = 0;
   std::int64_t shards = 1;  // data-parallel ranks that share states of it
   bool sharded_parameters = false;
+  std::optional<BufferId> previous = {};  // the version before the last update, for schedules that compute with it
   bool copy = false;  // of a tied embedding: the original counts, this one must equal it
   std::vector<Tensor> tensors;
 };

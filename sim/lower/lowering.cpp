@@ -88,14 +88,25 @@ class Joiner {
 // A task graph holds one copy of the model, whole micro-batches and one update at the end of the step. Given pipelines
 // have no gradients that two copies would have to add up.
 void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const schedule::Problem& problem,
-                                     bool has_gradients) {
+                                     const plan::Plan* plan) {
+  const bool has_gradients = plan != nullptr, own_kernels = plan && plan->network;
   const auto refuse = [&](const char* why) {
     throw UserError("schedule " + schedule.name + " runs in `rehearse schedule` but not yet in `rehearse run`: " + why);
   };
   if (schedule.placement == schedule::Placement::bidirectional && has_gradients)
     refuse("it trains two copies of the model, whose gradients nobody adds up there; dualpipev needs one copy only");
+  if (schedule.updates != schedule::Updates::at_flush && own_kernels) {
+    if (plan->job.parallelism.zero > 0 && plan->job.parallelism.data > 1)
+      refuse("old versions of the weights are kept whole; set parallelism.zero to 0");
+    if (plan->shares_embedding())
+      refuse(
+          "the two copies of a tied embedding would be updated at different times; set model.tie_embeddings to false");
+    if (plan->job.training.optimizer == models::OptimizerKind::lomo)
+      refuse("optimizer lomo has weights of one version only; set training.optimizer to sgd");
+  }
   if (schedule.cuts_sequences) refuse("attention over a piece of a sequence has no cost model");
-  if (schedule.asynchrony) refuse("it never ends a step, and a run is one step after the other");
+  if (schedule.updates != schedule::Updates::at_flush && !own_kernels)
+    refuse("it never ends a step, and a run is one step after the other; software rehearsal fills and drains it once");
   if (!problem.overlapped.empty())
     refuse("a block shorter than its forward and its backward says nothing about their operators");
 }
@@ -156,12 +167,12 @@ schedule::Problem Lowering::problem(std::span<const Time> durations) const {
 
 graph::TaskGraph Lowering::lower(const schedule::Schedule& schedule, const schedule::Problem& problem,
                                  const Options& options) && {
-  refuse_what_runs_would_misstate(schedule, problem, plan_.has_value());
+  refuse_what_runs_would_misstate(schedule, problem, plan_ ? &*plan_ : nullptr);
   schedule::check(schedule, problem);
   const auto ready = schedule::planned(schedule, problem);  // searches once for the check and the programs
   schedule::check_zero_buffer(ready, problem);
   const plan::Plan* plan = plan_ ? &*plan_ : nullptr;
-  const Pipeline pipeline{parts_, plan, ready, problem, hops_, blocking_, options.detail};
+  const Pipeline pipeline{parts_, plan, ready, problem, hops_, blocking_, options.detail, options.weight_version};
   std::vector<LoweredRank> ranks;
   for (std::uint32_t r = 0; r < ranks_; r++) ranks.push_back(lower_rank(pipeline, r, builder_));
   Joiner(std::move(ranks), plan, options.symmetry, builder_).join();

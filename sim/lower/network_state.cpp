@@ -92,13 +92,75 @@ void NetworkState::hold(const models::NetworkPart& part, std::size_t position, s
     if (draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adamw)
       held.moments = program.resident({floats(2 * shard), MemoryCategory::optimizer});
 
-    graph::Segment described{held.parameters, held.elements, shards_, zero_ == 3, held.copy, segment.tensors};
+    if (updates() == schedule::Updates::late)
+      held.previous = program.resident({floats(held.elements), MemoryCategory::parameters});
+    graph::Segment described{held.parameters, held.elements, shards_,        zero_ == 3,
+                             held.previous,   held.copy,     segment.tensors};
     for (auto& tensor : described.tensors) tensor.layer = layer;
     program.segment(std::move(described));
     at_[position].push_back(held_.size());
     held_.push_back(held);
   }
   at_.try_emplace(position);
+}
+
+BufferId NetworkState::parameters(std::size_t index, std::uint32_t stage, std::uint32_t microbatch) const {
+  const Held& held = held_[index];
+  if (held.previous) return *held.previous;
+  if (updates() != schedule::Updates::every_backward) return held.parameters;
+  const std::uint32_t version = version_.at({stage, microbatch});
+  const auto kept = kept_.find({index, version});
+  return kept == kept_.end() ? held.parameters : kept->second;
+}
+
+void NetworkState::begin_forward(std::uint32_t stage, std::uint32_t microbatch) {
+  if (updates() != schedule::Updates::every_backward) return;
+  const auto& given = draft_.pipe.weight_version;
+  version_[{stage, microbatch}] = given ? given(stage, microbatch) : taken_[stage];
+}
+
+// Whether a micro-batch under way, or a later one whose version is given, computes with this version.
+bool NetworkState::wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const {
+  for (const auto& [key, its] : version_)
+    if (key.first == stage && its == version) return true;
+  const auto& given = draft_.pipe.weight_version;
+  for (std::uint32_t m = after + 1; given && m < draft_.pipe.problem.microbatches; m++)
+    if (given(stage, m) == version) return true;
+  return false;
+}
+
+void NetworkState::end_backward(const Coordinates& at, const std::vector<std::size_t>& positions) {
+  if (updates() != schedule::Updates::every_backward) return;
+  const std::uint32_t used = version_.at({at.stage, at.microbatch});
+  version_.erase({at.stage, at.microbatch});
+  const std::uint32_t current = taken_[at.stage]++;
+  auto here = at;
+  here.layer = graph::kNoLayer;
+  for (const std::size_t position : positions)
+    for (const std::size_t index : at_.at(position)) {
+      const Held& held = held_[index];
+      here.pass = Pass::optimizer;
+      std::optional<BufferId> old;  // the version of this micro-batch, when nobody needs it any more
+      if (const auto it = kept_.find({index, used});
+          it != kept_.end() && used != current && !wanted(at.stage, used, at.microbatch)) {
+        old = it->second;
+        kept_.erase(it);
+      }
+      if (wanted(at.stage, current, at.microbatch)) {  // into the old one's place where there is one
+        const BufferId place = old ? *old : draft_.program.buffer({floats(held.elements), MemoryCategory::parameters});
+        std::vector<BufferUse> uses{{held.parameters, Access::read}, {place, Access::write}};
+        if (!old) uses.emplace_back(place, Access::allocate);
+        sequencer_.kernel({.kind = KernelKind::copy, .dims = {held.elements}}, here, uses);
+        kept_[{index, current}] = place;
+        old.reset();
+      }
+      here.pass = Pass::gradient_reduce;
+      const BufferUse gradient(*held.gradients, Access::write);
+      if (draft_.replicated())
+        sequencer_.collective(CollectiveKind::all_reduce, floats(held.elements), here, std::span(&gradient, 1));
+      here.pass = Pass::optimizer;
+      update(held, *held.gradients, false, here, old);
+    }
 }
 
 void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at) {
@@ -109,7 +171,7 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
     if (draft_.replicated())
       sequencer_.collective(CollectiveKind::all_reduce, floats(held.elements), at, std::span(&whole, 1));
     at.pass = Pass::optimizer;
-    update(held, gradient, false, at, true);
+    update(held, gradient, false, at, gradient);
     return;
   }
   sequencer_.collective(CollectiveKind::reduce_scatter, floats(held.elements), at, std::span(&whole, 1));
@@ -119,13 +181,13 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
 }
 
 void NetworkState::update(const Held& held, BufferId gradient, bool part_of_gradient, const Coordinates& at,
-                          bool free) {
+                          std::optional<BufferId> free) {
   // ZeRO-3 holds the own shard alone, everybody else all parameters, of which the sharded update touches a part.
   const bool part_of_parameters = shards_ > 1 && zero_ < 3;
   const auto flat = [](bool part) { return static_cast<std::int64_t>(part ? Flat::part : Flat::own); };
   std::vector<BufferUse> uses{{gradient, Access::write}, {held.parameters, Access::write}};
   if (held.moments) uses.emplace_back(*held.moments, Access::write);
-  if (free) uses.emplace_back(gradient, Access::free);
+  if (free) uses.emplace_back(*free, Access::free);
   sequencer_.kernel({.kind = held.moments ? KernelKind::adamw : KernelKind::sgd,
                      .dims = {held.elements / shards_, flat(part_of_gradient), flat(part_of_parameters)}},
                     at, uses);
@@ -134,7 +196,7 @@ void NetworkState::update(const Held& held, BufferId gradient, bool part_of_grad
 // Reduce, update, gather: ZeRO-0 sums the gradients everywhere; 1 sums each shard at its owner, who updates it for all;
 // 2 and 3 have summed already; 3 needs no gather, for every pass gathers anew.
 void NetworkState::finish_step() {
-  if (lomo()) return;
+  if (lomo() || updates() == schedule::Updates::every_backward) return;  // done
   const auto& plan = *draft_.pipe.plan;
   const Coordinates at{Pass::gradient_reduce, first_stage_, graph::kNoLayer, graph::kNoMicrobatch};
   const auto with = [&](Pass pass, const Held& held) {
@@ -153,7 +215,11 @@ void NetworkState::finish_step() {
                             floats(held.elements), with(Pass::gradient_reduce, held), std::span(&gradient, 1));
   }
   for (const Held& held : held_) {
-    update(held, *held.gradients, zero_ == 1, with(Pass::optimizer, held), false);
+    if (held.previous) {
+      const std::vector<BufferUse> uses{{held.parameters, Access::read}, {*held.previous, Access::write}};
+      sequencer_.kernel({.kind = KernelKind::copy, .dims = {held.elements}}, with(Pass::optimizer, held), uses);
+    }
+    update(held, *held.gradients, zero_ == 1, with(Pass::optimizer, held));
     if (zero_ == 1) {  // the update cleared its own part; the others hold sums that went to their owners
       const BufferUse gradient(*held.gradients, Access::write);
       sequencer_.kernel({.kind = KernelKind::clear, .dims = {held.elements}}, with(Pass::optimizer, held),

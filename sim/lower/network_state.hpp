@@ -36,7 +36,7 @@ class NetworkState {
     const models::NetworkSegment* segment = nullptr;
     std::int64_t elements = 0;  // padded to the shards
     BufferId parameters;
-    std::optional<BufferId> gradients, moments;
+    std::optional<BufferId> gradients, moments, previous;
     bool copy = false, tied = false;
     std::uint16_t stage = 0;
   };
@@ -57,12 +57,22 @@ class NetworkState {
   // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3) or consumed at once (LOMO).
   bool transient_gradients() const { return zero_ >= 2 || lomo(); }
 
+  // Schedules without a flush (schedule::Updates). The buffer in which a pass of this micro-batch finds the parameters:
+  // the newest version, or an old one that was kept for it.
+  BufferId parameters(std::size_t index, std::uint32_t stage, std::uint32_t microbatch) const;
+  void begin_forward(std::uint32_t stage, std::uint32_t microbatch);
+  // The gradients of a stage of one micro-batch are complete: updates, where every backward does.
+  void end_backward(const graph::Coordinates& at, const std::vector<std::size_t>& positions);
+
   // The gradient of a part of one micro-batch is complete: where it is transient, reduces or consumes it, and frees it.
   void consume(std::size_t index, BufferId gradient, graph::Coordinates at);
 
  private:
   void hold(const models::NetworkPart& part, std::size_t position, std::uint16_t stage, std::uint32_t layer, bool head);
-  void update(const Held& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at, bool free);
+  void update(const Held& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at,
+              std::optional<BufferId> free = {});
+  bool wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const;
+  schedule::Updates updates() const { return draft_.pipe.schedule.updates; }
 
   Draft& draft_;
   Sequencer& sequencer_;
@@ -72,6 +82,11 @@ class NetworkState {
   std::map<std::size_t, std::vector<std::size_t>> at_;  // position -> held
   std::optional<BufferId> loss_;
   std::uint16_t first_stage_ = 0;
+  // Updates after every backward: how many a stage has taken, the version that each micro-batch under way computes
+  // with, and the old versions that are kept (a copy, made when an update would overwrite what somebody still needs).
+  std::map<std::uint32_t, std::uint32_t> taken_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> version_;  // (stage, micro-batch)
+  std::map<std::pair<std::size_t, std::uint32_t>, BufferId> kept_;            // (held, version)
 };
 
 // Position of the first part of a stage; parts are counted through the model.

@@ -27,9 +27,12 @@ class NetworkWork : public RankWork {
   // What the pass waits for are takes (below) of the compute lane, which its order implies.
   LocalTask pass(const Coordinates& at, bool, std::vector<LocalTask>) override {
     const std::size_t first = first_position(parts_, at.stage), n = parts_.stages[at.stage].uses.size();
+    if (at.pass == Pass::forward) state_.begin_forward(at.stage, at.microbatch);
+    std::vector<std::size_t> positions;
     for (std::size_t i = 0; i < n; i++) {
       const std::size_t use = at.pass == Pass::forward ? i : n - 1 - i;
       const std::size_t position = first + use;
+      positions.push_back(position);
       Coordinates here = at;
       here.layer = parts_.stages[at.stage].uses[use].layer;
       const PerformedPart& part = part_at(position);
@@ -43,6 +46,7 @@ class NetworkWork : public RankWork {
         consume_gradients(position, here);
       }
     }
+    if (at.pass == Pass::weight_gradient || at.pass == Pass::backward) state_.end_backward(at, positions);
     return sequencer_.last();
   }
 
@@ -171,7 +175,7 @@ class NetworkWork : public RankWork {
         uses.emplace_back(id, Access::allocate);
       }
       for (const Operand& o : step.operands)
-        uses.emplace_back(operand(o, part, position, at.microbatch, whole), o.written ? Access::write : Access::read);
+        uses.emplace_back(operand(o, part, position, at, whole), o.written ? Access::write : Access::read);
       for (const auto value : step.frees) release(part, position, at.microbatch, value, uses);
       if (i + 1 == steps.size()) {
         for (const auto& gathered : whole)
@@ -186,15 +190,18 @@ class NetworkWork : public RankWork {
     }
   }
 
-  BufferId operand(const Operand& o, const PerformedPart& part, std::size_t position, std::uint32_t microbatch,
+  BufferId operand(const Operand& o, const PerformedPart& part, std::size_t position, const Coordinates& at,
                    const std::vector<std::optional<BufferId>>& whole) {
-    if (o.of == Operand::Of::value) return slot(part, position, microbatch, o.index);
+    if (o.of == Operand::Of::value) return slot(part, position, at.microbatch, o.index);
     if (o.of == Operand::Of::loss) return state_.loss();
     const std::size_t segment = place_of(*part.part, o.index).segment;
     const auto& held = state_.held(state_.segments_at(position)[segment]);
-    if (o.of == Operand::Of::parameter) return whole[segment].value_or(held.parameters);
+    if (o.of == Operand::Of::parameter) {
+      const auto found = state_.parameters(state_.segments_at(position)[segment], at.stage, at.microbatch);
+      return whole[segment].value_or(found);
+    }
     if (!state_.transient_gradients()) return *held.gradients;
-    return transient_.at({position, microbatch})[segment];
+    return transient_.at({position, at.microbatch})[segment];
   }
 
   void release(const PerformedPart& part, std::size_t position, std::uint32_t microbatch, std::uint16_t value,

@@ -116,6 +116,11 @@ struct UniformTimes {
 };
 std::optional<UniformTimes> uniform_times(Placement placement, const Problem& problem);
 
+// When the weights change. At a flush: once all gradients of the step are there. After every backward: each micro-batch
+// updates on its own, and runs backward with the weights of its forward. Late: once per step, with gradients of the
+// weights before the last update, so that no flush is needed.
+enum class Updates : std::uint8_t { at_flush, every_backward, late };
+
 using Order = Generator<Action>;  // the program of one rank, lazily
 
 // What a paper promises about a schedule, checked by tests over random problems wherever closed_form returns one.
@@ -158,6 +163,7 @@ struct Schedule {
   std::function<Planned(const Problem&)> plan = {};
   // The paper's formula where it holds for this problem, else nothing.
   std::function<std::optional<ClosedForm>(const Problem&)> closed_form = {};
+  Updates updates = Updates::at_flush;
   // Only of schedules without a flush, which pay for it with old weights: what they hold and how fast they become.
   std::function<Asynchrony(const Problem&)> asynchrony = {};
   // Of a schedule that planned() returned: what its plan proved. Empty in the registry.

@@ -85,4 +85,33 @@ TEST_CASE("every schedule that a run can hold lowers to own kernels") {
   CHECK(lowered >= 20);
 }
 
+TEST_CASE("asynchronous schedules keep as many versions of the weights as they promise") {
+  // PipeDream: rank r keeps p - r versions at once (arXiv 1806.03377, section 3.3), the newest and p-1-r old ones; 2BW
+  // two.
+  for (const char* name : {"pipedream", "pipedream-2bw"}) {
+    CAPTURE(name);
+    const auto rehearsed = rehearse(
+        kMlp, {"parallelism={pipeline: 4}", "model.layers=4", "batch.global=8", "schedule=" + std::string(name)});
+    const auto& graph = rehearsed.prepared.graph;
+    for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
+      const auto& program = graph.program_of(graph.ranks()[r]);
+      // One layer per rank: one segment. Versions alive at once, walked in program order (one compute lane).
+      const auto whole = program.buffers[program.segments.at(0).parameters.index()].size;
+      std::size_t versions = 0, most = 0;
+      for (std::size_t b = 0; b < program.residents; ++b)
+        versions += program.buffers[b].category == graph::MemoryCategory::parameters;
+      for (std::size_t i = 0; i < program.size(); ++i)
+        for (const auto how : {graph::Access::allocate, graph::Access::free})
+          for (const auto& use : program.uses[i]) {
+            const auto& buffer = program.buffers[use.id().index()];
+            if (use.how() != how || buffer.category != graph::MemoryCategory::parameters) continue;
+            REQUIRE(buffer.size == whole);
+            how == graph::Access::allocate ? ++versions : --versions;
+            most = std::max(most, versions);
+          }
+      CHECK(std::max(most, versions) == (std::string(name) == "pipedream" ? 4 - r : 2));
+    }
+  }
+}
+
 }  // namespace rehearsal

@@ -80,6 +80,7 @@ void register_pipedream(Registry& registry) {
                     "1F1B without a flush, an update after every backward: no bubble once full, p-rank weight versions "
                     "(PipeDream, arXiv 1806.03377).",
                 .order = one_f_one_b_order,
+                .updates = Updates::every_backward,
                 .asynchrony = pipedream});
   registry.add({.name = "pipedream-2bw",
                 .summary =
@@ -87,6 +88,7 @@ void register_pipedream(Registry& registry) {
                     "versions (PipeDream-2BW, arXiv 2006.09503).",
                 .check = check_filled,
                 .order = one_f_one_b_order,
+                .updates = Updates::late,
                 .asynchrony = double_buffered});
 }
 
