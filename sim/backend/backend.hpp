@@ -59,6 +59,8 @@ struct RunOptions {
   Compute compute = Compute::timed;
   Learning learning;  // real compute; one step per iteration, warm-up included
   Tamper tamper;
+  // False (verification): more ranks than cores may compute for real; what they measure means nothing then.
+  bool times_matter = true;
   int warmup = 0, iterations = 1;
   Time timeout = seconds(60);   // real backends give up with the unmatched heads after this long without progress
   std::string engine = "auto";  // simulator: "auto", "replay" or "events"

@@ -1,0 +1,51 @@
+// What messages and collectives cost on this machine, measured over a Transport alone: the numbers of LogGP and SMPI
+// (Clauss et al. 2011: overhead of a send, overhead of a late receive, latency to an early receiver), by size, because
+// protocols change with it. Buffers rotate, so that messages come from memory and not from a warm cache.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dispatch/transport.hpp"
+
+namespace rehearsal::dispatch {
+
+// Rank 0 sends to rank 1 while the others wait. Medians.
+struct LinkSample {
+  Bytes size;
+  Time post;     // of the sender's time, until it may go on
+  Time take;     // of the receiver's time, when the message was posted long before
+  Time latency;  // from the beginning of the post until the receiver, who was waiting, has the message in its buffer
+};
+// All ranks together, entered at the same instant; the median of the rank that is done last.
+struct CollectiveSample {
+  CollectiveKind kind{};
+  Bytes size;  // of the whole array
+  Time lasts;
+};
+struct LinkProbe {
+  std::size_t ranks = 0;
+  bool single_copy = false;       // large messages move while their sender is elsewhere (hw/launch/mpirun.hpp)
+  std::vector<LinkSample> links;  // ascending size; empty for one rank
+  std::vector<CollectiveSample> collectives;
+};
+
+// The connections that the probe needs: prepared like any other graph, but never run.
+graph::TaskGraph probe_graph(std::size_t ranks);
+
+// What one rank sees; all ranks of a probe_graph call it at the same time. Takes about two seconds.
+LinkProbe probe(Transport& transport, RankId rank, std::size_t ranks);
+LinkProbe merge(const std::vector<LinkProbe>& ranks);
+
+// Lines of text, for probes that cross processes; read_probe() throws MachineError when they are cut short.
+std::string write(const LinkProbe& probe);
+LinkProbe read_probe(std::string_view text);
+
+// A Session (of a probe_graph) that can be asked: dynamic_cast it.
+class LinkProber {
+ public:
+  virtual ~LinkProber() = default;
+  virtual LinkProbe probe_links() = 0;
+};
+
+}  // namespace rehearsal::dispatch

@@ -1,0 +1,104 @@
+#include "launch/launch.hpp"
+
+#include <fmt/format.h>
+
+#include "backend/module.hpp"
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "dispatch/probe.hpp"
+#include "dispatch/results.hpp"
+#include "graph/validate.hpp"
+
+namespace rehearsal::launch {
+namespace {
+
+using backend::RunOptions;
+using backend::Timeline;
+
+class LaunchedSession : public backend::Session, public dispatch::LinkProber {
+ public:
+  LaunchedSession(const graph::TaskGraph& graph, std::string backend, std::vector<std::string> arguments)
+      : graph_(graph), backend_(std::move(backend)), arguments_(std::move(arguments)) {}
+
+  Timeline run(const RunOptions& options) override {
+    refuse_crowding(options, graph_.ranks().size());
+    std::vector<dispatch::RankResult> results;
+    for (const std::string& bytes : launch(options.timeout)) results.push_back(dispatch::read(bytes));
+    if (options.compute == backend::Compute::real) trained_ = dispatch::trained(graph_, results);
+    Timeline timeline = dispatch::assemble(graph_, std::move(results), backend_, options.compute);
+    timeline.engine = "processes";
+    return timeline;
+  }
+  backend::Trained trained() const override { return trained_; }
+
+  dispatch::LinkProbe probe_links() override {
+    std::vector<dispatch::LinkProbe> probes;
+    for (const std::string& bytes : launch(seconds(60))) probes.push_back(dispatch::read_probe(bytes));
+    return dispatch::merge(probes);
+  }
+
+ private:
+  std::vector<std::string> launch(Time timeout) const {
+    return run_ranks({.ranks = graph_.ranks().size(),
+                      .arguments = arguments_,
+                      .timeout = timeout,
+                      .hang_report = [&](const std::vector<dispatch::Positions>& at) {
+                        return fmt::format("{}: nothing has moved for {}; {}", backend_, show(timeout),
+                                           dispatch::hang_report(graph_, at));
+                      }});
+  }
+
+  const graph::TaskGraph& graph_;
+  std::string backend_;
+  std::vector<std::string> arguments_;
+  backend::Trained trained_;
+};
+
+// The module's backend, performed by processes of its own.
+class Launched : public backend::Backend {
+ public:
+  Launched(std::unique_ptr<Backend> module, std::vector<std::string> arguments)
+      : module_(std::move(module)), arguments_(std::move(arguments)) {}
+  std::string name() const override { return module_->name(); }
+  std::string summary() const override { return module_->summary(); }
+  std::vector<backend::Capability> capabilities() const override { return module_->capabilities(); }
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
+    graph::validate(graph);
+    return std::make_unique<LaunchedSession>(graph, name(), arguments_);
+  }
+
+ private:
+  std::unique_ptr<Backend> module_;
+  std::vector<std::string> arguments_;
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Backend> open(const std::string& name, std::vector<std::string> arguments) {
+  auto module = backend::load_backend(name);
+  if (is_rank() || in_job()) return module;
+  find_mpirun();
+  return std::make_unique<Launched>(std::move(module), std::move(arguments));
+}
+
+std::optional<std::string> why_unavailable(const std::string& name) {
+  if (auto why = backend::why_unavailable(name)) return why;
+  try {
+    find_mpirun();
+    return std::nullopt;
+  } catch (const MachineError& why) {
+    return why.what();
+  }
+}
+
+bool reports() { return !is_rank() && launched_rank().value_or(0) == 0; }
+
+void refuse_crowding(const RunOptions& options, std::size_t here) {
+  if (options.compute != backend::Compute::real || !options.times_matter || here <= cores()) return;
+  throw MachineError(
+      fmt::format("{} ranks that compute need a core each to be timed, and this machine has {}; use fewer ranks, "
+                  "--compute timed, or --verify without times",
+                  here, cores()));
+}
+
+}  // namespace rehearsal::launch

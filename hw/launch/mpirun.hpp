@@ -1,0 +1,40 @@
+// The parent's side: starts ranks with mpirun, watches them, and sees to it that nothing is left of them: no process,
+// no file, however it ends.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dispatch/watchdog.hpp"
+
+namespace rehearsal::launch {
+
+// A signal that asked this process to end while ranks were running; they are gone, and so is their folder. The program
+// ends with status 128 + signal.
+struct Interrupted {
+  int signal;
+};
+
+struct Job {
+  std::size_t ranks = 1;
+  std::vector<std::string> arguments;  // of this program, which every rank runs again
+  Time timeout = seconds(60);          // without progress of any rank
+  // Says what hangs, from where every rank stands.
+  std::function<std::string(const std::vector<dispatch::Positions>&)> hang_report;
+};
+
+// What every rank published, in rank order. Throws MachineError: no mpirun, a rank that died or gave up, a hang; or
+// Interrupted (SIGINT, SIGTERM, SIGHUP). Not for several threads at once.
+std::vector<std::string> run_ranks(const Job& job);
+
+// The one this program was built with, or the first on the path. Throws MachineError when there is none.
+std::string find_mpirun();
+
+// Cores that this process may use.
+unsigned cores();
+
+// Whether one process may read another's memory (process_vm_readv), which MPI libraries use for large messages: without
+// it a message moves only while its sender is inside MPI.
+bool single_copy_works();
+
+}  // namespace rehearsal::launch

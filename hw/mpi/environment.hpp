@@ -1,0 +1,56 @@
+// MPI in this process: started once, ended once, and not at all after an error.
+#pragma once
+#include <mpi.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "base/units.hpp"
+#include "launch/presence.hpp"
+
+namespace rehearsal::mpi {
+
+// Throws MachineError with MPI's own words unless `code` is MPI_SUCCESS.
+void check(int code, const char* call);
+
+class Environment {
+ public:
+  // Throws MachineError: MPI was used before in this process and cannot be started again.
+  Environment();
+  // Ends MPI, which waits for all ranks; after an error it is left to the launcher to end them.
+  ~Environment();
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+  std::size_t rank() const { return static_cast<std::size_t>(rank_); }
+  std::size_t ranks() const { return static_cast<std::size_t>(ranks_); }
+  std::size_t ranks_here() const { return static_cast<std::size_t>(ranks_here_); }  // on this host
+  bool one_host() const { return ranks_here_ == ranks_; }
+  launch::Presence& presence() { return presence_; }
+  bool failed() const { return failed_; }
+
+  // Runs `work`; what it throws is shown to the parent first, and MPI is not used any more.
+  template <class Work>
+  auto guarded(Work&& work) {
+    try {
+      return work();
+    } catch (...) {
+      failed_ = true;
+      presence_.report(std::current_exception());
+      throw;
+    }
+  }
+
+ private:
+  launch::Presence presence_;
+  int rank_ = 0, ranks_ = 1, ranks_here_ = 1;
+  bool failed_ = false;
+};
+
+// Everybody's bytes at rank 0, in rank order; empty elsewhere. Any length.
+std::vector<std::string> gather(const Environment& environment, const std::string& bytes);
+// Everybody's text everywhere, in rank order; all of the same length.
+std::vector<std::string> gather_everywhere(const Environment& environment, const std::string& text);
+
+}  // namespace rehearsal::mpi

@@ -1,0 +1,165 @@
+#include "mpi/mpi_backend.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "cpu/cpu_worker.hpp"
+#include "dispatch/probe.hpp"
+#include "dispatch/rank_loop.hpp"
+#include "dispatch/results.hpp"
+#include "graph/validate.hpp"
+#include "launch/launch.hpp"
+#include "mpi/blas.hpp"
+#include "mpi/environment.hpp"
+#include "mpi/mpi_transport.hpp"
+
+namespace rehearsal::mpi {
+namespace {
+
+using backend::Capability;
+using backend::Compute;
+using backend::Fidelity;
+using backend::RunOptions;
+using backend::Timeline;
+using dispatch::RankResult;
+
+class MpiSession : public backend::Session, public dispatch::LinkProber {
+ public:
+  MpiSession(const graph::TaskGraph& graph, std::shared_ptr<Environment> environment)
+      : graph_(graph), environment_(std::move(environment)), rank_(environment_->rank()) {
+    if (!environment_->one_host()) clock_ = measure_clock(MPI_COMM_WORLD);
+  }
+
+  Timeline run(const RunOptions& options) override {
+    return environment_->guarded([&] { return report(perform(options), options); });
+  }
+  backend::Trained trained() const override { return trained_; }
+
+  dispatch::LinkProbe probe_links() override {
+    return environment_->guarded([&] {
+      MpiTransport transport(graph_, rank_, {.spin = has_core_each(), .clock = clock_, .stop = nullptr});
+      dispatch::LinkProbe mine = dispatch::probe(transport, rank_, graph_.ranks().size());
+      mine.single_copy = launch::single_copy_works();
+      const std::string bytes = dispatch::write(mine);
+      environment_->presence().publish(bytes);
+      if (launch::is_rank()) return mine;
+      std::vector<dispatch::LinkProbe> all;
+      for (const std::string& one : gather(*environment_, bytes)) all.push_back(dispatch::read_probe(one));
+      return all.empty() ? mine : dispatch::merge(all);
+    });
+  }
+
+ private:
+  bool has_core_each() const { return environment_->ranks_here() <= launch::cores(); }
+
+  RankResult perform(const RunOptions& options) {
+    const bool real = options.compute == Compute::real;
+    launch::refuse_crowding(options, environment_->ranks_here());
+    std::atomic<bool> stop{false};
+    MpiTransport transport(graph_, rank_, {.spin = real && has_core_each(), .clock = clock_, .stop = &stop});
+    std::unique_ptr<dispatch::Worker> worker;
+    if (real) worker = cpu::make_worker(graph_, rank_, options, fastest_gemm().function);
+    dispatch::Progress progress;
+    dispatch::RankLoop loop(graph_, rank_, options, transport, worker.get(), progress);
+
+    environment_->presence().begin(progress, options.timeout, stop);
+    RankResult result;
+    try {
+      std::int64_t switches = 0;
+      for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
+        if (step == options.warmup) switches = dispatch::involuntary_switches();
+        timeline::Spans spans = loop.iterate(step, stop);
+        if (step >= options.warmup) result.iterations.push_back(std::move(spans));
+      }
+      result.involuntary_switches = dispatch::involuntary_switches() - switches;
+    } catch (const dispatch::Stopped&) {
+      environment_->presence().end();
+      throw MachineError(fmt::format("nothing has moved for ten times {}; this rank stands at:\n{}",
+                                     show(options.timeout), loop.heads()));
+    } catch (...) {
+      environment_->presence().end();
+      throw;
+    }
+    environment_->presence().end();
+    start_together(transport, result);
+    if (worker) result.learned = worker->learned();
+    return result;
+  }
+
+  // A collective starts when its last member joins, which no other member knows at that time.
+  void start_together(MpiTransport& transport, RankResult& result) const {
+    const graph::Program& program = graph_.program_of(graph_.ranks()[rank_.index()]);
+    for (const graph::Group& group : graph_.groups())
+      for (const graph::GroupMember& member : group.members) {
+        if (member.rank != rank_) continue;
+        const auto tasks = program.endpoint_tasks[member.endpoint.index()];
+        std::vector<std::int64_t> joined;
+        for (const timeline::Spans& spans : result.iterations)
+          for (LocalTask task : tasks) joined.push_back(spans.start[task.index()].count());
+        transport.latest(member.endpoint, joined);
+        auto last = joined.begin();
+        for (timeline::Spans& spans : result.iterations)
+          for (LocalTask task : tasks) spans.start[task.index()] = std::min(Time(*last++), spans.end[task.index()]);
+      }
+  }
+
+  // To whoever makes the timeline: the parent, or rank 0 of a job without one.
+  Timeline report(const RankResult& result, const RunOptions& options) {
+    const std::string bytes = dispatch::write(result);
+    if (launch::is_rank()) return environment_->presence().publish(bytes), Timeline{};
+    std::int64_t error = clock_.error.count();
+    check(MPI_Allreduce(MPI_IN_PLACE, &error, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+    std::vector<RankResult> all;
+    for (const std::string& one : gather(*environment_, bytes)) all.push_back(dispatch::read(one));
+    if (all.empty()) return {};
+    if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, all);
+    Timeline timeline = dispatch::assemble(graph_, std::move(all), "mpi", options.compute);
+    timeline.engine = "processes";
+    timeline.clock_error = Time(error);
+    return timeline;
+  }
+
+  const graph::TaskGraph& graph_;
+  std::shared_ptr<Environment> environment_;
+  const RankId rank_;
+  ClockOffset clock_;
+  backend::Trained trained_;
+};
+
+class Mpi : public backend::Backend {
+ public:
+  std::string name() const override { return "mpi"; }
+  std::string summary() const override {
+    return "Performs the graph with one process per rank: real messages and collectives by MPI, compute timed or real.";
+  }
+  std::vector<Capability> capabilities() const override {
+    return {{"compute", Fidelity::exact, "kernels on the CPU in fp32; or timed: waits out the predicted time"},
+            {"message", Fidelity::exact, "nonblocking sends and receives of all bytes"},
+            {"collective", Fidelity::exact, "nonblocking collectives of the MPI library, with its algorithms"}};
+  }
+
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
+    if (!environment_) environment_ = std::make_shared<Environment>();
+    return environment_->guarded([&] {
+      if (environment_->ranks() != graph.ranks().size())
+        throw MachineError(fmt::format("the MPI job has {} ranks and the scenario needs {}{}", environment_->ranks(),
+                                       graph.ranks().size(),
+                                       environment_->ranks() == 1 ? "; does mpirun belong to another MPI library than "
+                                                                    "the one this program was built with?"
+                                                                  : ""));
+      dispatch::compare_digests(gather_everywhere(*environment_, graph.digest()));
+      graph::validate(graph);
+      return std::make_unique<MpiSession>(graph, environment_);
+    });
+  }
+
+ private:
+  std::shared_ptr<Environment> environment_;
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Backend> make_mpi() { return std::make_unique<Mpi>(); }
+
+}  // namespace rehearsal::mpi
