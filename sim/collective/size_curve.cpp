@@ -6,10 +6,7 @@
 #include "base/error.hpp"
 
 namespace rehearsal::collective {
-namespace {
 
-// Log-log interpolation in the table: exact at its points, the last segment's slope above, and below the first point a
-// slow fall towards the latency floor (half of the first time at the least), since tables start at about 1 MB.
 double interpolate(const std::vector<Point>& table, Bytes size) {
   const double s = double(size.count());
   const auto time = [&](std::size_t i) { return to_seconds(table[i].time); };
@@ -23,6 +20,8 @@ double interpolate(const std::vector<Point>& table, Bytes size) {
   const double slope = std::log(time(i) / time(i - 1)) / std::log(at(i) / at(i - 1));
   return time(i - 1) * std::pow(s / at(i - 1), slope);
 }
+
+namespace {
 
 // Where the time of `kind` may come from, best first: {kind to ask, factor}. A ring all-reduce is a reduce-scatter and
 // an all-gather of equal cost.

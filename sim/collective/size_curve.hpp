@@ -16,6 +16,11 @@ struct Point {
   Time time;
 };
 
+// Seconds, by log-log interpolation in a table of ascending sizes that is not empty: exact at its points, the last
+// segment's slope above, and below the first point a slow fall towards the latency floor (half of the first time at the
+// least), since tables of collectives start at about 1 MB.
+double interpolate(const std::vector<Point>& table, Bytes size);
+
 struct FittedCurve {
   Time fixed;                     // a
   Bandwidth rate;                 // B, algorithm bandwidth

@@ -46,9 +46,10 @@ std::string value(const ClusterSpec& c, const std::string& key) {
   return {};
 }
 
-template <class Owner>
-void add(std::vector<std::string>& all, const char* kind, const Owner& owner) {
+template <class Owner, class Used>
+void add(std::vector<std::string>& all, const char* kind, const Owner& owner, Used&& used) {
   for (const auto& key : owner.assumed) {
+    if (!used(key)) continue;
     std::string line = fmt::format("{} {}: {}", kind, owner.name, key);
     if (const auto text = value(owner, key); !text.empty()) line += " = " + text;
     line += " is assumed";
@@ -57,12 +58,43 @@ void add(std::vector<std::string>& all, const char* kind, const Owner& owner) {
   }
 }
 
+// What a profile leaves open.
+void add_profile(std::vector<std::string>& all, const Profile& profile, bool own, const ClusterSpec& machine) {
+  const auto say = [&](const std::string& text) { all.push_back(fmt::format("Profile {}: {}.", profile.name, text)); };
+  if (own && profile.kernels.empty()) {
+    say("kernels were not measured; they are priced by formulas for a GPU's");
+  } else if (own) {
+    std::vector<std::string_view> missing;
+    for (std::size_t k = 0; k < kKernelKinds; k++)
+      if (!profile.kernels.count(static_cast<KernelKind>(k))) missing.push_back(name(static_cast<KernelKind>(k)));
+    if (!missing.empty())
+      say(fmt::format("kernels not measured, priced by formulas for a GPU's: {}", fmt::join(missing, ", ")));
+    if (profile.ranks != machine.gpus())
+      say(fmt::format("kernels were measured with {} rank{} at once, and {} compute{} here", profile.ranks,
+                      profile.ranks == 1 ? "" : "s", machine.gpus(), machine.gpus() == 1 ? "s" : ""));
+  }
+  if (!profile.has_messages()) say("messages were not measured");
+  if (!profile.has_collectives()) say("collectives were not measured");
+}
+
 }  // namespace
 
 std::vector<std::string> CostModel::assumptions() const {
   std::vector<std::string> all;
-  add(all, "GPU", machine_.gpu);
-  add(all, "Cluster", machine_);
+  const bool own = software_.own_kernels;
+  const bool kernels = own && profile_ && profile_->kernels.size() == kKernelKinds;
+  const bool messages = profile_ && profile_->has_messages();
+  const bool collectives = profile_ && profile_->has_collectives();
+  add(all, "GPU", machine_.gpu, [&](const std::string& key) { return !kernels || key == "memory"; });
+  add(all, "Cluster", machine_, [&](const std::string& key) {
+    const bool message = key == "nvlink.message" || key == "message_overhead";
+    return key.starts_with("nic.") || !(message ? messages : messages && collectives);
+  });
+  if (profile_) add_profile(all, *profile_, own, machine_);
+  if (own && !profile_)
+    all.push_back(
+        "This program's kernels are priced by formulas for a GPU's; `rehearse calibrate` measures them on this "
+        "machine.");
   if (curves_.measured.empty() && curves_.fitted.empty()) {
     all.push_back(fmt::format("Collectives inside a node run as rings at {} of the link rate; no curve was measured.",
                               kRingEfficiency));
@@ -79,7 +111,9 @@ std::vector<std::string> CostModel::assumptions() const {
     all.push_back(fmt::format("A collective across k nodes pays at most 2 log2 k + {} hops of {} each way.",
                               kTreeDepthOffset, show(machine_.nic_latency)));
   }
-  all.push_back(fmt::format("An optimizer step costs {} besides its memory traffic.", show(seconds(kOptimizerFixed))));
+  if (!own)
+    all.push_back(
+        fmt::format("An optimizer step costs {} besides its memory traffic.", show(seconds(kOptimizerFixed))));
   return all;
 }
 

@@ -55,7 +55,15 @@ double CostModel::collective(const graph::Collective& work) const {
          share(work.kind) * 2 * to_seconds(machine_.nic_latency) * hops;
 }
 
+// L of a measured message. Where the ranks hand it over themselves, that takes o_s of the sender and o_r of the
+// receiver, and the wire what is left of L: then a receive ends at max(wait posted + o_r, send posted + L).
 double CostModel::message(const graph::Message& work) const {
+  if (profile_ && profile_->has_messages() && !work.crosses_nodes && work.gathered.count() == 0) {
+    if (work.size.count() <= 0) return 0;
+    const double latency = collective::interpolate(profile_->messages.latency, work.size);
+    if (!software_.own_kernels) return latency;
+    return std::max(0., latency - handover({work.size, false}) - handover({work.size, true}));
+  }
   const double size = double(work.size.count());
   double transfer = 0;
   if (work.size.count() > 0) {

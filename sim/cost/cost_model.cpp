@@ -32,8 +32,12 @@ FlopRate sustained_peak(const cluster::Gpu& gpu, Precision precision) {
 
 }  // namespace
 
-CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software)
-    : machine_(std::move(machine)), curves_(std::move(curves)), software_(std::move(software)) {
+CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software,
+                     std::shared_ptr<const Profile> profile)
+    : machine_(std::move(machine)),
+      curves_(std::move(curves)),
+      software_(std::move(software)),
+      profile_(std::move(profile)) {
   const auto& gpu = machine_.gpu;
   const auto need = [&](bool given, const char* key) {
     if (!given)
@@ -102,8 +106,9 @@ double CostModel::optimizer(const graph::OptimizerStep& work) const {
   return seconds_for(work.traffic, machine_.gpu.sustained_memory_bandwidth) + kOptimizerFixed;
 }
 
-// Our own kernels by the rules of the others: matrix products as GEMMs, the rest by its traffic.
+// Our own kernels: as measured, or by the rules of the others: matrix products as GEMMs, the rest by its traffic.
 double CostModel::kernel(const Kernel& k) const {
+  if (const auto measured = profile_ ? profile_->time(k) : std::nullopt) return measured->time;
   const auto& [a, b, c, d, e] = k.dims;
   switch (k.kind) {
     case KernelKind::linear:
@@ -120,8 +125,12 @@ double CostModel::kernel(const Kernel& k) const {
   }
 }
 
-// A copy: read and written.
+// o_s or o_r of a measured message; without one a copy, read and written.
 double CostModel::handover(const graph::Handover& work) const {
+  if (profile_ && profile_->has_messages()) {
+    const auto& m = profile_->messages;
+    return work.size.count() > 0 ? collective::interpolate(work.incoming ? m.receive : m.send, work.size) : 0;
+  }
   return seconds_for(work.size * 2.0, machine_.gpu.sustained_memory_bandwidth);
 }
 

@@ -1,12 +1,14 @@
 // How long a work takes alone on a machine: Work x ClusterSpec -> Time. No contention; the engine knows when.
 // Equations and constants: models/README.md ("How long"), after the published runs they were checked on.
 #pragma once
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cluster/cluster.hpp"
 #include "collective/size_curve.hpp"
+#include "cost/profile.hpp"
 #include "graph/work.hpp"
 #include "models/transformer.hpp"
 
@@ -14,7 +16,9 @@ namespace rehearsal::cost {
 
 class CostModel {
  public:
-  CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software);
+  // What a profile holds was measured on the machine itself and wins over the formulas.
+  CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software,
+            std::shared_ptr<const Profile> profile = nullptr);
 
   // Seconds of one kernel.
   double gemm(const Gemm& shape) const;
@@ -39,6 +43,7 @@ class CostModel {
   cluster::ClusterSpec machine_;
   collective::SizeCurves curves_;
   models::Software software_;
+  std::shared_ptr<const Profile> profile_;  // may be null
 };
 
 }  // namespace rehearsal::cost

@@ -47,10 +47,11 @@ Prepared finish(lower::Lowering lowering, schedule::Problem problem, const scena
 
 Prepared prepare_concrete(const scenario::Scenario& scenario) {
   const auto& c = *scenario.concrete;
+  const bool both_ways = scenario.schedule.schedule().placement == schedule::Placement::bidirectional;
   auto plan = plan::make_plan({c.model, c.training, c.software, scenario.parallelism, scenario.batch,
-                               scenario.microbatches, c.partition, c.cluster});
+                               scenario.microbatches, both_ways ? 2 : 1, c.partition, c.cluster});
   const auto warnings = plan.warnings;
-  const cost::CostModel cost(c.cluster, c.curves, c.software);
+  const cost::CostModel cost(c.cluster, c.curves, c.software, c.profile);
   lower::Lowering lowering(std::move(plan), stage_ranks(scenario));
   auto problem = lowering.problem(cost.price(lowering.works()));
   auto prepared = finish(std::move(lowering), std::move(problem), scenario);
@@ -108,7 +109,7 @@ Prepared prepare(const scenario::Scenario& scenario) {
 std::vector<Time> price(const scenario::Scenario& scenario, std::span<const graph::Work> works) {
   if (!scenario.concrete) return given_durations(works);
   const auto& c = *scenario.concrete;
-  return cost::CostModel(c.cluster, c.curves, c.software).price(works);
+  return cost::CostModel(c.cluster, c.curves, c.software, c.profile).price(works);
 }
 
 cluster::Cluster machine(const scenario::Scenario& scenario) {

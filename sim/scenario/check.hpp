@@ -12,7 +12,8 @@ struct Checked {
   bool ok() const { return errors.empty(); }
 };
 
-// A scenario, or a part in a folder of the name gpus, clusters, collectives, software or zoo. Wrong input is a result
+// A scenario, or a part in a folder of the name gpus, clusters, collectives, profiles, software or
+// zoo. Wrong input is a result
 // here; throws UserError only when the house's own folder cannot be found.
 Checked check(const std::string& path, const std::vector<std::string>& sets = {});
 

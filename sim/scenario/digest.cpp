@@ -124,6 +124,7 @@ std::string digest(const Scenario& s) {
   if (s.concrete) {
     const auto& c = *s.concrete;
     dump(d, c.model), dump(d, c.training), dump(d, c.software), dump(d, c.cluster), dump(d, c.curves);
+    if (c.profile) d.put("profile", c.profile->digest);
     if (c.software.own_kernels)
       d.put("own_kernels", true), d.put("model_sequence", c.model.sequence),
           d.put("learning_rate", c.training.learning_rate), d.put("weight_decay", c.training.weight_decay);

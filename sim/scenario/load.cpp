@@ -146,7 +146,8 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   if (model) c.model = std::move(*model);
   c.training = training.training;
   if (software) c.software = std::move(*software);
-  if (cluster) c.cluster = std::move(cluster->spec), c.curves = std::move(cluster->curves);
+  if (cluster)
+    c.cluster = std::move(cluster->spec), c.curves = std::move(cluster->curves), c.profile = cluster->profile;
   c.partition = partition;
 }
 
@@ -237,6 +238,7 @@ const Node* read_tree(Context& context, const std::string& path, const std::vect
 
 // A part of configs/ or models/zoo/ is known by its folder.
 bool check_part(Context& context, const std::string& folder, const Node& root) {
+  if (folder == "profiles") return load_profile(context, root, "profile"), true;
   if (root.find("version")) return false;
   if (folder == "gpus") return load_gpu(context, root), true;
   if (folder == "clusters") return load_cluster(context, root), true;
@@ -248,8 +250,9 @@ bool check_part(Context& context, const std::string& folder, const Node& root) {
 
 }  // namespace
 
-Scenario load(const std::string& path, const std::vector<std::string>& sets) {
+Scenario load(const std::string& path, const std::vector<std::string>& sets, const std::string& backend) {
   Context context;
+  context.backend = backend;
   const Node* root = read_tree(context, path, sets);
   Scenario scenario = root ? read(context, path, *root) : Scenario{};
   context.problems.throw_if_any();

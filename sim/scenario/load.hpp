@@ -14,6 +14,7 @@ struct Context {
   Diagnostics problems;
   Documents documents{problems};
   std::string home;
+  std::string backend;  // whose profile of this machine counts; empty: any
   std::vector<std::string> assumptions;
 
   void assume(std::string text) { assumptions.push_back(std::move(text)); }
@@ -41,12 +42,17 @@ struct ClusterChoice {
   cluster::ClusterSpec spec;  // nodes and topology are settled by size_cluster
   std::string one_node_topology;
   collective::SizeCurves curves;
+  std::shared_ptr<const cost::Profile> profile;
   std::string flash_software;
   std::optional<std::int64_t> nodes, gpus;  // as the user asked
   const Node* node = nullptr;
 };
 std::optional<ClusterChoice> load_cluster(Context& context, const Node& node);
 std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node);
+std::optional<cost::Profile> load_profile(Context& context, const Node& root, const std::string& name);
+// The profile of a cluster: `node` = its key `profile` (a file, or a name in configs/profiles) or nullptr; `cluster` =
+// its name. Null when there is none, or an error was reported.
+std::shared_ptr<const cost::Profile> find_profile(Context& context, const Node* node, const std::string& cluster);
 
 std::optional<models::Software> load_software(Context& context, const Node& node);
 

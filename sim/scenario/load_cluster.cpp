@@ -82,7 +82,7 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   auto& spec = choice.spec;
   spec.name = part.name;
   map.find("use"), map.find("name"), map.find("summary"), map.find("source");
-  map.unbuilt("profile", "", "profiles of measured machines are");
+  choice.profile = find_profile(context, map.find("profile"), part.name);
   choice.nodes = map.optional_integer("nodes", kDegree);
   choice.gpus = map.optional_integer("gpus", kDegree);
   if (choice.nodes && choice.gpus)
@@ -102,7 +102,12 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
     citations.sources["message_overhead"] = "default of an inline cluster";
   }
   spec.message_overhead = map.time("message_overhead", true, milliseconds(.25));
-  if (const Node* collectives = map.find("collectives")) {
+  const Node* collectives = map.find("collectives");
+  if (choice.profile) spec.profile = choice.profile->name;
+  if (choice.profile && choice.profile->has_collectives()) {  // measured on the machine itself
+    choice.curves = choice.profile->collectives;
+    spec.collectives = choice.curves.name;
+  } else if (collectives) {
     if (auto curves = load_curves(context, *collectives)) choice.curves = std::move(*curves);
     spec.collectives = choice.curves.name;
   } else {

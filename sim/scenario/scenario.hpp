@@ -7,6 +7,7 @@
 
 #include "cluster/cluster.hpp"
 #include "collective/size_curve.hpp"
+#include "cost/profile.hpp"
 #include "models/transformer.hpp"
 #include "plan/parallelism.hpp"
 #include "schedule/csv.hpp"
@@ -65,6 +66,7 @@ struct Concrete {
   models::Software software;
   cluster::ClusterSpec cluster;
   collective::SizeCurves curves;
+  std::shared_ptr<const cost::Profile> profile;  // of a machine that was measured; may be null
   plan::Partition partition;
 };
 
@@ -93,9 +95,10 @@ struct Scenario {
 // Where the house keeps configs/ and models/zoo/: $REHEARSAL_HOME, else above the running binary, else the source tree.
 std::string home();
 
-// Reads one scenario file; `sets` are KEY=VALUE with dotted paths, applied before anything is checked.
+// Reads one scenario file; `sets` are KEY=VALUE with dotted paths, applied before anything is checked. `backend`: whose
+// profile of this machine counts, where the scenario names none (profile.hpp).
 // Throws UserError with every error of the file at once, each with line and column.
-Scenario load(const std::string& path, const std::vector<std::string>& sets = {});
+Scenario load(const std::string& path, const std::vector<std::string>& sets = {}, const std::string& backend = "");
 
 struct Named {
   std::string name, summary, source;

@@ -1,0 +1,36 @@
+#include "cost/profile.hpp"
+
+#include <algorithm>
+
+namespace rehearsal::cost {
+namespace {
+
+bool before(const KernelSample& a, const KernelSample& b) { return a.kernel.dims < b.kernel.dims; }
+
+}  // namespace
+
+std::optional<Profile::Priced> Profile::time(const Kernel& kernel) const {
+  const auto known = kernels.find(kernel.kind);
+  if (known == kernels.end()) return std::nullopt;
+  const auto& samples = known->second.samples;
+  const auto found = std::lower_bound(samples.begin(), samples.end(), KernelSample{kernel, {}, {}, {}}, before);
+  if (found != samples.end() && found->kernel.dims == kernel.dims) return Priced{to_seconds(found->p50), true};
+  return Priced{known->second.fit.time(kernel), false};
+}
+
+std::map<KernelKind, KernelTimes> fit_kernels(std::vector<KernelSample> samples) {
+  std::map<KernelKind, KernelTimes> all;
+  for (auto& s : samples) {
+    s.kernel.offsets = {};
+    auto& list = all[s.kernel.kind].samples;
+    const auto at = std::lower_bound(list.begin(), list.end(), s, before);
+    if (at != list.end() && at->kernel.dims == s.kernel.dims)
+      *at = s;
+    else
+      list.insert(at, s);
+  }
+  for (auto& [kind, times] : all) times.fit = fit(times.samples);
+  return all;
+}
+
+}  // namespace rehearsal::cost

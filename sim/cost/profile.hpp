@@ -1,0 +1,64 @@
+// What was measured of one machine (`rehearse calibrate`; configs/profiles): times of this program's kernels, of
+// messages and of collectives, with where and how. Read and written by sim/scenario; measured by hw/calibrate.
+//
+// A section that was not measured is empty, and CostModel prices by its formulas then. Times are medians; kernels were
+// measured with `ranks` of them at once, on cold buffers.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collective/size_curve.hpp"
+#include "cost/kernel_fit.hpp"
+
+namespace rehearsal::cost {
+
+struct Quantiles {
+  Time p10, p50, p90;
+};
+
+struct KernelTimes {
+  std::vector<KernelSample> samples;  // ascending dims, each once
+  KernelFit fit;                      // to these samples
+};
+
+// One way, by size. A send occupies its rank for o_s, a receive that finds its message there for o_r; with the receive
+// posted early, L lies between the posting of the send and the end of the receive (LogGP).
+struct MessageTimes {
+  std::vector<collective::Point> send, receive, latency;  // o_s, o_r, L; the same ascending sizes
+};
+
+struct Profile {
+  std::string name, summary, digest;  // SHA-256 of all that follows
+  std::string backend;                // which transport: "loopback", "mpi"
+  std::int64_t ranks = 0;             // that computed at the same time
+  std::string cpu, system;            // model of the processor, operating system with its version
+  std::int64_t cores = 0;
+  std::string compiler;
+  std::map<std::string, std::string> libraries;  // name -> version
+  std::string date;                              // UTC, ISO 8601
+  std::string priority;                          // "raised", or "ordinary" where the system did not permit it
+  std::string copy;                              // how a message crosses: "cma", "two copies"
+  std::map<KernelKind, KernelTimes> kernels;
+  MessageTimes messages;
+  collective::SizeCurves collectives;
+  std::optional<Quantiles> timer_overshoot;  // of a sleep of 1 ms
+  std::optional<Quantiles> noise;            // of `kNoiseQuantum` of arithmetic without memory, all ranks at once
+
+  bool has_messages() const { return !messages.latency.empty(); }
+  bool has_collectives() const { return !collectives.measured.empty(); }
+
+  // Seconds; nothing when its kind was not measured.
+  struct Priced {
+    double time;
+    bool exact;  // this very shape was measured
+  };
+  std::optional<Priced> time(const Kernel& kernel) const;
+};
+
+// Sorts the samples of each kind, keeps the last of equal shapes, and fits.
+std::map<KernelKind, KernelTimes> fit_kernels(std::vector<KernelSample> samples);
+
+}  // namespace rehearsal::cost

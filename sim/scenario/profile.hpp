@@ -1,0 +1,25 @@
+// Profiles of measured machines as files, and where those of this machine lie.
+//
+// `cluster: this-machine` takes the profile that `rehearse calibrate` wrote for this user: this-machine-BACKEND.yaml in
+// profile_folder(). Without a backend that of mpi goes before that of loopback: its messages leave the process.
+#pragma once
+#include <string>
+
+#include "cost/profile.hpp"
+
+namespace rehearsal::scenario {
+
+// $REHEARSAL_PROFILES, else $XDG_CONFIG_HOME/rehearsal, else ~/.config/rehearsal; empty when none of them is set.
+std::string profile_folder();
+// The file in it that holds this machine's profile for a backend.
+std::string profile_file(const std::string& backend);
+
+// The file's text. Loading it gives the same profile, to the last digit.
+std::string write_profile(const cost::Profile& profile);
+// SHA-256 over what was measured, where and how; neither name nor summary count.
+std::string profile_digest(const cost::Profile& profile);
+
+// Throws UserError with every error of the file at once.
+cost::Profile load_profile_file(const std::string& path);
+
+}  // namespace rehearsal::scenario

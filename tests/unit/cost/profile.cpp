@@ -1,0 +1,197 @@
+// Prices from a measured profile, solved by hand.
+#include "cost/profile.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "machines.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::cost;
+using namespace rehearsal::test;
+using doctest::Approx;
+
+namespace {
+
+Time nanoseconds(double ns) { return seconds(ns * 1e-9); }
+
+KernelSample sample(KernelKind kind, std::array<std::int64_t, 5> dims, double ns) {
+  return {{kind, dims, {}}, nanoseconds(ns * .9), nanoseconds(ns), nanoseconds(ns * 1.2)};
+}
+
+// t = 400 ns + 0.02 ns a FLOP + 1 ns an element of the weight, at (T, n, k).
+double product(double t, double n, double k) { return 400 + .02 * 2 * t * n * k + 1 * n * k; }
+// clear moves 4 bytes an element: 100 ns + 0.05 ns a byte, and 0.1 ns more for each beyond 64 KiB.
+double cleared(double elements) { return 100 + .05 * 4 * elements + .1 * std::max(0., 4 * elements - 65536); }
+
+std::vector<KernelSample> linear_samples() {
+  std::vector<KernelSample> all;
+  for (const auto& [t, n, k] : {std::array{8, 16, 16},
+                                {32, 16, 64},
+                                {64, 64, 32},
+                                {16, 128, 128},
+                                {128, 32, 256},
+                                {256, 256, 16},
+                                {64, 256, 256}})
+    all.push_back(sample(KernelKind::linear, {t, n, k}, product(t, n, k)));
+  return all;
+}
+
+std::vector<KernelSample> clear_samples() {
+  std::vector<KernelSample> all;
+  for (const std::int64_t n : {256, 1024, 4096, 8192, 16384, 32768, 65536, 262144})
+    all.push_back(sample(KernelKind::clear, {n}, cleared(double(n))));
+  return all;
+}
+
+models::Software own() {
+  models::Software s;
+  s.name = "rehearsal";
+  s.own_kernels = true;
+  return s;
+}
+
+std::shared_ptr<Profile> measured() {
+  auto p = std::make_shared<Profile>();
+  p->name = "here";
+  p->ranks = 8;
+  auto samples = linear_samples();
+  for (const auto& s : clear_samples()) samples.push_back(s);
+  // Measured, and nothing like its neighbours.
+  samples.push_back(sample(KernelKind::linear, {100, 100, 100}, 77'777));
+  p->kernels = fit_kernels(std::move(samples));
+  auto& m = p->messages;
+  m.send = {{Bytes(1000), nanoseconds(200)}, {Bytes(100'000), nanoseconds(20'000)}};
+  m.receive = {{Bytes(1000), nanoseconds(300)}, {Bytes(100'000), nanoseconds(30'000)}};
+  m.latency = {{Bytes(1000), nanoseconds(1500)}, {Bytes(100'000), nanoseconds(45'000)}};
+  p->collectives.measured[{CollectiveKind::all_reduce, 2}] = {{Bytes(1000), nanoseconds(5000)}};
+  return p;
+}
+
+cost::CostModel priced(std::shared_ptr<const Profile> profile, models::Software software = own()) {
+  return {dgx_a100(), profile ? profile->collectives : collective::SizeCurves{}, software, profile};
+}
+
+}  // namespace
+
+TEST_CASE("a fit finds the terms that made the samples") {
+  const auto samples = linear_samples();
+  const auto f = fit(samples);
+  CHECK(f.seconds[0] == Approx(400e-9).epsilon(1e-6));  // call
+  CHECK(f.seconds[1] == Approx(.02e-9).epsilon(1e-6));  // flop
+  CHECK(f.seconds[2] == Approx(0).scale(1e-12));        // output
+  CHECK(f.seconds[3] == Approx(1e-9).epsilon(1e-6));    // weight
+  CHECK(f.seconds[4] == Approx(0).scale(1e-12));        // input
+  CHECK(f.worst < 1e-6);
+  CHECK(f.left_out_worst < 1e-4);
+  CHECK(f.time({KernelKind::linear, {100, 50, 40}, {}}) == Approx(product(100, 50, 40) * 1e-9).epsilon(1e-6));
+}
+
+TEST_CASE("a cache shows as a knee") {
+  const auto samples = clear_samples();
+  const auto f = fit(samples);
+  CHECK(f.knee == Bytes(65536));  // 16384 elements: one of the sizes measured
+  CHECK(f.seconds[0] == Approx(100e-9).epsilon(1e-6));
+  CHECK(f.seconds[1] == Approx(.05e-9).epsilon(1e-6));
+  CHECK(f.seconds[2] == Approx(.1e-9).epsilon(1e-6));
+  CHECK(f.time({KernelKind::clear, {100'000}, {}}) == Approx(cleared(100'000) * 1e-9).epsilon(1e-6));
+}
+
+TEST_CASE("a fit minimises relative errors and tells them") {
+  // gelu moves 8 bytes an element. Two samples of equal work at 90 and 110 ns: the rate r ns that minimises
+  // (r/90 - 1)^2 + (r/110 - 1)^2 is (1/90 + 1/110) / (1/90^2 + 1/110^2) = 98.02 ns; errors 8.91 and 10.89 %, median
+  // 9.90 %. Without the other sample each is predicted by it: 110/90 - 1 = 22.2 %, 90/110 - 1 = 18.2 %.
+  const std::vector<KernelSample> two{sample(KernelKind::gelu, {1000}, 90), sample(KernelKind::gelu, {1000}, 110)};
+  const auto f = fit(two);
+  CHECK(f.time(two[0].kernel) == Approx(98.0198e-9).epsilon(1e-5));
+  CHECK(f.error == Approx(.0990).epsilon(1e-3));
+  CHECK(f.worst == Approx(.1089).epsilon(1e-3));
+  CHECK(f.left_out_worst == Approx(.2222).epsilon(1e-3));
+  CHECK(f.left_out == Approx((.2222 + .1818) / 2).epsilon(1e-3));
+  // One sample says how long the work takes, not that all work takes as long.
+  const auto one = fit(std::span(two).first(1));
+  CHECK(one.time({KernelKind::gelu, {3000}, {}}) == Approx(270e-9).epsilon(1e-6));
+}
+
+TEST_CASE("kernels: the sample of this very shape, else the fit, else the formula") {
+  const auto model = priced(measured());
+  CHECK(model.kernel({KernelKind::linear, {100, 100, 100}, {}}) == Approx(77'777e-9).epsilon(1e-9));
+  CHECK(model.kernel({KernelKind::linear, {100, 100, 100}, {5, 6}}) == Approx(77'777e-9).epsilon(1e-9));  // offsets
+  CHECK(model.kernel({KernelKind::clear, {8192}, {}}) == Approx(cleared(8192) * 1e-9).epsilon(1e-6));
+  CHECK(model.kernel({KernelKind::clear, {10'000}, {}}) == Approx(cleared(10'000) * 1e-9).epsilon(1e-5));
+  // add was not measured: 12 bytes an element at 1620 GB/s and a gap of 2 us, as any memory-bound kernel.
+  CHECK(model.kernel({KernelKind::add, {135'000}, {}}) == Approx(1e-6 + 2e-6).epsilon(1e-9));
+  // The last of two samples of one shape counts.
+  auto twice = clear_samples();
+  twice.push_back(sample(KernelKind::clear, {8192}, 9999));
+  Profile p;
+  p.kernels = fit_kernels(twice);
+  CHECK(p.kernels.at(KernelKind::clear).samples.size() == 8);
+  CHECK(p.time({KernelKind::clear, {8192}, {}})->time == Approx(9999e-9));
+  CHECK(p.time({KernelKind::clear, {8192}, {}})->exact);
+  CHECK_FALSE(p.time({KernelKind::clear, {8193}, {}})->exact);
+  CHECK_FALSE(p.time({KernelKind::copy, {8192}, {}}));
+}
+
+TEST_CASE("a message is o_s, the wire and o_r, and together L") {
+  using graph::Handover, graph::Message;
+  const auto model = priced(measured());
+  CHECK(model.handover({Bytes(1000), false}) == Approx(200e-9));
+  CHECK(model.handover({Bytes(1000), true}) == Approx(300e-9));
+  CHECK(model.message({Bytes(1000), false, 1, Bytes(), 1}) == Approx(1000e-9));  // 1500 - 200 - 300
+  // 10 kB lies in the middle of the table in logarithms: o_s 2 us, o_r 3 us, L sqrt(1.5 x 45) = 8.216 us.
+  const double wire = model.message({Bytes(10'000), false, 1, Bytes(), 1});
+  CHECK(model.handover({Bytes(10'000), false}) == Approx(2e-6));
+  CHECK(model.handover({Bytes(10'000), true}) == Approx(3e-6));
+  CHECK(wire + 5e-6 == Approx(8.2158e-6).epsilon(1e-4));
+  // o_s and o_r were measured by themselves: where they exceed L (20 + 30 > 45 us), nothing is left for the wire.
+  CHECK(model.message({Bytes(100'000), false, 1, Bytes(), 1}) == 0);
+  CHECK(model.message({Bytes(0), false, 1, Bytes(), 1}) == 0);
+  // Nobody hands over the messages of other software: all of L lies between its tasks.
+  CHECK(priced(measured(), megatron_2021()).message({Bytes(1000), false, 1, Bytes(), 1}) == Approx(1500e-9));
+  // Other machines are not what was measured.
+  CHECK(model.message({Bytes(22'500'000), true, 1, Bytes(), 1}) == Approx(1.25e-3));
+}
+
+TEST_CASE("without a profile nothing changes") {
+  const auto bare = priced(nullptr);
+  CHECK(bare.kernel({KernelKind::add, {135'000}, {}}) == Approx(3e-6).epsilon(1e-9));
+  CHECK(bare.handover({Bytes(81'000'000), true}) == Approx(100e-6));  // read and written at 1620 GB/s
+  CHECK(bare.message({Bytes(28'000'000), false, 1, Bytes(), 1}) == Approx(.6e-3));
+}
+
+TEST_CASE("assumptions shrink with what was measured") {
+  auto machine = dgx_a100();
+  machine.gpu.assumed = {"peak", "gemm_efficiency", "memory"};
+  machine.assumed = {"nvlink.bandwidth", "nvlink.message", "message_overhead"};
+  const auto count = [&](std::shared_ptr<const Profile> profile, const std::string& part) {
+    const auto all = cost::CostModel(machine, a100_curves(), own(), profile).assumptions();
+    return std::count_if(all.begin(), all.end(), [&](auto& a) { return a.find(part) != std::string::npos; });
+  };
+  CHECK(count(nullptr, "") == 7);  // six keys, and that kernels go by formulas for a GPU's
+  CHECK(count(nullptr, "`rehearse calibrate` measures them") == 1);
+
+  auto p = std::make_shared<Profile>();
+  p->name = "here", p->ranks = 8;
+  CHECK(count(p, "Profile here: kernels were not measured") == 1);
+  CHECK(count(p, "Profile here: messages were not measured.") == 1);
+  CHECK(count(p, "Profile here: collectives were not measured.") == 1);
+  CHECK(count(p, "is assumed") == 6);
+
+  p = measured();
+  CHECK(count(p, "nvlink.message") == 0);
+  CHECK(count(p, "message_overhead") == 0);
+  CHECK(count(p, "nvlink.bandwidth") == 0);
+  CHECK(count(p, "GPU a100-80g: peak") == 1);  // still behind the kinds that were not measured
+  CHECK(count(p, "kernels not measured, priced by formulas for a GPU's: load_rows, embed,") == 1);
+
+  for (std::size_t k = 0; k < kKernelKinds; k++) {
+    const auto kind = static_cast<KernelKind>(k);
+    p->kernels[kind] = fit_kernels({sample(kind, {4, 4, 4, 4, 4}, 100)}).at(kind);
+  }
+  CHECK(count(p, "") == 1);
+  CHECK(count(p, "memory") == 1);  // whether it fits is still asked of the GPU
+  p->ranks = 2;
+  CHECK(count(p, "Profile here: kernels were measured with 2 ranks at once, and 8 compute here.") == 1);
+}
