@@ -8,12 +8,11 @@
 namespace rehearsal::dispatch {
 
 struct IssueList {
-  RankId rank;
   graph::Lane lane = graph::Lane::compute;
   std::vector<LocalTask> tasks;
 };
 
-// Rank by rank, lane by lane; lanes without tasks are left out.
-std::vector<IssueList> issue_lists(const graph::TaskGraph& graph);
+// Of one program, lane by lane; lanes without tasks are left out.
+std::vector<IssueList> issue_lists(const graph::Program& program);
 
 }  // namespace rehearsal::dispatch

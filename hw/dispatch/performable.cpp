@@ -1,0 +1,88 @@
+#include "dispatch/performable.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace rehearsal::dispatch {
+namespace {
+
+using graph::EndpointKind;
+using graph::Program;
+
+std::optional<EndpointKind> kind_of(const Program& program, std::size_t task) {
+  const std::uint32_t endpoint = program.endpoint[task];
+  if (endpoint == graph::kNoEndpoint) return std::nullopt;
+  return program.endpoints[endpoint];
+}
+
+// Kernels compute, handovers copy, and a wait of no length joins dependencies; nothing else has code behind it.
+bool has_code(const graph::Work& work) {
+  if (const auto* wait = std::get_if<graph::Wait>(&work)) return wait->duration == Time{};
+  return std::holds_alternative<Kernel>(work) || std::holds_alternative<graph::Handover>(work);
+}
+
+}  // namespace
+
+std::vector<LocalTask> handovers(const graph::TaskGraph& graph, const Program& program) {
+  std::vector<LocalTask> other(program.size(), kNoTask);
+  std::vector<std::uint32_t> used(program.endpoints.size(), 0);
+  auto handover = [&](std::size_t task) { return std::get_if<graph::Handover>(&graph.work(program.work[task])); };
+  auto join = [&](std::size_t a, std::size_t b) {
+    INVARIANT(other[a] == kNoTask && other[b] == kNoTask, "a handover carries one message");
+    other[a] = LocalTask(b), other[b] = LocalTask(a);
+  };
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const auto kind = kind_of(program, i);
+    const auto* copy = handover(i);
+    for (LocalTask before : program.dependencies[i]) {
+      const std::size_t b = before.index();
+      if (kind == EndpointKind::send && handover(b) && !handover(b)->incoming) join(i, b);
+      if (copy && copy->incoming && kind_of(program, b) == EndpointKind::receive) join(i, b);
+    }
+  }
+  // Bytes are posted and taken in the order of the handovers, so it must be that of the messages of each channel.
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    if (!handover(i) || other[i] == kNoTask) continue;
+    const std::size_t message = other[i].index();
+    INVARIANT(program.sequence[message] == used[program.endpoint[message]]++,
+              "handovers keep to the order of their channel");
+  }
+  return other;
+}
+
+std::optional<std::string> why_not_real(const graph::TaskGraph& graph, RankId id) {
+  constexpr const char* kInstead = "cannot be computed for real; use --compute timed";
+  const graph::Rank& rank = graph.ranks()[id.index()];
+  if (rank.multiplicity != 1)
+    return fmt::format("rank {} stands for {} ranks, which {} or simulate.symmetry: off", id.value, rank.multiplicity,
+                       kInstead);
+  const Program& program = graph.program_of(rank);
+  const auto other = handovers(graph, program);
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const graph::Work& work = graph.work(program.work[i]);
+    const auto kind = kind_of(program, i);
+    auto refused = [&](const char* why) {
+      return fmt::format("{} of rank {} ({}) {}{}", graph.label(id, LocalTask(i)), id.value, describe(work), why,
+                         kInstead);
+    };
+    if (kind == EndpointKind::group) {
+      if (!std::holds_alternative<graph::Collective>(work)) return refused("is no collective and ");
+    } else if (kind || std::holds_alternative<graph::Handover>(work)) {
+      if (other[i] == kNoTask) return refused("has no other half (message and handover) and ");
+    } else if (!has_code(work)) {
+      return refused("");
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> why_not_real(const graph::TaskGraph& graph) {
+  for (std::size_t r = 0; r < graph.ranks().size(); ++r)
+    if (auto why = why_not_real(graph, RankId(r))) return why;
+  return std::nullopt;
+}
+
+}  // namespace rehearsal::dispatch

@@ -1,0 +1,408 @@
+#include "dispatch/rank_loop.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "dispatch/clock.hpp"
+#include "dispatch/issue.hpp"
+#include "dispatch/performable.hpp"
+#include "dispatch/results.hpp"
+#include "dispatch/watchdog.hpp"
+
+namespace rehearsal::dispatch {
+namespace {
+
+using graph::EndpointId;
+using graph::EndpointKind;
+using graph::Lane;
+
+constexpr Time kNever{INT64_MAX};
+// Nobody sleeps longer than this without looking whether the run was given up.
+const Time kSlice = seconds(20e-3);
+
+enum class Kind : std::uint8_t { plain, send, receive, group, hand_out, take_in };
+
+// Bytes that a message carries when nothing is computed. Works without a size (abstract scenarios) still need to be
+// seen at the other end.
+std::size_t message_bytes(const graph::Work& work) {
+  if (const auto* message = std::get_if<graph::Message>(&work))
+    return static_cast<std::size_t>(std::max<std::int64_t>(message->size.count(), 1));
+  return 1;
+}
+
+// Elements of the whole array of a collective and of one member's part, with NCCL's rule whole = part x members.
+struct Lengths {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  std::size_t in = 1, out = 1;
+};
+Lengths dummy_lengths(const graph::Work& work, std::size_t members) {
+  const auto* collective = std::get_if<graph::Collective>(&work);
+  if (!collective) return {};
+  const auto whole = static_cast<std::size_t>(collective->size.count()) / sizeof(float);
+  const std::size_t part = std::max<std::size_t>(whole / members, 1);
+  switch (collective->kind) {
+    case CollectiveKind::all_reduce:
+      return {collective->kind, std::max<std::size_t>(whole, 1), std::max<std::size_t>(whole, 1)};
+    case CollectiveKind::all_gather:
+      return {collective->kind, part, part * members};
+    case CollectiveKind::reduce_scatter:
+      return {collective->kind, part * members, part};
+  }
+  return {};
+}
+
+}  // namespace
+
+struct RankLoop::Impl {
+  enum class State : std::uint8_t { idle, busy, meeting };
+  struct LaneState {
+    Lane lane = Lane::compute;
+    std::vector<LocalTask> tasks;
+    std::size_t next = 0;  // the head
+    State state = State::idle;
+    bool skip = false;         // the head is tampered with
+    Time last_start, until;    // on the clock
+    std::vector<float> dummy;  // operands of timed collectives over a wire
+  };
+
+  const graph::TaskGraph& graph;
+  const RankId rank;
+  const graph::Program& program;
+  const backend::RunOptions& options;
+  Transport& transport;
+  Worker* const worker;
+  Progress& progress;
+  const bool real;
+
+  std::vector<Kind> kind;        // per task
+  std::vector<LocalTask> other;  // handovers()
+  std::vector<LaneState> lanes;
+  std::vector<std::byte> dummy;  // messages of timed compute over a wire
+
+  // Of the current iteration, per task.
+  int step = 0;
+  Time origin;
+  std::vector<Time> ended;  // on the clock; kNever = not yet; of a send also in the future
+  std::vector<std::optional<Transport::Posted>> posted;
+  timeline::Spans spans;
+  std::size_t left = 0;
+
+  Impl(const graph::TaskGraph& g, RankId r, const backend::RunOptions& o, Transport& t, Worker* w, Progress& p)
+      : graph(g),
+        rank(r),
+        program(g.program_of(g.ranks()[r.index()])),
+        options(o),
+        transport(t),
+        worker(w),
+        progress(p),
+        real(o.compute == backend::Compute::real) {
+    if (real) {
+      if (const auto why = why_not_real(graph, rank)) throw UserError(*why);
+      INVARIANT(worker, "real compute needs a worker");
+      other = handovers(graph, program);
+    } else {
+      INVARIANT(options.durations.size() == graph.works().size(),
+                fmt::format("{} durations for {} works", options.durations.size(), graph.works().size()));
+    }
+    for (std::size_t i = 0; i < program.size(); ++i) kind.push_back(kind_of(i));
+    for (auto& list : issue_lists(program)) {
+      LaneState state;
+      state.lane = list.lane;
+      state.tasks = std::move(list.tasks);
+      lanes.push_back(std::move(state));
+    }
+    if (!real && transport.has_wire()) make_dummies();
+    progress.heads = std::vector<std::atomic<std::uint32_t>>(lanes.size());
+  }
+
+  Kind kind_of(std::size_t task) const {
+    if (program.endpoint[task] != graph::kNoEndpoint) {
+      switch (program.endpoints[program.endpoint[task]]) {
+        case EndpointKind::send:
+          return Kind::send;
+        case EndpointKind::receive:
+          return Kind::receive;
+        case EndpointKind::group:
+          return Kind::group;
+      }
+    }
+    const auto* handover = std::get_if<graph::Handover>(&graph.work(program.work[task]));
+    if (!handover || !real) return Kind::plain;  // timed handovers are waited out like compute
+    return handover->incoming ? Kind::take_in : Kind::hand_out;
+  }
+
+  const graph::Work& work(LocalTask task) const { return graph.work(program.work[task.index()]); }
+  EndpointId endpoint(LocalTask task) const { return EndpointId(program.endpoint[task.index()]); }
+  std::size_t members(LocalTask task) const {
+    const graph::Attachment& to = graph.ranks()[rank.index()].attachments[endpoint(task).index()];
+    return graph.groups()[to.group.index()].members.size();
+  }
+  // What arrives at a receive is what its sender posts.
+  std::size_t incoming_bytes(LocalTask task) const {
+    const TaskId send = graph.partner(rank, task);
+    const graph::Program& theirs = graph.program_of(graph.ranks()[graph.rank_of(send).index()]);
+    return message_bytes(graph.work(theirs.work[graph.local(send).index()]));
+  }
+
+  void make_dummies() {
+    std::size_t bytes = 0;
+    for (LaneState& lane : lanes) {
+      std::size_t floats = 0;
+      for (LocalTask task : lane.tasks) {
+        if (kind[task.index()] == Kind::send) bytes = std::max(bytes, message_bytes(work(task)));
+        if (kind[task.index()] == Kind::receive) bytes = std::max(bytes, incoming_bytes(task));
+        if (kind[task.index()] != Kind::group) continue;
+        const Lengths lengths = dummy_lengths(work(task), members(task));
+        floats = std::max(floats, lengths.in + lengths.out);
+      }
+      lane.dummy.resize(floats);
+    }
+    dummy.resize(bytes);
+  }
+
+  // --- the loop -----------------------------------------------------------------------------------------------------
+
+  timeline::Spans iterate(int which, const std::atomic<bool>& stop) {
+    step = which;
+    const std::size_t n = program.size();
+    ended.assign(n, kNever);
+    posted.assign(real ? n : 0, std::nullopt);
+    spans.start.assign(n, Time{});
+    spans.end.assign(n, Time{});
+    left = n;
+    if (worker) {
+      progress.computing = true;
+      worker->begin_step(step);
+      progress.computing = false;
+    }
+    origin = transport.agree_on_start();
+    sleep_until(origin);
+    for (std::size_t l = 0; l < lanes.size(); ++l) {
+      lanes[l].state = State::idle;
+      lanes[l].last_start = origin;
+      set_head(lanes[l], 0);
+    }
+    while (left > 0) {
+      if (stop) throw Stopped{};
+      bool moved = false;
+      for (LaneState& lane : lanes) moved |= finish(lane);
+      while (LaneState* lane = next_ready()) {
+        start(*lane);
+        moved = true;
+      }
+      if (!moved) transport.wait(deadline());
+    }
+    return std::move(spans);
+  }
+
+  void set_head(LaneState& lane, std::size_t next) {
+    lane.next = next;
+    progress.heads[static_cast<std::size_t>(&lane - lanes.data())] = static_cast<std::uint32_t>(next);
+    lane.skip = next < lane.tasks.size() && skips(lane.tasks[next]);
+  }
+  bool skips(LocalTask task) const { return options.tamper.skip && options.tamper.skip(rank, task, step); }
+
+  // Ends what has ended on a lane.
+  bool finish(LaneState& lane) {
+    if (lane.state == State::idle) return false;
+    const LocalTask task = lane.tasks[lane.next];
+    if (lane.state == State::meeting) {
+      const auto meeting = transport.joined(endpoint(task));
+      if (!meeting) return false;
+      begins(lane, task, meeting->together);
+      if (real || transport.has_wire()) {
+        end(lane, task, meeting->done);
+        return true;
+      }
+      busy(lane, meeting->together + duration(task));
+    }
+    const Time now = dispatch::now();
+    if (now < lane.until) return false;
+    // A send ends when its data is there, however late its sender wakes.
+    end(lane, task, kind[task.index()] == Kind::send ? lane.until : now);
+    return true;
+  }
+
+  // Ready heads in id order; but what computes comes last, because it keeps the thread.
+  LaneState* next_ready() {
+    LaneState* best = nullptr;
+    for (LaneState& lane : lanes) {
+      if (lane.state != State::idle || lane.next == lane.tasks.size()) continue;
+      if (best) {
+        const bool later = real && lane.lane == Lane::compute, best_later = real && best->lane == Lane::compute;
+        if (std::pair(later, lane.tasks[lane.next]) > std::pair(best_later, best->tasks[best->next])) continue;
+      }
+      if (ready(lane)) best = &lane;
+    }
+    return best;
+  }
+
+  bool ready(const LaneState& lane) {
+    const LocalTask task = lane.tasks[lane.next];
+    const auto before = program.dependencies[task.index()];
+    if (!before.empty()) {
+      const Time now = dispatch::now();
+      for (LocalTask b : before)
+        if (ended[b.index()] > now) return false;
+    }
+    if (kind[task.index()] == Kind::receive) return lane.skip || arrival(task).has_value();
+    if (kind[task.index()] == Kind::take_in) return arrival(other[task.index()]).has_value();
+    return true;
+  }
+  std::optional<Time> arrival(LocalTask receive) {
+    return transport.arrived(endpoint(receive), program.sequence[receive.index()]);
+  }
+
+  // When something may happen that nobody will tell of.
+  Time deadline() const {
+    const Time now = dispatch::now();
+    Time next = now + kSlice;
+    for (const LaneState& lane : lanes) {
+      if (lane.state == State::busy) next = std::min(next, lane.until);
+      if (lane.state != State::idle || lane.next == lane.tasks.size()) continue;
+      for (LocalTask before : program.dependencies[lane.tasks[lane.next].index()])
+        if (ended[before.index()] > now) next = std::min(next, ended[before.index()]);
+    }
+    return next;
+  }
+
+  // --- one task -----------------------------------------------------------------------------------------------------
+
+  Time duration(LocalTask task) const { return options.durations[program.work[task.index()].index()]; }
+
+  void begins(LaneState& lane, LocalTask task, Time at) {
+    lane.last_start = at;
+    spans.start[task.index()] = at - origin;
+    ++progress.moves;
+  }
+  void busy(LaneState& lane, Time until) {
+    lane.state = State::busy;
+    lane.until = until;
+    waits_until(until);
+  }
+  void waits_until(Time until) {
+    if (progress.busy_until < until.count()) progress.busy_until = until.count();
+  }
+  // `known`: what the span says; the task counts as ended then or, where only the receiver knows, now.
+  void end(LaneState& lane, LocalTask task, Time at, bool known = true) {
+    if (worker) worker->leave(task);
+    ended[task.index()] = at;
+    spans.end[task.index()] = known ? at - origin : kSeenByReceiver;
+    lane.state = State::idle;
+    --left;
+    ++progress.moves;
+    set_head(lane, lane.next + 1);
+  }
+
+  void start(LaneState& lane) {
+    const LocalTask task = lane.tasks[lane.next];
+    if (worker) worker->enter(task);
+    const Time now = dispatch::now();
+    switch (kind[task.index()]) {
+      case Kind::receive:
+        return receive(lane, task, now);
+      case Kind::send:
+        return send(lane, task, now);
+      case Kind::group:
+        if (lane.skip) break;
+        join(lane, task);
+        lane.state = State::meeting;
+        return;
+      case Kind::take_in:
+        begins(lane, task, now);
+        take_in(task, lane.skip);
+        return end(lane, task, dispatch::now());
+      case Kind::hand_out:
+        begins(lane, task, now);
+        return end(lane, task, hand_out(task, lane.skip));
+      case Kind::plain:
+        begins(lane, task, now);
+        if (lane.skip) return end(lane, task, now);
+        if (!real && duration(task) > Time{}) return busy(lane, now + duration(task));
+        if (real && std::holds_alternative<Kernel>(work(task))) {
+          progress.computing = true;
+          worker->perform(task);
+          progress.computing = false;
+          return end(lane, task, dispatch::now());
+        }
+        return end(lane, task, now);
+    }
+    begins(lane, task, now);
+    end(lane, task, now);
+  }
+
+  // The instant of arrival, unless the lane was not there yet.
+  void receive(LaneState& lane, LocalTask task, Time now) {
+    Time at = now;
+    if (!lane.skip) {
+      at = std::max(*arrival(task), lane.last_start);
+      for (LocalTask before : program.dependencies[task.index()]) at = std::max(at, ended[before.index()]);
+      if (!real && transport.has_wire()) transport.take(endpoint(task), {dummy.data(), incoming_bytes(task)});
+    }
+    begins(lane, task, at);
+    end(lane, task, at);
+  }
+
+  // Real messages have left already, by their handover. Timed ones leave now; on a serial lane (blocking sends) the
+  // rank is kept busy for the predicted time.
+  void send(LaneState& lane, LocalTask task, Time now) {
+    std::optional<Transport::Posted> out;
+    if (real)
+      out = posted[task.index()];
+    else if (!lane.skip)
+      out = transport.post(endpoint(task), {dummy.data(), transport.has_wire() ? message_bytes(work(task)) : 0},
+                           duration(task));
+    const Time at = std::max(real && out ? out->at : now, lane.last_start);
+    begins(lane, task, at);
+    if (!out) return end(lane, task, at);
+    if (out->arrives) waits_until(*out->arrives);
+    if (!real && graph::is_serial(lane.lane)) return busy(lane, out->arrives.value_or(now + duration(task)));
+    end(lane, task, std::max(at, out->arrives.value_or(at)), out->arrives.has_value());
+  }
+
+  void join(LaneState& lane, LocalTask task) {
+    if (real) {
+      const auto [in, out] = worker->operands(task);
+      return transport.join(endpoint(task), std::get<graph::Collective>(work(task)).kind, in, out);
+    }
+    Lengths lengths = dummy_lengths(work(task), members(task));
+    if (!transport.has_wire()) lengths.in = lengths.out = 0;
+    const std::span<float> floats(lane.dummy);
+    transport.join(endpoint(task), lengths.kind, floats.first(lengths.in), floats.subspan(lengths.in, lengths.out));
+  }
+
+  std::span<std::byte> payload(LocalTask handover) {
+    const auto size = static_cast<std::size_t>(std::get<graph::Handover>(work(handover)).size.count());
+    const auto bytes = worker->payload(handover);
+    INVARIANT(bytes.size() >= size, "a handover copies from or into a buffer that holds its message");
+    return bytes.first(size);
+  }
+  // Returns when the copy was made: the handover ends and the send begins.
+  Time hand_out(LocalTask task, bool skip) {
+    const LocalTask message = other[task.index()];
+    if (skip || skips(message)) return dispatch::now();
+    posted[message.index()] = transport.post(endpoint(message), payload(task), Time{});
+    return posted[message.index()]->at;
+  }
+  // A handover that is left out drops its message: otherwise the next one would get it.
+  void take_in(LocalTask task, bool skip) {
+    const auto into = payload(task);
+    std::vector<std::byte> dropped(skip ? into.size() : 0);
+    transport.take(endpoint(other[task.index()]), skip ? std::span(dropped) : into);
+  }
+};
+
+RankLoop::RankLoop(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, Transport& transport,
+                   Worker* worker, Progress& progress)
+    : impl_(std::make_shared<Impl>(graph, rank, options, transport, worker, progress)) {}
+
+timeline::Spans RankLoop::iterate(int step, const std::atomic<bool>& stop) { return impl_->iterate(step, stop); }
+
+std::string RankLoop::heads() const {
+  return fmt::format("{}", fmt::join(dispatch::heads(impl_->graph, impl_->rank, positions(impl_->progress)), "\n"));
+}
+
+}  // namespace rehearsal::dispatch

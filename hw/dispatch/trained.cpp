@@ -1,0 +1,122 @@
+// One network from what the ranks hold of it.
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "base/error.hpp"
+#include "dispatch/results.hpp"
+
+namespace rehearsal::dispatch {
+namespace {
+
+using graph::Segment;
+using graph::Tensor;
+
+// A tensor that is being put together, entry by entry.
+struct Whole {
+  std::int64_t outer = 0, extent = 0, inner = 0;
+  std::vector<float> first, low, high;  // the first value seen of an entry, and the range of all of them
+  std::vector<char> seen;
+  bool not_a_number = false;
+
+  void see(std::size_t entry, float value) {
+    if (std::isnan(value)) not_a_number = true;
+    if (!seen[entry]) {
+      seen[entry] = 1;
+      first[entry] = low[entry] = high[entry] = value;
+    }
+    if (value < low[entry]) low[entry] = value;
+    if (value > high[entry]) high[entry] = value;
+  }
+  // Nothing is equal to a tensor that holds no numbers.
+  float difference() const {
+    if (not_a_number) return std::numeric_limits<float>::infinity();
+    float largest = 0;
+    for (std::size_t i = 0; i < low.size(); ++i)
+      if (high[i] > low[i]) largest = std::max(largest, high[i] - low[i]);
+    return largest;
+  }
+};
+
+using Key = std::pair<std::uint32_t, graph::TensorKind>;  // ordered as TrainedTensors are
+
+class Assembly {
+ public:
+  void add(const graph::Rank& rank, const Segment& segment, std::span<const float> held) {
+    // With sharded parameters the data-parallel rank d holds the elements d e .. (d+1) e of the segment.
+    const std::int64_t length = segment.sharded_parameters ? segment.elements / segment.shards : segment.elements;
+    const std::int64_t begin = segment.sharded_parameters ? rank.data * length : 0;
+    INVARIANT(std::int64_t(held.size()) == length, "a rank shows all parameters that it holds");
+    for (const Tensor& tensor : segment.tensors) {
+      Whole& whole = find(tensor);
+      const std::int64_t first = std::max(begin, tensor.offset);
+      const std::int64_t last = std::min(begin + length, tensor.offset + tensor.elements());
+      for (std::int64_t e = first; e < last; ++e)
+        if (const auto entry = entry_of(tensor, rank, e - tensor.offset))
+          whole.see(*entry, held[static_cast<std::size_t>(e - begin)]);
+    }
+  }
+
+  std::vector<backend::TrainedTensor> finish() && {
+    std::vector<backend::TrainedTensor> all;
+    for (auto& [key, whole] : tensors_) {
+      for (const char seen : whole.seen) INVARIANT(seen, "some rank holds every entry of a tensor");
+      all.push_back({key.second, key.first, std::move(whole.first), whole.difference()});
+    }
+    return all;
+  }
+
+ private:
+  Whole& find(const Tensor& tensor) {
+    const auto [it, fresh] = tensors_.try_emplace({tensor.layer, tensor.kind});
+    Whole& whole = it->second;
+    if (fresh) {
+      whole.outer = tensor.outer, whole.extent = tensor.extent, whole.inner = tensor.inner;
+      const auto size = static_cast<std::size_t>(tensor.outer * tensor.extent * tensor.inner);
+      whole.first.resize(size), whole.low.resize(size), whole.high.resize(size), whole.seen.resize(size);
+    }
+    INVARIANT(whole.outer == tensor.outer && whole.extent == tensor.extent && whole.inner == tensor.inner,
+              "all ranks agree on the shape of a tensor");
+    return whole;
+  }
+
+  // Where element `e` of the slice [outer, slice, inner] is in the whole [outer, extent, inner]; nothing for padding.
+  static std::optional<std::size_t> entry_of(const Tensor& tensor, const graph::Rank& rank, std::int64_t e) {
+    const std::int64_t inner = e % tensor.inner, middle = e / tensor.inner % tensor.slice,
+                       outer = e / tensor.inner / tensor.slice;
+    const std::int64_t at = middle + (tensor.split == graph::Split::tensor ? rank.tensor * tensor.slice : 0);
+    if (at >= tensor.extent) return std::nullopt;
+    return static_cast<std::size_t>((outer * tensor.extent + at) * tensor.inner + inner);
+  }
+
+  std::map<Key, Whole> tensors_;
+};
+
+}  // namespace
+
+backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankResult>& ranks) {
+  backend::Trained result;
+  Assembly tensors;
+  for (const bool copies : {false, true})
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      const graph::Rank& rank = graph.ranks()[r];
+      const auto& segments = graph.program_of(rank).segments;
+      INVARIANT(ranks[r].learned.parameters.size() == segments.size(), "a rank shows all its segments");
+      for (std::size_t s = 0; s < segments.size(); ++s)
+        if (segments[s].copy == copies) tensors.add(rank, segments[s], ranks[r].learned.parameters[s]);
+    }
+  result.tensors = std::move(tensors).finish();
+
+  for (const RankResult& rank : ranks) {
+    const Learned& learned = rank.learned;
+    result.loss.resize(std::max(result.loss.size(), learned.loss.size()));
+    result.gradient_norm.resize(std::max(result.gradient_norm.size(), learned.squared_gradients.size()));
+    for (std::size_t i = 0; i < learned.loss.size(); ++i) result.loss[i] += learned.loss[i];
+    for (std::size_t i = 0; i < learned.squared_gradients.size(); ++i)
+      result.gradient_norm[i] += learned.squared_gradients[i];
+  }
+  for (double& norm : result.gradient_norm) norm = std::sqrt(norm);
+  return result;
+}
+
+}  // namespace rehearsal::dispatch
