@@ -39,9 +39,9 @@ bool uses_data(KernelKind kind) {
   }
 }
 bool adds_loss(KernelKind kind) { return kind == KernelKind::cross_entropy || kind == KernelKind::squared_error; }
-// A rollback uses no gradient up: the step that it undoes has.
-bool consumes_gradient(KernelKind kind) {
-  return kind == KernelKind::sgd || kind == KernelKind::adamw || kind == KernelKind::adamw_keep;
+bool is_optimizer(KernelKind kind) {
+  return kind == KernelKind::sgd || kind == KernelKind::adamw || kind == KernelKind::adamw_keep ||
+         kind == KernelKind::adamw_rollback;
 }
 
 // Which of the elements that this rank's optimizer works on count for the norm of all gradients: every parameter of the
@@ -77,17 +77,16 @@ class CpuWorker final : public dispatch::Worker {
       std::fill(bytes.begin(), bytes.end(), std::byte{0});
     }
     for (const graph::Segment& segment : program_.segments) {
-      initialise(learning_.seed, segment, rank_, held(segment));
-      counted_.push_back(counted(segment, rank_));
+      initialise(learning_.seed, segment, rank_, held(segment, segment.parameters));
+      if (segment.previous) initialise(learning_.seed, segment, rank_, held(segment, *segment.previous));
+      states_.push_back({.counted = counted(segment, rank_)});
     }
     for (std::size_t t = 0; t < program_.size(); ++t) note_loss(LocalTask(t));
   }
 
   void begin_step(int step) override {
-    step_ = step;
     learned_.loss.resize(static_cast<std::size_t>(step) + 1);
     learned_.squared_gradients.resize(static_cast<std::size_t>(step) + 1);
-    segment_counted_.assign(program_.segments.size(), false);
     if (has_loss_) loss() = 0;
   }
 
@@ -104,9 +103,9 @@ class CpuWorker final : public dispatch::Worker {
     const std::vector<BufferId> buffers = operands_of(program_, task);
     const std::array<float*, 6> at = addresses(task, *kernel, buffers);
 
-    Surroundings around{.tensor = rank_.tensor, .data = rank_.data, .learning = &learning_, .step = step_};
+    Surroundings around{.tensor = rank_.tensor, .data = rank_.data, .learning = &learning_};
     if (uses_data(kernel->kind)) around.batch = batch(task);
-    if (consumes_gradient(kernel->kind)) count(*kernel, buffers[1], around);
+    if (is_optimizer(kernel->kind)) note_update(*kernel, buffers[1], around);
     cpu::perform(*kernel, {at.data(), buffers.size()}, around, product_);
     if (adds_loss(kernel->kind)) learned_.loss.back() = loss();
   }
@@ -140,7 +139,7 @@ class CpuWorker final : public dispatch::Worker {
     dispatch::Learned result = learned_;
     result.peak = arena_.peak();
     for (const graph::Segment& segment : program_.segments) {
-      const std::span<const float> values = held(segment);
+      const std::span<const float> values = held(segment, segment.parameters);
       result.parameters.emplace_back(values.begin(), values.end());
     }
     return result;
@@ -156,10 +155,10 @@ class CpuWorker final : public dispatch::Worker {
     }
   }
 
-  // The parameters of a segment as this rank holds them.
-  std::span<float> held(const graph::Segment& segment) const {
+  // The parameters of a segment as this rank holds them, in the buffer of one version.
+  std::span<float> held(const graph::Segment& segment, BufferId version) const {
     const std::int64_t elements = segment.sharded_parameters ? segment.elements / segment.shards : segment.elements;
-    const std::span<float> all = arena_.floats(segment.parameters);
+    const std::span<float> all = arena_.floats(version);
     INVARIANT(elements <= static_cast<std::int64_t>(all.size()), "a segment fits its buffer");
     return all.first(static_cast<std::size_t>(elements));
   }
@@ -199,17 +198,25 @@ class CpuWorker final : public dispatch::Worker {
     return at->second.batch();
   }
 
-  // Counts each segment at the first step of an iteration that uses its gradient up: after a rollback the same gradient
-  // is used again.
-  void count(const Kernel& kernel, BufferId parameters, Surroundings& around) {
-    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
-      const graph::Segment& segment = program_.segments[s];
-      if (segment.parameters != parameters || segment_counted_[s]) continue;
-      INVARIANT(kernel.dims[0] == segment.elements / segment.shards, "an optimizer task updates one segment");
-      segment_counted_[s] = true;
-      around.counted = counted_[s];
+  // An optimizer kernel: how many steps its segment has taken before, and whether its gradient counts. A rollback uses
+  // none up, and the step after it takes the same gradient again.
+  void note_update(const Kernel& kernel, BufferId parameters, Surroundings& around) {
+    const auto segment = std::find_if(program_.segments.begin(), program_.segments.end(),
+                                      [&](const graph::Segment& s) { return s.parameters == parameters; });
+    INVARIANT(segment != program_.segments.end() && kernel.dims[0] == segment->elements / segment->shards,
+              "an optimizer task updates the parameters of one segment");
+    State& state = states_[static_cast<std::size_t>(segment - program_.segments.begin())];
+    if (kernel.kind == KernelKind::adamw_rollback) {
+      around.step = --state.steps;
+      state.again = true;
+      return;
+    }
+    around.step = state.steps++;
+    if (!state.again) {
+      around.counted = state.counted;
       around.squared_gradients = &learned_.squared_gradients.back();
     }
+    state.again = false;
   }
 
   // The buffer of the loss is the one that the kernels of the loss name last.
@@ -226,7 +233,8 @@ class CpuWorker final : public dispatch::Worker {
   }
   double& loss() const { return *reinterpret_cast<double*>(arena_.bytes(loss_buffer_).data()); }
 
-  // Parts lie in the order of the group's members.
+  // Parts lie in the order of the group's members, which is that of the ranks' places: kernels that find their own part
+  // go by those.
   std::span<float> own_part(LocalTask task, std::span<float> whole) const {
     const std::uint32_t endpoint = program_.endpoint[task.index()];
     INVARIANT(endpoint != graph::kNoEndpoint, "a collective has a group");
@@ -234,8 +242,13 @@ class CpuWorker final : public dispatch::Worker {
     const auto me = std::find_if(members.begin(), members.end(), [&](const auto& m) { return m.rank == id_; });
     INVARIANT(me != members.end() && whole.size() % members.size() == 0,
               "'" + graph_.label(id_, task) + "' divides its buffer evenly among its group");
+    const auto index = static_cast<std::uint32_t>(me - members.begin());
+    const graph::Lane lane = program_.lane[task.index()];
+    INVARIANT((lane != graph::Lane::data_comm || index == rank_.data) &&
+                  (lane != graph::Lane::tensor_comm || index == rank_.tensor),
+              "a group lists its members by their places");
     const std::size_t part = whole.size() / members.size();
-    return whole.subspan(static_cast<std::size_t>(me - members.begin()) * part, part);
+    return whole.subspan(index * part, part);
   }
 
   const graph::TaskGraph& graph_;
@@ -247,13 +260,17 @@ class CpuWorker final : public dispatch::Worker {
   GemmFunction product_;
   Arena arena_;
 
-  int step_ = 0;
   bool has_loss_ = false;
   BufferId loss_buffer_;
-  std::vector<std::vector<Range>> counted_;  // by segment
-  std::vector<bool> segment_counted_;        // in this step
-  std::map<std::int64_t, Sample> samples_;   // by global micro-batch
-  dispatch::Learned learned_;                // losses and gradients so far
+  // Of the optimizer, by segment.
+  struct State {
+    std::vector<Range> counted;
+    std::int64_t steps = 0;  // taken; several in an iteration where every backward updates
+    bool again = false;      // a rollback was the last
+  };
+  std::vector<State> states_;
+  std::map<std::int64_t, Sample> samples_;  // by global micro-batch
+  dispatch::Learned learned_;               // losses and gradients so far
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ struct Surroundings {
   std::int64_t data = 0;    // index in the data-parallel group: which shard is the own one
   Batch batch{};
   const backend::Learning* learning = nullptr;  // rates and betas, for the optimizer kernels
-  std::int64_t step = 0;                        // optimizer steps taken before this iteration
+  std::int64_t step = 0;                        // optimizer steps taken before the one taken or undone
   // Optimizer kernels add the squares of the gradient entries in `counted` (of their e elements) to it, when not null.
   // Parameters that several ranks hold are counted by one of them: the caller knows which.
   std::span<const Range> counted{};
