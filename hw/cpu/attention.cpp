@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include "cpu/exponential.hpp"
 #include "cpu/functions.hpp"
 #include "cpu/vectors.hpp"
 
@@ -47,10 +48,8 @@ REHEARSAL_BODY void head_forward(const Heads& shape, const Place& at, const floa
       largest = std::max(largest, scores[j]);
     }
     double sum = 0;
-    for (std::int64_t j = 0; j < seen; ++j) {
-      scores[j] = std::exp(scores[j] - largest);
-      sum += double(scores[j]);
-    }
+    for (std::int64_t j = 0; j < seen; ++j) scores[j] = exponential(scores[j] - largest);
+    for (std::int64_t j = 0; j < seen; ++j) sum += double(scores[j]);
     lse[at.lse + i] = float(double(largest) + std::log(sum));
     float* result = out + at.out + i * at.row;
     const float* value = key + at.block;
@@ -62,7 +61,7 @@ REHEARSAL_BODY void head_forward(const Heads& shape, const Place& at, const floa
 
 template <class V>
 REHEARSAL_BODY void head_gradient(const Heads& shape, const Place& at, const float* qkv, const float* out,
-                                  const float* lse, const float* dout, float* dqkv) {
+                                  const float* lse, const float* dout, float* dqkv, float* weights) {
   const float factor = scale(shape);
   const std::int64_t d = shape.depth;
   for (std::int64_t i = 0; i < shape.positions; ++i) {
@@ -70,11 +69,14 @@ REHEARSAL_BODY void head_gradient(const Heads& shape, const Place& at, const flo
     float* dquery = dqkv + at.qkv + i * at.qkv_row;
     const float level = dot<V>(dresult, out + at.out + i * at.row, d);
     const std::int64_t seen = shape.causal ? i + 1 : shape.positions;
+    const std::int64_t keys = at.qkv + at.block;
+    for (std::int64_t j = 0; j < seen; ++j)
+      weights[j] = factor * dot<V>(query, qkv + keys + j * at.qkv_row, d) - lse[at.lse + i];
+    for (std::int64_t j = 0; j < seen; ++j) weights[j] = exponential(weights[j]);
     for (std::int64_t j = 0; j < seen; ++j) {
-      const std::int64_t key = at.qkv + at.block + j * at.qkv_row, value = key + at.block;
-      const float p = std::exp(factor * dot<V>(query, qkv + key, d) - lse[at.lse + i]);
-      add_scaled<V>(p, dresult, dqkv + value, d);
-      const float ds = factor * p * (dot<V>(dresult, qkv + value, d) - level);
+      const std::int64_t key = keys + j * at.qkv_row, value = key + at.block;
+      add_scaled<V>(weights[j], dresult, dqkv + value, d);
+      const float ds = factor * weights[j] * (dot<V>(dresult, qkv + value, d) - level);
       add_scaled<V>(ds, qkv + key, dquery, d);
       add_scaled<V>(ds, query, dqkv + key, d);
     }
@@ -93,9 +95,10 @@ template <class V>
 REHEARSAL_BODY void gradient(const Heads& shape, const float* qkv, const float* out, const float* lse,
                              const float* dout, float* dqkv) {
   std::fill_n(dqkv, shape.batch * shape.positions * 3 * shape.heads * shape.depth, 0.f);
+  std::vector<float> weights(static_cast<std::size_t>(shape.positions));
   for (std::int64_t b = 0; b < shape.batch; ++b)
     for (std::int64_t h = 0; h < shape.heads; ++h)
-      head_gradient<V>(shape, Place(shape, b, h), qkv, out, lse, dout, dqkv);
+      head_gradient<V>(shape, Place(shape, b, h), qkv, out, lse, dout, dqkv, weights.data());
 }
 
 #if defined(__x86_64__)

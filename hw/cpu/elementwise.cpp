@@ -1,8 +1,8 @@
-#include <cmath>
 #include <numbers>
 #include <vector>
 
 #include "base/error.hpp"
+#include "cpu/exponential.hpp"
 #include "cpu/functions.hpp"
 
 namespace rehearsal::cpu {
@@ -22,7 +22,7 @@ std::vector<Run> runs(std::int64_t columns, Bias which) {
 // The tanh form of GELU (Hendrycks and Gimpel, arXiv 1606.08415, section 2) is u s with a logistic function s, because
 // (1 + tanh z) / 2 = 1 / (1 + exp(-2z)):  z = sqrt(2/pi) (u + 0.044715 u^3).
 constexpr float kTwiceRoot = float(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi), kCubic = 0.044715f;
-float logistic(float u) { return 1 / (1 + std::exp(-kTwiceRoot * (u + kCubic * u * u * u))); }
+float logistic(float u) { return 1 / (1 + exponential(-kTwiceRoot * (u + kCubic * u * u * u))); }
 
 }  // namespace
 

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/error.hpp"
+#include "cpu/exponential.hpp"
 #include "cpu/functions.hpp"
+#include "cpu/vectors.hpp"
 
 namespace rehearsal::cpu {
 namespace {
@@ -21,6 +24,25 @@ std::int64_t real_columns(Shape shape, Slice slice) {
   return std::clamp<std::int64_t>(slice.vocabulary - slice.first, 0, shape.columns);
 }
 
+// Both reductions run in lanes of their own, which become vectors.
+float maximum(const float* x, std::int64_t n) {
+  float most[kLanes];
+  std::fill_n(most, kLanes, -std::numeric_limits<float>::infinity());
+  std::int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes)
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) most[lane] = std::max(most[lane], x[j + lane]);
+  for (; j < n; ++j) most[0] = std::max(most[0], x[j]);
+  return *std::max_element(most, most + kLanes);
+}
+double sum_of_exponentials(const float* x, std::int64_t n, float most) {
+  double sums[kLanes] = {};
+  std::int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes)
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) sums[lane] += double(exponential(x[j + lane] - most));
+  for (; j < n; ++j) sums[0] += double(exponential(x[j] - most));
+  return std::accumulate(sums, sums + kLanes, 0.);
+}
+
 }  // namespace
 
 // A slice of padding alone has largest = -inf and sum = 0, which drop out below.
@@ -29,11 +51,9 @@ void cross_entropy_local(Shape shape, Slice slice, std::span<const std::int32_t>
   check(shape.rows, targets);
   const std::int64_t columns = real_columns(shape, slice);
   for (const std::int32_t target : targets) {
-    part[largest] = -std::numeric_limits<float>::infinity();
-    for (std::int64_t j = 0; j < columns; ++j) part[largest] = std::max(part[largest], logits[j]);
-    double total = 0;
-    for (std::int64_t j = 0; j < columns; ++j) total += double(std::exp(logits[j] - part[largest]));
-    part[sum] = float(total);
+    const float most = maximum(logits, columns);
+    part[largest] = most;
+    part[sum] = float(sum_of_exponentials(logits, columns, most));
     const std::int64_t own = target - slice.first;
     part[target_logit] = own >= 0 && own < columns ? logits[own] : 0;
     logits += shape.columns, part += kEntries;
@@ -63,7 +83,7 @@ void cross_entropy_gradient(Shape shape, Slice slice, std::span<const std::int32
   const std::int64_t columns = real_columns(shape, slice);
   const float weight = float(1 / double(total));
   for (std::int64_t i = 0; i < shape.rows; ++i, logits += shape.columns) {
-    for (std::int64_t j = 0; j < columns; ++j) logits[j] = std::exp(logits[j] - lse[i]);
+    for (std::int64_t j = 0; j < columns; ++j) logits[j] = exponential(logits[j] - lse[i]);
     const std::int64_t own = targets[i] - slice.first;
     if (own >= 0 && own < columns) logits[own] -= 1;
     for (std::int64_t j = 0; j < columns; ++j) logits[j] *= weight;

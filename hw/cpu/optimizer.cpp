@@ -25,7 +25,8 @@ struct Update {
         correction2(correction(o.beta2, t)) {}
   float operator()(float m, float v) const {
     const float denominator = std::sqrt(v / correction2) + epsilon;
-    return denominator > 0 ? rate * (m / correction1) / denominator : 0;
+    const float quotient = rate * (m / correction1) / denominator;
+    return denominator > 0 ? quotient : 0;
   }
 };
 

@@ -47,7 +47,7 @@ struct Layer : Bench {
   }
   void sgd() { add(KernelKind::sgd, {kElements}, {{dw, Access::write}, {w, Access::write}}); }
 
-  graph::TaskGraph finish() { return program.segment(segment), one_rank(); }
+  graph::TaskGraph finish(std::uint32_t data = 0) { return program.segment(segment), one_rank(0, data); }
 };
 
 backend::RunOptions options() { return training(kLearning); }
@@ -160,6 +160,19 @@ TEST_CASE("data of another micro-batch is another loss") {
   CHECK(honest->learned().loss[0] == doctest::Approx(loss_of(weights, sample(kLearning, 0))).epsilon(1e-6));
   CHECK(other->learned().loss[0] == doctest::Approx(loss_of(weights, sample(kLearning, 1))).epsilon(1e-6));
   CHECK(std::abs(honest->learned().loss[0] - other->learned().loss[0]) > 1e-3);
+}
+
+// Three micro-batches each: data rank 1 begins with number 3 of the global batch.
+TEST_CASE("every data rank has its own part of the data set") {
+  Layer layer;
+  layer.forward_and_gradient();
+  const graph::TaskGraph graph = layer.finish(1);
+  backend::Learning learning = kLearning;
+  learning.microbatches = 3;
+  const auto worker = make_worker(graph, RankId(0), training(learning));
+  step(*worker, graph, 0);
+  const Doubles weights = wide(worker->learned().parameters.at(0));
+  CHECK(worker->learned().loss[0] == doctest::Approx(loss_of(weights, sample(learning, 3))).epsilon(1e-6));
 }
 
 TEST_CASE("what nobody wrote is not a number") {
