@@ -47,9 +47,10 @@ class Rotating {
   std::size_t at_ = 0;
 };
 
-// Keeps the transport moving meanwhile.
+// Keeps the transport moving meanwhile, and at least once: on a busy machine a rank may come late to every round.
 void poke_until(Transport& transport, Time when) {
-  while (now() < when) transport.wait(when);
+  do transport.wait(when);
+  while (now() < when);
 }
 
 // The first half of the rounds meets a receiver that waits, the second one that comes half a gap later.
@@ -68,7 +69,11 @@ LinkSample probe_link(Transport& transport, RankId rank, EndpointId endpoint, st
       transport.post(endpoint, buffer, Time{});
       if (counts) post.push_back(now() - begin);
     } else {
-      poke_until(transport, early ? at - Time(pause.count() / 4) : at + Time(pause.count() / 2));
+      // One who comes late was busy: nobody moved the transport for it meanwhile.
+      if (early)
+        poke_until(transport, at - Time(pause.count() / 4));
+      else
+        sleep_until(at + Time(pause.count() / 2));
       const Time begin = now();
       while (!transport.arrived(endpoint, static_cast<std::uint32_t>(round))) sched_yield();
       transport.take(endpoint, buffer);

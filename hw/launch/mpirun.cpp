@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,20 +71,24 @@ Environment environment(const Job& job, const RunFolder& folder) {
   return e;
 }
 
-// The rank that mpirun says has died, by the process number that OpenMPI and MPICH both print.
-std::optional<std::string> who_died(const std::string& said, Board& board) {
-  static const std::regex process("PID ([0-9]+)", std::regex::icase), signal("signal ([0-9]+)");
-  for (std::sregex_iterator at(said.begin(), said.end(), process), none; at != none; ++at) {
-    const auto pid = std::strtol((*at)[1].str().c_str(), nullptr, 10);
-    for (std::size_t rank = 0; rank < board.ranks(); ++rank) {
-      if (board[rank].pid != pid) continue;
-      std::smatch how;
-      const std::string rest = at->suffix();
-      return fmt::format("rank {} (pid {}) {}", rank, pid,
-                         std::regex_search(rest, how, signal) ? "was killed by signal " + how[1].str() : "died");
-    }
+// The rank that mpirun says has died, and how. OpenMPI names the rank (its process number may be 0), MPICH the process.
+std::optional<std::string> who_died(const std::string& said, const Board& board) {
+  static const std::regex openmpi("process rank ([0-9]+) with PID"), mpich("PID ([0-9]+) RUNNING"),
+      signal("signal ([0-9]+)|EXIT CODE: ([0-9]+)");
+  std::smatch who, how;
+  std::size_t rank = board.ranks();
+  if (std::regex_search(said, who, openmpi)) {
+    rank = std::strtoul(who[1].str().c_str(), nullptr, 10);
+  } else if (std::regex_search(said, who, mpich)) {
+    const auto pid = std::strtol(who[1].str().c_str(), nullptr, 10);
+    for (rank = 0; rank < board.ranks() && board[rank].pid != pid;) ++rank;
   }
-  return std::nullopt;
+  if (rank >= board.ranks()) return std::nullopt;
+  const std::string rest = who.suffix();
+  const std::string cause = std::regex_search(rest, how, signal)
+                                ? "was killed by signal " + (how[1].matched ? how[1] : how[2]).str()
+                                : "died";
+  return fmt::format("rank {} (pid {}) {}", rank, board[rank].pid.load(), cause);
 }
 
 std::string shown(const std::string& said) {
@@ -118,14 +124,21 @@ class Running {
         mpirun_(find_mpirun()),
         folder_(RunFolder::make()),
         board_(folder_.board(), job.ranks, true),
-        process_(mpirun_, command(), environment(job, folder_).entries(), signals_) {}
+        process_(mpirun_, command(), environment(job, folder_).entries(), signals_) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
 
-  // No rank may outlive the run: mpirun ends them, and if it could not, we do.
+  // No rank may outlive the run: mpirun ends them, and if it could not, we do. It does not wait for them, so they
+  // become our children when it is gone.
   ~Running() {
     process_.end();
-    const Time insist = dispatch::now() + seconds(2);
-    while (alive(0) && dispatch::now() < insist) dispatch::sleep_until(dispatch::now() + seconds(5e-3));
-    alive(SIGKILL);
+    const Time insist = dispatch::now() + seconds(1);
+    for (int signal = 0; alive(signal);) {
+      dispatch::sleep_until(dispatch::now() + seconds(1e-3));
+      if (dispatch::now() > insist) signal = SIGKILL;
+      if (dispatch::now() > insist + seconds(1)) break;  // not even that: the kernel holds it
+    }
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
@@ -146,12 +159,23 @@ class Running {
     return all;
   }
 
-  // Whether a rank still runs; `signal` goes to those that do.
+  // Whether a rank still runs; `signal` goes to those that do. One that has ended and is our child by now is buried.
   bool alive(int signal) {
     bool any = false;
     for (std::size_t rank = 0; rank < job_.ranks; ++rank)
-      if (const pid_t pid = board_[rank].pid; pid > 0) any |= kill(pid, signal) == 0;
+      if (const pid_t pid = board_[rank].pid; pid > 0 && waitpid(pid, nullptr, WNOHANG) != pid)
+        any |= kill(pid, signal) == 0;
     return any;
+  }
+
+  // A rank that ended without a result: others wait for it in vain, and mpirun is about to end them.
+  std::optional<std::size_t> dead() {
+    for (std::size_t rank = 0; rank < job_.ranks; ++rank) {
+      const Slot& slot = board_[rank];
+      if (folder_.read(rank, Leaf::error)) return rank;
+      if (slot.pid > 0 && slot.state != Slot::finished && kill(slot.pid, 0) != 0) return rank;
+    }
+    return std::nullopt;
   }
 
   // Throws when nothing moves any more.
@@ -168,6 +192,7 @@ class Running {
     const Time now = dispatch::now();
     const bool expired = running_.expired(watched_, now), start_expired = starting_.expired(watched_, now);
     if (!(all_run ? expired : start_expired)) return;
+    if ((dead_ = dead())) return process_.end();
     if (all_done) throw MachineError("mpirun does not end although all ranks have finished" + shown(process_.said()));
     if (!all_run) throw MachineError(fmt::format("ranks {} have not started{}", waiting(), shown(process_.said())));
     std::vector<dispatch::Positions> positions(job_.ranks);
@@ -198,6 +223,7 @@ class Running {
     rethrow(errors);
     if (process_.status() == 0 && missing.empty()) return results;
     if (const auto who = who_died(process_.said(), board_)) throw MachineError(*who);
+    if (dead_) throw MachineError(fmt::format("rank {} (pid {}) died", *dead_, board_[*dead_].pid.load()));
     if (process_.status() != 0)
       throw MachineError(fmt::format("{} failed with status {}{}", mpirun_,
                                      WIFEXITED(process_.status()) ? WEXITSTATUS(process_.status()) : process_.status(),
@@ -213,6 +239,7 @@ class Running {
   Board board_;
   Process process_;
   std::vector<dispatch::Progress> seen_{job_.ranks};
+  std::optional<std::size_t> dead_;
   std::vector<const dispatch::Progress*> watched_ = pointers();
   dispatch::Watchdog running_{job_.timeout}, starting_{std::max(job_.timeout, kStartTimeout)};
 

@@ -36,6 +36,7 @@ class Board {
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
   Slot& operator[](std::size_t rank) { return slots_[rank]; }
+  const Slot& operator[](std::size_t rank) const { return slots_[rank]; }
   std::size_t ranks() const { return ranks_; }
 
  private:

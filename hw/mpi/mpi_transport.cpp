@@ -42,7 +42,7 @@ std::size_t message_bytes(const graph::TaskGraph& graph, RankId rank, LocalTask 
 
 BufferPool::Buffer BufferPool::get(std::size_t size) {
   auto& free = free_[size];
-  if (free.empty()) return std::make_unique<std::byte[]>(size);
+  if (free.empty()) return std::make_unique_for_overwrite<std::byte[]>(size);
   // The one that was given back first: in turn, as a rank's own buffers are.
   Buffer buffer = std::move(free.front());
   free.pop_front();

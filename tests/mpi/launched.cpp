@@ -1,0 +1,294 @@
+// The MPI backend from the outside: this program starts itself as ranks, which perform a chain of stages; one of them
+// dies, fails, hangs or holds another graph. Nothing may be left of them, no process and no file.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "backend/module.hpp"
+#include "base/error.hpp"
+#include "chain.hpp"
+#include "dispatch/clock.hpp"
+#include "dispatch/probe.hpp"
+#include "launch/launch.hpp"
+
+namespace rehearsal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kScratch = "REHEARSAL_TEST_SCRATCH";  // where ranks leave their process numbers
+
+fs::path scratch() { return std::getenv(kScratch); }
+void leave(const std::string& name, const std::string& text) { std::ofstream(scratch() / name) << text; }
+
+// --- in every process: what a command does -------------------------------------------------------------------------
+
+struct Answer {
+  timeline::Timeline timeline;
+  Chain subject;
+};
+
+// `what`: the case; in a rank it decides who misbehaves.
+Answer perform(const std::string& what, std::size_t ranks) {
+  const std::size_t me = launch::is_rank() ? launch::launched_rank().value() : ranks;
+  Answer answer{{}, what == "other" && me == 1 ? chain(ranks, Bytes(2000)) : chain(ranks)};
+  auto backend = launch::open("mpi", {"perform", what, std::to_string(ranks)});
+  auto session = backend->prepare(answer.subject.graph, cluster::Cluster{cluster::ClusterSpec{}});
+  backend::RunOptions options;
+  options.durations = answer.subject.durations;
+  options.warmup = 1;
+  options.iterations = what == "long" ? 10000 : 3;
+  options.timeout = seconds(1);
+  options.tamper.skip = [&](RankId rank, LocalTask task, int step) {
+    const bool last = step == 2 && task.value == 3;
+    if (what == "killed" && rank.value == 1 && last) raise(SIGKILL);
+    if (what == "fails" && rank.value == 1 && last) throw MachineError("out of patience");
+    const auto& program = answer.subject.graph.program_of(answer.subject.graph.ranks()[rank.index()]);
+    return what == "hangs" && rank.value == 0 && last && program.lane[task.index()] == graph::Lane::send;
+  };
+  answer.timeline = session->run(options);
+  return answer;
+}
+
+int rank_program(const std::string& what, std::size_t ranks) {
+  leave(fmt::format("{}.pid", launch::launched_rank().value()), std::to_string(getpid()));
+  try {
+    perform(what, ranks);
+    return 0;
+  } catch (const MachineError& error) {
+    leave(fmt::format("{}.caught", launch::launched_rank().value()), error.what());
+    return 3;
+  }
+}
+
+// A whole command in a process of its own, for signals.
+int parent_program(const std::string& what, std::size_t ranks) {
+  try {
+    perform(what, ranks);
+    return 0;
+  } catch (const launch::Interrupted& interrupted) {
+    return 128 + interrupted.signal;
+  }
+}
+
+// --- in the test ---------------------------------------------------------------------------------------------------
+
+// A folder for everything that a case may leave behind.
+class Traces {
+ public:
+  Traces() {
+    std::string name = (fs::temp_directory_path() / "rehearse-test-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder_ = name;
+    fs::create_directory(temporary());
+    setenv(kScratch, name.c_str(), 1);
+    setenv("TMPDIR", temporary().c_str(), 1);
+  }
+  ~Traces() {
+    unsetenv("TMPDIR");
+    fs::remove_all(folder_);
+  }
+  fs::path temporary() const { return folder_ / "tmp"; }
+  std::vector<pid_t> pids() const {
+    std::vector<pid_t> list;
+    for (const auto& entry : fs::directory_iterator(folder_))
+      if (entry.path().extension() == ".pid") {
+        pid_t pid = 0;
+        if (std::ifstream(entry.path()) >> pid) list.push_back(pid);
+      }
+    return list;
+  }
+  void check_nothing_is_left(std::size_t ranks) const {
+    CHECK(pids().size() == ranks);
+    for (pid_t pid : pids()) {
+      CAPTURE(pid);
+      CHECK((kill(pid, 0) == -1 && errno == ESRCH));
+    }
+    CHECK(fs::is_empty(temporary()));
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream in(folder_ / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+ private:
+  fs::path folder_;
+};
+
+std::string failure(const std::string& what, std::size_t ranks) {
+  try {
+    perform(what, ranks);
+  } catch (const MachineError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+pid_t start_parent(const std::string& what, std::size_t ranks) {
+  const std::string number = std::to_string(ranks);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    execl("/proc/self/exe", "launched", "parent", what.c_str(), number.c_str(), nullptr);
+    _exit(127);
+  }
+  return pid;
+}
+
+}  // namespace
+
+TEST_CASE("a chain of 2 and of 4 ranks keeps its order, and collectives start together") {
+  for (const std::size_t ranks : {2u, 4u}) {
+    CAPTURE(ranks);
+    const Traces traces;
+    const auto [timeline, subject] = perform("runs", ranks);
+    const graph::TaskGraph& graph = subject.graph;
+    CHECK(timeline.backend == "mpi");
+    REQUIRE(timeline.iterations.size() == 3);
+    REQUIRE(timeline.iteration_end.size() == 3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const timeline::Spans& spans = timeline.iterations[i];
+      auto start = [&](TaskId task) { return spans.start[task.index()]; };
+      auto end = [&](TaskId task) { return spans.end[task.index()]; };
+      CHECK(timeline.iteration_end[i] >= shortest(ranks));
+      Time together;
+      for (std::size_t r = 0; r < ranks; ++r) {
+        const graph::Program& program = graph.program_of(graph.ranks()[r]);
+        for (std::size_t t = 0; t < program.size(); ++t) {
+          const TaskId task = graph.task(RankId(r), LocalTask(t));
+          CAPTURE(graph.label(RankId(r), LocalTask(t)));
+          CHECK(start(task) >= Time{});
+          for (LocalTask before : program.dependencies[t]) CHECK(end(graph.task(RankId(r), before)) <= start(task));
+          if (program.lane[t] == graph::Lane::compute) CHECK(end(task) - start(task) >= kForward);
+          if (program.lane[t] == graph::Lane::receive) CHECK(end(graph.partner(RankId(r), LocalTask(t))) <= end(task));
+        }
+        const TaskId reduce = graph.task(RankId(r), LocalTask(program.size() - 1));
+        if (r == 0) together = start(reduce);
+        CHECK(start(reduce) == together);
+        // The last stage computes last, and the others wait for it.
+        CHECK(start(reduce) >= shortest(ranks));
+      }
+    }
+    // Loose: other programs may take the cores for a while.
+    CHECK(*std::min_element(timeline.iteration_end.begin(), timeline.iteration_end.end()) < 4 * shortest(ranks));
+    traces.check_nothing_is_left(ranks);
+  }
+}
+
+TEST_CASE("a rank with another graph is found before the first launch") {
+  const Traces traces;
+  const std::string message = failure("other", 4);
+  CAPTURE(message);
+  CHECK(contains(message, "rank 1 would perform another task graph than rank 0"));
+  // Thrown inside the module, caught as what it is outside. The first rank to end takes the others along.
+  std::string caught;
+  for (const char* name : {"0.caught", "1.caught", "2.caught", "3.caught"}) caught += traces.read(name);
+  CHECK(contains(caught, "rank 1 would perform another task graph"));
+  traces.check_nothing_is_left(4);
+}
+
+TEST_CASE("a rank that is killed ends the run and is named") {
+  const Traces traces;
+  const std::string message = failure("killed", 4);
+  CAPTURE(message);
+  CHECK(contains(message, "rank 1 (pid " + traces.read("1.pid") + ") was killed by signal 9"));
+  traces.check_nothing_is_left(4);
+}
+
+TEST_CASE("an error of a rank is the error of the run") {
+  const Traces traces;
+  CHECK(failure("fails", 2) == "rank 1: out of patience");
+  traces.check_nothing_is_left(2);
+}
+
+TEST_CASE("a message that is never sent is reported with the lanes that wait for it") {
+  const Traces traces;
+  const std::string message = failure("hangs", 2);
+  CAPTURE(message);
+  CHECK(contains(message, "nothing has moved for 1"));
+  CHECK(contains(message, "rank 1, lane receive"));
+  traces.check_nothing_is_left(2);
+}
+
+TEST_CASE("SIGTERM and SIGINT end the ranks with their parent, with status 128 + signal") {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    CAPTURE(signal);
+    const Traces traces;
+    const pid_t parent = start_parent("long", 2);
+    const Time patience = dispatch::now() + seconds(30);
+    while (traces.pids().size() < 2 && dispatch::now() < patience)
+      dispatch::sleep_until(dispatch::now() + seconds(20e-3));
+    kill(parent, signal);
+    int status = 0;
+    waitpid(parent, &status, 0);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 128 + signal);
+    traces.check_nothing_is_left(2);
+  }
+}
+
+TEST_CASE("a parent that is killed takes its ranks along") {
+  const Traces traces;
+  const pid_t parent = start_parent("long", 2);
+  const Time patience = dispatch::now() + seconds(30);
+  while (traces.pids().size() < 2 && dispatch::now() < patience)
+    dispatch::sleep_until(dispatch::now() + seconds(20e-3));
+  kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
+  bool left = true;
+  for (const Time until = dispatch::now() + seconds(10); left && dispatch::now() < until;) {
+    dispatch::sleep_until(dispatch::now() + seconds(20e-3));
+    left = false;
+    for (pid_t pid : traces.pids()) left |= kill(pid, 0) == 0;
+  }
+  CHECK_FALSE(left);
+}
+
+TEST_CASE("a module of another build, a file that is no module and a missing one are refused with the reason") {
+  const fs::path file = fs::path(MODULE_FOLDER) / "librehearsal_mpi.so";
+  void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(module != nullptr);
+  const auto entry = reinterpret_cast<backend::ModuleEntry>(dlsym(module, backend::kModuleEntry));
+  REQUIRE(bool(entry != nullptr));
+  backend::Backend* made = nullptr;
+  backend::ModuleError error{};
+  CHECK(entry("another", &made, &error) != 0);
+  CHECK(made == nullptr);
+  CHECK(contains(error.message, "different builds"));
+
+  const Traces traces;
+  std::ofstream(traces.temporary() / "librehearsal_none.so") << "text";
+  CHECK_THROWS_AS(backend::load_module("none", traces.temporary() / "librehearsal_none.so"), MachineError);
+  const auto why = backend::why_unavailable("nowhere");
+  REQUIRE(why.has_value());
+  CHECK(contains(*why, "librehearsal_nowhere.so was not built"));
+  CHECK_FALSE(backend::why_unavailable("mpi").has_value());
+}
+
+}  // namespace rehearsal
+
+int main(int argc, char** argv) {
+  using namespace rehearsal;
+  setenv("REHEARSAL_MODULES", MODULE_FOLDER, 1);
+  if (argc == 4 && launch::is_rank()) return rank_program(argv[2], std::strtoul(argv[3], nullptr, 10));
+  if (argc == 4 && std::string(argv[1]) == "parent") return parent_program(argv[2], std::strtoul(argv[3], nullptr, 10));
+  if (const auto why = launch::why_unavailable("mpi")) {
+    std::printf("skipped: %s\n", why->c_str());
+    return 77;
+  }
+  return doctest::Context(argc, argv).run();
+}
