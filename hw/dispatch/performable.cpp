@@ -61,19 +61,22 @@ std::optional<std::string> why_not_real(const graph::TaskGraph& graph, RankId id
                        kInstead);
   const Program& program = graph.program_of(rank);
   const auto other = handovers(graph, program);
+  auto refused = [&](std::size_t task, const char* why) {
+    return fmt::format("{} of rank {} ({}) {}{}", graph.label(id, LocalTask(task)), id.value,
+                       describe(graph.work(program.work[task])), why, kInstead);
+  };
+  auto is_handover = [&](std::size_t task) {
+    return std::holds_alternative<graph::Handover>(graph.work(program.work[task]));
+  };
+  // What lacks a kernel says more than a message that nobody hands over, which follows from it.
+  for (std::size_t i = 0; i < program.size(); ++i)
+    if (!kind_of(program, i) && !has_code(graph.work(program.work[i]))) return refused(i, "");
   for (std::size_t i = 0; i < program.size(); ++i) {
-    const graph::Work& work = graph.work(program.work[i]);
-    const auto kind = kind_of(program, i);
-    auto refused = [&](const char* why) {
-      return fmt::format("{} of rank {} ({}) {}{}", graph.label(id, LocalTask(i)), id.value, describe(work), why,
-                         kInstead);
-    };
-    if (kind == EndpointKind::group) {
-      if (!std::holds_alternative<graph::Collective>(work)) return refused("is no collective and ");
-    } else if (kind || std::holds_alternative<graph::Handover>(work)) {
-      if (other[i] == kNoTask) return refused("has no other half (message and handover) and ");
-    } else if (!has_code(work)) {
-      return refused("");
+    if (kind_of(program, i) == EndpointKind::group) {
+      if (!std::holds_alternative<graph::Collective>(graph.work(program.work[i])))
+        return refused(i, "is no collective and ");
+    } else if ((kind_of(program, i) || is_handover(i)) && other[i] == kNoTask) {
+      return refused(i, "has no other half, message or handover, and ");
     }
   }
   return std::nullopt;
