@@ -113,17 +113,21 @@ REHEARSAL_AVX2 void gradient_avx2(const Heads& shape, const float* qkv, const fl
 
 }  // namespace
 
-void attention(Heads shape, const float* qkv, float* out, float* lse) {
+void attention(Heads shape, const float* qkv, float* out, float* lse, InstructionSet set) {
 #if defined(__x86_64__)
-  if (widest() == InstructionSet::avx2) return forward_avx2(shape, qkv, out, lse);
+  if (set == InstructionSet::avx2) return forward_avx2(shape, qkv, out, lse);
+#else
+  (void)set;
 #endif
   forward<Vector4>(shape, qkv, out, lse);
 }
 
 void attention_gradient(Heads shape, const float* qkv, const float* out, const float* lse, const float* dout,
-                        float* dqkv) {
+                        float* dqkv, InstructionSet set) {
 #if defined(__x86_64__)
-  if (widest() == InstructionSet::avx2) return gradient_avx2(shape, qkv, out, lse, dout, dqkv);
+  if (set == InstructionSet::avx2) return gradient_avx2(shape, qkv, out, lse, dout, dqkv);
+#else
+  (void)set;
 #endif
   gradient<Vector4>(shape, qkv, out, lse, dout, dqkv);
 }

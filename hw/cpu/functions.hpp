@@ -5,6 +5,7 @@
 #include <span>
 
 #include "cpu/kernels.hpp"
+#include "cpu/vectors.hpp"
 
 namespace rehearsal::cpu {
 
@@ -32,9 +33,10 @@ struct Heads {
   std::int64_t batch = 0, heads = 0, positions = 0, depth = 0;
   bool causal = true;
 };
-void attention(Heads shape, const float* qkv, float* out, float* lse);
+// All instruction sets give the same bytes; `set` is one that this machine has.
+void attention(Heads shape, const float* qkv, float* out, float* lse, InstructionSet set = widest());
 void attention_gradient(Heads shape, const float* qkv, const float* out, const float* lse, const float* dout,
-                        float* dqkv);
+                        float* dqkv, InstructionSet set = widest());
 
 // --- embedding.cpp
 // The table has the rows first .. first + slice of the vocabulary.

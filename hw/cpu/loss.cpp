@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "cpu/exponential.hpp"
 #include "cpu/functions.hpp"
-#include "cpu/vectors.hpp"
 
 namespace rehearsal::cpu {
 namespace {

@@ -3,6 +3,7 @@
 // dozen terms, so 2e-6 of the largest entry is a handful of roundings.
 #include <numeric>
 
+#include "cpu/functions.hpp"
 #include "oracle.hpp"
 #include "run.hpp"
 
@@ -80,6 +81,24 @@ TEST_CASE("attention and its gradient") {
       };
       CHECK(distance(dqkv, slopes(loss, wide(qkv))) < kClose);
     }
+}
+
+TEST_CASE("attention has the same bytes on every instruction set") {
+  if (widest() == InstructionSet::portable) {
+    MESSAGE("skipped: this machine has only one instruction set");
+    return;
+  }
+  const Heads shape{2, 2, 33, 37, true};
+  const std::int64_t elements = 2 * 2 * 33 * 37;
+  const Floats qkv = random(3 * elements, 1), dout = random(elements, 2);
+  std::vector<Floats> results[2];
+  for (const auto set : {InstructionSet::portable, widest()}) {
+    Floats out(elements), lse(2 * 2 * 33), dqkv(3 * elements);
+    attention(shape, qkv.data(), out.data(), lse.data(), set);
+    attention_gradient(shape, qkv.data(), out.data(), lse.data(), dout.data(), dqkv.data(), set);
+    results[set == InstructionSet::portable] = {out, lse, dqkv};
+  }
+  CHECK(results[0] == results[1]);
 }
 
 // Two rows, six columns. The middle third, the keys, has no bias.
