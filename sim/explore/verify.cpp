@@ -46,10 +46,40 @@ double largest_difference(const std::vector<double>& values, const std::vector<d
 
 }  // namespace
 
+namespace {
+
+// One micro-batch after the other through all stages, forward and back.
+schedule::Order one_by_one(const schedule::Problem& problem, std::uint32_t) {
+  const auto stages = static_cast<std::uint16_t>(problem.stages());
+  for (std::uint32_t m = 0; m < problem.microbatches; ++m) {
+    for (std::uint16_t s = 0; s < stages; ++s) co_yield {m, s, schedule::Op::forward};
+    for (std::uint16_t s = stages; s-- > 0;) co_yield {m, s, schedule::Op::backward};
+  }
+}
+
+schedule::Imported serial_with_old_weights(schedule::Updates updates, std::uint32_t stages,
+                                           std::uint32_t microbatches) {
+  schedule::Imported result;
+  result.schedule = {.name = "one by one with old weights",
+                     .summary = "Serial reference of schedules without a flush.",
+                     .max_chunks = schedule::kMaxStages,
+                     .order = one_by_one,
+                     .updates = updates};
+  // A stage has p-1-s forwards ahead of its first backward, and updates once per backward.
+  result.schedule.weight_version = [=](std::uint32_t stage, std::uint32_t m) {
+    const std::uint32_t ahead = std::min(stages - 1 - stage, microbatches);
+    return m > ahead ? m - ahead : 0u;
+  };
+  return result;
+}
+
+}  // namespace
+
 scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
   INVARIANT(scenario.concrete, "only a model can be trained serially");
   scenario::Scenario serial = scenario;
   serial.name += ", serially";
+  const auto updates = scenario.schedule.schedule().updates;
   serial.parallelism = {};
   serial.microbatches = scenario.batch.global / scenario.batch.micro;
   serial.schedule = {};
@@ -57,7 +87,25 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
   serial.optimizer_sync = {};
   auto& c = *serial.concrete;
   c.training.recompute = models::Recompute::none;
-  c.partition = {};
+  // The same steps as plain SGD, which may add up micro-batches.
+  if (c.training.optimizer == models::OptimizerKind::lomo) c.training.optimizer = models::OptimizerKind::sgd;
+  if (updates == schedule::Updates::at_flush) {
+    c.partition = {};
+    return serial;
+  }
+  const bool by_stage = updates == schedule::Updates::every_backward;
+  if (by_stage && scenario.parallelism.data > 1)
+    throw UserError(
+        fmt::format("schedule {} updates from one micro-batch of each replica at a time, which has no serial reference "
+                    "yet; set parallelism.data to 1",
+                    scenario.schedule.name));
+  if (by_stage)
+    serial.parallelism.chunks = scenario.parallelism.stages();
+  else
+    c.partition = {};
+  serial.schedule.imported = std::make_shared<const schedule::Imported>(
+      serial_with_old_weights(updates, static_cast<std::uint32_t>(scenario.parallelism.stages()),
+                              static_cast<std::uint32_t>(scenario.microbatches)));
   return serial;
 }
 

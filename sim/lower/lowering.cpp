@@ -45,7 +45,10 @@ class Joiner {
       }
     }
     groups("tensor", &Ends::tensor, data_, tensor_, [&](auto p, auto d, auto t) { return at(p, d, t); });
-    groups("data", &Ends::data, tensor_, data_, [&](auto p, auto t, auto d) { return at(p, d, t); });
+    if (plan_ && plan_->job.copies > 1)
+      mirrored_groups();
+    else
+      groups("data", &Ends::data, tensor_, data_, [&](auto p, auto t, auto d) { return at(p, d, t); });
     for_replicas([&](std::int64_t d, std::int64_t t) {
       std::vector<graph::GroupMember> members;
       for (std::size_t p = 0; p < ends_.size(); p++)
@@ -62,6 +65,17 @@ class Joiner {
   void for_replicas(Act&& act) const {
     for (std::int64_t d = 0; d < data_; d++)
       for (std::int64_t t = 0; t < tensor_; t++) act(d, t);
+  }
+  // Two directions: ranks p and P-1-p hold the same parts of the two copies.
+  void mirrored_groups() {
+    const std::size_t last = ends_.size() - 1;
+    for (std::size_t p = 0; p <= last - p; p++)
+      for (std::int64_t t = 0; t < tensor_; t++) {
+        std::vector<graph::GroupMember> members;
+        for (const std::size_t mirror : {p, last - p})
+          for (std::int64_t d = 0; d < data_; d++) members.push_back({at(mirror, d, t), ends_[mirror].data.value()});
+        builder_.add_group("data", std::move(members));
+      }
   }
   // One group of `inner` members for each pipeline rank that has the endpoint and each of `outer`.
   template <class At>
@@ -93,8 +107,15 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
   const auto refuse = [&](const char* why) {
     throw UserError("schedule " + schedule.name + " runs in `rehearse schedule` but not yet in `rehearse run`: " + why);
   };
-  if (schedule.placement == schedule::Placement::bidirectional && has_gradients)
-    refuse("it trains two copies of the model, whose gradients nobody adds up there; dualpipev needs one copy only");
+  if (schedule.placement == schedule::Placement::bidirectional && has_gradients) {
+    if (!own_kernels)
+      refuse(
+          "it trains two copies of the model, whose gradients nobody adds up there; dualpipev needs one copy only, and "
+          "software rehearsal adds them up");
+    if (plan->job.parallelism.zero > 0) refuse("the two copies are whole; set parallelism.zero to 0");
+    if (plan->job.training.optimizer == models::OptimizerKind::lomo)
+      refuse("the gradients of its two copies meet at the end only; set training.optimizer to sgd");
+  }
   if (schedule.updates != schedule::Updates::at_flush && own_kernels) {
     if (plan->job.parallelism.zero > 0 && plan->job.parallelism.data > 1)
       refuse("old versions of the weights are kept whole; set parallelism.zero to 0");
@@ -172,7 +193,7 @@ graph::TaskGraph Lowering::lower(const schedule::Schedule& schedule, const sched
   const auto ready = schedule::planned(schedule, problem);  // searches once for the check and the programs
   schedule::check_zero_buffer(ready, problem);
   const plan::Plan* plan = plan_ ? &*plan_ : nullptr;
-  const Pipeline pipeline{parts_, plan, ready, problem, hops_, blocking_, options.detail, options.weight_version};
+  const Pipeline pipeline{parts_, plan, ready, problem, hops_, blocking_, options.detail};
   std::vector<LoweredRank> ranks;
   for (std::uint32_t r = 0; r < ranks_; r++) ranks.push_back(lower_rank(pipeline, r, builder_));
   Joiner(std::move(ranks), plan, options.symmetry, builder_).join();

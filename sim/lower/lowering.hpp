@@ -4,7 +4,6 @@
 //   auto problem = lowering.problem(durations);       stage times and memory as plain numbers, for the schedule
 //   TaskGraph graph = std::move(lowering).lower(schedule, problem, options);
 #pragma once
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,18 +16,11 @@ namespace rehearsal::lower {
 
 enum class Detail : std::uint8_t { stage, layer, operators };
 
-// Which version of its weights a stage uses for a micro-batch: the number of updates taken before. Counts from the
-// start of the iteration.
-using WeightVersion = std::function<std::uint32_t(std::uint32_t stage, std::uint32_t microbatch)>;
-
 struct Options {
   Detail detail = Detail::stage;
   // One rank stands for all that do the same (the tensor and data replicas of a pipeline rank); off: every rank is
   // there.
   bool symmetry = true;
-  // Own kernels under a schedule that updates after every backward: given versions instead of the newest one at each
-  // forward. For references that compute serially what a pipeline computes with old weights.
-  WeightVersion weight_version = {};
 };
 
 // A pipeline of given times without a model (abstract scenarios); one GPU per rank.

@@ -49,42 +49,44 @@ std::size_t first_position(const Parts& parts, std::uint32_t stage) {
 NetworkState::NetworkState(Draft& draft, Sequencer& sequencer)
     : draft_(draft),
       sequencer_(sequencer),
-      zero_(draft.replicated() ? draft.pipe.plan->job.parallelism.zero : 0),
+      zero_(draft.pipe.plan->job.parallelism.data > 1 ? draft.pipe.plan->job.parallelism.zero : 0),
       shards_(zero_ > 0 ? draft.pipe.plan->job.parallelism.data : 1) {}
 
 bool NetworkState::lomo() const { return draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::lomo; }
 
 void NetworkState::begin(const std::vector<std::uint32_t>& stages) {
   const auto& plan = *draft_.pipe.plan;
-  first_stage_ = static_cast<std::uint16_t>(stages.front());
   for (const auto stage : stages) {
+    const std::size_t of_model = stage % plan.stages.size();
     std::uint32_t layer = 0;
-    for (std::uint32_t s = 0; s < stage; s++) layer += static_cast<std::uint32_t>(plan.stages[s].layers);
+    for (std::size_t s = 0; s < of_model; s++) layer += static_cast<std::uint32_t>(plan.stages[s].layers);
     std::size_t position = first_position(draft_.pipe.parts, stage);
     const auto& uses = draft_.pipe.parts.stages[stage].uses;
     for (std::size_t i = 0; i < uses.size(); i++, position++) {
-      const bool head = plan.stages[stage].head && i + 1 == uses.size();
+      const bool head = plan.stages[of_model].head && i + 1 == uses.size();
       const std::uint32_t number = uses[i].layer == graph::kNoLayer ? 0 : layer + uses[i].layer;
-      hold(*draft_.pipe.parts.performed[uses[i].part].part, position, static_cast<std::uint16_t>(stage), number, head);
+      hold(*draft_.pipe.parts.performed[uses[i].part].part, position, stage, number, head);
       if (head) loss_ = draft_.program.resident({Bytes(sizeof(double)), MemoryCategory::buffers});
     }
   }
 }
 
-void NetworkState::hold(const models::NetworkPart& part, std::size_t position, std::uint16_t stage, std::uint32_t layer,
+void NetworkState::hold(const models::NetworkPart& part, std::size_t position, std::uint32_t stage, std::uint32_t layer,
                         bool head) {
   auto& program = draft_.program;
   for (const auto& segment : part.segments) {
     if (segment.tied) {  // embedding and head on one rank share the table
       const auto other = std::find_if(held_.begin(), held_.end(), [](const Held& h) { return h.tied; });
       if (other != held_.end()) {
+        other->both_ends = true;
         at_[position].push_back(static_cast<std::size_t>(other - held_.begin()));
         continue;
       }
     }
-    Held held{.segment = &segment, .tied = segment.tied, .stage = stage};
+    const std::size_t stages = draft_.pipe.plan->stages.size();
+    Held held{.segment = &segment, .tied = segment.tied, .stage = static_cast<std::uint16_t>(stage % stages)};
     held.elements = (segment.elements + shards_ - 1) / shards_ * shards_;
-    held.copy = segment.tied && head;
+    held.copy = (segment.tied && head) || stage >= stages;  // the second direction's are copies, too
     const std::int64_t shard = held.elements / shards_;
     held.parameters = program.resident({floats(zero_ == 3 ? shard : held.elements), MemoryCategory::parameters});
     if (!lomo())
@@ -115,7 +117,7 @@ BufferId NetworkState::parameters(std::size_t index, std::uint32_t stage, std::u
 
 void NetworkState::begin_forward(std::uint32_t stage, std::uint32_t microbatch) {
   if (updates() != schedule::Updates::every_backward) return;
-  const auto& given = draft_.pipe.weight_version;
+  const auto& given = draft_.pipe.schedule.weight_version;
   version_[{stage, microbatch}] = given ? given(stage, microbatch) : taken_[stage];
 }
 
@@ -123,7 +125,7 @@ void NetworkState::begin_forward(std::uint32_t stage, std::uint32_t microbatch) 
 bool NetworkState::wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const {
   for (const auto& [key, its] : version_)
     if (key.first == stage && its == version) return true;
-  const auto& given = draft_.pipe.weight_version;
+  const auto& given = draft_.pipe.schedule.weight_version;
   for (std::uint32_t m = after + 1; given && m < draft_.pipe.problem.microbatches; m++)
     if (given(stage, m) == version) return true;
   return false;
@@ -198,16 +200,19 @@ void NetworkState::update(const Held& held, BufferId gradient, bool part_of_grad
 void NetworkState::finish_step() {
   if (lomo() || updates() == schedule::Updates::every_backward) return;  // done
   const auto& plan = *draft_.pipe.plan;
-  const Coordinates at{Pass::gradient_reduce, first_stage_, graph::kNoLayer, graph::kNoMicrobatch};
+  const Coordinates at{Pass::gradient_reduce, 0, graph::kNoLayer, graph::kNoMicrobatch};
   const auto with = [&](Pass pass, const Held& held) {
     auto c = at;
     c.pass = pass, c.stage = held.stage;
     return c;
   };
-  const bool both_ends = draft_.pipe.problem.stages() > 1 && loss_ && at_.contains(0);
+  // In an order that is the same on all ranks that hold the same: of two directions one starts at the other's end.
+  std::stable_sort(held_.begin(), held_.end(), [](const Held& a, const Held& b) {
+    return std::make_pair(!a.tied, a.stage) < std::make_pair(!b.tied, b.stage);
+  });
   for (const Held& held : held_) {
     const BufferUse gradient(*held.gradients, Access::write);
-    if (held.tied && plan.shares_embedding() && !both_ends)
+    if (held.tied && plan.shares_embedding() && !held.both_ends)
       sequencer_.collective(CollectiveKind::all_reduce, floats(zero_ >= 2 ? held.elements / shards_ : held.elements),
                             with(Pass::embedding_reduce, held), std::span(&gradient, 1), true);
     if (draft_.replicated() && zero_ < 2)

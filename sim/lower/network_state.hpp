@@ -38,7 +38,8 @@ class NetworkState {
     BufferId parameters;
     std::optional<BufferId> gradients, moments, previous;
     bool copy = false, tied = false;
-    std::uint16_t stage = 0;
+    bool both_ends = false;   // a tied table that serves an embedding and a head of this rank
+    std::uint16_t stage = 0;  // of the model
   };
 
   NetworkState(Draft& draft, Sequencer& sequencer);
@@ -68,7 +69,7 @@ class NetworkState {
   void consume(std::size_t index, BufferId gradient, graph::Coordinates at);
 
  private:
-  void hold(const models::NetworkPart& part, std::size_t position, std::uint16_t stage, std::uint32_t layer, bool head);
+  void hold(const models::NetworkPart& part, std::size_t position, std::uint32_t stage, std::uint32_t layer, bool head);
   void update(const Held& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at,
               std::optional<BufferId> free = {});
   bool wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const;
@@ -81,7 +82,6 @@ class NetworkState {
   std::vector<Held> held_;
   std::map<std::size_t, std::vector<std::size_t>> at_;  // position -> held
   std::optional<BufferId> loss_;
-  std::uint16_t first_stage_ = 0;
   // Updates after every backward: how many a stage has taken, the version that each micro-batch under way computes
   // with, and the old versions that are kept (a copy, made when an update would overwrite what somebody still needs).
   std::map<std::uint32_t, std::uint32_t> taken_;

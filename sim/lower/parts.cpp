@@ -157,7 +157,8 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
     for (const auto* work : {&plan.embedding, &plan.layer, &plan.head})
       result.parts.push_back(model_part(*work, plan, builder));
   }
-  for (const auto& stage : plan.stages) {
+  for (std::size_t s = 0; s < plan.stages.size() * std::size_t(plan.job.copies); s++) {
+    const auto& stage = plan.stages[s % plan.stages.size()];
     StageParts parts;
     if (stage.embedding) parts.uses.push_back({kEmbedding, graph::kNoLayer});
     for (std::int64_t l = 0; l < stage.layers; l++) parts.uses.push_back({kLayer, static_cast<std::uint16_t>(l)});

@@ -47,7 +47,7 @@ struct StageParts {
 struct Parts {
   std::vector<Part> parts;
   std::vector<PerformedPart> performed;  // own kernels: of each part; otherwise empty
-  std::vector<StageParts> stages;
+  std::vector<StageParts> stages;        // copy after copy where the model is trained in two directions
 };
 
 Parts model_parts(const plan::Plan& plan, graph::GraphBuilder& builder);

@@ -98,8 +98,11 @@ class RankLowering {
     return Message{action.op == Op::forward ? MessageKind::activation : MessageKind::gradient, peer, low};
   }
 
-  static Coordinates coordinates(schedule::Action action) {
-    return {pass(action.op), action.stage, graph::kNoLayer, action.microbatch};
+  // Each direction of a bidirectional schedule numbers its own half of the micro-batches.
+  Coordinates coordinates(schedule::Action action) const {
+    const bool second = pipe_.plan && action.stage >= schedule::chain_length(pipe_.schedule.placement, pipe_.problem);
+    const std::uint32_t offset = second ? pipe_.problem.microbatches / 2 : 0;
+    return {pass(action.op), action.stage, graph::kNoLayer, action.microbatch + offset};
   }
 
   std::vector<LocalTask> receive(schedule::Action action) {

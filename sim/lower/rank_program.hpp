@@ -27,7 +27,6 @@ struct Pipeline {
   const std::vector<WorkId>& hops;  // hops[s]: the work of a message between stages s and s+1
   bool blocking_sends;
   Detail detail;
-  WeightVersion weight_version;
 };
 
 struct LoweredRank {

@@ -25,7 +25,8 @@ struct Draft {
     if (!pipe.plan || pipe.plan->job.parallelism.tensor == 1) return std::nullopt;
     return group_end(ends.tensor);
   }
-  bool replicated() const { return pipe.plan && pipe.plan->job.parallelism.data > 1; }
+  // Somebody else computes gradients of the same parameters.
+  bool replicated() const { return pipe.plan && (pipe.plan->job.parallelism.data > 1 || pipe.plan->job.copies > 1); }
   LocalTask data_collective(CollectiveKind kind, Bytes size, const graph::Coordinates& at,
                             std::span<const LocalTask> after, std::span<const graph::BufferUse> uses = {}) {
     const auto work = works.intern(graph::Collective{kind, size, pipe.plan->data_group});

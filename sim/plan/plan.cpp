@@ -72,7 +72,7 @@ Plan make_plan(Job job) {
   check(job);
   Plan plan;
   const auto& p = job.parallelism;
-  const auto layers = deal_layers(job.model.layers, p.stages(), job.partition, plan.warnings);
+  const auto layers = deal_layers(job.model.layers, p.stages() / job.copies, job.partition, plan.warnings);
   for (std::size_t s = 0; s < layers.size(); s++) plan.stages.push_back({layers[s], s == 0, s + 1 == layers.size()});
 
   plan.shard = {.tensor = p.tensor,
@@ -95,7 +95,7 @@ Plan make_plan(Job job) {
   }
 
   plan.tensor_group = group(p.tensor, 1, job);
-  plan.data_group = group(p.data, p.tensor, job);
+  plan.data_group = group(p.data * job.copies, p.tensor, job);
   const bool same_node = (p.pipeline - 1) * p.tensor * p.data < job.cluster.gpus_per_node;
   plan.embedding_group = {2, same_node ? 2u : 1u,
                           static_cast<std::uint32_t>(std::min(p.tensor, job.cluster.gpus_per_node))};

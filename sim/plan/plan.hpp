@@ -20,6 +20,9 @@ struct Job {
   Parallelism parallelism;
   Batch batch;
   std::int64_t microbatches = 1;
+  // Copies of the model that are trained at once, in opposite directions (schedule::Placement::bidirectional): a rank
+  // holds stages of both, and their gradients add up.
+  std::int64_t copies = 1;
   Partition partition;
   cluster::ClusterSpec cluster;
 };
@@ -44,7 +47,7 @@ StateBytes state_bytes(const models::Training& training);
 
 struct Plan {
   Job job;
-  std::vector<Stage> stages;  // in model order
+  std::vector<Stage> stages;  // of one copy, in model order
   models::Shard shard;
   models::LayerWork layer, embedding, head;        // of the framework; with own kernels only `parameters` is set
   std::shared_ptr<const models::Network> network;  // own kernels; null with a framework's

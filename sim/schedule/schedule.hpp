@@ -164,6 +164,10 @@ struct Schedule {
   // The paper's formula where it holds for this problem, else nothing.
   std::function<std::optional<ClosedForm>(const Problem&)> closed_form = {};
   Updates updates = Updates::at_flush;
+  // With updates after every backward: the version of its weights that a stage uses for a micro-batch, as a number of
+  // updates. Empty = the newest one at the forward. For references that compute serially what a pipeline computes with
+  // old weights.
+  std::function<std::uint32_t(std::uint32_t stage, std::uint32_t microbatch)> weight_version = {};
   // Only of schedules without a flush, which pay for it with old weights: what they hold and how fast they become.
   std::function<Asynchrony(const Problem&)> asynchrony = {};
   // Of a schedule that planned() returned: what its plan proved. Empty in the registry.

@@ -78,7 +78,7 @@ TEST_CASE("every schedule that a run can hold lowers to own kernels") {
                         "schedule=" + schedule, "batch.global=16", "batch.micro=2"});
         ++lowered;
       } catch (const UserError& error) {
-        MESSAGE(error.what());
+        MESSAGE(std::string(schedule + " x " + chunks + ": " + error.what()));
       }
     }
   }
