@@ -55,8 +55,8 @@ void check_performed(const Job& job, const std::vector<std::int64_t>& layers) {
     refuse(fmt::format("it cannot add up {} micro-batches; set batch.micro so that there is one per pipeline",
                        job.microbatches));
   if (p.zero > 0) refuse("there are no states for zero to shard; set parallelism.zero to 0");
-  if (job.model.tie_embeddings && job.model.family != models::Family::mlp && p.pipeline > 1)
-    refuse("a tied embedding on two ranks would need both their gradients first; set model.tie_embeddings to false");
+  if (job.model.tie_embeddings && job.model.family != models::Family::mlp)
+    refuse("a tied embedding gets gradients at both ends of the network; set model.tie_embeddings to false");
 }
 
 }  // namespace
