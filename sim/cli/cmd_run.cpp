@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <functional>
 
 #include "cli/output.hpp"
 #include "explore/rehearse.hpp"
 #include "report/perfetto.hpp"
 #include "report/run_report.hpp"
+#include "report/timeline_file.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -26,12 +26,6 @@ struct Options {
   std::string timeline, trace;
   bool require_fit = false;
 };
-
-void write_large(const std::string& path, const std::function<void(const report::Sink&)>& write) {
-  AtomicFile file(path);
-  write([&](std::string_view piece) { file.write(piece); });
-  file.commit();
-}
 
 }  // namespace
 
@@ -78,10 +72,11 @@ int run_run(const Arguments& arguments) {
   }
 
   if (!options.trace.empty())
-    write_large(options.trace, [&](const report::Sink& sink) { report::write_trace(runs.front(), sink); });
+    write_streamed(options.trace, [&](const report::Sink& sink) { report::write_trace(runs.front(), sink); });
   if (!options.timeline.empty())
-    write_large(options.timeline,
-                [&](const report::Sink& sink) { report::write_timeline(runs.front(), std::string(version()), sink); });
+    write_streamed(options.timeline, [&](const report::Sink& sink) {
+      report::write_timeline(runs.front(), std::string(version()), sink);
+    });
 
   switch (common.format) {
     case Format::json:

@@ -141,6 +141,12 @@ void write_file(const std::string& path, std::string_view text) {
   file.commit();
 }
 
+void write_streamed(const std::string& path, const std::function<void(const Pieces&)>& write) {
+  AtomicFile file(path);
+  write([&](std::string_view piece) { file.write(piece); });
+  file.commit();
+}
+
 void write_stdout(std::string_view text) { write_file("-", text); }
 
 void emit_report(const CommonOptions& common, std::string_view text) { write_file(common.output, text); }

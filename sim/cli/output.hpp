@@ -4,6 +4,7 @@
 #include <boost/program_options/variables_map.hpp>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -96,6 +97,9 @@ class AtomicFile {
 };
 
 void write_file(const std::string& path, std::string_view text);
+// For what never stands in memory: `write` hands over piece after piece.
+using Pieces = std::function<void(std::string_view)>;
+void write_streamed(const std::string& path, const std::function<void(const Pieces&)>& write);
 void write_stdout(std::string_view text);
 
 // Writes the report where --output says.

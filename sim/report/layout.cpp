@@ -31,6 +31,14 @@ std::string wrap(std::string_view text, std::size_t width, std::string_view inde
   return out + std::string(text);
 }
 
+std::string notes(std::string_view heading, std::span<const std::string> entries, int width, const Paint& paint) {
+  if (entries.empty()) return "";
+  std::string text = "\n" + paint.bold(heading) + "\n";
+  for (const auto& entry : entries)
+    text += "  - " + wrap(entry, static_cast<std::size_t>(std::max(20, width - 4)), "    ") + "\n";
+  return text;
+}
+
 std::string table(const std::vector<std::vector<std::string>>& rows, const Paint& paint) {
   std::vector<std::size_t> width(rows.front().size());
   for (const auto& row : rows)

@@ -1,6 +1,7 @@
 // The pieces that text and CSV reports are laid out with.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ std::string grouped(std::uint64_t n);  // 1234567 -> "1,234,567"
 
 // Breaks at spaces so that no line exceeds `width` (words that do stay whole); later lines start with `indent`.
 std::string wrap(std::string_view text, std::size_t width, std::string_view indent = "");
+
+// A heading with a list under it, set off by an empty line; nothing when the list is empty.
+std::string notes(std::string_view heading, std::span<const std::string> entries, int width, const Paint& paint);
 
 // Columns as wide as their widest cell, cells to the right, two spaces between; the first row is the heading.
 std::string table(const std::vector<std::vector<std::string>>& rows, const Paint& paint);

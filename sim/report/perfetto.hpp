@@ -12,8 +12,7 @@ using Sink = std::function<void(std::string_view)>;
 
 void write_trace(const Run& run, const Sink& sink);
 
-// Our own timeline file (sim/design/timeline-json.md): columns per rank, integer picoseconds, for replay and
-// comparison.
-void write_timeline(const Run& run, const std::string& version, const Sink& sink);
+// Prediction and measurement in one trace: every lane of a rank has a track for each. `predicted` is of the same graph.
+void write_comparison_trace(const Run& measured, const timeline::Timeline& predicted, const Sink& sink);
 
 }  // namespace rehearsal::report

@@ -40,6 +40,57 @@ Json ranks(const Summary& summary, bool abstract) {
   return list;
 }
 
+Json seconds_of(const std::vector<Time>& times) {
+  Json list = Json::array();
+  for (const Time t : times) list.push_back(to_seconds(t));
+  return list;
+}
+
+Json verification(const Verification& v) {
+  return {{"steps", v.steps},
+          {"loss", v.loss},
+          {"reference_loss", v.reference_loss},
+          {"gradient_norm", v.gradient_norm},
+          {"reference_gradient_norm", v.reference_gradient_norm},
+          {"max_relative_difference", v.max_relative_difference},
+          {"tolerance", v.tolerance},
+          {"worst_tensor", v.worst_tensor},
+          {"replica_difference", v.replica_difference},
+          {"ok", v.ok},
+          {"failures", v.failures}};
+}
+
+// What a performed run has beyond a predicted one.
+void add_measured(Json& json, const Run& run) {
+  const Measured& m = *run.measured;
+  json["iterations"] = {
+      {"measured", m.iterations.iterations},           {"median_s", to_seconds(m.iterations.median)},
+      {"p10_s", to_seconds(m.iterations.p10)},         {"p90_s", to_seconds(m.iterations.p90)},
+      {"minimum_s", to_seconds(m.iterations.minimum)}, {"each_s", seconds_of(run.timeline.iteration_end)},
+      {"predicted_s", to_seconds(m.predicted)},        {"disturbed", !run.timeline.disturbances.empty()},
+      {"disturbances", run.timeline.disturbances}};
+  const auto& peaks = run.timeline.peak_bytes;
+  if (!peaks.empty()) {
+    const auto counts = [](const std::vector<Bytes>& list) {
+      Json numbers = Json::array();
+      for (const Bytes b : list) numbers.push_back(b.count());
+      return numbers;
+    };
+    json["memory"] = {{"predicted_allocated", counts(m.predicted_allocated)},
+                      {"measured", counts(peaks)},
+                      {"equal", m.predicted_allocated == peaks}};
+  }
+  if (m.verification) json["verify"] = verification(*m.verification);
+}
+
+Json error_band(const Run& run, const Summary& s) {
+  if (run.measured) return {{"low_s", nullptr}, {"high_s", nullptr}, {"basis", "measured, not predicted"}};
+  const auto& band = run.scenario.error_band;
+  return {{"low_s", band.low ? Json(*band.low * to_seconds(s.iteration)) : Json(nullptr)},
+          {"high_s", band.high ? Json(*band.high * to_seconds(s.iteration)) : Json(nullptr)},
+          {"basis", band.basis}};
+}
+
 Json object(const Run& run, const Summary& s, const std::string& version) {
   Json path = Json::array();
   for (const auto& segment : s.critical_path)
@@ -48,34 +99,33 @@ Json object(const Run& run, const Summary& s, const std::string& version) {
                     {"start_s", to_seconds(segment.start)},
                     {"end_s", to_seconds(segment.end)},
                     {"tasks", segment.tasks}});
-  const auto& band = run.scenario.error_band;
-  return {{"rehearsal",
-           {{"version", version},
-            {"backend", run.timeline.backend},
-            {"fidelity", timeline::name(run.timeline.fidelity)},
-            {"engine", run.timeline.engine}}},
-          {"scenario", {{"name", run.scenario.name}, {"file", run.scenario.file}, {"digest", run.scenario.digest}}},
-          {"iteration_s", to_seconds(s.iteration)},
-          {"samples_per_s", maybe(s.samples_per_s)},
-          {"tokens_per_s", maybe(s.tokens_per_s)},
-          {"model_tflops_per_gpu", maybe(s.model_tflops_per_gpu)},
-          {"hardware_tflops_per_gpu", maybe(s.hardware_tflops_per_gpu)},
-          {"mfu", maybe(s.mfu)},
-          {"hfu", maybe(s.hfu)},
-          {"bubble_rate", s.bubble_rate},
-          {"peak_memory_bytes", memory(s.peak)},
-          {"fits", maybe(s.fits)},
-          {"gpus", s.gpus},
-          {"microbatches", s.microbatches},
-          {"breakdown_s", breakdown(s.breakdown)},
-          {"ranks", ranks(s, run.scenario.abstract.has_value())},
-          {"error_band",
-           {{"low_s", band.low ? Json(*band.low * to_seconds(s.iteration)) : Json(nullptr)},
-            {"high_s", band.high ? Json(*band.high * to_seconds(s.iteration)) : Json(nullptr)},
-            {"basis", band.basis}}},
-          {"critical_path", path},
-          {"assumptions", std::vector<std::string>(run.assumptions.begin(), run.assumptions.end())},
-          {"warnings", std::vector<std::string>(run.warnings.begin(), run.warnings.end())}};
+  Json json = {
+      {"rehearsal",
+       {{"version", version},
+        {"backend", run.timeline.backend},
+        {"fidelity", timeline::name(run.timeline.fidelity)},
+        {"engine", run.timeline.engine}}},
+      {"scenario", {{"name", run.scenario.name}, {"file", run.scenario.file}, {"digest", run.scenario.digest}}},
+      {"iteration_s", to_seconds(s.iteration)},
+      {"samples_per_s", maybe(s.samples_per_s)},
+      {"tokens_per_s", maybe(s.tokens_per_s)},
+      {"model_tflops_per_gpu", maybe(s.model_tflops_per_gpu)},
+      {"hardware_tflops_per_gpu", maybe(s.hardware_tflops_per_gpu)},
+      {"mfu", maybe(s.mfu)},
+      {"hfu", maybe(s.hfu)},
+      {"bubble_rate", s.bubble_rate},
+      {"peak_memory_bytes", memory(s.peak)},
+      {"fits", maybe(s.fits)},
+      {"gpus", s.gpus},
+      {"microbatches", s.microbatches},
+      {"breakdown_s", breakdown(s.breakdown)},
+      {"ranks", ranks(s, run.scenario.abstract.has_value())},
+      {"error_band", error_band(run, s)},
+      {"critical_path", path},
+      {"assumptions", std::vector<std::string>(run.assumptions.begin(), run.assumptions.end())},
+      {"warnings", std::vector<std::string>(run.warnings.begin(), run.warnings.end())}};
+  if (run.measured) add_measured(json, run);
+  return json;
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include "base/quantity_text.hpp"
 #include "report/grid.hpp"
 #include "report/layout.hpp"
+#include "report/measured_text.hpp"
+#include "report/picture.hpp"
 #include "report/run_report.hpp"
 
 namespace rehearsal::report {
@@ -25,12 +27,13 @@ class TextReport {
   std::string write() {
     title();
     headline();
+    if (run_.measured) text_ += measured_text(run_, options_.width, paint_);
     breakdown();
     picture();
     ranks();
-    notes("Warnings", run_.warnings);
-    notes("Assumptions", run_.assumptions);
-    if (!abstract_) notes("Error band", std::span(&run_.scenario.error_band.basis, 1));
+    list("Warnings", run_.warnings);
+    list("Assumptions", run_.assumptions);
+    if (!abstract_ && !run_.measured) list("Error band", std::span(&run_.scenario.error_band.basis, 1));
     return std::move(text_);
   }
 
@@ -53,8 +56,11 @@ class TextReport {
       return;
     }
     const auto& c = *sc.concrete;
-    line("{}: {} layers, hidden {}, {:.1f} B parameters; sequences of {} tokens", c.model.name, c.model.layers,
-         c.model.hidden, models::parameters(c.model) * 1e-9, sc.batch.sequence);
+    const double parameters = models::parameters(c.model);
+    line("{}: {} layers, hidden {}, {} parameters; sequences of {} tokens", c.model.name, c.model.layers,
+         c.model.hidden,
+         parameters < 5e7 ? fmt::format("{:.1f} M", parameters * 1e-6) : fmt::format("{:.1f} B", parameters * 1e-9),
+         sc.batch.sequence);
     line("{} GPUs ({}) in {} node{} ({}); software {}", s_.gpus, c.cluster.gpu.name, c.cluster.nodes,
          c.cluster.nodes == 1 ? "" : "s", c.cluster.name, c.software.name);
     line("tensor {}{} x pipeline {} x data {}{}; {} sequences = {} micro-batch{} of {} per pipeline; {}", p.tensor,
@@ -67,7 +73,9 @@ class TextReport {
     const auto& band = run_.scenario.error_band;
     const double seconds = to_seconds(s_.iteration);
     std::string expected;
-    if (band.low && band.high)
+    if (run_.measured)
+      expected = iterations_note(run_.measured->iterations);
+    else if (band.low && band.high)
       expected = fmt::format("80 % of comparable runs: {:.3f} .. {:.3f} s", seconds * *band.low, seconds * *band.high);
     else if (!abstract_)
       expected = "no comparable published runs";
@@ -76,9 +84,9 @@ class TextReport {
       line("  Throughput   {:.2f} sequences/s, {} tokens/s", *s_.samples_per_s,
            grouped(static_cast<std::uint64_t>(std::llround(*s_.tokens_per_s))));
     if (s_.model_tflops_per_gpu) {
-      line("  Model        {:.1f} TFLOP/s per GPU{}", *s_.model_tflops_per_gpu,
+      line("  Model        {} per GPU{}", rate(*s_.model_tflops_per_gpu),
            s_.mfu ? fmt::format(", MFU {:.1f} %", *s_.mfu * 100) : "");
-      line("  Executed     {:.1f} TFLOP/s per GPU{}", *s_.hardware_tflops_per_gpu,
+      line("  Executed     {} per GPU{}", rate(*s_.hardware_tflops_per_gpu),
            s_.hfu ? fmt::format(", HFU {:.1f} % (with recomputation)", *s_.hfu * 100) : "");
     }
     line("  Bubble       {:.1f} % of the iteration on the busiest rank", s_.bubble_rate * 100);
@@ -86,6 +94,10 @@ class TextReport {
     line("  {}", paint_.dim(fmt::format("{} backend, {} engine; {} tasks that stand for {}", run_.timeline.backend,
                                         run_.timeline.engine, grouped(run_.graph.tasks()),
                                         grouped(run_.graph.represented_tasks()))));
+  }
+
+  static std::string rate(double tflops) {
+    return tflops < .5 ? fmt::format("{:.1f} GFLOP/s", tflops * 1e3) : fmt::format("{:.1f} TFLOP/s", tflops);
   }
 
   void memory() {
@@ -115,71 +127,23 @@ class TextReport {
     }
   }
 
-  static char kind(graph::Pass pass) {
-    switch (pass) {
-      case graph::Pass::forward:
-        return 'F';
-      case graph::Pass::recompute:
-      case graph::Pass::backward:
-        return 'B';
-      case graph::Pass::input_gradient:
-        return 'I';
-      case graph::Pass::weight_gradient:
-        return 'W';
-      case graph::Pass::optimizer:
-        return 'o';
-      default:
-        return 'c';
-    }
-  }
-
-  // Neighbouring tasks of one pass and micro-batch (operators, layers) are one cell.
   void picture() {
-    std::vector<GridSpan> spans;
     const auto ranks = run_.graph.ranks();
-    for (std::uint32_t r = 0; r < ranks.size(); r++) {
-      const auto& program = run_.graph.program_of(ranks[r]);
-      std::uint32_t previous = graph::kNoMicrobatch, previous_stage = 0;
-      char previous_kind = 0;
-      for (std::size_t i = 0; i < program.size(); i++) {
-        const bool collective = program.lane[i] == graph::Lane::data_comm;
-        if (program.lane[i] != graph::Lane::compute && !collective) continue;
-        const auto& at = program.coordinates[i];
-        const auto task = ranks[r].first_task + i;
-        if (std::holds_alternative<graph::Message>(run_.graph.work(program.work[i]))) continue;
-        const bool step = at.microbatch == graph::kNoMicrobatch;
-        if (collective && overlaps_compute(program, ranks[r], i)) continue;
-        const char k = kind(at.pass);
-        if (!step && k == previous_kind && previous == at.microbatch && previous_stage == at.stage) {
-          spans.back().end = run_.timeline.end[task];
-        } else {
-          spans.push_back({r, run_.timeline.start[task], run_.timeline.end[task], k, step ? kNoLabel : at.microbatch});
-        }
-        previous = at.microbatch, previous_kind = k, previous_stage = at.stage;
-      }
-    }
+    const auto spans = pipeline_spans(run_.graph, run_.timeline);
     GridOptions options;
     options.width = options_.width, options.color = options_.color, options.max_rows = kMaxRows;
     options.row_name = [&](std::uint32_t row) { return fmt::format("rank {}", ranks[row].job_rank); };
-    options.lower_case = "o optimizer, c gradients";
+    options.lower_case = kPipelineLowerCase;
     line("");
     line("{}", paint_.bold("Pipeline"));
     text_ += draw_grid(spans, static_cast<std::uint32_t>(ranks.size()), options);
   }
 
-  // Reductions that hide under the backward pass are not drawn over it.
-  bool overlaps_compute(const graph::Program& program, const graph::Rank& rank, std::size_t i) const {
-    const Time start = run_.timeline.start[rank.first_task + i];
-    for (std::size_t j = i + 1; j < program.size(); j++)
-      if (program.lane[j] == graph::Lane::compute)
-        return run_.timeline.start[rank.first_task + j] < run_.timeline.end[rank.first_task + i] &&
-               run_.timeline.end[rank.first_task + j] > start;
-    return false;
-  }
-
   void ranks() {
     line("");
-    line("{}", paint_.bold(abstract_ ? "Ranks" : "Ranks (memory in GiB at the peak of each)"));
+    line("{}",
+         paint_.bold(abstract_ ? std::string("Ranks")
+                               : fmt::format("Ranks (memory in {} at the peak of each)", small() ? "MiB" : "GiB")));
     const bool memory = s_.peak.allocated > 0;
     const bool copies = std::any_of(s_.ranks.begin(), s_.ranks.end(), [](const auto& r) { return r.count > 1; });
     std::vector<std::vector<std::string>> rows{{"rank"}};
@@ -192,12 +156,12 @@ class TextReport {
       std::vector<std::string> cells{std::to_string(r.rank)};
       if (copies) cells.push_back(std::to_string(r.count));
       cells.insert(cells.end(), {stage_list(r.stages), show(r.busy)});
-      if (memory) cells.push_back(abstract_ ? fmt::format("{:g}", r.peak.allocated) : gib(r.peak.allocated));
+      if (memory) cells.push_back(abstract_ ? fmt::format("{:g}", r.peak.allocated) : cell(r.peak.allocated));
       if (memory && !abstract_)
         for (const auto c :
              {graph::MemoryCategory::parameters, graph::MemoryCategory::gradients, graph::MemoryCategory::optimizer,
               graph::MemoryCategory::activations, graph::MemoryCategory::workspace})
-          cells.push_back(gib(double(r.memory[static_cast<std::size_t>(c)].count())));
+          cells.push_back(cell(double(r.memory[static_cast<std::size_t>(c)].count())));
       rows.push_back(std::move(cells));
     };
     const auto n = static_cast<std::uint32_t>(s_.ranks.size());
@@ -213,7 +177,9 @@ class TextReport {
     text_ += table(rows, paint_);
   }
 
-  static std::string gib(double size) { return fmt::format("{:.2f}", size / (1024. * 1024. * 1024.)); }
+  // One unit for the whole table: small networks would show zeros in GiB.
+  bool small() const { return s_.peak.allocated < 1e8; }
+  std::string cell(double size) const { return fmt::format("{:.2f}", size / (small() ? 0x1p20 : 0x1p30)); }
 
   static std::string stage_list(const std::vector<std::uint32_t>& stages) {
     std::string list;
@@ -221,12 +187,8 @@ class TextReport {
     return list.size() > 10 ? list.substr(0, 8) + ".." : list;
   }
 
-  void notes(const char* heading, std::span<const std::string> entries) {
-    if (entries.empty()) return;
-    line("");
-    line("{}", paint_.bold(heading));
-    const auto width = static_cast<std::size_t>(std::max(20, options_.width - 4));
-    for (const auto& entry : entries) line("  - {}", wrap(entry, width, "    "));
+  void list(const char* heading, std::span<const std::string> entries) {
+    text_ += notes(heading, entries, options_.width, paint_);
   }
 
   const Run& run_;

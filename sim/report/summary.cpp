@@ -12,6 +12,11 @@ constexpr std::size_t kPathSegments = 400;  // the report stays readable; a long
 
 MemoryFigures figures(const Run& run, Bytes allocated) {
   if (run.scenario.abstract) return {double(allocated.count()) / scenario::kMemoryUnit, std::nullopt, std::nullopt};
+  // Our own kernels live in exactly the buffers of the graph, in the memory of a process.
+  if (run.scenario.concrete->software.own_kernels) {
+    const auto exact = double(allocated.count());
+    return {exact, exact, exact};
+  }
   const auto memory = cost::device_memory(allocated);
   return {double(memory.allocated.count()), double(memory.reserved.count()), double(memory.device.count())};
 }
@@ -35,7 +40,7 @@ std::vector<RankSummary> rank_summaries(const Run& run) {
     s.rank = rank.job_rank, s.count = rank.multiplicity, s.node = rank.node;
     s.stages = stages[rank.program.index()];
     s.busy = busy[r];
-    s.peak = figures(run, memory.peak);
+    s.peak = figures(run, run.timeline.peak_bytes.empty() ? memory.peak : run.timeline.peak_bytes[r]);
     s.memory = memory.at_peak;
     ranks.push_back(std::move(s));
   }
@@ -68,8 +73,9 @@ std::vector<PathSegment> path_segments(const Run& run) {
 Summary summarize(const Run& run) {
   Summary s;
   const auto& scenario = run.scenario;
-  // Iterations are separated by a barrier and counted from their own start; the spans are those of the last.
-  s.iteration = run.timeline.iteration_end.empty() ? Time{} : run.timeline.iteration_end.back();
+  // Iterations are counted from their own start; the spans are those of the last, or of the median one where several
+  // were performed.
+  s.iteration = run.timeline.makespan();
   const double iteration_s = to_seconds(s.iteration);
   s.gpus = scenario.parallelism.gpus();
   s.microbatches = scenario.microbatches;

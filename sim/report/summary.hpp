@@ -7,10 +7,29 @@
 
 #include "scenario/scenario.hpp"
 #include "timeline/breakdown.hpp"
+#include "timeline/compare.hpp"
 #include "timeline/memory.hpp"
 #include "timeline/timeline.hpp"
 
 namespace rehearsal::report {
+
+// Whether a training is the one of a single rank (explore/verify.hpp says how that is found out).
+struct Verification {
+  int steps = 0;
+  std::vector<double> loss, reference_loss, gradient_norm, reference_gradient_norm;  // one per step
+  double max_relative_difference = 0, tolerance = 0, replica_difference = 0;
+  std::string worst_tensor;
+  bool ok = false;
+  std::vector<std::string> failures;
+};
+
+// What a performed run adds to a report.
+struct Measured {
+  timeline::Spread iterations;
+  Time predicted;                          // length of an iteration
+  std::vector<Bytes> predicted_allocated;  // peak per rank, to be set beside Timeline::peak_bytes
+  std::optional<Verification> verification;
+};
 
 // What the report draws from. Everything outlives the call.
 struct Run {
@@ -20,6 +39,7 @@ struct Run {
   std::span<const Time> durations;
   Flops model_flops, hardware_flops;  // of one iteration, all GPUs
   std::span<const std::string> assumptions, warnings;
+  const Measured* measured = nullptr;  // performed runs
 };
 
 struct MemoryFigures {

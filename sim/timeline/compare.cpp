@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "base/error.hpp"
 
@@ -56,14 +57,18 @@ bool is_receive(const graph::TaskGraph& graph, const graph::Program& program, st
 // Gathers classes over programs; a class is numbered when it is first seen.
 class Classes {
  public:
-  explicit Classes(const graph::TaskGraph& graph) : graph_(graph) {
-    std::map<std::string, std::size_t> numbers;
+  Classes(const graph::TaskGraph& graph, std::span<const Sampling> sampling) : graph_(graph) {
+    std::map<std::pair<std::string, Sampling>, std::size_t> numbers;
     for (const graph::Program& program : graph.programs()) {
       auto& of_task = of_task_.emplace_back(program.size(), kNone);
       for (std::size_t i = 0; i < program.size(); ++i) {
         if (is_receive(graph, program, i)) continue;
-        const auto [at, fresh] = numbers.try_emplace(task_class(graph, program, i), numbers.size());
-        if (fresh) result_.emplace_back().name = at->first;
+        const auto known = sampling.empty() ? Sampling::unknown : sampling[program.work[i].index()];
+        const auto [at, fresh] = numbers.try_emplace({task_class(graph, program, i), known}, numbers.size());
+        if (fresh) {
+          auto& c = result_.emplace_back();
+          std::tie(c.name, c.sampling) = at->first;
+        }
         of_task[i] = at->second;
       }
     }
@@ -101,7 +106,7 @@ class Classes {
     }
     std::sort(result_.begin(), result_.end(), [](const auto& a, const auto& b) {
       if (a.of_tasks.measured != b.of_tasks.measured) return a.of_tasks.measured > b.of_tasks.measured;
-      return a.name < b.name;
+      return std::pair(a.name, a.sampling) < std::pair(b.name, b.sampling);
     });
     return std::move(result_);
   }
@@ -149,13 +154,15 @@ Spread spread(const Timeline& timeline) {
 std::string task_class(const graph::TaskGraph& graph, const graph::Program& program, std::size_t task) {
   const graph::Work& work = graph.work(program.work[task]);
   const std::string pass = graph::name(program.coordinates[task].pass);
+  if (program.lane[task] == graph::Lane::send) return "send, " + pass;
   // A given time and a sequence of operators are whole passes.
   if (std::holds_alternative<graph::Wait>(work) || std::holds_alternative<graph::Sequence>(work)) return pass;
   const std::string text = graph::describe(work);
   return text.substr(0, text.find(' ')) + ", " + pass;
 }
 
-Comparison compare(const graph::TaskGraph& graph, const Timeline& predicted, const Timeline& measured) {
+Comparison compare(const graph::TaskGraph& graph, const Timeline& predicted, const Timeline& measured,
+                   std::span<const Sampling> sampling) {
   INVARIANT(predicted.end.size() == graph.tasks() && measured.end.size() == graph.tasks(),
             fmt::format("timelines of {} and {} tasks for a graph of {}", predicted.end.size(), measured.end.size(),
                         graph.tasks()));
@@ -174,7 +181,7 @@ Comparison compare(const graph::TaskGraph& graph, const Timeline& predicted, con
   result.iteration.p90_error = errors.p90_of_absolute();
 
   compare_ends(predicted, iterations, result);
-  Classes classes(graph);
+  Classes classes(graph, sampling);
   classes.add(predicted, iterations);
   result.classes = std::move(classes).take();
   return result;

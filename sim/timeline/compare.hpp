@@ -4,6 +4,7 @@
 // usual direction. Quantiles are of nearest rank, so that each is a value that occurred.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct Spread {
 };
 Spread spread(const Timeline& timeline);
 
+// Whether a work's price was measured for this very shape, or derived from others.
+enum class Sampling : std::uint8_t { unknown, in_sample, out_of_sample };
+
 struct Difference {
   Time predicted, measured;    // measured: the median over the iterations
   double median_error = 0;     // signed relative error: median over all that was compared
@@ -34,8 +38,9 @@ struct Difference {
 // errors are those of single tasks.
 struct ClassDifference {
   std::string name;
-  std::uint64_t tasks = 0;  // in one iteration, over all ranks
-  double sum_error = 0;     // signed relative error of the sum
+  Sampling sampling = Sampling::unknown;  // works of a class that differ in this are two entries
+  std::uint64_t tasks = 0;                // in one iteration, over all ranks
+  double sum_error = 0;                   // signed relative error of the sum
   Difference of_tasks;
 };
 
@@ -48,8 +53,9 @@ struct Comparison {
   std::vector<ClassDifference> classes;  // by measured time, longest first
 };
 
-// Both timelines are of `graph`. Receives are instants and belong to no class.
-Comparison compare(const graph::TaskGraph& graph, const Timeline& predicted, const Timeline& measured);
+// Both timelines are of `graph`. Receives are instants and belong to no class. `sampling`: one per work, or empty.
+Comparison compare(const graph::TaskGraph& graph, const Timeline& predicted, const Timeline& measured,
+                   std::span<const Sampling> sampling = {});
 
 // The class of a task: the first word of its work and its pass; coarse tasks are named by the pass alone.
 std::string task_class(const graph::TaskGraph& graph, const graph::Program& program, std::size_t task);

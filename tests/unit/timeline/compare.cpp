@@ -90,6 +90,23 @@ TEST_CASE("a comparison, solved by hand") {
   CHECK(kernels.of_tasks.compared == 6);
 }
 
+TEST_CASE("a message of given time is no part of the pass it belongs to") {
+  graph::GraphBuilder builder;
+  const WorkId given = builder.intern(graph::Wait{Time(10)});
+  graph::ProgramBuilder from("p"), to("q");
+  const auto out = from.endpoint(graph::EndpointKind::send), in = to.endpoint(graph::EndpointKind::receive);
+  from.add(task(given, Lane::compute, Pass::backward));
+  from.add(task(given, Lane::send, Pass::backward, out.value));
+  to.add(task(builder.intern(graph::Receive{}), Lane::receive, Pass::backward, in.value));
+  const RankId sender = builder.add_rank(builder.add(std::move(from).finish()));
+  builder.connect(sender, out, builder.add_rank(builder.add(std::move(to).finish())), in);
+  const auto graph = std::move(builder).finish();
+  CHECK(task_class(graph, graph.programs()[0], 0) == "backward");
+  CHECK(task_class(graph, graph.programs()[0], 1) == "send, backward");
+  const Timeline both = spans({{0, 10}, {10, 20}, {20, 20}});
+  CHECK(compare(graph, both, both).classes.size() == 2);  // the receive has none
+}
+
 TEST_CASE("what takes no time has no relative error; a timeline without iterations is one") {
   const auto graph = small_graph();
   const Timeline predicted = spans({{0, 10}, {10, 14}, {14, 20}});
@@ -101,6 +118,21 @@ TEST_CASE("what takes no time has no relative error; a timeline without iteratio
   CHECK(c.classes[1].of_tasks.compared == 1);  // 6 against 6
   CHECK(c.classes[1].of_tasks.median_error == 0);
   CHECK(c.classes[1].sum_error == doctest::Approx(10. / 6 - 1));  // 4 + 6 against 0 + 6
+}
+
+TEST_CASE("shapes that were sampled and shapes that were not are two entries") {
+  const auto graph = small_graph();
+  const Timeline predicted = spans({{0, 10}, {10, 14}, {14, 20}}), real = spans({{0, 8}, {8, 12}, {12, 17}});
+  // Works in order: the wait, the kernel (4 against 4), the wide kernel (6 against 5).
+  const Sampling sampling[] = {Sampling::unknown, Sampling::in_sample, Sampling::out_of_sample};
+  const Comparison c = compare(graph, predicted, real, sampling);
+  REQUIRE(c.classes.size() == 3);
+  CHECK(c.classes[0].sampling == Sampling::unknown);
+  CHECK(c.classes[1].name == c.classes[2].name);
+  CHECK(c.classes[1].sampling == Sampling::out_of_sample);
+  CHECK(c.classes[1].sum_error == doctest::Approx(.2));
+  CHECK(c.classes[2].sampling == Sampling::in_sample);
+  CHECK(c.classes[2].sum_error == 0);
 }
 
 }  // namespace rehearsal::timeline

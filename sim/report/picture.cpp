@@ -1,0 +1,66 @@
+#include "report/picture.hpp"
+
+namespace rehearsal::report {
+namespace {
+
+char kind(graph::Pass pass) {
+  switch (pass) {
+    case graph::Pass::forward:
+      return 'F';
+    case graph::Pass::recompute:
+    case graph::Pass::backward:
+      return 'B';
+    case graph::Pass::input_gradient:
+      return 'I';
+    case graph::Pass::weight_gradient:
+      return 'W';
+    case graph::Pass::optimizer:
+      return 'o';
+    default:
+      return 'c';
+  }
+}
+
+// Reductions that hide under the backward pass are not drawn over it.
+bool overlaps_compute(const graph::Program& program, const graph::Rank& rank, const timeline::Timeline& timeline,
+                      std::size_t i) {
+  const Time start = timeline.start[rank.first_task + i];
+  for (std::size_t j = i + 1; j < program.size(); j++)
+    if (program.lane[j] == graph::Lane::compute)
+      return timeline.start[rank.first_task + j] < timeline.end[rank.first_task + i] &&
+             timeline.end[rank.first_task + j] > start;
+  return false;
+}
+
+}  // namespace
+
+std::vector<GridSpan> pipeline_spans(const graph::TaskGraph& graph, const timeline::Timeline& timeline,
+                                     std::uint32_t rows_per_rank, std::uint32_t row) {
+  std::vector<GridSpan> spans;
+  const auto ranks = graph.ranks();
+  for (std::uint32_t r = 0; r < ranks.size(); r++) {
+    const auto& program = graph.program_of(ranks[r]);
+    std::uint32_t previous = graph::kNoMicrobatch, previous_stage = 0;
+    char previous_kind = 0;
+    for (std::size_t i = 0; i < program.size(); i++) {
+      const bool collective = program.lane[i] == graph::Lane::data_comm;
+      if (program.lane[i] != graph::Lane::compute && !collective) continue;
+      const auto& at = program.coordinates[i];
+      const auto task = ranks[r].first_task + i;
+      if (std::holds_alternative<graph::Message>(graph.work(program.work[i]))) continue;
+      const bool step = at.microbatch == graph::kNoMicrobatch;
+      if (collective && overlaps_compute(program, ranks[r], timeline, i)) continue;
+      const char k = kind(at.pass);
+      if (!step && k == previous_kind && previous == at.microbatch && previous_stage == at.stage) {
+        spans.back().end = timeline.end[task];
+      } else {
+        spans.push_back(
+            {r * rows_per_rank + row, timeline.start[task], timeline.end[task], k, step ? kNoLabel : at.microbatch});
+      }
+      previous = at.microbatch, previous_kind = k, previous_stage = at.stage;
+    }
+  }
+  return spans;
+}
+
+}  // namespace rehearsal::report
