@@ -17,16 +17,19 @@ using graph::Lane;
 using graph::Pass;
 
 constexpr std::uint32_t kMicrobatches = 4;
+constexpr int kIterations = 5;
 
 struct Subject {
   graph::TaskGraph graph;
   std::vector<Time> durations;
 };
 
+// `sends`: the lane of the messages; on the compute lane they keep their rank busy.
+//
 // Two stages, two replicas of each: forwards and backwards as in GPipe, messages up and down on their own lanes, the
 // gradient reduction of each stage overlapped with the rest of the backwards, then an optimizer step. Milliseconds, so
 // that the waking of threads (tens of microseconds) does not decide the order.
-Subject two_by_two() {
+Subject two_by_two(Lane sends) {
   graph::GraphBuilder builder;
   std::vector<Time> durations;
   auto intern = [&](const graph::Work& work, double ms) {
@@ -57,7 +60,7 @@ Subject two_by_two() {
         std::vector<LocalTask> after;
         if (receives) after = {add(receive, Lane::receive, pass, m, in.value, {})};
         last = {add(pass == Pass::forward ? forward : backward, Lane::compute, pass, m, kOpen, after)};
-        if (!receives) add(message, Lane::send, pass, m, out.value, last);
+        if (!receives) add(message, sends, pass, m, out.value, last);
         if (pass == Pass::backward && m == kMicrobatches / 2)
           add(reduce, Lane::data_comm, Pass::gradient_reduce, graph::kNoMicrobatch, data.value, last);
       }
@@ -92,6 +95,7 @@ std::vector<Run> runs(const Subject& subject) {
     options.durations = subject.durations;
     options.engine = engine;
     options.warmup = warmup;
+    options.iterations = kIterations;
     options.timeout = seconds(10);
     all.push_back({backend.name() + " " + engine, backend.prepare(subject.graph, cluster)->run(options)});
   };
@@ -102,12 +106,13 @@ std::vector<Run> runs(const Subject& subject) {
   return all;
 }
 
-void check_legal(const Subject& subject, const Timeline& timeline) {
+void check_legal(const Subject& subject, const std::vector<Time>& starts, const std::vector<Time>& ends,
+                 Time makespan) {
   const graph::TaskGraph& graph = subject.graph;
-  REQUIRE(timeline.start.size() == graph.tasks());
-  REQUIRE(timeline.end.size() == graph.tasks());
-  auto start = [&](TaskId task) { return timeline.start[task.index()]; };
-  auto end = [&](TaskId task) { return timeline.end[task.index()]; };
+  REQUIRE(starts.size() == graph.tasks());
+  REQUIRE(ends.size() == graph.tasks());
+  auto start = [&](TaskId task) { return starts[task.index()]; };
+  auto end = [&](TaskId task) { return ends[task.index()]; };
   Time last;
   for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
     const graph::Program& program = graph.program_of(graph.ranks()[r]);
@@ -138,27 +143,61 @@ void check_legal(const Subject& subject, const Timeline& timeline) {
         };
         CHECK(start(task(member)) == start(task(group.members.front())));
       }
-  CHECK(timeline.makespan() == last);
+  CHECK(makespan == last);
 }
 
 }  // namespace
 
 TEST_CASE("every backend keeps to the graph, and to the same graph") {
-  const Subject subject = two_by_two();
-  REQUIRE_NOTHROW(graph::validate(subject.graph));
-  const std::string digest = subject.graph.digest();
-  const std::vector<Run> all = runs(subject);
-  for (const Run& run : all) {
-    CAPTURE(run.name);
-    check_legal(subject, run.timeline);
-    CHECK(subject.graph.digest() == digest);
-    // Nothing real is faster than the rehearsal; 1 % for clocks.
-    CHECK(double(run.timeline.makespan().count()) >= 0.99 * double(all.front().timeline.makespan().count()));
+  for (const Lane sends : {Lane::send, Lane::compute}) {
+    CAPTURE(graph::name(sends));
+    const Subject subject = two_by_two(sends);
+    REQUIRE_NOTHROW(graph::validate(subject.graph));
+    const std::string digest = subject.graph.digest();
+    const std::vector<Run> all = runs(subject);
+    for (const Run& run : all) {
+      CAPTURE(run.name);
+      check_legal(subject, run.timeline.start, run.timeline.end, run.timeline.makespan());
+      CHECK(subject.graph.digest() == digest);
+      // Nothing real is faster than the rehearsal; 1 % for clocks.
+      CHECK(double(run.timeline.makespan().count()) >= 0.99 * double(all.front().timeline.makespan().count()));
+    }
+    // Performed iterations are legal one by one, not only the one that is shown.
+    const Timeline& performed = all.back().timeline;
+    REQUIRE(performed.iterations.size() == kIterations);
+    REQUIRE(performed.iteration_end.size() == kIterations);
+    for (std::size_t i = 0; i < kIterations; ++i) {
+      CAPTURE(i);
+      check_legal(subject, performed.iterations[i].start, performed.iterations[i].end, performed.iteration_end[i]);
+    }
+    CHECK(performed.start == performed.iterations.at(performed.median_iteration).start);
+    CHECK(performed.end == performed.iterations.at(performed.median_iteration).end);
   }
 }
 
+TEST_CASE("a timed run follows the rehearsal, but for waking up") {
+  // By the rules of lanes, dependencies, channels and groups no task can start or end before it does in the rehearsal,
+  // where everything happens as soon as it may. How much later is up to the machine: the best of five iterations may
+  // take a quarter longer, in one of three attempts.
+  const Subject subject = two_by_two(Lane::send);
+  double best = 10;
+  for (int attempt = 0; attempt < 3 && best > 1.25; ++attempt) {
+    const std::vector<Run> all = runs(subject);
+    const Timeline& rehearsed = all.front().timeline;
+    const Timeline& performed = all.back().timeline;
+    for (const auto& spans : performed.iterations)
+      for (std::size_t i = 0; i < spans.end.size(); ++i) {
+        CHECK(spans.start[i] >= rehearsed.start[i]);
+        CHECK(spans.end[i] >= rehearsed.end[i]);
+      }
+    for (const Time end : performed.iteration_end) best = std::min(best, end / rehearsed.makespan());
+  }
+  MESSAGE("best iteration: " << best << " of the rehearsal");
+  CHECK(best <= 1.25);
+}
+
 TEST_CASE("both evaluators of the simulator give the same timeline, worked out by hand") {
-  const Subject subject = two_by_two();
+  const Subject subject = two_by_two(Lane::send);
   const std::vector<Run> all = runs(subject);
   CHECK(all[0].timeline.start == all[1].timeline.start);
   CHECK(all[0].timeline.end == all[1].timeline.end);
