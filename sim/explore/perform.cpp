@@ -1,10 +1,6 @@
 #include "explore/perform.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
-
-#include <algorithm>
-#include <thread>
 
 #include "base/error.hpp"
 
@@ -13,8 +9,8 @@ namespace rehearsal::explore {
 using backend::Compute;
 
 Performable load_performable(const std::string& path, const std::vector<std::string>& sets,
-                             std::optional<Compute> compute) {
-  Performable result{scenario::load(path, sets), {}};
+                             std::optional<Compute> compute, const std::string& backend) {
+  Performable result{scenario::load(path, sets, backend), {}};
   auto& scenario = result.scenario;
   result.compute = compute.value_or(scenario.concrete ? Compute::real : Compute::timed);
   if (result.compute == Compute::real) {
@@ -25,7 +21,7 @@ Performable load_performable(const std::string& path, const std::vector<std::str
       const std::string asked = scenario.concrete->software.name;
       auto with_own = sets;
       with_own.emplace_back("software=rehearsal");
-      scenario = scenario::load(path, with_own);
+      scenario = scenario::load(path, with_own, backend);
       scenario.warnings.push_back(fmt::format(
           "software {} cannot be performed: its kernels are replaced by this program's own (software: rehearsal)",
           asked));
@@ -56,6 +52,16 @@ backend::Learning learning(const scenario::Scenario& scenario) {
   return learning;
 }
 
+std::vector<timeline::Sampling> sampling(const scenario::Scenario& scenario, std::span<const graph::Work> works) {
+  std::vector<timeline::Sampling> result(works.size(), timeline::Sampling::unknown);
+  if (!scenario.concrete || !scenario.concrete->profile) return result;
+  for (std::size_t w = 0; w < works.size(); w++)
+    if (const auto* kernel = std::get_if<Kernel>(&works[w]))
+      if (const auto price = scenario.concrete->profile->time(*kernel))
+        result[w] = price->exact ? timeline::Sampling::in_sample : timeline::Sampling::out_of_sample;
+  return result;
+}
+
 Performed perform(const scenario::Scenario& scenario, const Prepared& prepared, backend::Backend& backend,
                   const PerformOptions& options) {
   const auto cluster = machine(scenario);
@@ -65,6 +71,7 @@ Performed perform(const scenario::Scenario& scenario, const Prepared& prepared, 
   run.compute = options.compute;
   run.learning = learning(scenario);
   run.tamper = options.tamper;
+  run.times_matter = options.times_matter;
   run.warmup = options.warmup;
   run.iterations = options.iterations;
   run.timeout = options.timeout;
@@ -72,21 +79,6 @@ Performed perform(const scenario::Scenario& scenario, const Prepared& prepared, 
   performed.timeline = session->run(run);
   if (options.compute == Compute::real) performed.trained = session->trained();
   return performed;
-}
-
-unsigned usable_cores() {
-  cpu_set_t set;  // what taskset and containers leave of the machine
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
-  return std::max(1u, std::thread::hardware_concurrency());
-}
-
-void require_core_per_rank(const graph::TaskGraph& graph) {
-  const auto ranks = graph.ranks().size();
-  if (ranks > usable_cores())
-    throw MachineError(
-        fmt::format("timing real compute needs a core for each of the {} ranks, and this process has {}; "
-                    "use fewer ranks, --compute timed, or measure --verify, which looks at results alone",
-                    ranks, usable_cores()));
 }
 
 }  // namespace rehearsal::explore

@@ -7,12 +7,13 @@
 
 #include "backend/backend.hpp"
 #include "explore/rehearse.hpp"
+#include "timeline/compare.hpp"
 
 namespace rehearsal::explore {
 
-// Loads a scenario so that it can be performed: symmetry off. Without `compute`, what suits the scenario: real for one
-// with a model, timed for one with given times. Real compute needs the kernels of this program: a scenario of other
-// software is loaded again with them, and its warnings say so.
+// Loads a scenario so that it can be performed by `backend`: symmetry off. Without `compute`, what suits the scenario:
+// real for one with a model, timed for one with given times. Real compute needs the kernels of this program: a scenario
+// of other software is loaded again with them, and its warnings say so.
 //
 // Throws UserError for what cannot be performed yet, by name.
 struct Performable {
@@ -20,10 +21,11 @@ struct Performable {
   backend::Compute compute = backend::Compute::timed;
 };
 Performable load_performable(const std::string& path, const std::vector<std::string>& sets,
-                             std::optional<backend::Compute> compute);
+                             std::optional<backend::Compute> compute, const std::string& backend);
 
 struct PerformOptions {
   backend::Compute compute = backend::Compute::timed;
+  bool times_matter = true;  // backend::RunOptions
   int warmup = 3, iterations = 10;
   Time timeout = seconds(60);
   backend::Tamper tamper;
@@ -32,6 +34,9 @@ struct PerformOptions {
 // What real compute trains on.
 backend::Learning learning(const scenario::Scenario& scenario);
 
+// Which prices a profile knows from the very shape: one per work; all unknown without a profile.
+std::vector<timeline::Sampling> sampling(const scenario::Scenario& scenario, std::span<const graph::Work> works);
+
 struct Performed {
   timeline::Timeline timeline;
   backend::Trained trained;  // real compute
@@ -39,10 +44,5 @@ struct Performed {
 // `prepared` is that of `scenario`, as rehearse() made it. Throws MachineError when this machine cannot perform it.
 Performed perform(const scenario::Scenario& scenario, const Prepared& prepared, backend::Backend& backend,
                   const PerformOptions& options);
-
-// Cores that this process may use.
-unsigned usable_cores();
-// Times of real compute mean something only with a core per rank. Throws MachineError when there are fewer.
-void require_core_per_rank(const graph::TaskGraph& graph);
 
 }  // namespace rehearsal::explore

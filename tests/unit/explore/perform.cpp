@@ -15,7 +15,7 @@ const std::string kGpt = PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml";
 
 std::string refusal(const std::string& path, const std::vector<std::string>& sets, std::optional<Compute> compute) {
   try {
-    load_performable(path, sets, compute);
+    load_performable(path, sets, compute, "loopback");
   } catch (const UserError& error) {
     return error.what();
   }
@@ -26,17 +26,18 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 }  // namespace
 
 TEST_CASE("given times are timed, and nothing can be computed from them") {
-  CHECK(load_performable(kTeaching, {}, std::nullopt).compute == Compute::timed);
+  CHECK(load_performable(kTeaching, {}, std::nullopt, "loopback").compute == Compute::timed);
   CHECK(contains(refusal(kTeaching, {}, Compute::real), "--compute timed"));
 }
 
 TEST_CASE("timed tasks keep the scenario's software; real ones need this program's kernels") {
-  const auto timed = load_performable(kGpt, {}, Compute::timed);
+  const auto timed = load_performable(kGpt, {}, Compute::timed, "loopback");
   CHECK_FALSE(timed.scenario.concrete->software.own_kernels);
   CHECK_FALSE(timed.scenario.simulate.symmetry);
   // bf16, which is the default, is not what the kernels compute in: the way out is named.
   CHECK(contains(refusal(kGpt, {}, std::nullopt), "'training.precision' to fp32"));
-  const auto real = load_performable(kGpt, {"training.precision=fp32", "parallelism.sequence=false"}, std::nullopt);
+  const auto real =
+      load_performable(kGpt, {"training.precision=fp32", "parallelism.sequence=false"}, std::nullopt, "loopback");
   CHECK(real.compute == Compute::real);
   CHECK(real.scenario.concrete->software.own_kernels);
   REQUIRE_FALSE(real.scenario.warnings.empty());

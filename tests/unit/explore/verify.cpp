@@ -96,7 +96,7 @@ TEST_CASE("a loss that does not fall is odd, but no difference") {
 TEST_CASE("the serial reference has the same batch, model and optimizer on one rank") {
   const auto [scenario, compute] =
       load_performable(PROJECT_ROOT "/scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml",
-                       {"training.recompute=full", "parallelism.zero=1"}, std::nullopt);
+                       {"training.recompute=full", "parallelism.zero=1"}, std::nullopt, "loopback");
   CHECK(compute == backend::Compute::real);
   CHECK_FALSE(scenario.simulate.symmetry);
   const auto serial = serial_reference(scenario);
