@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.hpp"
+#include "cli/backends.hpp"
 #include "cli/output.hpp"
 #include "cluster/registry.hpp"
 #include "collective/registry.hpp"
-#include "engine/sim.hpp"
-#include "loopback/loopback.hpp"
 #include "report/layout.hpp"
 #include "scenario/scenario.hpp"
 #include "schedule/registry.hpp"
@@ -20,6 +20,7 @@ namespace {
 
 struct Item {
   std::string name, summary, source;  // `source` of the numbers, where it comes from a file
+  std::optional<bool> available;      // of backends
 };
 
 // A kind of thing that can be listed. To add one: a function that returns its items, and a line in the table.
@@ -32,27 +33,29 @@ struct Kind {
 template <class Registry>
 std::vector<Item> registered(const Registry& registry) {
   std::vector<Item> items;
-  for (const auto& [name, plugin] : registry) items.push_back({name, plugin.summary, ""});
+  for (const auto& [name, plugin] : registry) items.push_back({name, plugin.summary, "", {}});
   return items;
 }
 std::vector<Item> schedules() { return registered(schedule::registry()); }
 std::vector<Item> collectives() { return registered(collective::registry()); }
 std::vector<Item> topologies() { return registered(cluster::registry()); }
 
-std::vector<Item> backends() {
+std::vector<Item> listed_backends() {
   std::vector<Item> items;
-  for (const auto& backend : {engine::make_sim(), loopback::make_loopback()}) {
+  for (const auto& backend : backends()) {
     std::string can;
-    for (const auto& c : backend->capabilities())
-      can += fmt::format("{}{} {}", can.empty() ? "" : ", ", c.kind, timeline::name(c.fidelity));
-    items.push_back({backend->name(), fmt::format("{} Available; {}.", backend->summary(), can), ""});
+    for (const auto& c : backend.capabilities)
+      can += fmt::format("{}{} {}{}", can.empty() ? "" : "; ", c.kind, timeline::name(c.fidelity),
+                         c.note.empty() ? "" : " (" + c.note + ")");
+    const auto state = backend.why ? fmt::format("Unavailable: {}.", *backend.why) : fmt::format("Available: {}.", can);
+    items.push_back({backend.name, backend.summary + " " + state, "", !backend.why.has_value()});
   }
   return items;
 }
 
 std::vector<Item> configured(const char* kind) {
   std::vector<Item> items;
-  for (const auto& part : scenario::list(kind)) items.push_back({part.name, part.summary, part.source});
+  for (const auto& part : scenario::list(kind)) items.push_back({part.name, part.summary, part.source, {}});
   return items;
 }
 std::vector<Item> models() { return configured("models"); }
@@ -68,7 +71,7 @@ constexpr std::array kKinds{
     Kind{"clusters", "kinds of cluster (configs/clusters)", clusters},
     Kind{"gpus", "GPU types (configs/gpus)", gpus},
     Kind{"software", "frameworks of a day (configs/software)", software},
-    Kind{"backends", "what can rehearse or perform a task graph", backends},
+    Kind{"backends", "what can rehearse or perform a task graph", listed_backends},
 };
 
 CommandText command_text() {
@@ -115,6 +118,7 @@ int run_list(const Arguments& arguments) {
       for (const auto& i : items) {
         json.push_back({{"name", i.name}, {"summary", i.summary}});
         if (!i.source.empty()) json.back()["source"] = i.source;
+        if (i.available) json.back()["available"] = *i.available;
       }
       report = json.dump(2) + "\n";
       break;

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/spelling.hpp"
 #include "cli/output.hpp"
+#include "launch/mpirun.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -21,6 +22,8 @@ constexpr std::array kCommands{
     Command{"compare", "Predict variants of scenarios and show them in one table.", run_compare},
     Command{"schedule", "Show one pipeline schedule with given costs: picture, order, bubble and memory.",
             run_schedule},
+    Command{"measure", "Perform a scenario for real: the same task graph, by threads or processes.", run_measure},
+    Command{"validate", "Predict, then perform, then compare task by task.", run_validate},
     Command{"check", "Validate files without running them: every error with its line and column.", run_check},
     Command{"list", "List what exists: schedules and other parts, one sentence each.", run_list},
 };
@@ -92,6 +95,8 @@ int run_program(const Arguments& arguments) noexcept {
   } catch (const MachineError& error) {
     complain(fmt::format("rehearse: error: {}", error.what()));
     return kMachine;
+  } catch (const launch::Interrupted& stop) {
+    return 128 + stop.signal;  // as shells say of a program that a signal ended; nothing is left of the ranks
   } catch (const std::bad_alloc&) {
     complain("rehearse: error: this machine has too little memory for the task; try a smaller one");
     return kMachine;

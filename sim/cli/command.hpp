@@ -20,8 +20,10 @@ std::span<const Command> commands();
 int run_check(const Arguments& arguments);
 int run_compare(const Arguments& arguments);
 int run_list(const Arguments& arguments);
+int run_measure(const Arguments& arguments);
 int run_run(const Arguments& arguments);
 int run_schedule(const Arguments& arguments);
+int run_validate(const Arguments& arguments);
 
 std::string_view version();
 

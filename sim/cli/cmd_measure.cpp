@@ -1,0 +1,151 @@
+// rehearse measure: a scenario performed for real.
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "cli/performing.hpp"
+#include "explore/verify.hpp"
+#include "launch/launch.hpp"
+#include "loopback/loopback.hpp"
+#include "report/perfetto.hpp"
+#include "report/run_report.hpp"
+#include "report/safetensors.hpp"
+#include "report/timeline_file.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+const CommandText kText{
+    .name = "measure",
+    .operands = "SCENARIO --backend NAME",
+    .summary =
+        "Performs a scenario for real: the task graph that 'run' predicts, rank by rank, and reports what was "
+        "measured.",
+    .more =
+        "--compute real runs this program's own kernels (software: rehearsal), --compute timed lets every task wait "
+        "out\n"
+        "its predicted time; order, messages and dependencies are real in both. With --verify, --steps take the place "
+        "of\n"
+        "--warmup and --iterations, and more ranks than cores may compute. Exit status 1 when the training differs "
+        "from\n"
+        "that of one rank, and with --require-fit when the memory does not suffice.",
+    .example =
+        "  rehearse measure scenarios/teaching-1f1b-8-stages.yaml --backend loopback --iterations 1 --warmup 0\n"
+        "  rehearse measure scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --backend loopback --verify\n"
+        "  rehearse measure scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml --backend mpi",
+    .takes_set = true};
+
+// Trains the same model on one rank, in this process.
+backend::Trained train_serially(const Performing& performing) {
+  const auto serial = explore::serial_reference(performing.what.scenario);
+  const auto prepared = explore::prepare(serial);
+  const auto backend = loopback::make_loopback();
+  auto options = performing.options;
+  options.tamper = {};
+  return explore::perform(serial, prepared, *backend, options).trained;
+}
+
+report::Verification verification(const explore::Verified& v) {
+  return {.steps = v.steps,
+          .loss = v.loss,
+          .reference_loss = v.reference_loss,
+          .gradient_norm = v.gradient_norm,
+          .reference_gradient_norm = v.reference_gradient_norm,
+          .max_relative_difference = v.max_relative_difference,
+          .tolerance = v.tolerance,
+          .replica_difference = v.replica_difference,
+          .worst_tensor = v.worst_tensor,
+          .ok = v.ok,
+          .failures = v.failures};
+}
+
+struct Options {
+  PerformingOptions performing;
+  bool verify = false, require_fit = false;
+  int steps = 3;
+  std::string weights;
+};
+
+void check(const po::variables_map& values, Options& options) {
+  if (!options.verify) {
+    if (values.count("steps")) throw UserError("--steps belongs to --verify; --iterations says how much is measured");
+    return;
+  }
+  for (const char* option : {"warmup", "iterations"})
+    if (values.count(option))
+      throw UserError(fmt::format("--verify trains for --steps, so --{} has no meaning beside it", option));
+  if (options.performing.compute == "timed")
+    throw UserError("--verify needs --compute real: timed tasks train nothing");
+  options.performing.compute = "real";
+  options.performing.warmup = 0, options.performing.iterations = options.steps;
+  if (options.steps < 1 || options.steps > 100'000)
+    throw UserError(fmt::format("--steps must be a whole number from 1 to 100000, found {}", options.steps));
+}
+
+}  // namespace
+
+int run_measure(const Arguments& arguments) {
+  Options options;
+  po::options_description own("Options");
+  add_performing(own, options.performing);
+  own.add_options()("verify", po::bool_switch(&options.verify),
+                    "train a few steps and compare with the same training on one rank")(
+      "steps", po::value(&options.steps)->value_name("N"), "steps of --verify (default 3)")(
+      "weights", po::value(&options.weights)->value_name("FILE"),
+      "write the trained weights as .safetensors; real compute")(
+      "require-fit", po::bool_switch(&options.require_fit), "exit with 1 when the memory does not suffice");
+  CommonOptions common;
+  const auto line = parse(kText, own, arguments, common);
+  if (!line) return 0;
+  const auto& path = one_operand(kText, *line, "a scenario file");
+  check(line->values, options);
+
+  if (!options.weights.empty()) AtomicFile::check(options.weights);
+  auto performing = begin_performing("measure", arguments, path, common, options.performing);
+  performing.options.times_matter = !options.verify;
+  auto [timeline, trained] = perform(performing);
+  if (!launch::reports()) return 0;
+
+  const auto& scenario = performing.what.scenario;
+  const auto& prepared = performing.rehearsed.prepared;
+  auto measured = cli::measured(performing, timeline);
+  auto warnings = prepared.warnings;
+  if (options.verify) {
+    const auto verified = explore::verify(trained, train_serially(performing),
+                                          explore::weight_tolerance(scenario.concrete->training.optimizer));
+    measured.verification = verification(verified);
+    warnings.insert(warnings.end(), verified.warnings.begin(), verified.warnings.end());
+  }
+  const report::Run run{scenario,
+                        prepared.graph,
+                        timeline,
+                        prepared.durations,
+                        prepared.model_flops,
+                        prepared.hardware_flops,
+                        prepared.assumptions,
+                        warnings,
+                        &measured};
+  const auto summary = report::summarize(run);
+
+  if (!options.weights.empty())
+    write_streamed(options.weights, [&](const auto& sink) { report::write_safetensors(trained, sink); });
+  if (!options.performing.trace.empty())
+    write_streamed(options.performing.trace, [&](const auto& sink) { report::write_trace(run, sink); });
+  if (!options.performing.timeline.empty())
+    write_streamed(options.performing.timeline,
+                   [&](const auto& sink) { report::write_timeline(run, std::string(version()), sink); });
+  switch (common.format) {
+    case Format::json:
+      emit_report(common, report::run_json({&run, 1}, {&summary, 1}, std::string(version())));
+      break;
+    case Format::csv:
+      emit_report(common, report::run_csv({&run, 1}, {&summary, 1}));
+      break;
+    case Format::text:
+      emit_report(common, report::run_text(run, summary, {report_width(common), use_color(common)}));
+      break;
+  }
+  const bool verified = !measured.verification || measured.verification->ok;
+  return !verified || (options.require_fit && summary.fits == false) ? 1 : 0;
+}
+
+}  // namespace rehearsal::cli

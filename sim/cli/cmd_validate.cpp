@@ -1,0 +1,147 @@
+// rehearse validate: a prediction, written down, then the run it is about, then both compared.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "base/sha256.hpp"
+#include "cli/performing.hpp"
+#include "launch/launch.hpp"
+#include "report/perfetto.hpp"
+#include "report/timeline_file.hpp"
+#include "report/validate_report.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+const CommandText kText{
+    .name = "validate",
+    .operands = "SCENARIO --backend NAME",
+    .summary = "Predicts a scenario, writes the prediction down, performs the scenario, and compares task by task.",
+    .more =
+        "Errors are predicted / measured - 1: negative where the real run took longer. The prediction is complete "
+        "before\n"
+        "the run begins; without --prediction it goes to a temporary file, which the report names. --trace holds "
+        "both,\n"
+        "one track beside the other. Exit status 1 when the median iteration is off by more than --tolerance.",
+    .example =
+        "  rehearse validate scenarios/teaching-1f1b-8-stages.yaml --backend loopback --iterations 1 --warmup 0\n"
+        "  rehearse validate scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml --backend mpi --tolerance 5%",
+    .takes_set = true};
+
+double parse_tolerance(const std::string& text) {
+  const auto wrong = [&] { return UserError(fmt::format("--tolerance is '{}'; give a share such as 5%", text)); };
+  if (!text.ends_with('%')) throw wrong();
+  try {
+    const double percent = parse_number(text.substr(0, text.size() - 1));
+    if (percent < 0) throw wrong();
+    return percent / 100;
+  } catch (const UserError&) {
+    throw wrong();
+  }
+}
+
+// A new, empty file for temporary things.
+std::string temporary_file() {
+  std::error_code unknown;
+  auto folder = fs::temp_directory_path(unknown);
+  if (unknown) folder = "/tmp";
+  std::string name = (folder / "rehearse-prediction-XXXXXX.json").string();
+  const int descriptor = mkstemps(name.data(), 5);
+  if (descriptor < 0) throw MachineError(fmt::format("cannot make a file in {}; use --prediction", folder.string()));
+  close(descriptor);
+  return name;
+}
+
+struct Written {
+  std::string file, sha256;
+};
+Written write_prediction(const report::Run& run, std::string file) {
+  std::string text;
+  report::PredictionSource source;
+  if (run.scenario.concrete) {
+    const auto& c = *run.scenario.concrete;
+    source.cluster = c.cluster.name;
+    if (c.profile) source.profile = c.profile->name, source.profile_sha256 = c.profile->digest;
+  }
+  report::write_prediction(run, source, std::string(version()), [&](std::string_view piece) { text += piece; });
+  if (file.empty()) file = temporary_file();
+  write_file(file, text);
+  return {file, sha256(text)};
+}
+
+}  // namespace
+
+int run_validate(const Arguments& arguments) {
+  PerformingOptions options;
+  std::string tolerance, prediction;
+  po::options_description own("Options");
+  add_performing(own, options);
+  own.add_options()("tolerance", po::value(&tolerance)->value_name("P%"),
+                    "exit with 1 when the median iteration is further off than this")(
+      "prediction", po::value(&prediction)->value_name("FILE"), "write the prediction there, before the run");
+  CommonOptions common;
+  const auto line = parse(kText, own, arguments, common);
+  if (!line) return 0;
+  const auto& path = one_operand(kText, *line, "a scenario file");
+  std::optional<double> within;
+  if (line->values.count("tolerance")) within = parse_tolerance(tolerance);
+  if (!prediction.empty()) AtomicFile::check(prediction);
+
+  const auto performing = begin_performing("validate", arguments, path, common, options);
+  const auto& scenario = performing.what.scenario;
+  const auto& prepared = performing.rehearsed.prepared;
+  const auto& predicted = performing.rehearsed.timeline;
+  auto warnings = prepared.warnings;
+  const auto run_of = [&](const timeline::Timeline& timeline, const report::Measured* measured) {
+    return report::Run{scenario,
+                       prepared.graph,
+                       timeline,
+                       prepared.durations,
+                       prepared.model_flops,
+                       prepared.hardware_flops,
+                       prepared.assumptions,
+                       warnings,
+                       measured};
+  };
+  Written written;
+  if (launch::reports()) written = write_prediction(run_of(predicted, nullptr), prediction);
+  const auto [timeline, trained] = perform(performing);
+  if (!launch::reports()) return 0;
+
+  if (performing.options.compute == backend::Compute::real && scenario.concrete->cluster.name != "this-machine")
+    warnings.push_back(
+        fmt::format("predicted for {}, performed on this machine: the difference is that of the machines; "
+                    "use --set cluster=this-machine",
+                    scenario.concrete->cluster.name));
+  const auto measured = cli::measured(performing, timeline);
+  const auto run = run_of(timeline, &measured);
+  const auto summary = report::summarize(run);
+  const auto comparison =
+      timeline::compare(prepared.graph, predicted, timeline, explore::sampling(scenario, prepared.graph.works()));
+  const report::Validation validation{run, summary, predicted, comparison, written.file, written.sha256, within};
+
+  if (!options.trace.empty())
+    write_streamed(options.trace, [&](const auto& sink) { report::write_comparison_trace(run, predicted, sink); });
+  if (!options.timeline.empty())
+    write_streamed(options.timeline,
+                   [&](const auto& sink) { report::write_timeline(run, std::string(version()), sink); });
+  switch (common.format) {
+    case Format::json:
+      emit_report(common, report::validate_json(validation, std::string(version())));
+      break;
+    case Format::csv:
+      emit_report(common, report::validate_csv(validation));
+      break;
+    case Format::text:
+      emit_report(common, report::validate_text(validation, {report_width(common), use_color(common)}));
+      break;
+  }
+  return validation.within_tolerance() ? 0 : 1;
+}
+
+}  // namespace rehearsal::cli

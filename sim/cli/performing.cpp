@@ -1,0 +1,92 @@
+#include "cli/performing.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "base/spelling.hpp"
+#include "cli/backends.hpp"
+#include "launch/launch.hpp"
+#include "timeline/memory.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+std::optional<backend::Compute> compute_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  if (text == "real") return backend::Compute::real;
+  if (text == "timed") return backend::Compute::timed;
+  throw UserError(fmt::format("--compute is '{}'{}", text, suggestion(text, {"real", "timed"})));
+}
+
+void check_count(const char* option, int value, int least) {
+  constexpr int kMost = 100'000;
+  if (value < least || value > kMost)
+    throw UserError(fmt::format("{} must be a whole number from {} to {}, found {}", option, least, kMost, value));
+}
+
+}  // namespace
+
+void add_performing(po::options_description& own, PerformingOptions& o) {
+  own.add_options()("backend", po::value(&o.backend)->value_name("NAME"),
+                    "who performs: loopback (threads), mpi (processes) or cuda")(
+      "compute", po::value(&o.compute)->value_name("HOW"),
+      "real: kernels compute; timed: tasks wait out their predicted time\n(default: real for scenarios with a model)")(
+      "warmup", po::value(&o.warmup)->value_name("N"), "iterations that do not count (default 3)")(
+      "iterations", po::value(&o.iterations)->value_name("N"), "iterations that are measured (default 10)")(
+      "timeout", po::value(&o.timeout)->value_name("TIME"),
+      "give up when nothing has moved for this long (default 60s)")(
+      "timeline", po::value(&o.timeline)->value_name("FILE"),
+      "write every span of the median iteration, in our own JSON\n(sim/design/timeline-json.md)")(
+      "trace", po::value(&o.trace)->value_name("FILE"),
+      "write a trace for ui.perfetto.dev; a name ending in .gz is compressed");
+}
+
+Performing begin_performing(const std::string& name, const Arguments& arguments, const std::string& scenario,
+                            const CommonOptions& common, const PerformingOptions& o) {
+  if (o.backend.empty())
+    throw UserError(
+        fmt::format("{}: say who performs, for example --backend loopback; 'rehearse list backends' shows "
+                    "what this machine has",
+                    name));
+  Performing performing;
+  auto& run = performing.options;
+  const auto compute = compute_of(o.compute);
+  check_count("--warmup", o.warmup, 0), check_count("--iterations", o.iterations, 1);
+  run.warmup = o.warmup, run.iterations = o.iterations;
+  try {
+    run.timeout = parse_time(o.timeout);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("--timeout: {}", error.what()));
+  }
+  if (run.timeout <= Time{}) throw UserError("--timeout must be longer than nothing, for example 60s");
+  for (const auto& path : {o.timeline, o.trace})
+    if (!path.empty()) AtomicFile::check(path);
+
+  performing.what = explore::load_performable(scenario, common.set, compute, o.backend);
+  run.compute = performing.what.compute;
+  Arguments whole{name};  // a rank that is a process runs the same command line
+  whole.insert(whole.end(), arguments.begin(), arguments.end());
+  performing.backend = open_backend(o.backend, whole);
+  performing.rehearsed = explore::rehearse(performing.what.scenario);
+  return performing;
+}
+
+explore::Performed perform(const Performing& p) {
+  backend::RunOptions how;
+  how.compute = p.options.compute, how.times_matter = p.options.times_matter;
+  launch::refuse_crowding(how, p.rehearsed.prepared.graph.ranks().size());
+  return explore::perform(p.what.scenario, p.rehearsed.prepared, *p.backend, p.options);
+}
+
+report::Measured measured(const Performing& p, const timeline::Timeline& timeline) {
+  const auto& graph = p.rehearsed.prepared.graph;
+  report::Measured m;
+  m.iterations = timeline::spread(timeline);
+  m.predicted = p.rehearsed.timeline.makespan();
+  for (std::size_t r = 0; r < graph.ranks().size(); r++)
+    m.predicted_allocated.push_back(timeline::memory_peak(graph, p.rehearsed.timeline, RankId(r)).peak);
+  return m;
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,36 @@
+// What `measure` and `validate` share: their options, and a scenario on its way through a backend.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "backend/backend.hpp"
+#include "cli/output.hpp"
+#include "explore/perform.hpp"
+#include "report/summary.hpp"
+
+namespace rehearsal::cli {
+
+struct PerformingOptions {
+  std::string backend, compute, timeout = "60s";
+  std::string timeline, trace;  // files
+  int warmup = 3, iterations = 10;
+};
+void add_performing(po::options_description& own, PerformingOptions& options);
+
+// A scenario with every rank, predicted, and the backend that will perform it.
+struct Performing {
+  explore::Performable what;
+  explore::Rehearsed rehearsed;
+  std::unique_ptr<backend::Backend> backend;
+  explore::PerformOptions options;
+};
+// Reads what the options say; `arguments` of the command `name`. Files that cannot be written are refused here.
+Performing begin_performing(const std::string& name, const Arguments& arguments, const std::string& scenario,
+                            const CommonOptions& common, const PerformingOptions& options);
+
+explore::Performed perform(const Performing& performing);
+
+// What the report needs beyond the spans.
+report::Measured measured(const Performing& performing, const timeline::Timeline& timeline);
+
+}  // namespace rehearsal::cli
