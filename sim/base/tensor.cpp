@@ -42,4 +42,17 @@ const char* name(TensorKind kind) {
   return "?";
 }
 
+bool is_of_layer(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::token_table:
+    case TensorKind::position_table:
+    case TensorKind::norm_gain:
+    case TensorKind::norm_bias:
+    case TensorKind::head_weight:
+      return false;
+    default:
+      return true;
+  }
+}
+
 }  // namespace rehearsal

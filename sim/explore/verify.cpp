@@ -20,10 +20,7 @@ double relative(double difference, double scale) {
 
 std::string name_of(const backend::TrainedTensor& tensor) {
   const std::string kind = name(tensor.kind);
-  const bool outside = tensor.kind == TensorKind::token_table || tensor.kind == TensorKind::position_table ||
-                       tensor.kind == TensorKind::norm_gain || tensor.kind == TensorKind::norm_bias ||
-                       tensor.kind == TensorKind::head_weight;
-  return outside ? kind : fmt::format("layer {} {}", tensor.layer, kind);
+  return is_of_layer(tensor.kind) ? fmt::format("layer {} {}", tensor.layer, kind) : kind;
 }
 
 double difference(std::span<const float> values, std::span<const float> reference) {
