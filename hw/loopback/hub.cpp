@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
