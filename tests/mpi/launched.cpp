@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <thread>
+#include <tuple>
 
 #include "backend/module.hpp"
 #include "base/error.hpp"
@@ -70,6 +70,20 @@ int rank_program(const std::string& what, std::size_t ranks) {
     return 0;
   } catch (const MachineError& error) {
     leave(fmt::format("{}.caught", launch::launched_rank().value()), error.what());
+    return 3;
+  }
+}
+
+// A rank of a job that a user started: rank 0 has the answer, or the error.
+int job_program(const std::string& what, std::size_t ranks) {
+  try {
+    const Answer answer = perform(what, ranks);
+    if (launch::reports())
+      leave("answer",
+            fmt::format("{} iterations, {} tasks", answer.timeline.iterations.size(), answer.timeline.start.size()));
+    return 0;
+  } catch (const MachineError& error) {
+    if (launch::reports()) leave("answer", error.what());
     return 3;
   }
 }
@@ -258,6 +272,32 @@ TEST_CASE("a parent that is killed takes its ranks along") {
   CHECK_FALSE(left);
 }
 
+TEST_CASE("started by mpirun directly, rank 0 has the whole timeline; a job of another size is refused") {
+  // 14 tasks in a chain of 2: 3 forwards each, 3 messages with their receives, 2 ends of a collective.
+  for (const auto& [ranks, status, answer] :
+       {std::tuple("2", 0, "3 iterations, 14 tasks"), {"3", 3, "the MPI job has 2 ranks and the scenario needs 3"}}) {
+    const Traces traces;
+    const std::string command = fmt::format(
+        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
+        "OMPI_MCA_hwloc_base_binding_policy=none {} -n 2 {} job runs {} 2>/dev/null",
+        launch::find_mpirun(), fs::read_symlink("/proc/self/exe").string(), ranks);
+    CHECK(WEXITSTATUS(std::system(command.c_str())) == status);
+    CHECK(traces.read("answer") == answer);
+  }
+}
+
+TEST_CASE("timing real compute with more ranks than cores is refused before anything is started") {
+  backend::RunOptions options;
+  options.compute = backend::Compute::real;
+  CHECK_NOTHROW(launch::refuse_crowding(options, launch::cores()));
+  CHECK_THROWS_AS(launch::refuse_crowding(options, launch::cores() + 1), MachineError);
+  options.times_matter = false;
+  CHECK_NOTHROW(launch::refuse_crowding(options, launch::cores() + 1));
+  options.times_matter = true;
+  options.compute = backend::Compute::timed;
+  CHECK_NOTHROW(launch::refuse_crowding(options, launch::cores() + 1));
+}
+
 TEST_CASE("a module of another build, a file that is no module and a missing one are refused with the reason") {
   const fs::path file = fs::path(MODULE_FOLDER) / "librehearsal_mpi.so";
   void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -285,6 +325,7 @@ int main(int argc, char** argv) {
   using namespace rehearsal;
   setenv("REHEARSAL_MODULES", MODULE_FOLDER, 1);
   if (argc == 4 && launch::is_rank()) return rank_program(argv[2], std::strtoul(argv[3], nullptr, 10));
+  if (argc == 4 && launch::in_job()) return job_program(argv[2], std::strtoul(argv[3], nullptr, 10));
   if (argc == 4 && std::string(argv[1]) == "parent") return parent_program(argv[2], std::strtoul(argv[3], nullptr, 10));
   if (const auto why = launch::why_unavailable("mpi")) {
     std::printf("skipped: %s\n", why->c_str());

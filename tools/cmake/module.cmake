@@ -12,9 +12,12 @@ function(module DIR)
   file(MAKE_DIRECTORY ${INC})
   file(CREATE_LINK ${SRC} ${INC}/${NAME} SYMBOLIC)
 
+  # What its sources see: nothing can be linked with a module itself.
+  add_library(${NAME}_sees INTERFACE)
+  target_include_directories(${NAME}_sees INTERFACE ${INC})
+  target_link_libraries(${NAME}_sees INTERFACE ${M_USES} ${M_WITH})
   add_library(${NAME} MODULE ${SOURCES})
-  target_include_directories(${NAME} PUBLIC ${INC})
-  target_link_libraries(${NAME} PRIVATE ${M_USES} ${M_WITH})
+  target_link_libraries(${NAME} PRIVATE ${NAME}_sees)
   target_link_options(${NAME} PRIVATE LINKER:--exclude-libs,ALL LINKER:-z,defs LINKER:--as-needed)
   set_target_properties(${NAME} PROPERTIES OUTPUT_NAME rehearsal_${NAME} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
                         CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
@@ -22,7 +25,7 @@ function(module DIR)
     position_independent(${ROOM})
   endforeach()
   if(REHEARSAL_STRICT)
-    room_headers_alone(${NAME} ${SRC})
+    room_headers_alone(${NAME} ${SRC} ${NAME}_sees)
   endif()
 endfunction()
 

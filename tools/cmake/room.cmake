@@ -34,7 +34,7 @@ function(room DIR)
     target_link_libraries(${NAME} INTERFACE ${R_USES})
   endif()
   if(REHEARSAL_STRICT)
-    room_headers_alone(${NAME} ${SRC})
+    room_headers_alone(${NAME} ${SRC} ${NAME})
   endif()
 endfunction()
 
@@ -61,8 +61,8 @@ ${CALLS}}
   set(${OUT} ${FILE} PARENT_SCOPE)
 endfunction()
 
-# Every header must compile alone (strict preset).
-function(room_headers_alone NAME SRC)
+# Every header must compile alone, with what SEES shows it (strict preset).
+function(room_headers_alone NAME SRC SEES)
   file(GLOB HEADERS CONFIGURE_DEPENDS ${SRC}/*.hpp)
   set(TUS "")
   foreach(H ${HEADERS})
@@ -73,6 +73,6 @@ function(room_headers_alone NAME SRC)
   endforeach()
   if(TUS)
     add_library(alone_${NAME} OBJECT ${TUS})
-    target_link_libraries(alone_${NAME} PRIVATE ${NAME})
+    target_link_libraries(alone_${NAME} PRIVATE ${SEES})
   endif()
 endfunction()
