@@ -24,6 +24,8 @@ constexpr std::array kCommands{
             run_schedule},
     Command{"measure", "Perform a scenario for real: the same task graph, by threads or processes.", run_measure},
     Command{"validate", "Predict, then perform, then compare task by task.", run_validate},
+    Command{"calibrate", "Measure this machine and write its profile, from which scenarios on it are predicted.",
+            run_calibrate},
     Command{"check", "Validate files without running them: every error with its line and column.", run_check},
     Command{"list", "List what exists: schedules and other parts, one sentence each.", run_list},
 };

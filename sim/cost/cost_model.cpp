@@ -144,11 +144,12 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
   struct Pricer {
     const CostModel& cost;
     decltype(earlier)& priced;
+    Time between;  // a rank is kept by its own loop before it performs the next task
     Time operator()(const Gemm& w) const { return seconds(cost.gemm(w)); }
     Time operator()(const FusedAttention& w) const { return seconds(cost.attention(w)); }
     Time operator()(const MemoryBound& w) const { return seconds(cost.memory_bound(w)); }
-    Time operator()(const Kernel& w) const { return seconds(cost.kernel(w)); }
-    Time operator()(const graph::Handover& w) const { return seconds(cost.handover(w)); }
+    Time operator()(const Kernel& w) const { return seconds(cost.kernel(w)) + between; }
+    Time operator()(const graph::Handover& w) const { return seconds(cost.handover(w)) + between; }
     Time operator()(const graph::Collective& w) const { return seconds(cost.collective(w)); }
     Time operator()(const graph::Message& w) const { return seconds(cost.message(w)); }
     Time operator()(const graph::Receive&) const { return Time(); }
@@ -161,7 +162,8 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
       return sum;
     }
   };
-  for (const auto& work : works) times.push_back(std::visit(Pricer{*this, earlier}, work));
+  const Time between = profile_ && profile_->between_tasks ? profile_->between_tasks->p50 : Time();
+  for (const auto& work : works) times.push_back(std::visit(Pricer{*this, earlier, between}, work));
   return times;
 }
 

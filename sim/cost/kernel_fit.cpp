@@ -13,7 +13,7 @@ namespace {
 enum class Shape : std::uint8_t { matrix, attention, traffic };
 
 constexpr std::array<std::string_view, 5> kMatrix{"call", "flop", "output", "weight", "input"};
-constexpr std::array<std::string_view, 4> kAttention{"call", "product", "score", "token"};
+constexpr std::array<std::string_view, 5> kAttention{"call", "product", "score", "row", "element"};
 constexpr std::array<std::string_view, 4> kTraffic{"call", "byte", "far_byte", "row"};
 
 Shape shape_of(KernelKind kind) {
@@ -57,8 +57,9 @@ Counts counts(const Kernel& kernel, Bytes knee) {
     case Shape::matrix:
       return {1, 2 * d(0) * d(1) * d(2), d(0) * d(1), d(1) * d(2), d(0) * d(2)};
     case Shape::attention: {
-      const double tokens = d(0) * d(1) * d(2);
-      return {1, tokens * d(2) * d(3), tokens * d(2), tokens * d(3), 0};
+      const double heads = d(0) * d(1);
+      const double pairs = heads * (d(4) != 0 ? d(2) * (d(2) + 1) / 2 : d(2) * d(2));
+      return {1, pairs * d(3), pairs, heads * d(2), heads * d(2) * d(3)};
     }
     case Shape::traffic: {
       const double moved = double(kernel.traffic().count());

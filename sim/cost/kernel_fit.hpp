@@ -3,8 +3,8 @@
 // milliseconds.
 //
 // Matrix products: call, flop, output, weight, input (elements of the three matrices: packing, traffic, edges).
-// Attention: call, product (b h s^2 d), score (b h s^2: exponentials), token (b h s d: traffic).
-// All others: call, byte, far_byte (of Kernel::traffic() beyond a knee: what no longer fits a cache), row.
+// Attention: call, product (pairs x d), score (pairs of a query and a key: exponentials), row (b h s), element (b h s
+// d). All others: call, byte, far_byte (of Kernel::traffic() beyond a knee: what no longer fits a cache), row.
 #pragma once
 #include <array>
 #include <span>

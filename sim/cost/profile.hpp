@@ -44,6 +44,7 @@ struct Profile {
   std::map<KernelKind, KernelTimes> kernels;
   MessageTimes messages;
   collective::SizeCurves collectives;
+  std::optional<Quantiles> between_tasks;    // what the loop of a rank takes from the end of one to the next's start
   std::optional<Quantiles> timer_overshoot;  // of a sleep of 1 ms
   std::optional<Quantiles> noise;            // of `kNoiseQuantum` of arithmetic without memory, all ranks at once
 

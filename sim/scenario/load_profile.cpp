@@ -186,7 +186,8 @@ std::optional<Profile> load_profile(Context& context, const Node& root, const st
       profile.collectives.name = name, profile.collectives.source = "profile " + name;
     }
   for (const auto& [key, value] :
-       {std::pair{"timer_overshoot", &profile.timer_overshoot}, std::pair{"noise", &profile.noise}})
+       {std::pair{"between_tasks", &profile.between_tasks}, std::pair{"timer_overshoot", &profile.timer_overshoot},
+        std::pair{"noise", &profile.noise}})
     if (const Node* node = measured(map, key)) *value = read_quantiles(problems, *node, fmt::format("'{}'", key));
   const auto digest = map.text("digest", "");
   map.finish();

@@ -101,6 +101,7 @@ std::string body(const Profile& p) {
     out += "messages: {source: assumed}\n";
   }
   out += p.has_collectives() ? "collectives:\n" + curves_text(p.collectives) : "collectives: {source: assumed}\n";
+  out += fmt::format("between_tasks: {}\n", p.between_tasks ? text(*p.between_tasks) : "{source: assumed}");
   out += fmt::format("timer_overshoot: {}\n", p.timer_overshoot ? text(*p.timer_overshoot) : "{source: assumed}");
   out += fmt::format("noise: {}\n", p.noise ? text(*p.noise) : "{source: assumed}");
   return out;

@@ -154,6 +154,21 @@ TEST_CASE("a message is o_s, the wire and o_r, and together L") {
   CHECK(model.message({Bytes(22'500'000), true, 1, Bytes(), 1}) == Approx(1.25e-3));
 }
 
+TEST_CASE("what a rank's loop takes between tasks is paid by each of them") {
+  // clear of 8192 elements: 100 + 0.05 32768 = 1738.4 ns, a handover of 1 kB 300 ns; 250 ns more each, twice in a
+  // sequence of two. Messages are nobody's task.
+  auto p = measured();
+  p->between_tasks = {nanoseconds(200), nanoseconds(250), nanoseconds(900)};
+  const std::vector<graph::Work> works{Kernel{KernelKind::clear, {8192}, {}}, graph::Handover{Bytes(1000), true},
+                                       graph::Message{Bytes(1000), false, 1, Bytes(), 1},
+                                       graph::Sequence{{{WorkId(0), 2, false}}}};
+  const auto times = priced(p).price(works);
+  CHECK(to_seconds(times[0]) == Approx(1988.4e-9).epsilon(1e-6));
+  CHECK(times[1] == nanoseconds(550));
+  CHECK(times[2] == nanoseconds(1000));
+  CHECK(times[3] == times[0] * 2);
+}
+
 TEST_CASE("without a profile nothing changes") {
   const auto bare = priced(nullptr);
   CHECK(bare.kernel({KernelKind::add, {135'000}, {}}) == Approx(3e-6).epsilon(1e-9));

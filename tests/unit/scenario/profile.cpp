@@ -31,6 +31,7 @@ cost::Profile example() {
   }
   p.collectives.measured[{CollectiveKind::all_reduce, 2}] = {{Bytes(64), Time(77)}, {Bytes(1 << 20), Time(123'456)}};
   p.collectives.measured[{CollectiveKind::all_gather, 4}] = {{Bytes(100), Time(5)}};
+  p.between_tasks = {Time(300'000), Time(400'000), Time(500'000)};
   p.timer_overshoot = {Time(1), Time(2), Time(3)};
   p.noise = {Time(10), Time(10), Time(20)};
   return p;
@@ -72,6 +73,7 @@ TEST_CASE("a profile comes back as it was written") {
   CHECK(read.collectives.measured.at({CollectiveKind::all_reduce, 2})[1].time == Time(123'456));
   CHECK(read.collectives.measured.size() == 2);
   CHECK(read.noise->p90 == Time(20));
+  CHECK(read.between_tasks->p50 == Time(400'000));
   CHECK(check(folder.write("profiles/x.yaml", write_profile(written))).ok());
 }
 
@@ -80,7 +82,7 @@ TEST_CASE("what was not measured says so, and is empty when read") {
   cost::Profile p;
   p.backend = "loopback", p.ranks = 1, p.cores = 1, p.priority = "raised";
   const auto text = write_profile(p);
-  for (const char* section : {"kernels", "messages", "collectives", "timer_overshoot", "noise"})
+  for (const char* section : {"kernels", "messages", "collectives", "between_tasks", "timer_overshoot", "noise"})
     CHECK_MESSAGE(text.find(fmt::format("\n{}: {{source: assumed}}\n", section)) != std::string::npos, section);
   const auto read = load_profile_file(folder.write("p.yaml", text));
   CHECK(read.kernels.empty());

@@ -1,0 +1,33 @@
+#include "calibrate/links.hpp"
+
+#include <exception>
+#include <thread>
+
+#include "loopback/hub.hpp"
+
+namespace rehearsal::calibrate {
+
+dispatch::LinkProbe probe_loopback(unsigned ranks) {
+  const auto graph = dispatch::probe_graph(ranks);
+  loopback::Hub hub(graph);
+  std::vector<dispatch::LinkProbe> probes(ranks);
+  std::vector<std::exception_ptr> errors(ranks);
+  std::vector<std::thread> threads;
+  for (unsigned r = 0; r < ranks; r++)
+    threads.emplace_back([&, r] {
+      try {
+        probes[r] = dispatch::probe(hub.transport(RankId(r)), RankId(r), ranks);
+      } catch (...) {
+        errors[r] = std::current_exception();
+        hub.stop();
+      }
+    });
+  for (auto& t : threads) t.join();
+  for (const auto& e : errors)
+    if (e) std::rethrow_exception(e);
+  auto all = dispatch::merge(probes);
+  all.single_copy = false;  // into a buffer of the hub, and out of it
+  return all;
+}
+
+}  // namespace rehearsal::calibrate
