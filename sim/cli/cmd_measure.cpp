@@ -91,8 +91,8 @@ int run_measure(const Arguments& arguments) {
                     "train a few steps and compare with the same training on one rank")(
       "steps", po::value(&options.steps)->value_name("N"), "steps of --verify (default 3)")(
       "weights", po::value(&options.weights)->value_name("FILE"),
-      "write the trained weights as .safetensors; real compute")(
-      "require-fit", po::bool_switch(&options.require_fit), "exit with 1 when the memory does not suffice");
+      "write the trained weights as .safetensors; real compute")("require-fit", po::bool_switch(&options.require_fit),
+                                                                 "exit with 1 when the memory does not suffice");
   CommonOptions common;
   const auto line = parse(kText, own, arguments, common);
   if (!line) return 0;
@@ -102,6 +102,8 @@ int run_measure(const Arguments& arguments) {
   if (!options.weights.empty()) AtomicFile::check(options.weights);
   auto performing = begin_performing("measure", arguments, path, common, options.performing);
   performing.options.times_matter = !options.verify;
+  if (!options.weights.empty() && performing.options.compute != backend::Compute::real)
+    throw UserError("--weights needs --compute real: timed tasks train nothing");
   auto [timeline, trained] = perform(performing);
   if (!launch::reports()) return 0;
 

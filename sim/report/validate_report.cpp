@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/quantity_text.hpp"
@@ -84,18 +85,22 @@ Json comparison(const Validation& v) {
 }
 
 std::string class_table(const Validation& v, const Paint& paint) {
+  const auto& classes = v.comparison.classes;
+  const bool profiled = std::any_of(classes.begin(), classes.end(),
+                                    [](const auto& c) { return c.sampling != timeline::Sampling::unknown; });
   std::vector<std::vector<std::string>> rows{
-      {"class of task", "sampled", "tasks", "predicted", "measured", "of the sum", "median of tasks", "p90 of tasks"}};
-  for (const auto& c : v.comparison.classes) {
+      {"class of task", "tasks", "predicted", "measured", "sum", "median", "p90"}};
+  if (profiled) rows[0].push_back("sampled");
+  for (const auto& c : classes) {
     if (rows.size() > kMaxClasses) {
-      rows.push_back(
-          {fmt::format("... {} more", v.comparison.classes.size() - kMaxClasses), "", "", "", "", "", "", ""});
+      rows.emplace_back(rows[0].size())[0] = fmt::format("... {} more", classes.size() - kMaxClasses);
       break;
     }
     const bool any = c.of_tasks.compared > 0;  // else they took no time that a clock shows
-    rows.push_back({c.name, sampled(c.sampling), grouped(c.tasks), show(c.of_tasks.predicted),
-                    show(c.of_tasks.measured), any ? percent(c.sum_error) : "-",
-                    any ? percent(c.of_tasks.median_error) : "-", any ? absolute_percent(c.of_tasks.p90_error) : "-"});
+    rows.push_back({c.name, grouped(c.tasks), show(c.of_tasks.predicted), show(c.of_tasks.measured),
+                    any ? percent(c.sum_error) : "-", any ? percent(c.of_tasks.median_error) : "-",
+                    any ? absolute_percent(c.of_tasks.p90_error) : "-"});
+    if (profiled) rows.back().push_back(sampled(c.sampling));
   }
   return table(rows, paint);
 }
@@ -142,7 +147,10 @@ std::string validate_text(const Validation& v, const RunTextOptions& options) {
   text += fmt::format("  Prediction   {}\n               sha256 {}\n", v.prediction_file, v.prediction_sha256);
   const std::string disturbed = disturbance_text(v.measured.timeline, options.width, paint);
   text += disturbed.empty() ? "  Machine      no disturbance noticed\n" : disturbed;
-  text += "\n" + paint.bold("By class of task (errors: predicted / measured - 1)") + "\n" + class_table(v, paint);
+  text += "\n" + paint.bold("By class of task") + "\n" +
+          "Errors are predicted / measured - 1: of the sum of all tasks, the median over tasks, and the p90 of the\n"
+          "absolute value over tasks.\n" +
+          class_table(v, paint);
   text += "\n" + paint.bold("Both timelines") + "\n" + picture(v, options);
   text += notes("Warnings", v.measured.warnings, options.width, paint);
   text += notes("Assumptions", v.measured.assumptions, options.width, paint);
@@ -156,8 +164,8 @@ std::string validate_json(const Validation& v, const std::string& version) {
 }
 
 std::string validate_csv(const Validation& v) {
-  std::string csv = csv_line(
-      {"class", "tasks", "predicted_s", "measured_s", "sum_error", "median_error", "p90_absolute_error", "compared"});
+  std::string csv = csv_line({"class", "in_sample", "tasks", "predicted_s", "measured_s", "sum_error", "median_error",
+                              "p90_absolute_error", "compared"});
   const auto line = [&](const std::string& name, const char* in_sample, std::uint64_t tasks,
                         const timeline::Difference& d, double sum_error) {
     csv += csv_line({name, in_sample, std::to_string(tasks), fmt::format("{}", to_seconds(d.predicted)),

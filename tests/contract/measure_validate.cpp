@@ -235,6 +235,7 @@ TEST_CASE("what cannot be performed says why") {
   check("measure " + kLoopback + "--timeout 5", 2, "--timeout");
   check("measure scenarios/llama3-8b-dgx-h100.yaml --backend loopback", 2, "fp32");
   check("measure " + kGpt + "--set parallelism.data=256 --set batch.global=512 --compute real", 3, "core");
+  check("measure " + kLoopback + "--weights /tmp/never-written.safetensors", 2, "--compute real");
   check("validate " + kLoopback + "--tolerance 5", 2, "such as 5%");
   check("validate " + kLoopback + "--tolerance -5%", 2, "such as 5%");
   // A disk that is full leaves nothing half written.
