@@ -37,7 +37,7 @@ void Arena::allocate(BufferId id) {
   INVARIANT(!block, "a buffer is allocated once");
   const Bytes size = buffers_[id.index()].size;
   block = take(static_cast<std::size_t>(size.count()));
-  std::memset(block.get(), kNan, static_cast<std::size_t>(size.count()));
+  if (poison_) std::memset(block.get(), kNan, static_cast<std::size_t>(size.count()));
   live_ += size;
   peak_ = std::max(peak_, live_);
 }

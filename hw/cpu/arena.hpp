@@ -1,7 +1,8 @@
 // The buffers of one rank, with the high-water mark of their sizes. Blocks that were freed are kept for the next buffer
 // of the same size; they do not count.
 //
-// Fresh memory is filled with bytes that read as NaN: a kernel that reads what nobody wrote spoils the loss visibly.
+// Fresh memory may be filled with bytes that read as NaN: a kernel that reads what nobody wrote then spoils the loss
+// visibly. It takes time, which runs that are timed do not have.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -16,7 +17,8 @@ namespace rehearsal::cpu {
 class Arena {
  public:
   // Borrows the program's list of buffers.
-  explicit Arena(std::span<const graph::Buffer> buffers) : buffers_(buffers), blocks_(buffers.size()) {}
+  Arena(std::span<const graph::Buffer> buffers, bool poison)
+      : buffers_(buffers), poison_(poison), blocks_(buffers.size()) {}
 
   void allocate(BufferId id);  // throws std::bad_alloc
   void free(BufferId id);
@@ -34,6 +36,7 @@ class Arena {
   Block take(std::size_t size);
 
   std::span<const graph::Buffer> buffers_;
+  bool poison_;
   std::vector<Block> blocks_;                       // by BufferId; null when not live
   std::map<std::size_t, std::vector<Block>> kept_;  // by size
   Bytes live_, peak_;

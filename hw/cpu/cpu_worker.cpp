@@ -70,7 +70,7 @@ class CpuWorker final : public dispatch::Worker {
         learning_(options.learning),
         other_microbatch_(options.tamper.other_microbatch),
         product_(product),
-        arena_(program_.buffers) {
+        arena_(program_.buffers, !options.times_matter) {
     for (std::size_t b = 0; b < program_.residents; ++b) {
       allocate(BufferId(b), "resident buffers");
       const auto bytes = arena_.bytes(BufferId(b));
