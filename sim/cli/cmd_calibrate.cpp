@@ -309,6 +309,8 @@ int run_calibrate(const Arguments& arguments) {
     throw UserError("calibrate: --ranks must be a whole number from 1 to 1024");
   if (options.part.empty() && launch::in_job()) throw UserError("calibrate: starts its ranks itself; leave mpirun out");
 
+  if (options.part.empty()) open_backend(options.backend, given);  // whether it can be used is said at once
+
   std::string file = common.output;
   if (file.empty()) {
     const auto folder = scenario::profile_folder();

@@ -45,8 +45,8 @@ TEST_CASE("every scenario loads without a warning, and no two ask the same quest
 }
 
 TEST_CASE("every part of configs and models is right") {
-  for (const char* folder :
-       {"configs/gpus", "configs/clusters", "configs/collectives", "configs/software", "models/zoo"})
+  for (const char* folder : {"configs/gpus", "configs/clusters", "configs/collectives", "configs/profiles",
+                             "configs/software", "models/zoo"})
     for (const auto& file : yaml_below(kRoot / folder)) {
       INFO(file.string());
       CHECK(format(scenario::check(file.string()).errors) == "");
@@ -77,7 +77,9 @@ TEST_CASE("every number of a GPU and a cluster has its source") {
   for (const auto& cluster : scenario::list("clusters")) {
     INFO(cluster.name);
     std::ofstream(text) << fmt::format(
-        "version: 1\nmodel: llama3-8b\ncluster: {{use: {}, gpus: 1}}\nbatch: {{global: 1}}\n", cluster.name);
+        "version: 1\nmodel: llama3-8b\ncluster: {{use: {}, gpus: 1}}\nbatch: {{global: 1}}\n"
+        "software: titan-2024\ntraining: {{precision: fp32}}\n",
+        cluster.name);
     const auto loaded = scenario::load(text.string()).concrete->cluster;
     for (const auto& key : cluster_keys)
       if (loaded.nics_per_node > 0 || !key.starts_with("nic."))  // one host has no network

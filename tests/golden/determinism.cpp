@@ -49,7 +49,8 @@ struct Scratch {
 std::string rehearse(const std::string& arguments, const fs::path& folder = PROJECT_ROOT) {
   CAPTURE(arguments);
   const std::string command =
-      "cd '" + folder.string() + "' && unset COLUMNS NO_COLOR REHEARSAL_HOME; exec '" REHEARSE_BINARY "' " + arguments;
+      "cd '" + folder.string() +
+      "' && unset COLUMNS NO_COLOR REHEARSAL_HOME; REHEARSAL_PROFILES=/nowhere exec '" REHEARSE_BINARY "' " + arguments;
   FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe);
   std::string out;
