@@ -23,6 +23,7 @@ class Folder {
     REQUIRE(::mkdtemp(name.data()) != nullptr);
     path_ = name;
     ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
+    ::setenv("REHEARSAL_PROFILES", "/nowhere", 0);  // what was measured here is no part of a test
   }
   ~Folder() { std::filesystem::remove_all(path_); }
   std::string write(const std::string& name, const std::string& text) const {
