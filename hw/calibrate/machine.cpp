@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -16,8 +15,6 @@
 
 namespace rehearsal::calibrate {
 namespace {
-
-constexpr int kRaised = -5;  // a nice value: before ordinary processes, behind the system's own
 
 // "model name : AMD EPYC" of the first processor.
 std::string cpu_model() {
@@ -64,16 +61,6 @@ std::string utc_now() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
   return text;
-}
-
-RaisedPriority::RaisedPriority() {
-  errno = 0;
-  before_ = getpriority(PRIO_PROCESS, 0);
-  if (errno != 0) before_ = 0;
-  granted_ = before_ <= kRaised || setpriority(PRIO_PROCESS, 0, kRaised) == 0;
-}
-RaisedPriority::~RaisedPriority() {
-  if (granted_) setpriority(PRIO_PROCESS, 0, before_);
 }
 
 Spread timer_overshoot(int repetitions) {

@@ -16,20 +16,6 @@ struct Machine {
 Machine this_machine();
 std::string utc_now();  // "2025-01-31T12:00:00Z"
 
-// While it lives, this thread and those it starts go before ordinary ones, where the system permits that.
-class RaisedPriority {
- public:
-  RaisedPriority();
-  ~RaisedPriority();
-  RaisedPriority(const RaisedPriority&) = delete;
-  RaisedPriority& operator=(const RaisedPriority&) = delete;
-  bool granted() const { return granted_; }
-
- private:
-  int before_ = 0;
-  bool granted_ = false;
-};
-
 // By how much a sleep of 1 ms is too long.
 Spread timer_overshoot(int repetitions);
 // How long one and the same piece of arithmetic takes (about 1 ms, no memory), on all ranks at once.

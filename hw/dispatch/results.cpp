@@ -4,14 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <numeric>
 #include <thread>
 
 #include "base/error.hpp"
-
-#ifdef __linux__
-#include <sys/resource.h>
-#endif
 
 namespace rehearsal::dispatch {
 namespace {
@@ -20,9 +16,11 @@ using timeline::Spans;
 using timeline::Timeline;
 
 // A run is called disturbed beyond these; the spread is the usual sign on shared machines.
-constexpr double kSpread = 1.1;                    // p90 over p10 of the iterations' lengths
-constexpr std::int64_t kSwitchesPerIteration = 5;  // of one rank; the scheduler's own tick explains one or two
-constexpr std::size_t kFewest = 3;                 // iterations below which a spread says nothing
+constexpr double kSpread = 1.1;      // p90 over p10 of the iterations' lengths
+constexpr std::size_t kFewest = 3;   // iterations below which a spread says nothing
+constexpr double kOthers = .1;       // cores that others may use
+constexpr double kBusy = .9;         // share of all cores, below which there is room for everybody
+const Time kShortest = seconds(.2);  // of a run whose processor ticks tell anything
 
 // The value with a share `q` of the others below it: nearest rank, which needs no interpolation.
 Time quantile(const std::vector<Time>& sorted, double q) {
@@ -93,12 +91,14 @@ Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResult> ranks, 
   Circumstances around{.lengths = timeline.iteration_end, .cores = std::thread::hardware_concurrency()};
   for (const RankResult& rank : ranks) {
     if (real) timeline.peak_bytes.push_back(rank.learned.peak);
-    around.worst_switches = std::max(around.worst_switches, rank.involuntary_switches);
+    around.own += rank.used.own;
+    around.others = std::max(around.others, rank.used.machine);
+    around.stolen = std::max(around.stolen, rank.used.stolen);
+    around.ordinary_priority = around.ordinary_priority || (real && !rank.raised_priority);
   }
   if (real) around.computing_ranks = ranks.size();
-#ifdef __linux__
-  if (getloadavg(&around.load, 1) != 1) around.load = 0;
-#endif
+  around.others = std::max(around.others - around.own, Time{});
+  around.wall = std::accumulate(around.lengths.begin(), around.lengths.end(), Time{});
   timeline.disturbances = disturbances(around);
   return timeline;
 }
@@ -115,20 +115,18 @@ std::vector<std::string> disturbances(const Circumstances& around) {
     if (spread > kSpread)
       notes.push_back(fmt::format("iterations spread by {:.0f} % (p90 over p10)", (spread - 1) * 100));
   }
-  const auto iterations = static_cast<std::int64_t>(std::max<std::size_t>(sorted.size(), 1));
-  if (around.worst_switches > kSwitchesPerIteration * iterations)
-    notes.push_back(fmt::format("a rank was interrupted {} times in {} iterations", around.worst_switches, iterations));
-  if (around.cores > 0 && around.load > around.cores)
-    notes.push_back(fmt::format("load average {:.1f} on {} cores", around.load, around.cores));
+  // Others disturb when they had more than the ranks left them. Ticks are a hundredth of a second: short runs tell
+  // nothing.
+  if (around.wall < kShortest) return notes;
+  const double wall = to_seconds(around.wall), others = to_seconds(around.others) / wall;
+  const double wanted = others + to_seconds(around.own) / wall;
+  if (others > kOthers && wanted > kBusy * around.cores)
+    notes.push_back(fmt::format("other programs used {:.2f} of {} cores", others, around.cores));
+  if (const double stolen = to_seconds(around.stolen) / wall; stolen > kOthers)
+    notes.push_back(fmt::format("the hypervisor took {:.2f} of {} cores", stolen, around.cores));
+  if (around.ordinary_priority && !notes.empty())
+    notes.push_back("the ranks had ordinary priority: raising it was not permitted");
   return notes;
-}
-
-std::int64_t involuntary_switches() {
-#ifdef __linux__
-  rusage usage{};
-  if (getrusage(RUSAGE_THREAD, &usage) == 0) return usage.ru_nivcsw;
-#endif
-  return 0;
 }
 
 void compare_digests(std::span<const std::string> digests) {

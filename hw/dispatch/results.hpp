@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "dispatch/usage.hpp"
 #include "dispatch/worker.hpp"
 
 namespace rehearsal::dispatch {
@@ -16,7 +17,8 @@ inline constexpr Time kSeenByReceiver{INT64_MAX};
 struct RankResult {
   std::vector<timeline::Spans> iterations;  // measured ones, indexed by LocalTask; from the common start
   Learned learned;                          // real compute
-  std::int64_t involuntary_switches = 0;    // of its thread, during the measured iterations
+  Usage used;                               // during the measured iterations
+  bool raised_priority = false;
 };
 
 // `ranks` in RankId order. Sends end when their receive saw them arrive. Fills iterations, the median iteration,
@@ -26,16 +28,15 @@ timeline::Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResul
 
 // What disturbed a run, as sentences; empty when nothing was noticed.
 struct Circumstances {
-  std::vector<Time> lengths;        // of the measured iterations
-  std::int64_t worst_switches = 0;  // involuntary, of the rank that had most, over all these iterations
-  double load = 0;                  // average of the last minute
+  std::vector<Time> lengths;  // of the measured iterations
+  Time wall;                  // all of them with what lay between
+  Time others, stolen;        // processor time of other programs and of the hypervisor meanwhile
+  Time own;                   // of all ranks
   unsigned cores = 1;
   std::size_t computing_ranks = 0;  // with real compute: those that want a core each
+  bool ordinary_priority = false;   // real compute that had to wait its turn
 };
 std::vector<std::string> disturbances(const Circumstances& around);
-
-// Involuntary context switches of the calling thread so far.
-std::int64_t involuntary_switches();
 
 // Puts every tensor together from its slices and shards, without padding, and compares replicas. Originals give the
 // values, copies of a tied embedding are compared with them.

@@ -14,6 +14,7 @@ class Writer {
     for (int i = 0; i < 8; ++i, value >>= 8) bytes.push_back(static_cast<char>(value & 0xff));
   }
   void operator()(std::int64_t value) { (*this)(static_cast<std::uint64_t>(value)); }
+  void operator()(bool value) { (*this)(std::uint64_t{value}); }
   void operator()(double value) { (*this)(std::bit_cast<std::uint64_t>(value)); }
   void operator()(float value) {
     auto bits = std::bit_cast<std::uint32_t>(value);
@@ -39,6 +40,7 @@ class Reader {
 
   void operator()(std::uint64_t& value) { value = integer(8); }
   void operator()(std::int64_t& value) { value = static_cast<std::int64_t>(integer(8)); }
+  void operator()(bool& value) { value = integer(8) != 0; }
   void operator()(double& value) { value = std::bit_cast<double>(integer(8)); }
   void operator()(float& value) { value = std::bit_cast<float>(static_cast<std::uint32_t>(integer(4))); }
   template <class Tag>
@@ -81,7 +83,10 @@ void all_fields(Archive& archive, Result& result) {
   archive(result.learned.squared_gradients);
   archive(result.learned.parameters);
   archive(result.learned.peak);
-  archive(result.involuntary_switches);
+  archive(result.used.own);
+  archive(result.used.machine);
+  archive(result.used.stolen);
+  archive(result.raised_priority);
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ Process::Process(const std::string& program, const std::vector<std::string>& arg
   pid_ = fork();
   if (pid_ == 0) {
     // Only what is safe between fork and exec. A group of its own: a Ctrl-C is ours to pass on. It must not outlive us.
-    setpgid(0, 0);
+    setsid();  // a group to be ended as one, and a session whose share of the processors can be raised
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     pthread_sigmask(SIG_SETMASK, &signals_.before(), nullptr);
     std::signal(SIGPIPE, SIG_DFL);
@@ -77,7 +77,6 @@ Process::Process(const std::string& program, const std::vector<std::string>& arg
     close(messages_);
     throw MachineError(fmt::format("cannot start {}: {}", program, std::strerror(why)));
   }
-  setpgid(pid_, pid_);  // by whoever comes first
   fcntl(messages_, F_SETFL, O_NONBLOCK);
 }
 
@@ -116,7 +115,7 @@ void Process::end() {
   const Time insist = dispatch::now() + kGrace;
   while (!ended() && dispatch::now() < insist) dispatch::sleep_until(dispatch::now() + kLook);
   if (ended()) return;
-  kill(-pid_, SIGKILL);
+  if (kill(-pid_, SIGKILL) != 0) kill(pid_, SIGKILL);  // not yet a group of its own
   while (waitpid(pid_, &status_, 0) < 0 && errno == EINTR) {
   }
   ended_ = true;

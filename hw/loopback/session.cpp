@@ -64,6 +64,7 @@ class Crew {
   void perform(RankId rank) {
     dispatch::Progress& progress = progress_[rank.index()];
     bool counted = false;
+    const auto priority = dispatch::raised_for(options_);
     try {
       dispatch::wake_precisely();
       std::unique_ptr<dispatch::Worker> worker;
@@ -73,13 +74,14 @@ class Crew {
       set_up_.count_down();
 
       dispatch::RankResult& result = results_[rank.index()];
-      std::int64_t switches = 0;
+      dispatch::Usage before;
       for (int i = 0; i < options_.warmup + std::max(options_.iterations, 1); ++i) {
-        if (i == options_.warmup) switches = dispatch::involuntary_switches();
+        if (i == options_.warmup) before = dispatch::usage();
         auto spans = loop.iterate(i, hub_.stopped());
         if (i >= options_.warmup) result.iterations.push_back(std::move(spans));
       }
-      result.involuntary_switches = dispatch::involuntary_switches() - switches;
+      result.used = dispatch::usage() - before;
+      result.raised_priority = priority && priority->granted();
       if (worker) result.learned = worker->learned();
     } catch (const dispatch::Stopped&) {
     } catch (...) {

@@ -55,6 +55,7 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
 
   RankResult perform(const RunOptions& options) {
     const bool real = options.compute == Compute::real;
+    const auto priority = dispatch::raised_for(options, launch::is_rank());
     launch::refuse_crowding(options, environment_->ranks_here());
     std::atomic<bool> stop{false};
     MpiTransport transport(graph_, rank_, {.spin = real && has_core_each(), .clock = clock_, .stop = &stop});
@@ -66,13 +67,13 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
     environment_->presence().begin(progress, options.timeout, stop);
     RankResult result;
     try {
-      std::int64_t switches = 0;
+      dispatch::Usage before;
       for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
-        if (step == options.warmup) switches = dispatch::involuntary_switches();
+        if (step == options.warmup) before = dispatch::usage();
         timeline::Spans spans = loop.iterate(step, stop);
         if (step >= options.warmup) result.iterations.push_back(std::move(spans));
       }
-      result.involuntary_switches = dispatch::involuntary_switches() - switches;
+      result.used = dispatch::usage() - before;
     } catch (const dispatch::Stopped&) {
       environment_->presence().end();
       throw MachineError(fmt::format("nothing has moved for ten times {}; this rank stands at:\n{}",
@@ -83,6 +84,7 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
     }
     environment_->presence().end();
     start_together(transport, result);
+    result.raised_priority = priority && priority->granted();
     if (worker) result.learned = worker->learned();
     return result;
   }

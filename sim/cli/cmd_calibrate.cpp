@@ -17,6 +17,7 @@
 #include "calibrate/machine.hpp"
 #include "cli/backends.hpp"
 #include "cli/output.hpp"
+#include "dispatch/usage.hpp"
 #include "explore/rehearse.hpp"
 #include "launch/launch.hpp"
 #include "report/layout.hpp"
@@ -326,7 +327,7 @@ int run_calibrate(const Arguments& arguments) {
   const auto plan = make_plan(options, wanted, machine);
   if (!options.part.empty()) return Measurement(options, arguments, plan).take_part(), 0;
 
-  const calibrate::RaisedPriority priority;
+  const dispatch::RaisedPriority priority;
   const auto profile = measure(options, arguments, plan, machine, priority.granted(), common.quiet);
   write_file(file, scenario::write_profile(profile));
   switch (common.format) {

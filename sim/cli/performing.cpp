@@ -69,6 +69,7 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
   whole.insert(whole.end(), arguments.begin(), arguments.end());
   performing.backend = open_backend(o.backend, whole);
   performing.rehearsed = explore::rehearse(performing.what.scenario);
+  if (run.compute == backend::Compute::real) explore::require_memory(performing.rehearsed);
   return performing;
 }
 

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <fstream>
+
 #include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "timeline/memory.hpp"
 
 namespace rehearsal::explore {
 
@@ -60,6 +65,36 @@ std::vector<timeline::Sampling> sampling(const scenario::Scenario& scenario, std
       if (const auto price = scenario.concrete->profile->time(*kernel))
         result[w] = price->exact ? timeline::Sampling::in_sample : timeline::Sampling::out_of_sample;
   return result;
+}
+
+namespace {
+
+// What the system calls available, less where a control group has a lower limit; nothing where it does not tell.
+std::optional<Bytes> available_memory() {
+  std::optional<std::int64_t> free;
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string key; meminfo >> key;)
+    if (std::int64_t kib = 0; key == "MemAvailable:" && meminfo >> kib) free = kib * 1024;
+  std::int64_t limit = 0, used = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit && std::ifstream("/sys/fs/cgroup/memory.current") >> used)
+    free = std::min(free.value_or(limit - used), limit - used);
+  return free ? std::optional(Bytes(*free)) : std::nullopt;
+}
+
+}  // namespace
+
+void require_memory(const Rehearsed& rehearsed) {
+  const auto free = available_memory();
+  if (!free) return;
+  const auto& graph = rehearsed.prepared.graph;
+  Bytes needed;
+  for (std::size_t r = 0; r < graph.ranks().size(); r++)
+    needed += timeline::memory_peak(graph, rehearsed.timeline, RankId(r)).peak;
+  if (needed > *free)
+    throw MachineError(fmt::format(
+        "{} ranks on this machine need {} of memory for their buffers, and {} is free; make the model or the "
+        "batch smaller, or use --compute timed",
+        graph.ranks().size(), show(needed), show(*free)));
 }
 
 Performed perform(const scenario::Scenario& scenario, const Prepared& prepared, backend::Backend& backend,

@@ -23,6 +23,10 @@ struct Performable {
 Performable load_performable(const std::string& path, const std::vector<std::string>& sets,
                              std::optional<backend::Compute> compute, const std::string& backend);
 
+// Real compute needs the memory of all ranks on this machine. Throws MachineError, before anything is allocated, when
+// the predicted peaks are more than what is free: Linux would promise it and kill somebody later.
+void require_memory(const Rehearsed& rehearsed);
+
 struct PerformOptions {
   backend::Compute compute = backend::Compute::timed;
   bool times_matter = true;  // backend::RunOptions

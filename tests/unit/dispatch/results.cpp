@@ -112,20 +112,27 @@ TEST_CASE("of an even number of iterations the lower median is shown, and clocks
 }
 
 TEST_CASE("what disturbs a run") {
-  auto around = [](std::vector<Time> lengths, std::int64_t switches, double load, std::size_t computing = 0) {
-    return disturbances({std::move(lengths), switches, load, 2, computing});
+  // Two cores, ten iterations; processor seconds of others, of the hypervisor and of the ranks in one second of wall
+  // time.
+  auto around = [](std::vector<Time> lengths, double others, double stolen, double own, std::size_t computing = 0) {
+    return disturbances({std::move(lengths), seconds(1), seconds(others), seconds(stolen), seconds(own), 2, computing});
   };
   std::vector<Time> calm(10, Time(1000)), restless = calm;
   restless[3] = Time(1230);  // one of ten: neither p10 nor p90 sees it
-  CHECK(around(calm, 0, 0).empty());
-  CHECK(around(restless, 50, 2, 2).empty());
+  CHECK(around(calm, 0, 0, 2, 2).empty());
+  CHECK(around(restless, 0.05, 0.05, 2, 2).empty());
   restless[7] = Time(1230);  // nearest rank of 0.9 x 9 is the ninth of ten: the second largest
-  CHECK(around(restless, 0, 0) == std::vector<std::string>{"iterations spread by 23 % (p90 over p10)"});
-  CHECK(around(calm, 51, 0) == std::vector<std::string>{"a rank was interrupted 51 times in 10 iterations"});
-  CHECK(around(calm, 0, 2.25) == std::vector<std::string>{"load average 2.2 on 2 cores"});
-  CHECK(contains(around(calm, 0, 0, 3).at(0), "3 ranks computed on 2 cores"));
-  CHECK(around({Time(1), Time(100)}, 0, 0).empty());  // two are no distribution
-  CHECK(around({}, 0, 0).empty());
+  CHECK(around(restless, 0, 0, 2) == std::vector<std::string>{"iterations spread by 23 % (p90 over p10)"});
+  CHECK(around(calm, 0.5, 0, 1.5, 2) == std::vector<std::string>{"other programs used 0.50 of 2 cores"});
+  CHECK(around(calm, 0.5, 0, 0.2).empty());  // there was room for everybody
+  CHECK(around(calm, 0, 0.3, 1.7, 2) == std::vector<std::string>{"the hypervisor took 0.30 of 2 cores"});
+  CHECK(contains(around(calm, 0, 0, 2, 3).at(0), "3 ranks computed on 2 cores"));
+  CHECK(around({Time(1), Time(100)}, 0, 0, 0).empty());  // two are no distribution
+  // Ordinary priority is worth a word where something went wrong, and ticks of a hundredth of a second where they
+  // count.
+  CHECK(disturbances({calm, seconds(1), seconds(0.5), {}, seconds(1.5), 2, 2, true}).size() == 2);
+  CHECK(disturbances({calm, seconds(1), {}, {}, seconds(2), 2, 2, true}).empty());
+  CHECK(disturbances({calm, seconds(0.1), seconds(0.05), {}, seconds(0.15), 2, 2}).empty());
 }
 
 TEST_CASE("results survive the way as bytes, and a cut is noticed at every place") {
@@ -135,11 +142,12 @@ TEST_CASE("results survive the way as bytes, and a cut is noticed at every place
   result.learned.squared_gradients = {1e300};
   result.learned.parameters = {{1.f, -2.f, 3e-40f}, {}, {std::nanf("")}};
   result.learned.peak = Bytes(123456789012);
-  result.involuntary_switches = -3;
+  result.used = {Time(-3), Time(4), Time(5)};
+  result.raised_priority = true;
   const std::string bytes = write(result);
-  // 8 bytes for each length (1 + 4 + 1 + 1 + 1 + 3 = 11) and each of the 8 times, 3 doubles and 2 integers; 4 for each
-  // of the 4 floats.
-  CHECK(bytes.size() == 8 * (11 + 8 + 3 + 2) + 4 * 4);
+  // 8 bytes for each length (1 + 4 + 1 + 1 + 1 + 3 = 11) and each of the 8 times, 3 doubles, 4 integers and
+  // a yes or no; 4 for each of the 4 floats.
+  CHECK(bytes.size() == 8 * (11 + 8 + 3 + 5) + 4 * 4);
   const RankResult back = read(bytes);
   REQUIRE(back.iterations.size() == 2);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -153,7 +161,10 @@ TEST_CASE("results survive the way as bytes, and a cut is noticed at every place
   CHECK(back.learned.parameters[1].empty());
   CHECK(std::isnan(back.learned.parameters[2].at(0)));
   CHECK(back.learned.peak == result.learned.peak);
-  CHECK(back.involuntary_switches == -3);
+  CHECK(back.used.own == Time(-3));
+  CHECK(back.used.machine == Time(4));
+  CHECK(back.used.stolen == Time(5));
+  CHECK(back.raised_priority);
   CHECK(write(back) == bytes);
 
   for (std::size_t n = 0; n < bytes.size(); ++n)
