@@ -62,7 +62,7 @@ struct ClusterSpec {
   Bandwidth node_rate() const { return nic * double(nics_per_node); }
 };
 
-enum class DeviceKind : std::uint8_t { gpu, nvswitch, nic, leaf, spine };
+enum class DeviceKind : std::uint8_t { gpu, nvswitch, host, nic, leaf, spine };
 struct Device {
   DeviceKind kind;
   std::uint32_t node;   // machine; switches of the fabric: 0xffffffff
