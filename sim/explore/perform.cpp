@@ -15,22 +15,28 @@ using backend::Compute;
 
 Performable load_performable(const std::string& path, const std::vector<std::string>& sets,
                              std::optional<Compute> compute, const std::string& backend) {
-  Performable result{scenario::load(path, sets, backend), {}};
+  // Asked for with other software, much of what own kernels can do is an error: then their answer counts.
+  std::optional<scenario::Scenario> asked;
+  try {
+    asked = scenario::load(path, sets, backend);
+  } catch (const UserError&) {
+    if (compute == Compute::timed) throw;
+  }
+  Performable result;
+  result.compute = compute.value_or(asked && asked->abstract ? Compute::timed : Compute::real);
+  if (result.compute == Compute::real && asked && asked->abstract)
+    throw UserError(
+        fmt::format("'{}' gives times instead of a model: there is nothing to compute; use --compute timed", path));
   auto& scenario = result.scenario;
-  result.compute = compute.value_or(scenario.concrete ? Compute::real : Compute::timed);
-  if (result.compute == Compute::real) {
-    if (!scenario.concrete)
-      throw UserError(
-          fmt::format("'{}' gives times instead of a model: there is nothing to compute; use --compute timed", path));
-    if (!scenario.concrete->software.own_kernels) {
-      const std::string asked = scenario.concrete->software.name;
-      auto with_own = sets;
-      with_own.emplace_back("software=rehearsal");
-      scenario = scenario::load(path, with_own, backend);
-      scenario.warnings.push_back(fmt::format(
-          "software {} cannot be performed: its kernels are replaced by this program's own (software: rehearsal)",
-          asked));
-    }
+  if (result.compute == Compute::timed || (asked && asked->concrete->software.own_kernels)) {
+    scenario = std::move(*asked);
+  } else {
+    auto with_own = sets;
+    with_own.emplace_back("software=rehearsal");
+    scenario = scenario::load(path, with_own, backend);
+    scenario.warnings.push_back(
+        fmt::format("{} cannot be performed: its kernels are replaced by this program's own (software: rehearsal)",
+                    asked ? "software " + asked->concrete->software.name : "what the scenario's software would do"));
   }
   if (scenario.optimizer_sync.post_validation)
     throw UserError(

@@ -84,7 +84,8 @@ void NetworkState::hold(const models::NetworkPart& part, std::size_t position, s
       }
     }
     const std::size_t stages = draft_.pipe.plan->stages.size();
-    Held held{.segment = &segment, .tied = segment.tied, .stage = static_cast<std::uint16_t>(stage % stages)};
+    Held held;
+    held.segment = &segment, held.tied = segment.tied, held.stage = static_cast<std::uint16_t>(stage % stages);
     held.elements = (segment.elements + shards_ - 1) / shards_ * shards_;
     held.copy = (segment.tied && head) || stage >= stages;  // the second direction's are copies, too
     const std::int64_t shard = held.elements / shards_;
