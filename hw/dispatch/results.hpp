@@ -28,10 +28,10 @@ timeline::Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResul
 
 // What disturbed a run, as sentences; empty when nothing was noticed.
 struct Circumstances {
-  std::vector<Time> lengths;  // of the measured iterations
-  Time wall;                  // all of them with what lay between
-  Time others, stolen;        // processor time of other programs and of the hypervisor meanwhile
-  Time own;                   // of all ranks
+  std::vector<Time> lengths;      // of the measured iterations
+  Time wall = {};                 // all of them with what lay between
+  Time others = {}, stolen = {};  // processor time of other programs and of the hypervisor meanwhile
+  Time own = {};                  // of all ranks
   unsigned cores = 1;
   std::size_t computing_ranks = 0;  // with real compute: those that want a core each
   bool ordinary_priority = false;   // real compute that had to wait its turn
