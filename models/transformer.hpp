@@ -2,6 +2,7 @@
 // configuration and a shard; no device, no time. Equations with their sources: models/README.md.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/kernels.hpp"
@@ -46,6 +47,15 @@ struct Training {
   Recompute recompute = Recompute::none;
   AttentionKind attention = AttentionKind::flash;
   bool causal = true;
+  // Data parallelism. Gradients are reduced when at least `bucket` of them are complete (torch DDP: 25 MB).
+  Bytes bucket{25'000'000};
+  // ZeRO-3, as given: parts of the model gathered ahead of the one that computes; whether parameters are gathered again
+  // for the backward instead of kept from the forward; whether others compute meanwhile (else as software overlaps
+  // gradients).
+  std::optional<std::int64_t> prefetch;
+  std::optional<bool> reshard_after_forward, overlap_gathers;
+  std::int64_t gathered_ahead() const { return prefetch.value_or(1); }
+  bool reshards() const { return reshard_after_forward.value_or(true); }
   double learning_rate = 1e-3, weight_decay = .01;  // of real training; no prediction depends on them
 };
 

@@ -50,7 +50,7 @@ Prepared prepare_concrete(const scenario::Scenario& scenario) {
   const bool both_ways = scenario.schedule.schedule().placement == schedule::Placement::bidirectional;
   auto plan = plan::make_plan({c.model, c.training, c.software, scenario.parallelism, scenario.batch,
                                scenario.microbatches, both_ways ? 2 : 1, c.partition, c.cluster});
-  const auto warnings = plan.warnings;
+  const auto warnings = plan.warnings, noted = plan.assumptions;
   const cost::CostModel cost(c.cluster, c.curves, c.software, c.profile);
   lower::Lowering lowering(std::move(plan), stage_ranks(scenario));
   auto problem = lowering.problem(cost.price(lowering.works()));
@@ -60,6 +60,7 @@ Prepared prepare_concrete(const scenario::Scenario& scenario) {
   // Ranks of the graph stand for all GPUs, so executed work counts with its multiplicity.
   prepared.hardware_flops = graph::executed_flops(prepared.graph);
   prepared.warnings.insert(prepared.warnings.end(), warnings.begin(), warnings.end());
+  prepared.assumptions.insert(prepared.assumptions.end(), noted.begin(), noted.end());
   for (auto& a : cost.assumptions()) prepared.assumptions.push_back(std::move(a));
   return prepared;
 }

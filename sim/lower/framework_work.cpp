@@ -1,7 +1,10 @@
 // The work of a framework: operators with the memory they hold, reductions under or after the backward, one optimizer
 // step. Given pipelines (no plan) have passes only.
+#include <utility>
+
 #include "lower/pass_tasks.hpp"
 #include "lower/rank_work.hpp"
+#include "lower/sharded_passes.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -19,11 +22,14 @@ class FrameworkWork : public RankWork {
              const std::map<std::uint32_t, std::uint32_t>& last_gradient) override {
     stages_ = stages;
     resident_states();
-    if (overlaps())
+    if (zero() >= 2)
+      sharded_.emplace(draft_, emitter_).begin(stages);
+    else if (overlaps())
       for (const auto& [stage, microbatch] : last_gradient) emitter_.split(stage, microbatch);
   }
 
   LocalTask pass(const Coordinates& at, bool last_gradient, std::vector<LocalTask> after) override {
+    if (sharded_) return sharded_->pass(at, std::move(after), tensor());
     if (last_gradient && overlaps()) return last_gradient_tasks(at, std::move(after));
     return emitter_.emit(at, std::move(after), tensor());
   }
@@ -40,12 +46,17 @@ class FrameworkWork : public RankWork {
       return c;
     };
     const LocalTask last(draft_.program.size() - 1);
-    if (draft_.replicated() && !overlaps()) reduced_ = reduce(parameters_, at, last);
+    if (sharded_)
+      reduced_ = sharded_->finish();
+    else if (overlaps())
+      close_bucket();
+    else if (draft_.replicated())
+      reduced_ = reduce(parameters_, at, last);
 
     const bool first_stage = stages_.front() == 0, last_stage = stages_.back() + 1 == pipe_.problem.stages();
     if (plan.shares_embedding() && first_stage != last_stage) {
-      const double size = double(models::vocabulary_slice(plan.job.model, plan.job.parallelism.tensor)) *
-                          double(plan.job.model.hidden) * gradient_bytes();
+      const double shards = zero() >= 2 ? double(plan.job.parallelism.data) : 1;  // each GPU's own part of the sum
+      const double size = plan.table_parameters() * gradient_bytes() / shards;
       const auto work =
           draft_.works.intern(graph::Collective{CollectiveKind::all_reduce, bytes(size), plan.embedding_group});
       reduced_ = draft_.program.add(
@@ -53,15 +64,16 @@ class FrameworkWork : public RankWork {
           std::vector{reduced_.value_or(last)});
     }
 
-    // Traffic of the update on this rank's shard; ZeRO-1 also copies between its flat shards and the parameters (6 B
-    // each: read and write of fp16 parameters and gradients).
+    // Traffic of the update on this rank's shard; ZeRO-1 and 2 also copy between their flat shards and the parameters
+    // (6 B each: read and write of fp16 parameters and gradients), which ZeRO-3 never holds whole.
     const double shards = sharded() ? double(plan.job.parallelism.data) : 1;
-    const double traffic = parameters_ * plan.job.software.optimizer_bytes / shards + (sharded() ? 6 * parameters_ : 0);
+    const double copied = sharded() && zero() < 3 ? 6 * parameters_ : 0;
+    const double traffic = parameters_ * plan.job.software.optimizer_bytes / shards + copied;
     const auto step = draft_.works.intern(graph::OptimizerStep{parameters_ / shards, bytes(traffic)});
     const auto updated =
         draft_.program.add({step, Lane::compute, with_pass(Pass::optimizer), graph::kNoEndpoint, Bytes{}},
                            std::vector{reduced_.value_or(last)});
-    if (sharded())
+    if (sharded() && zero() < 3)
       draft_.data_collective(CollectiveKind::all_gather,
                              bytes(parameters_ * plan::state_bytes(plan.job.training).parameters),
                              with_pass(Pass::parameter_gather), std::vector{updated});
@@ -69,7 +81,8 @@ class FrameworkWork : public RankWork {
 
  private:
   bool overlaps() const { return draft_.replicated() && pipe_.plan->overlaps_gradients(); }
-  bool sharded() const { return draft_.replicated() && pipe_.plan->job.parallelism.zero >= 1; }
+  int zero() const { return pipe_.plan ? pipe_.plan->zero() : 0; }
+  bool sharded() const { return zero() >= 1; }
   double gradient_bytes() const { return plan::state_bytes(pipe_.plan->job.training).gradients; }
   // Coarse tasks hold the tensor collectives inside.
   std::optional<std::uint32_t> tensor() {
@@ -81,37 +94,44 @@ class FrameworkWork : public RankWork {
                                   bytes(parameters * gradient_bytes()), at, std::vector{after});
   }
 
-  // The last micro-batch of a stage, part by part, so that the reduction of one part runs under the backward of the
-  // next.
+  // The last micro-batch of a stage, part by part, so that the reduction of a bucket runs under the backward of what
+  // follows. Buckets that one part fills go out together: gradients are known part by part.
   LocalTask last_gradient_tasks(Coordinates at, std::vector<LocalTask> after) {
     const auto& uses = pipe_.parts.stages[at.stage].uses;
     LocalTask done;
     for (std::size_t i = uses.size(); i-- > 0;) {
       done = emitter_.emit_part(at, i, after, tensor());
       after.clear();
-      const double parameters = pipe_.parts.parts[uses[i].part].parameters;
-      if (parameters > 0)
-        reduced_ = reduce(parameters, {Pass::gradient_reduce, at.stage, uses[i].layer, graph::kNoMicrobatch}, done);
+      bucket_ += pipe_.parts.parts[uses[i].part].parameters;
+      bucket_at_ = {Pass::gradient_reduce, at.stage, uses[i].layer, graph::kNoMicrobatch};
+      bucket_complete_ = done;
+      if (bytes(bucket_ * gradient_bytes()) >= pipe_.plan->job.training.bucket) close_bucket();
     }
     return done;
+  }
+  void close_bucket() {
+    if (bucket_ > 0) reduced_ = reduce(std::exchange(bucket_, 0), bucket_at_, bucket_complete_);
   }
 
   void resident_states() {
     if (!pipe_.plan) return;
     parameters_ = pipe_.plan->parameters(stages_);
-    const auto states = plan::state_bytes(pipe_.plan->job.training);
-    const double shards = sharded() ? double(pipe_.plan->job.parallelism.data) : 1;
+    const auto states = pipe_.plan->resident_bytes();
     auto& program = draft_.program;
     program.resident({bytes(parameters_ * states.parameters), graph::MemoryCategory::parameters});
     program.resident({bytes(parameters_ * states.gradients), graph::MemoryCategory::gradients});
-    program.resident({bytes(parameters_ * states.optimizer / shards), graph::MemoryCategory::optimizer});
+    program.resident({bytes(parameters_ * states.optimizer), graph::MemoryCategory::optimizer});
   }
 
   Draft& draft_;
   const Pipeline& pipe_;
   PassTasks emitter_;
   std::vector<std::uint32_t> stages_;
+  std::optional<ShardedPasses> sharded_;  // ZeRO-2 and 3
   double parameters_ = 0;
+  double bucket_ = 0;  // parameters whose gradients wait for their bucket to be full
+  Coordinates bucket_at_;
+  LocalTask bucket_complete_;
   std::optional<LocalTask> reduced_;  // the last task of the gradient reduction
 };
 

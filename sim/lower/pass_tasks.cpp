@@ -63,7 +63,8 @@ PassTasks::Live& PassTasks::live(const Coordinates& at) {
   const auto [it, fresh] = live_.try_emplace({at.stage, at.microbatch});
   if (fresh) {
     const auto split = split_.find(at.stage);
-    it->second.merged = detail_ == Detail::stage && !(split != split_.end() && split->second == at.microbatch);
+    it->second.merged =
+        detail_ == Detail::stage && !split_all_ && !(split != split_.end() && split->second == at.microbatch);
     it->second.slots.resize((it->second.merged ? 1 : parts_.stages[at.stage].uses.size()) * kKinds);
   }
   return it->second;
@@ -95,17 +96,18 @@ LocalTask PassTasks::emit(const Coordinates& at, std::vector<LocalTask> after, s
 }
 
 LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vector<LocalTask> after,
-                               std::optional<std::uint32_t> tensor) {
+                               std::optional<std::uint32_t> tensor, const Extra& extra) {
   const auto& [index, layer] = parts_.stages[at.stage].uses[use];
   const Part& part = parts_.parts[index];
   const PassWork& work = pass_work(part, at.pass);
   auto& buffers = live(at);
   INVARIANT(!buffers.merged, "a pass comes part by part without notice");
 
-  std::vector<BufferUse> taken, given;
+  std::vector<BufferUse> taken = extra.first, given;
   const auto [takes, gives] = footprint(at.pass);
   for (const Kind kind : takes) take(buffers, use, kind, size(part.held, kind), taken);
   for (const Kind kind : gives) give(buffers, use, kind, given);
+  given.insert(given.end(), extra.last.begin(), extra.last.end());
 
   auto here = at;
   here.layer = layer;

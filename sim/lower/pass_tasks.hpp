@@ -19,14 +19,19 @@ class PassTasks {
   // Announces that a pass of this stage and micro-batch will come part by part (emit_part) even at stage detail, so its
   // buffers must not be merged.
   void split(std::uint32_t stage, std::uint32_t microbatch) { split_[stage] = microbatch; }
+  void split_all() { split_all_ = true; }
 
   // The whole stage. `after`: what the first task waits for; `tensor`: endpoint of the tensor group, at operator
   // detail. Returns the last task.
   LocalTask emit(const graph::Coordinates& at, std::vector<LocalTask> after, std::optional<std::uint32_t> tensor);
 
+  // Buffers beyond those of the pass: used by its first task, and by its last.
+  struct Extra {
+    std::vector<graph::BufferUse> first, last;
+  };
   // One part of the stage alone (index into its uses), at no coarser detail than `layer`.
   LocalTask emit_part(const graph::Coordinates& at, std::size_t use, std::vector<LocalTask> after,
-                      std::optional<std::uint32_t> tensor);
+                      std::optional<std::uint32_t> tensor, const Extra& extra = {});
 
  private:
   // What a pass of a part does to memory: taken at its start, given back at its end (which of a micro-batch's buffers).
@@ -64,6 +69,7 @@ class PassTasks {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Live> live_;  // by (stage, micro-batch)
   std::map<std::pair<std::uint32_t, graph::Pass>, Coarse> coarse_;
   std::map<std::uint32_t, std::uint32_t> split_;  // stage -> micro-batch whose passes come part by part
+  bool split_all_ = false;
 };
 
 }  // namespace rehearsal::lower

@@ -59,6 +59,17 @@ void check_performed(const Job& job, const std::vector<std::int64_t>& layers) {
     refuse("a tied embedding gets gradients at both ends of the network; set model.tie_embeddings to false");
 }
 
+void note_sharding(Plan& plan) {
+  if (plan.network || plan.zero() < 2) return;
+  plan.assumptions.push_back(fmt::format(
+      "ZeRO-{}: {}, so passes are simulated part by part also at detail stage; a collective that runs under "
+      "computation "
+      "does not slow it down.",
+      plan.zero(),
+      plan.zero() == 3 ? "parameters are gathered and gradients reduced layer by layer, in every micro-batch"
+                       : "gradients are reduced bucket by bucket, in every micro-batch"));
+}
+
 }  // namespace
 
 StateBytes state_bytes(const models::Training& training) {
@@ -110,6 +121,7 @@ Plan make_plan(Job job) {
   plan.message = split ? Bytes(whole.count() / p.tensor) : whole;
   plan.message_gathered = split && !plan.shard.sequence_parallel ? whole : Bytes(0);
   plan.job = std::move(job);
+  note_sharding(plan);
   return plan;
 }
 
@@ -137,12 +149,28 @@ double Plan::parameters(const std::vector<std::uint32_t>& stages_held) const {
   if (first) sum += embedding.parameters;
   if (last) sum += head.parameters;
   // Tied and on one rank: one matrix serves both ends.
-  if (first && last && job.model.tie_embeddings)
-    sum -= double(models::vocabulary_slice(job.model, job.parallelism.tensor)) * double(job.model.hidden);
+  if (first && last && job.model.tie_embeddings) sum -= table_parameters();
   return sum;
 }
 
+double Plan::table_parameters() const {
+  return double(models::vocabulary_slice(job.model, job.parallelism.tensor)) * double(job.model.hidden);
+}
+
 bool Plan::shares_embedding() const { return job.model.tie_embeddings && job.parallelism.pipeline > 1; }
+
+StateBytes Plan::resident_bytes() const {
+  auto states = state_bytes(job.training);
+  const double shards = zero() > 0 ? double(job.parallelism.data) : 1;
+  states.optimizer /= shards;
+  if (zero() >= 2) states.gradients /= shards;
+  if (zero() < 3) return states;
+  // The shard of mixed precision with fp32 gradients is the fp32 master copy itself; 16-bit weights exist only while
+  // they are gathered (FSDP's MixedPrecision). With 16-bit gradients both are kept. 16 bytes with adamw either way.
+  if (states.parameters < state_bytes(job.training).gradients) states.parameters = 4, states.optimizer -= 4 / shards;
+  states.parameters /= shards;
+  return states;
+}
 
 bool Plan::overlaps_gradients() const {
   switch (job.software.gradient_overlap) {

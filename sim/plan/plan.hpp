@@ -53,7 +53,7 @@ struct Plan {
   std::shared_ptr<const models::Network> network;  // own kernels; null with a framework's
   GroupShape tensor_group, data_group, embedding_group;
   Bytes message, message_gathered;  // a pipeline send of one GPU; what its receivers gather afterwards
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings, assumptions;
 
   // Numbering of Megatron-LM: tensor ranks next to each other, then data, then pipeline.
   std::int64_t job_rank(std::int64_t pipeline, std::int64_t data = 0, std::int64_t tensor = 0) const {
@@ -64,8 +64,15 @@ struct Plan {
   // Parameters that a GPU holds of these stages (a tied embedding on first and last stage exists twice when they are
   // on different ranks).
   double parameters(const std::vector<std::uint32_t>& stages_held) const;
-  bool shares_embedding() const;  // tied and on two ranks: its gradient is all-reduced between them
+  double table_parameters() const;  // of the slice of the vocabulary that a GPU embeds
+  bool shares_embedding() const;    // tied and on two ranks: its gradient is all-reduced between them
   bool overlaps_gradients() const;
+  // ZeRO-3: parameters are gathered while others compute.
+  bool overlaps_gathers() const { return job.training.overlap_gathers.value_or(overlaps_gradients()); }
+  // ZeRO level that has an effect: alone, a GPU shares nothing.
+  int zero() const { return job.parallelism.data > 1 ? job.parallelism.zero : 0; }
+  // Bytes per parameter that a GPU keeps between passes, its share of what ZeRO divides.
+  StateBytes resident_bytes() const;
 };
 
 // Throws UserError when degrees, batch, model and cluster do not fit together.

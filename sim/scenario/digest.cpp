@@ -56,6 +56,11 @@ void dump(Dump& d, const models::Transformer& m) {
 void dump(Dump& d, const models::Training& t) {
   d.put("precision", t.precision), d.put("gradient_precision", t.gradient_precision), d.put("optimizer", t.optimizer);
   d.put("recompute", t.recompute), d.put("attention", t.attention), d.put("causal", t.causal);
+  // Younger than digests that people keep: their defaults are not named.
+  const models::Training usual;
+  if (t.bucket != usual.bucket) d.put("bucket", t.bucket);
+  if (t.gathered_ahead() != usual.gathered_ahead()) d.put("prefetch", t.gathered_ahead());
+  if (t.reshards() != usual.reshards()) d.put("reshard_after_forward", t.reshards());
 }
 
 void dump(Dump& d, const models::Software& s) {
@@ -108,6 +113,7 @@ std::string digest(const Scenario& s) {
   d.put("tensor", p.tensor), d.put("sequence_parallel", p.sequence), d.put("pipeline", p.pipeline),
       d.put("chunks", p.chunks);
   d.put("data", p.data), d.put("zero", p.zero);
+  if (p.zero == 3 && s.concrete) d.put("overlap_gathers", s.concrete->training.overlap_gathers);
   d.put("global", s.batch.global), d.put("micro", s.batch.micro), d.put("sequence", s.batch.sequence);
   d.put("microbatches", s.microbatches);
   d.put("schedule", s.schedule.name), d.put("group", s.schedule.group), d.put("extra_warmup", s.schedule.extra_warmup);

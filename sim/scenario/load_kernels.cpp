@@ -20,6 +20,9 @@ Location place(const Node& root, std::initializer_list<std::string_view> path) {
   return node->where();
 }
 
+// Whether it says how ZeRO-3 gathers.
+bool fsdp(const models::Training& training) { return training.prefetch || training.reshard_after_forward; }
+
 void check_own(Context& context, const Node& root, const std::optional<models::Transformer>& model,
                const TrainingChoice& choice, const models::Software& software, const ParallelismChoice& parallelism) {
   auto& problems = context.problems;
@@ -35,6 +38,11 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
          "never stores attention scores; set 'training.attention' to flash");
   refuse({"training", "overlap", "gradients"}, software.gradient_overlap != models::GradientOverlap::never,
          "reduces gradients after the backward pass; leave 'overlap.gradients' out or set it to false");
+  refuse({"training", "overlap", "parameters"}, training.overlap_gathers.value_or(false),
+         "gathers parameters before they are needed; leave 'overlap.parameters' out or set it to false");
+  refuse({"training", "bucket"}, training.bucket != models::Training{}.bucket,
+         "reduces gradients one flat array at a time; leave 'bucket' out");
+  refuse({"training", "fsdp"}, fsdp(training), "gathers parameters when they are needed; leave 'fsdp' out");
   refuse({"training", "optimizer_sync"},
          choice.optimizer_sync.post_validation && training.optimizer != models::OptimizerKind::adamw,
          "takes back steps of adamw only; use it, or 'optimizer_sync: barrier'");
@@ -62,10 +70,19 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
   if (software.own_kernels) return check_own(context, root, model, training, software, parallelism);
   constexpr std::string_view kWayOut = "set 'software: rehearsal' (this program's own kernels)";
   const auto zero = parallelism.value.zero;
-  if (zero > 1)
+  if (zero == 3 && training.optimizer_sync.post_validation)
+    problems.error(place(root, {"training", "optimizer_sync"}),
+                   "'post-validation' is not built for 'zero' 3, whose next step gathers what this one updates; use "
+                   "barrier, or zero 0 to 2");
+  if (zero < 3 && fsdp(training.training))
+    problems.warn(place(root, {"training", "fsdp"}),
+                  fmt::format("'fsdp' changes nothing without 'zero: 3' in 'parallelism' (zero is {})", zero));
+  if (zero < 3 && training.training.overlap_gathers.value_or(false))
     problems.error(
-        place(root, {"parallelism", "zero"}),
-        fmt::format("'zero' {} is not built yet for software '{}'; use 0 or 1, or {}", zero, software.name, kWayOut));
+        place(root, {"training", "overlap", "parameters"}),
+        fmt::format("'parameters' must be false with 'zero' {}: a gather under the next step's forward is not "
+                    "built yet; with zero 3 parameters are gathered under the pass itself",
+                    zero));
   if (training.training.optimizer == models::OptimizerKind::lomo)
     problems.error(place(root, {"training", "optimizer"}),
                    fmt::format("'lomo' for 'optimizer' is not built yet for software '{}'; use adamw or sgd, or {}",

@@ -22,8 +22,16 @@ void read_overlap(Diagnostics& problems, const Node& node, TrainingChoice& choic
   MapReader map(problems, node, "overlap");
   choice.overlap_gradients = map.optional_boolean("gradients");
   choice.overlap_pipeline = map.optional_boolean("pipeline");
-  map.unbuilt("parameters", "false", "overlapped parameter gathers are");
+  choice.training.overlap_gathers = map.optional_boolean("parameters");
   map.unbuilt("tensor", "false", "overlapped tensor-parallel communication is");
+  map.finish();
+}
+
+// How ZeRO-3 gathers.
+void read_fsdp(Diagnostics& problems, const Node& node, TrainingChoice& choice) {
+  MapReader map(problems, node, "fsdp");
+  choice.training.prefetch = map.optional_integer("prefetch", {0, 1000});
+  choice.training.reshard_after_forward = map.optional_boolean("reshard_after_forward");
   map.finish();
 }
 
@@ -93,8 +101,8 @@ TrainingChoice load_training(Context& context, const Node* node, const Node& roo
   if (const Node* offload = map.find("offload")) read_offload(problems, *offload);
   map.unbuilt("kernels", "fused", "unfused optimizer and norm kernels are");
   choice.optimizer_sync = read_optimizer_sync(map);
-  map.unbuilt("bucket", "25MB", "buckets of the gradient reduction are");
-  map.unbuilt("fsdp", "", "fully sharded data parallelism (zero 3) is");
+  training.bucket = map.bytes("bucket", training.bucket);
+  if (const Node* fsdp = map.find("fsdp")) read_fsdp(problems, *fsdp, choice);
   map.unbuilt("allocator", "caching", "the exact allocator model is");
   map.finish();
   return choice;

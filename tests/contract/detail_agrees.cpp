@@ -1,6 +1,7 @@
 // One task per stage, per layer or per operator: the same time, the same peak memory of every rank, category by
 // category, and the same breakdown, because coarse tasks are folds of the fine ones.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 
@@ -53,6 +54,18 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
       {"megatron21-t1/gpt-76b-1024xa100.yaml", {"batch.global=512"}},
       {"llama3-8b-dgx-h100.yaml", {}},
       {"llama3-70b-64xh100.yaml", {"software=titan-2024", "training.recompute=full"}},
+      // ZeRO-2 and 3 alone, with tensor parallelism, pipelines and accumulation, overlapped or not.
+      {"llama3-8b-dgx-h100.yaml", {"parallelism={data: 8, zero: 3}", "training.recompute=full"}},
+      {"llama3-8b-dgx-h100.yaml", {"parallelism={data: 8, zero: 2}", "training.bucket=1GB"}},
+      {"llama3-8b-dgx-h100.yaml", {"parallelism.zero=3", "training.fsdp={prefetch: 3, reshard_after_forward: false}"}},
+      {"llama3-8b-dgx-h100.yaml", {"parallelism.zero=2", "training.overlap={gradients: false}"}},
+      {"llama3-70b-64xh100.yaml", {"parallelism.zero=2", "training.recompute=full"}},
+      {"llama3-70b-64xh100.yaml", {"parallelism.zero=3"}},
+      {"llama3-70b-64xh100.yaml", {"parallelism.zero=3", "schedule=zb-h1", "training.overlap={gradients: false}"}},
+      {"llama3-70b-64xh100.yaml", {"parallelism.zero=2", "schedule=zb-h1"}},
+      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "parallelism.zero=3"}},  // tied, nothing overlapped
+      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=300MB"}},
+      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"parallelism.zero=3"}},
   };
   for (const auto& [file, sets] : cases) {
     CAPTURE(file);
@@ -66,9 +79,12 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
 TEST_CASE("every rank simulated = one rank standing for its replicas") {
   // 64 GPUs: 2 pipeline ranks x 2 data x 8 tensor, at stage and operator detail; 32 ranks in the graph against 2.
   const std::string file = PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml";
-  for (const char* detail : {"stage", "operator"}) {
+  const std::vector<std::pair<const char*, int>> cases = {{"stage", 1}, {"operator", 1}, {"layer", 2}, {"layer", 3}};
+  for (const auto& [detail, zero] : cases) {
+    CAPTURE(zero);
     const std::vector<std::string> sets = {"cluster.nodes=4", "parallelism={tensor: 8, pipeline: 2, data: 2, zero: 1}",
-                                           "batch.global=16", "model=gpt-7.5b"};
+                                           "batch.global=16", "model=gpt-7.5b",
+                                           fmt::format("parallelism.zero={}", zero)};
     auto every = sets;
     every.push_back("simulate.symmetry=off");
     const auto one = answer(file, sets, detail), all = answer(file, every, detail);

@@ -84,6 +84,26 @@ TEST_CASE("the size of the cluster follows from the degrees, and the data degree
   }
 }
 
+TEST_CASE("data parallelism: buckets and how ZeRO-3 gathers") {
+  const auto usual = load_text(kGood);
+  CHECK(usual.concrete->training.bucket == Bytes(25'000'000));
+  CHECK(usual.concrete->training.gathered_ahead() == 1);
+  CHECK(usual.concrete->training.reshards());
+  const auto given = load_text(with(kGood, "tensor: 8", "zero: 3, tensor: 8") +
+                               "training: {bucket: 100MB, fsdp: {prefetch: 2, reshard_after_forward: false}, "
+                               "overlap: {parameters: false}}\n");
+  CHECK(given.parallelism.zero == 3);
+  CHECK(given.concrete->training.bucket == Bytes(100'000'000));
+  CHECK(given.concrete->training.gathered_ahead() == 2);
+  CHECK_FALSE(given.concrete->training.reshards());
+  CHECK(given.concrete->training.overlap_gathers == false);
+  CHECK(given.warnings.empty());
+  // What changes nothing is said; what is written out as it is anyway asks the same question.
+  CHECK(load_text(kGood + "training: {fsdp: {prefetch: 2}}\n").warnings.size() == 1);
+  CHECK(load_text(kGood + "training: {bucket: 25MB, fsdp: {prefetch: 1}}\n").digest == usual.digest);
+  CHECK(load_text(kGood + "training: {bucket: 26MB}\n").digest != usual.digest);
+}
+
 TEST_CASE("software: named, derived from attention and GPU, changed knob by knob, overruled by training") {
   CHECK(load_text(kGood).concrete->software.name == "fsdp-2023");
   CHECK(load_text(with(kGood, "dgx-a100-80g", "dgx-h100")).concrete->software.name == "titan-2024");

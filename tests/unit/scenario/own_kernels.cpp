@@ -94,9 +94,10 @@ TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
 
 TEST_CASE("what only own kernels can do names them") {
   const auto other = kGood + "software: megatron-2021\n";
-  CHECK(errors(other, "data: 16", "data: 16, zero: 3") ==
-        "4:55: 'zero' 3 is not built yet for software 'megatron-2021'; use 0 or 1, or set 'software: rehearsal' "
-        "(this program's own kernels)");
+  CHECK(
+      errors(other + "training: {optimizer_sync: post-validation}\n", "data: 16", "data: 16, zero: 3") ==
+      "8:28: 'post-validation' is not built for 'zero' 3, whose next step gathers what this one updates; use barrier, "
+      "or zero 0 to 2");
   CHECK(joined(other + "training: {optimizer: lomo}\n") ==
         "8:23: 'lomo' for 'optimizer' is not built yet for software 'megatron-2021'; use adamw or sgd, or set "
         "'software: rehearsal' (this program's own kernels)");

@@ -1,0 +1,141 @@
+#include "lower/sharded_passes.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace rehearsal::lower {
+
+using graph::Access;
+using graph::BufferUse;
+using graph::Coordinates;
+using graph::MemoryCategory;
+using graph::Pass;
+
+namespace {
+constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+}
+
+// A reduction is issued when its unit has computed, the gather of the unit `prefetch` ahead when that unit starts: so
+// `prefetch` gathers go first. Where computation waits for the reduction there is no later gather before it.
+ShardedPasses::ShardedPasses(Draft& draft, PassTasks& tasks)
+    : draft_(draft),
+      tasks_(tasks),
+      plan_(*draft.pipe.plan),
+      gathers_(plan_.zero() == 3),
+      overlaps_(plan_.overlaps_gradients()),
+      prefetch_(gathers_ && plan_.overlaps_gathers() ? plan_.job.training.gathered_ahead() : 0),
+      delay_(overlaps_ ? prefetch_ : std::min<std::int64_t>(prefetch_, 1)) {}
+
+void ShardedPasses::begin(const std::vector<std::uint32_t>& stages) {
+  tasks_.split_all();
+  tied_here_ =
+      plan_.job.model.tie_embeddings && plan_.stages[stages.front()].embedding && plan_.stages[stages.back()].head;
+}
+
+double ShardedPasses::parameters(Unit unit) const {
+  const auto& [stage, use] = unit;
+  const auto& uses = draft_.pipe.parts.stages[stage].uses;
+  const double all = draft_.pipe.parts.parts[uses[use].part].parameters;
+  const bool head = plan_.stages[stage].head && use + 1 == uses.size();
+  return tied_here_ && head ? all - plan_.table_parameters() : all;
+}
+
+// Embedding and head are the root of the model, which FSDP never drops between forward and backward.
+bool ShardedPasses::kept_after_forward(Unit unit) const {
+  return !plan_.job.training.reshards() ||
+         draft_.pipe.parts.stages[unit.first].uses[unit.second].layer == graph::kNoLayer;
+}
+
+// Every pass part by part, also those that communicate nothing: whole gradients of the pass before die one by one while
+// its parts begin to hold their activations.
+LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> after,
+                              std::optional<std::uint32_t> tensor) {
+  const bool completes = at.pass == Pass::backward || at.pass == Pass::weight_gradient;
+  const bool needs = gathers_ && at.pass != Pass::weight_gradient;
+  const auto n = draft_.pipe.parts.stages[at.stage].uses.size();
+  LocalTask done;
+  for (std::size_t i = 0; i < n; i++) {
+    const Unit unit{at.stage, at.pass == Pass::forward ? i : n - 1 - i};
+    auto here = at;
+    here.layer = draft_.pipe.parts.stages[at.stage].uses[unit.second].layer;
+    PassTasks::Extra extra;
+    emit_reductions(std::int64_t(computed_.size()) - delay_);
+    if (needs) gather(unit, here, after);
+    if (!overlaps_) emit_reductions(kAll);
+    if (blocks_) after.push_back(*reduced_), blocks_ = false;
+    if (completes) make_gradient(unit, extra);
+    if (needs && (at.pass != Pass::forward || !kept_after_forward(unit))) {
+      if (const auto found = gathered_.extract(unit)) extra.last.emplace_back(found.mapped(), Access::free);
+    }
+    done = tasks_.emit_part(at, unit.second, std::exchange(after, {}), tensor, extra);
+    if (needs) computed_.push_back(done), last_use_[unit] = done;
+    if (completes) gradient_complete(here, done);
+  }
+  if (completes) close_bucket();
+  return done;
+}
+
+// The unit `prefetch` places after one may be gathered when that one starts: when the one before it has ended and, as
+// the lane is serial, its own gather. A copy that is still in use is not made twice.
+void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTask>& before) {
+  const double count = parameters(unit);
+  if (count <= 0 || gathered_.count(unit)) return;
+  const Bytes size = bytes(count * plan::state_bytes(plan_.job.training).parameters);
+  const BufferId whole = draft_.program.buffer({size, MemoryCategory::parameters});
+  gathered_[unit] = whole;
+  std::vector<LocalTask> started;
+  const auto ahead = static_cast<std::size_t>(prefetch_) + 1;
+  if (computed_.size() >= ahead) started.push_back(computed_[computed_.size() - ahead]);
+  if (const auto used = last_use_.find(unit); used != last_use_.end())
+    if (started.empty() || started.front() < used->second) started.assign(1, used->second);
+  auto here = at;
+  here.pass = Pass::parameter_gather;
+  const std::vector<BufferUse> uses{{whole, Access::allocate}};
+  before.push_back(draft_.data_collective(CollectiveKind::all_gather, size, here, started, uses));
+}
+
+void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
+  const double count = parameters(unit);
+  if (count <= 0) return;
+  const Bytes size = bytes(count * plan::state_bytes(plan_.job.training).gradients);
+  const BufferId whole = draft_.program.buffer({size, MemoryCategory::gradients});
+  extra.first.emplace_back(whole, Access::allocate);
+  bucket_.gradients.push_back(whole);
+  bucket_.parameters += count;
+}
+
+// ZeRO-3 reduces unit by unit, as it gathers; ZeRO-2 when a bucket is full.
+void ShardedPasses::gradient_complete(const Coordinates& at, LocalTask done) {
+  bucket_.at = at;
+  bucket_.at.pass = Pass::gradient_reduce;
+  bucket_.complete = done;
+  const Bytes full = bytes(bucket_.parameters * plan::state_bytes(plan_.job.training).gradients);
+  if (gathers_ || full >= plan_.job.training.bucket) close_bucket();
+}
+
+void ShardedPasses::close_bucket() {
+  if (bucket_.gradients.empty()) return;
+  bucket_.computed = std::int64_t(computed_.size());
+  waiting_.push_back(std::exchange(bucket_, {}));
+  if (!gathers_) emit_reductions(kAll);
+}
+
+// Those that were issued before more than `up_to` units had computed.
+void ShardedPasses::emit_reductions(std::int64_t up_to) {
+  for (; !waiting_.empty() && waiting_.front().computed <= up_to; waiting_.pop_front()) {
+    const Reduction& r = waiting_.front();
+    std::vector<BufferUse> uses;
+    for (const BufferId gradient : r.gradients) uses.emplace_back(gradient, Access::free);
+    const Bytes size = bytes(r.parameters * plan::state_bytes(plan_.job.training).gradients);
+    reduced_ = draft_.data_collective(CollectiveKind::reduce_scatter, size, r.at, std::vector{*r.complete}, uses);
+    blocks_ = !overlaps_;
+  }
+}
+
+std::optional<LocalTask> ShardedPasses::finish() {
+  emit_reductions(kAll);
+  return reduced_;
+}
+
+}  // namespace rehearsal::lower

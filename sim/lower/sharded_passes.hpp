@@ -1,0 +1,63 @@
+// What ZeRO-2 and ZeRO-3 (arXiv 1910.02054; FSDP, arXiv 2304.11277) add to the passes of a framework: parameters
+// gathered before they are needed, gradients scattered to their shards when they are complete, in every micro-batch,
+// and the buffers of both. All on the data lane, in the order in which FSDP issues them.
+#pragma once
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "lower/pass_tasks.hpp"
+#include "lower/rank_work.hpp"
+
+namespace rehearsal::lower {
+
+class ShardedPasses {
+ public:
+  // The plan's ZeRO level is at least 2.
+  ShardedPasses(Draft& draft, PassTasks& tasks);
+
+  void begin(const std::vector<std::uint32_t>& stages);
+  // One pass of one stage; returns its last compute task.
+  LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after, std::optional<std::uint32_t> tensor);
+  // What is still to be reduced; the last reduction of the step.
+  std::optional<LocalTask> finish();
+
+ private:
+  using Unit = std::pair<std::uint32_t, std::size_t>;  // stage, index into its uses
+
+  double parameters(Unit unit) const;
+  bool kept_after_forward(Unit unit) const;
+  void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
+  void make_gradient(Unit unit, PassTasks::Extra& extra);
+  void gradient_complete(const graph::Coordinates& at, LocalTask done);
+
+  // A reduction, before it has become a task.
+  struct Reduction {
+    graph::Coordinates at;
+    double parameters = 0;
+    std::vector<BufferId> gradients;  // whole, freed when the shards are there
+    std::optional<LocalTask> complete;
+    std::int64_t computed = 0;  // number of units that had, when it was issued
+  };
+  void close_bucket();
+  void emit_reductions(std::int64_t up_to);
+
+  Draft& draft_;
+  PassTasks& tasks_;
+  const plan::Plan& plan_;
+  const bool gathers_, overlaps_;
+  const std::int64_t prefetch_;  // units gathered ahead
+  const std::int64_t delay_;     // gathers that go before a reduction on the lane
+  bool tied_here_ = false;       // both ends of a tied embedding: one table, reduced with the embedding
+
+  std::map<Unit, BufferId> gathered_;
+  std::map<Unit, LocalTask> last_use_;  // of the parameters of a unit
+  std::vector<LocalTask> computed_;     // of units that need parameters, in the rank's order
+  Reduction bucket_;
+  std::deque<Reduction> waiting_;
+  std::optional<LocalTask> reduced_;  // the last reduction
+  bool blocks_ = false;               // the next computation waits for it
+};
+
+}  // namespace rehearsal::lower
