@@ -60,21 +60,13 @@ std::vector<Row> rows() {
 bool begins(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-// The parts of the machine that its source prints; all else as in the shipped machine of that generation.
 std::string cluster(const Row& row) {
   const auto& gpu = row.at("gpu");
-  const int nodes = std::stoi(row.at("gpus")) / 8;
-  if (begins(gpu, "H100"))
-    return fmt::format(
-        "cluster={{use: dgx-h100, nodes: {}, gpu: {{use: h100-80g-sxm, memory: 96GB, memory_bandwidth: 2.4TB/s, "
-        "sustained_memory_bandwidth: 2064GB/s, sustained_clock: 0.56, fused_attention_rate: 250TFLOP/s}}}}",
-        nodes);
-  if (begins(gpu, "A100-40GB"))
-    return fmt::format(
-        "cluster={{use: dgx-a100-80g, nodes: {}, gpu: {{use: a100-80g-sxm, memory: 40GB, memory_bandwidth: 1555GB/s, "
-        "sustained_memory_bandwidth: 1260GB/s}}}}",
-        nodes);
-  return fmt::format("cluster={{use: dgx-a100-80g, nodes: {}}}", nodes);
+  const char* name = begins(gpu, "H100")               ? "h100-96g-500w"
+                     : begins(gpu, "A100-40GB")        ? "a100-40g-roce"
+                     : row.at("table") == "mosaic_mpt" ? "a100-80g-roce"
+                                                       : "dgx-a100-80g";
+  return fmt::format("cluster={{use: {}, nodes: {}}}", name, std::stoi(row.at("gpus")) / 8);
 }
 
 std::vector<std::string> scenario_of(const Row& row) {
