@@ -8,20 +8,25 @@
 #include "cli/output.hpp"
 #include "report/layout.hpp"
 #include "scenario/check.hpp"
+#include "scenario/schema.hpp"
 
 namespace rehearsal::cli {
 namespace {
 
 const CommandText kText{
     .name = "check",
-    .operands = "FILE... [OPTIONS]",
-    .summary = "Validates scenario files without running them: every error with its line and column.",
+    .operands = "FILE... | --schema [OPTIONS]",
+    .summary =
+        "Validates scenario files without running them: every error with its line and column; or prints their schema.",
     .more =
         "Files in folders named gpus, clusters, collectives, software or zoo are read as such parts.\n"
-        "Exit status 2 when any file is wrong; all files are read.",
+        "Exit status 2 when any file is wrong; all files are read.\n"
+        "--schema prints the JSON Schema (2020-12) of scenarios instead, for editors: text and json alike; csv\n"
+        "lists all keys with their values and defaults.",
     .example =
         "  rehearse check scenarios/*.yaml\n"
-        "  rehearse check scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2\n",
+        "  rehearse check scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2\n"
+        "  rehearse check --schema --output scenario.schema.json\n",
     .takes_set = true};
 
 nlohmann::ordered_json to_json(const std::vector<Diagnostic>& diagnostics) {
@@ -37,12 +42,29 @@ std::string warning_line(const Diagnostic& d) {
          "warning: " + d.message + "\n";
 }
 
+int print_schema(const CommonOptions& common, const CommandLine& line) {
+  if (!line.operands.empty() || !common.set.empty())
+    throw UserError("check: --schema describes all scenarios and takes neither FILE nor --set");
+  if (common.format != Format::csv) {
+    emit_report(common, scenario::json_schema());
+    return 0;
+  }
+  std::string csv = report::csv_line({"key", "value", "default"});
+  for (const auto& row : scenario::fields()) csv += report::csv_line({row.path, row.value, row.fallback});
+  emit_report(common, csv);
+  return 0;
+}
+
 }  // namespace
 
 int run_check(const Arguments& arguments) {
   CommonOptions common;
-  const auto line = parse(kText, {}, arguments, common);
+  bool schema = false;
+  po::options_description own("Options");
+  own.add_options()("schema", po::bool_switch(&schema), "print the JSON Schema of scenarios; no FILE then");
+  const auto line = parse(kText, own, arguments, common);
   if (!line) return 0;
+  if (schema) return print_schema(common, *line);
   if (line->operands.empty()) throw UserError("check: name a file, for example scenarios/gpt3-175b-1024xa100.yaml");
 
   bool all_ok = true;

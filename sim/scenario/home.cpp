@@ -83,6 +83,8 @@ std::vector<std::string> names_in(const std::string& home, const std::string& fo
 }
 
 Part resolve(Context& context, const Node& node, const std::string& folder, const std::string& what) {
+  if (context.problems.recorder)
+    note_names(context.problems, node, Form::Kind::name, what, names_in(context.home, folder));
   if (node.kind != Node::Kind::map) return {named(context, node, folder, what), node.text};
   const Node* use = node.find("use");
   if (!use) {

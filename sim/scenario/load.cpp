@@ -250,6 +250,10 @@ bool check_part(Context& context, const std::string& folder, const Node& root) {
 
 }  // namespace
 
+Scenario read_scenario(Context& context, const std::string& path, const Node& root) {
+  return read(context, path, root);
+}
+
 Scenario load(const std::string& path, const std::vector<std::string>& sets, const std::string& backend) {
   Context context;
   context.backend = backend;

@@ -99,4 +99,7 @@ ErrorBand load_error_band(Context& context, const Concrete& run);
 
 std::string digest(const Scenario& scenario);
 
+// The whole file; what is wrong is left in context.problems. `path` names the scenario.
+Scenario read_scenario(Context& context, const std::string& path, const Node& root);
+
 }  // namespace rehearsal::scenario

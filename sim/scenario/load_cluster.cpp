@@ -60,6 +60,7 @@ collective::SizeCurves curves_of_nvlink(const cluster::ClusterSpec& spec) {
 
 std::string topology(MapReader& map, const char* key, const char* fallback) {
   const auto name = map.text(key, fallback);
+  map.takes_names(key, "topology", cluster::registry().names());
   if (map.given(key) && !cluster::registry().find(name))
     map.problems().error(map.at(key), fmt::format("unknown topology {}{}", in_quotes(name),
                                                   suggestion(name, cluster::registry().names())));

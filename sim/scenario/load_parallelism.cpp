@@ -7,7 +7,7 @@ namespace rehearsal::scenario {
 
 ParallelismChoice load_parallelism(Context& context, const Node* node, const Node& root) {
   auto& problems = context.problems;
-  ParallelismChoice choice{{}, false, MapReader(problems, node, "parallelism", root)};
+  ParallelismChoice choice{.value = {}, .reader = MapReader(problems, node, "parallelism", root)};
   const auto before = problems.count();
   MapReader& map = choice.reader;
   auto& p = choice.value;
@@ -36,6 +36,7 @@ plan::Partition load_partition(Context& context, const Node* node, std::int64_t 
                                const std::optional<models::Transformer>& model) {
   auto& problems = context.problems;
   plan::Partition partition;
+  if (node) note_names(problems, *node, Form::Kind::choice, "", {"uniform"});
   if (!node || (node->kind == Node::Kind::scalar && node->text == "uniform")) return partition;
   if (node->kind == Node::Kind::scalar) {
     problems.error(node->where(),

@@ -12,6 +12,7 @@ namespace {
 
 void read_name(Diagnostics& problems, const Node& node, ScheduleChoice& choice) {
   const auto name = read_text(problems, node, "'schedule'");
+  note_names(problems, node, Form::Kind::name, "schedule", schedule::registry().names());
   if (!name) return;
   if (schedule::registry().find(*name))
     choice.name = *name;

@@ -26,6 +26,14 @@ const std::string* scalar(Diagnostics& problems, const Node& node, const std::st
   return nullptr;
 }
 
+// For the schema, whatever becomes of the value.
+void record(Diagnostics& problems, const Node& node, const Form& form) {
+  if (problems.recorder) problems.recorder->read(node, form);
+}
+
+Form form_of(IntegerRange range) { return {Form::Kind::integer, double(range.low), double(range.high)}; }
+Form form_of(NumberRange range) { return {Form::Kind::number, range.low, range.high, range.above}; }
+
 template <class Q>
 std::optional<Q> quantity(Diagnostics& problems, const Node& node, const std::string& what, std::string_view kind,
                           Q (*parse)(std::string_view)) {
@@ -60,6 +68,7 @@ std::string describe(const Node& node) {
 
 std::optional<std::int64_t> read_integer(Diagnostics& problems, const Node& node, const std::string& what,
                                          IntegerRange range) {
+  record(problems, node, form_of(range));
   const auto allowed = fmt::format("a whole number from {} to {}", range.low, range.high);
   const std::string* text = scalar(problems, node, what, allowed);
   if (!text) return std::nullopt;
@@ -75,6 +84,7 @@ std::optional<std::int64_t> read_integer(Diagnostics& problems, const Node& node
 }
 
 std::optional<double> read_number(Diagnostics& problems, const Node& node, const std::string& what, NumberRange range) {
+  record(problems, node, form_of(range));
   const auto allowed = range.above ? fmt::format("a number above {} and at most {}", range.low, range.high)
                                    : fmt::format("a number from {} to {}", range.low, range.high);
   const std::string* text = scalar(problems, node, what, allowed);
@@ -90,6 +100,7 @@ std::optional<double> read_number(Diagnostics& problems, const Node& node, const
 }
 
 std::optional<bool> read_boolean(Diagnostics& problems, const Node& node, const std::string& what) {
+  record(problems, node, {Form::Kind::boolean});
   if (node.kind == Node::Kind::scalar && !node.quoted && node.text == "true") return true;
   if (node.kind == Node::Kind::scalar && !node.quoted && node.text == "false") return false;
   problems.error(node.where(), fmt::format("{} must be true or false; found {}", what, describe(node)));
@@ -97,20 +108,25 @@ std::optional<bool> read_boolean(Diagnostics& problems, const Node& node, const 
 }
 
 std::optional<std::string> read_text(Diagnostics& problems, const Node& node, const std::string& what) {
+  record(problems, node, {Form::Kind::text});
   const std::string* text = scalar(problems, node, what, "a text");
   return text ? std::optional(*text) : std::nullopt;
 }
 
 std::optional<Time> read_time(Diagnostics& problems, const Node& node, const std::string& what) {
+  record(problems, node, {Form::Kind::time});
   return quantity<Time>(problems, node, what, "a time such as 18.5ms", parse_time);
 }
 std::optional<Bytes> read_bytes(Diagnostics& problems, const Node& node, const std::string& what) {
+  record(problems, node, {Form::Kind::bytes});
   return quantity<Bytes>(problems, node, what, "a size such as 80GiB", parse_bytes);
 }
 std::optional<Bandwidth> read_bandwidth(Diagnostics& problems, const Node& node, const std::string& what) {
+  record(problems, node, {Form::Kind::bandwidth});
   return quantity<Bandwidth>(problems, node, what, "a bandwidth such as 400Gb/s", parse_bandwidth);
 }
 std::optional<FlopRate> read_flop_rate(Diagnostics& problems, const Node& node, const std::string& what) {
+  record(problems, node, {Form::Kind::flop_rate});
   return quantity<FlopRate>(problems, node, what, "a rate such as 312TFLOP/s", parse_flop_rate);
 }
 
@@ -123,6 +139,23 @@ MapReader::MapReader(Diagnostics& problems, const Node* node, std::string name, 
     node_ = nullptr;
     mistyped_ = true;
   }
+  if (problems_.recorder) object_ = problems_.recorder->open(node_);
+}
+
+void MapReader::note(std::string_view key, const Form& form, std::optional<std::string> fallback) {
+  if (!object_) return;
+  Field& field = object_->field(key);
+  Recorder::add(field.forms, form);
+  if (fallback) field.defaults.insert(*fallback);
+}
+
+void MapReader::takes_names(std::string_view key, std::string_view what, const std::vector<std::string>& names) {
+  note(key, {Form::Kind::name, 0, 0, false, names, std::string(what)});
+}
+
+void note_names(Diagnostics& problems, const Node& node, Form::Kind kind, std::string_view what,
+                const std::vector<std::string>& names) {
+  record(problems, node, {kind, 0, 0, false, names, std::string(what)});
 }
 
 Location MapReader::at(std::string_view key) const {
@@ -137,10 +170,13 @@ const Node* MapReader::find(std::string_view key) {
     problems_.error(value->where(), fmt::format("{} has no value", label(key)));
     return nullptr;
   }
-  return cited(key, value);
+  value = cited(key, value);
+  if (object_) problems_.recorder->asked(*object_, key, value);
+  return value;
 }
 
 const Node* MapReader::nullable(std::string_view key) {
+  if (object_) object_->field(key).null = true;
   const Node* value = node_ ? node_->find(key) : nullptr;
   if (!value || value->kind != Node::Kind::null) return find(key);
   asked_.emplace_back(key);
@@ -162,6 +198,7 @@ const Node* MapReader::cited(std::string_view key, const Node* node) {
 const Node* MapReader::require(std::string_view key, std::string_view what) {
   const auto before = problems_.count();
   const Node* value = find(key);
+  required_.emplace_back(key);
   if (value || mistyped_ || problems_.count() != before) return value;
   problems_.error(place_.where(), name_.empty() ? fmt::format("missing key {}: {}", label(key), what)
                                                 : fmt::format("missing key {} in '{}': {}", label(key), name_, what));
@@ -169,6 +206,7 @@ const Node* MapReader::require(std::string_view key, std::string_view what) {
 }
 
 std::int64_t MapReader::integer(std::string_view key, IntegerRange range, std::optional<std::int64_t> fallback) {
+  note(key, form_of(range), fallback ? std::optional(fmt::format("{}", *fallback)) : std::nullopt);
   const Node* value =
       fallback ? find(key) : require(key, fmt::format("a whole number from {} to {}", range.low, range.high));
   const auto read = value ? read_integer(problems_, *value, label(key), range) : std::nullopt;
@@ -176,34 +214,40 @@ std::int64_t MapReader::integer(std::string_view key, IntegerRange range, std::o
 }
 
 std::optional<std::int64_t> MapReader::optional_integer(std::string_view key, IntegerRange range) {
+  note(key, form_of(range));
   const Node* value = find(key);
   return value ? read_integer(problems_, *value, label(key), range) : std::nullopt;
 }
 
 double MapReader::number(std::string_view key, NumberRange range, std::optional<double> fallback) {
+  note(key, form_of(range), fallback ? std::optional(fmt::format("{}", *fallback)) : std::nullopt);
   const Node* value = fallback ? find(key) : require(key, "a number");
   const auto read = value ? read_number(problems_, *value, label(key), range) : std::nullopt;
   return read.value_or(fallback.value_or(range.high));
 }
 
 bool MapReader::boolean(std::string_view key, std::optional<bool> fallback) {
+  note(key, {Form::Kind::boolean}, fallback ? std::optional(fmt::format("{}", *fallback)) : std::nullopt);
   const Node* value = fallback ? find(key) : require(key, "true or false");
   const auto read = value ? read_boolean(problems_, *value, label(key)) : std::nullopt;
   return read.value_or(fallback.value_or(false));
 }
 
 std::optional<bool> MapReader::optional_boolean(std::string_view key) {
+  note(key, {Form::Kind::boolean});
   const Node* value = find(key);
   return value ? read_boolean(problems_, *value, label(key)) : std::nullopt;
 }
 
 std::string MapReader::text(std::string_view key, std::optional<std::string> fallback) {
+  note(key, {Form::Kind::text}, fallback && !fallback->empty() ? fallback : std::nullopt);
   const Node* value = fallback ? find(key) : require(key, "a text");
   const auto read = value ? read_text(problems_, *value, label(key)) : std::nullopt;
   return read.value_or(fallback.value_or(""));
 }
 
 Time MapReader::time(std::string_view key, bool zero_allowed, std::optional<Time> fallback) {
+  note(key, {Form::Kind::time}, fallback ? std::optional(*fallback == Time{} ? "0" : show(*fallback)) : std::nullopt);
   const Node* value = fallback ? find(key) : require(key, "a time such as 18.5ms");
   const auto read = value ? read_time(problems_, *value, label(key)) : std::nullopt;
   if (read && !zero_allowed && *read == Time{}) problems_.error(value->where(), label(key) + " must be above zero");
@@ -211,6 +255,7 @@ Time MapReader::time(std::string_view key, bool zero_allowed, std::optional<Time
 }
 
 Bytes MapReader::bytes(std::string_view key, std::optional<Bytes> fallback) {
+  note(key, {Form::Kind::bytes}, fallback ? std::optional(*fallback == Bytes{} ? "0" : show(*fallback)) : std::nullopt);
   const Node* value = fallback ? find(key) : require(key, "a size such as 80GiB");
   const auto read = value ? read_bytes(problems_, *value, label(key)) : std::nullopt;
   if (read && *read == Bytes{}) problems_.error(value->where(), label(key) + " must be above zero");
@@ -218,6 +263,7 @@ Bytes MapReader::bytes(std::string_view key, std::optional<Bytes> fallback) {
 }
 
 Bandwidth MapReader::bandwidth(std::string_view key, std::optional<Bandwidth> fallback) {
+  note(key, {Form::Kind::bandwidth});
   const Node* value = fallback ? find(key) : require(key, "a bandwidth such as 400Gb/s");
   const auto read = value ? read_bandwidth(problems_, *value, label(key)) : std::nullopt;
   if (read && read->value() <= 0) problems_.error(value->where(), label(key) + " must be above zero");
@@ -225,6 +271,7 @@ Bandwidth MapReader::bandwidth(std::string_view key, std::optional<Bandwidth> fa
 }
 
 FlopRate MapReader::flop_rate(std::string_view key, std::optional<FlopRate> fallback) {
+  note(key, {Form::Kind::flop_rate});
   const Node* value = fallback ? find(key) : require(key, "a rate such as 312TFLOP/s");
   const auto read = value ? read_flop_rate(problems_, *value, label(key)) : std::nullopt;
   return read.value_or(fallback.value_or(FlopRate{1}));
@@ -232,6 +279,9 @@ FlopRate MapReader::flop_rate(std::string_view key, std::optional<FlopRate> fall
 
 std::optional<std::size_t> MapReader::pick(std::string_view key, const std::vector<std::string>& built,
                                            std::initializer_list<std::string_view> planned, bool required) {
+  note(key, {Form::Kind::choice, 0, 0, false, built, {}});
+  if (object_)
+    for (const auto name : planned) object_->field(key).planned.emplace(name);
   const auto allowed = fmt::format("one of {}", fmt::join(built, ", "));
   const Node* value = required ? require(key, allowed) : find(key);
   if (!value) return std::nullopt;
@@ -253,6 +303,7 @@ std::optional<std::size_t> MapReader::pick(std::string_view key, const std::vect
 
 void MapReader::unbuilt(std::string_view key, std::string_view as_if_absent, std::string_view feature) {
   const Node* value = find(key);
+  if (object_) object_->field(key).built = false, object_->field(key).as_if_absent = as_if_absent;
   if (!value || (value->kind == Node::Kind::scalar && value->text == as_if_absent)) return;
   problems_.error(value->where(),
                   as_if_absent.empty()
@@ -263,6 +314,7 @@ void MapReader::unbuilt(std::string_view key, std::string_view as_if_absent, std
 
 void MapReader::finish() {
   if (std::exchange(finished_, true) || !node_) return;
+  if (object_) problems_.recorder->close(*object_, asked_, required_);
   for (const auto& e : node_->entries) {
     if (std::find(asked_.begin(), asked_.end(), e.key->text) != asked_.end()) continue;
     problems_.error(e.key->where(), fmt::format("unknown key {}{}{}", in_quotes(e.key->text),

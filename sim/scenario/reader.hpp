@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "scenario/document.hpp"
+#include "scenario/recorder.hpp"
 
 namespace rehearsal::scenario {
 
@@ -87,6 +87,9 @@ class MapReader {
     std::vector<std::string> names;
     for (const auto& c : built) names.emplace_back(c.name);
     const auto picked = pick(key, names, planned, !fallback);
+    if (object_ && fallback)
+      for (const auto& c : built)
+        if (c.value == *fallback) object_->field(key).defaults.insert(std::string(c.name));
     return picked ? (built.begin() + *picked)->value : fallback.value_or(built.begin()->value);
   }
 
@@ -94,7 +97,13 @@ class MapReader {
   void unbuilt(std::string_view key, std::string_view as_if_absent, std::string_view feature);
 
   // From here on values may be written {value: X, source: "...", assumed: true}; `prefix` goes before their keys.
-  void cite(Citations& citations, std::string prefix) { citations_ = &citations, prefix_ = std::move(prefix); }
+  void cite(Citations& citations, std::string prefix) {
+    citations_ = &citations, prefix_ = std::move(prefix);
+    if (object_) object_->cited = true;
+  }
+
+  // For the schema: which texts a key takes that is read as a text, and what it names ("schedule").
+  void takes_names(std::string_view key, std::string_view what, const std::vector<std::string>& names);
 
   // Reports the keys that nobody asked for.
   void finish();
@@ -108,16 +117,23 @@ class MapReader {
   std::optional<std::size_t> pick(std::string_view key, const std::vector<std::string>& built,
                                   std::initializer_list<std::string_view> planned, bool required);
   const Node* cited(std::string_view key, const Node* node);
+  // Writes down how a key is read, where that is recorded.
+  void note(std::string_view key, const Form& form, std::optional<std::string> fallback = {});
 
   Diagnostics& problems_;
   const Node* node_;
   std::string name_;
   const Node& place_;
-  std::vector<std::string> asked_;
+  std::vector<std::string> asked_, required_;
+  Object* object_ = nullptr;  // what is recorded of this mapping; usually nothing
   Citations* citations_ = nullptr;
   std::string prefix_;
   bool finished_ = false, mistyped_ = false;
 };
+
+// Notes for the schema that a value may be one of these texts, where no typed reading says so.
+void note_names(Diagnostics& problems, const Node& node, Form::Kind kind, std::string_view what,
+                const std::vector<std::string>& names);
 
 // A list of `count` values or one value for all of them.
 template <class T>
