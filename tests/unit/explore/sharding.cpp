@@ -164,7 +164,7 @@ Time by_hand(const Rehearsed& r, int microbatches, int layers, bool reshard, int
 
 TEST_CASE("gathers and reductions under computation, by recurrence") {
   for (const bool reshard : {true, false})
-    for (const int prefetch : {0, 1}) {
+    for (const int prefetch : {0, 1, 2}) {
       CAPTURE(reshard);
       CAPTURE(prefetch);
       // Short sequences, so that communication shows.
