@@ -76,10 +76,11 @@ void check_divisions(Context& context, const models::Transformer& model, const P
   check("ffn columns", model.ffn);
   // Embedding and head may have stages of their own; an MLP has neither.
   const auto most = model.layers + (model.family == models::Family::mlp ? 0 : 2);
-  if (p.stages() > most)
-    context.problems.error(parallelism.reader.at("pipeline"),
-                           fmt::format("pipeline {} x chunks {} = {} stages are too many for {} layers; at most {}",
-                                       p.pipeline, p.chunks, p.stages(), model.layers, most));
+  if (parallelism.stages() > most)
+    context.problems.error(
+        parallelism.reader.at("pipeline"),
+        fmt::format("pipeline {} x chunks {} = {} stages are too many for {} layers; at most {}", p.pipeline,
+                    p.chunks / parallelism.copies, parallelism.stages(), model.layers, most));
 }
 
 void check_device(Context& context, const models::Training& training, const cluster::Gpu& gpu, const Location& place) {
@@ -138,7 +139,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   }
   if (model && parallelism.sound) check_divisions(context, *model, parallelism);
   if (software) check_kernels(context, root, model, training, *software, parallelism);
-  const auto partition = load_partition(context, top.find("partition"), parallelism.value.stages(), model);
+  const auto partition = load_partition(context, top.find("partition"), parallelism.stages(), model);
   if (top.find("memory"))
     problems.error(top.at("memory"), "'memory' is for scenarios with 'costs'; a model knows its own");
   scenario.concrete.emplace();
@@ -205,6 +206,8 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   scenario.schedule = load_schedule(context, schedule_node, costs != nullptr);
   const bool schedule_ok = problems.count() == before_schedule;
   // One stage of each direction per rank: 1 and 2 chunks mean the same.
+  if (schedule_ok && !costs && scenario.schedule.schedule().placement == schedule::Placement::bidirectional)
+    parallelism.copies = 2;
   if (schedule_ok && scenario.schedule.schedule().placement == schedule::Placement::bidirectional &&
       parallelism.value.chunks == 1)
     parallelism.value.chunks = 2;

@@ -68,6 +68,8 @@ OptimizerSync load_given_training(Context& context, const Node* node, const Node
 
 struct ParallelismChoice {
   plan::Parallelism value;
+  std::int64_t copies = 1;  // of the model; schedules in both directions train two
+  std::int64_t stages() const { return value.stages() / copies; }  // of one of them
   bool data_given = false;
   MapReader reader;   // for the places of its keys
   bool sound = true;  // else checks that build on the degrees would only repeat what was said
