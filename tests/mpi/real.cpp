@@ -19,26 +19,39 @@ namespace {
 
 constexpr int kSteps = 3;
 
-explore::Performed train(const std::string& file, backend::Backend& backend) {
-  const auto what =
-      explore::load_performable(PROJECT_ROOT "/scenarios/measure/" + file, {}, backend::Compute::real, backend.name());
+using Sets = std::vector<std::string>;
+
+scenario::Scenario load(const std::string& file, const Sets& sets, const std::string& backend) {
+  return explore::load_performable(PROJECT_ROOT "/scenarios/measure/" + file, sets, backend::Compute::real, backend)
+      .scenario;
+}
+
+explore::Performed train(const scenario::Scenario& scenario, backend::Backend& backend) {
   explore::PerformOptions options;
   options.compute = backend::Compute::real;
   options.times_matter = false;
   options.warmup = 0;
   options.iterations = kSteps;
-  return explore::perform(what.scenario, explore::prepare(what.scenario), backend, options);
+  return explore::perform(scenario, explore::prepare(scenario), backend, options);
 }
 
-void check_same(const std::string& file) {
+// By MPI, by threads, and by one rank alone: the same network, and with threads the same peaks.
+void check_same(const std::string& file, const Sets& sets) {
   CAPTURE(file);
-  const auto processes = launch::open("mpi", {file});
+  std::string all;
+  for (const auto& set : sets) all += set + " ";
+  CAPTURE(all);
+  Sets arguments{file};
+  arguments.insert(arguments.end(), sets.begin(), sets.end());
+  const auto processes = launch::open("mpi", arguments);
   const auto threads = loopback::make_loopback();
-  const explore::Performed ours = train(file, *processes), reference = train(file, *threads);
+  const auto scenario = load(file, sets, "mpi");
+  const explore::Performed ours = train(scenario, *processes), reference = train(scenario, *threads);
+  const explore::Performed alone = train(explore::serial_reference(scenario), *threads);
   REQUIRE(ours.trained.loss.size() == kSteps);
   REQUIRE(!ours.trained.tensors.empty());
-  const auto same =
-      explore::verify(ours.trained, reference.trained, explore::weight_tolerance(models::OptimizerKind::adamw));
+  const double tolerance = explore::weight_tolerance(scenario.concrete->training.optimizer);
+  const auto same = explore::verify(ours.trained, alone.trained, tolerance);
   std::string failures;
   for (const std::string& failure : same.failures) failures += failure + "; ";
   CAPTURE(failures);
@@ -52,8 +65,30 @@ void check_same(const std::string& file) {
 }  // namespace
 
 TEST_CASE("a pipeline of matrix products, and a GPT cut all three ways, train as they do in one process") {
-  check_same("mlp-gemm-pipeline-2-ranks.yaml");
-  check_same("gpt-tiny-pp2-tp2-dp2-this-machine.yaml");
+  check_same("mlp-gemm-pipeline-2-ranks.yaml", {});
+  check_same("gpt-tiny-pp2-tp2-dp2-this-machine.yaml", {});
+}
+
+TEST_CASE("two and four ranks train what one rank trains: schedules, ZeRO, tensor parallelism, recomputation") {
+  const std::string gpt = "gpt-tiny-pp2-tp2-dp2-this-machine.yaml";
+  for (const Sets& sets : std::vector<Sets>{
+           {"parallelism={pipeline: 2}", "schedule=zb-h2"},
+           {"parallelism={pipeline: 4}", "schedule=zb-auto"},
+           {"parallelism={pipeline: 4}", "schedule=dualpipe"},
+           {"parallelism={pipeline: 2, chunks: 2}", "schedule=interleaved-1f1b"},
+           {"parallelism={pipeline: 2, chunks: 2}", "schedule=zb-v", "training.recompute=full"},
+           {"parallelism={pipeline: 4}", "schedule=pipedream", "model.tie_embeddings=false"},
+           {"parallelism={data: 2}"},
+           {"parallelism={data: 2, zero: 1}"},
+           {"parallelism={data: 2, zero: 2}"},
+           {"parallelism={data: 4, zero: 3}", "training.recompute=selective"},
+           {"parallelism={tensor: 2}"},
+           {"parallelism={tensor: 2, data: 2, zero: 3}", "training.optimizer=adamw"},
+       }) {
+    Sets with_sgd{"training.optimizer=sgd"};
+    with_sgd.insert(with_sgd.end(), sets.begin(), sets.end());
+    check_same(gpt, with_sgd);
+  }
 }
 
 }  // namespace rehearsal
@@ -61,9 +96,9 @@ TEST_CASE("a pipeline of matrix products, and a GPT cut all three ways, train as
 int main(int argc, char** argv) {
   using namespace rehearsal;
   setenv("REHEARSAL_MODULES", MODULE_FOLDER, 1);
-  if (argc == 2 && launch::is_rank()) {
+  if (argc >= 2 && launch::is_rank()) {
     try {
-      train(argv[1], *launch::open("mpi", {}));
+      train(load(argv[1], {argv + 2, argv + argc}, "mpi"), *launch::open("mpi", {}));
       return 0;
     } catch (const std::exception& error) {
       std::fprintf(stderr, "%s\n", error.what());
