@@ -1,5 +1,5 @@
-// The parameters of a network, one by one: the shared vocabulary of models (which there are), graph (where they are held)
-// and hw (what is in them). fp32.
+// The parameters of a network, one by one: the shared vocabulary of models (which there are), graph (where they are
+// held) and hw (what is in them). fp32.
 #pragma once
 #include <cstdint>
 
@@ -25,7 +25,7 @@ enum class TensorKind : std::uint8_t {
   head_weight
 };
 const char* name(TensorKind kind);
-bool is_of_layer(TensorKind kind);  // one per layer; the others stand at the ends of the network
+bool is_of_layer(TensorKind kind);                 // one per layer; the others stand at the ends of the network
 enum class Split : std::uint8_t { none, tensor };  // over the tensor-parallel group: whole on every rank, or a slice
 
 struct Tensor {

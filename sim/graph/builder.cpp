@@ -82,12 +82,11 @@ ProgramId GraphBuilder::add(Program program) {
   return ProgramId(graph_.programs_.size() - 1);
 }
 
-RankId GraphBuilder::add_rank(ProgramId program, std::uint32_t multiplicity, std::uint32_t job_rank,
-                              std::uint32_t node, std::uint32_t tensor, std::uint32_t data) {
+RankId GraphBuilder::add_rank(ProgramId program, std::uint32_t multiplicity, std::uint32_t job_rank, std::uint32_t node,
+                              std::uint32_t tensor, std::uint32_t data) {
   INVARIANT(program.index() < graph_.programs_.size(), "unknown program");
   const Program& its = graph_.programs_[program.index()];
-  graph_.ranks_.push_back(
-      {program, graph_.tasks_, multiplicity, job_rank, node, tensor, data,
+  graph_.ranks_.push_back({program, graph_.tasks_, multiplicity, job_rank, node, tensor, data,
                            std::vector<Attachment>(its.endpoints.size())});
   graph_.tasks_ += its.size();
   attached_.emplace_back(its.endpoints.size(), false);

@@ -77,9 +77,7 @@ struct AddWork {
   void operator()(const OptimizerStep& w) const { out.number(w.parameters), out.number(w.traffic); }
   void operator()(const Wait& w) const { out.number(w.duration); }
   void operator()(const HostBound& w) const { out.number(w.host), out.number(w.busy); }
-  void operator()(const Kernel& w) const {
-    out.number(w.kind), out.numbers(w.dims), out.numbers(w.offsets);
-  }
+  void operator()(const Kernel& w) const { out.number(w.kind), out.numbers(w.dims), out.numbers(w.offsets); }
   void operator()(const Handover& w) const { out.number(w.size), out.number(w.incoming); }
   void operator()(const Sequence& w) const {
     out.list(w.items, [this](const Sequence::Item& item) {

@@ -90,7 +90,7 @@ struct Segment {
   std::int64_t shards = 1;  // data-parallel ranks that share states of it
   bool sharded_parameters = false;
   std::optional<BufferId> previous = {};  // the version before the last update, for schedules that compute with it
-  bool copy = false;  // of a tied embedding: the original counts, this one must equal it
+  bool copy = false;                      // of a tied embedding: the original counts, this one must equal it
   std::vector<Tensor> tensors;
 };
 

@@ -54,7 +54,8 @@ struct Describe {
   }
   std::string operator()(const Kernel& w) const {
     std::string text = rehearsal::name(w.kind);
-    for (std::size_t i = 0; i < w.dims.size() && w.dims[i] > 0; ++i) text += fmt::format("{}{}", i ? "x" : " ", w.dims[i]);
+    for (std::size_t i = 0; i < w.dims.size() && w.dims[i] > 0; ++i)
+      text += fmt::format("{}{}", i ? "x" : " ", w.dims[i]);
     return text;
   }
   std::string operator()(const Handover& w) const {

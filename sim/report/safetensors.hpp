@@ -1,5 +1,6 @@
-// Trained weights as a .safetensors file (huggingface.co/docs/safetensors): 8 bytes of header length, little endian, a JSON
-// header with name, dtype, shape and offsets of each tensor, then the bytes. Readable by numpy, torch and anybody else.
+// Trained weights as a .safetensors file (huggingface.co/docs/safetensors): 8 bytes of header length, little endian, a
+// JSON header with name, dtype, shape and offsets of each tensor, then the bytes. Readable by numpy, torch and anybody
+// else.
 #pragma once
 #include <string>
 

@@ -26,9 +26,7 @@ struct CategoryOf {
   Category operator()(const Gemm&) const { return kernel(); }
   Category operator()(const FusedAttention&) const { return kernel(); }
   Category operator()(const MemoryBound&) const { return kernel(); }
-  Category operator()(const Kernel&) const {
-    return context.pass == Pass::optimizer ? Category::optimizer : kernel();
-  }
+  Category operator()(const Kernel&) const { return context.pass == Pass::optimizer ? Category::optimizer : kernel(); }
   Category operator()(const graph::Handover&) const { return Category::pipeline_comm; }
   Category operator()(const graph::Collective&) const {
     return is_data_parallel(context.pass, context.lane) ? Category::data_comm : Category::tensor_comm;

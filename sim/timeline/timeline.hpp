@@ -27,7 +27,7 @@ struct Timeline {
   std::vector<Spans> iterations;
   std::vector<Bytes> peak_bytes;          // per rank: high-water mark of its own buffers; empty where none are made
   std::vector<std::string> disturbances;  // what else the machine did meanwhile; empty = nothing was noticed
-  Time clock_error;  // performed on several hosts: how far their clocks may be apart
+  Time clock_error;                       // performed on several hosts: how far their clocks may be apart
   Fidelity fidelity = Fidelity::simulated;
   std::string backend;  // "sim", "loopback", "mpi"
   std::string engine;   // which evaluator: "replay", "events", "threads"
