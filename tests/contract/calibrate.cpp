@@ -1,13 +1,12 @@
 // `rehearse calibrate` as its users meet it: a profile appears, predictions rest on it, and nothing half done is left.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "../program.hpp"
 #include "scenario/profile.hpp"
 
 namespace fs = std::filesystem;
@@ -15,32 +14,10 @@ using nlohmann::json;
 
 namespace {
 
-struct Scratch {
-  fs::path folder;
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "rehearse_calibrate_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()));
-    folder = name;
-  }
-  ~Scratch() { fs::remove_all(folder); }
-};
-
-struct Run {
-  int status = -1;
-  std::string out;
-};
 // Standard error goes with standard output; profiles lie in `profiles` alone.
-Run rehearse(const std::string& arguments, const fs::path& profiles) {
-  const std::string line = "cd '" PROJECT_ROOT "' && REHEARSAL_PROFILES='" + profiles.string() +
-                           "' '" REHEARSE_BINARY "' " + arguments + " 2>&1";
-  Run run;
-  FILE* pipe = popen(line.c_str(), "r");
-  REQUIRE(pipe);
-  char buffer[4096];
-  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) run.out.append(buffer, n);
-  const int status = pclose(pipe);
-  run.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return run;
+Output rehearse(const std::string& arguments, const fs::path& profiles) {
+  return shell("cd '" PROJECT_ROOT "' && REHEARSAL_PROFILES='" + profiles.string() + "' '" REHEARSE_BINARY "' " +
+               arguments + " 2>&1");
 }
 
 const std::string kScenario = "scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml";

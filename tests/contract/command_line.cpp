@@ -1,22 +1,21 @@
 // The program as its users meet it: exit status, standard error, JSON, files. Runs the built binary in a shell.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+
+#include "../program.hpp"
 
 namespace fs = std::filesystem;
 using nlohmann::json;
 
 namespace {
 
-struct Run {
-  int status = -1;
-  std::string out, err;
+struct Run : Output {
+  std::string err;
 };
 
 std::string read(const fs::path& path) {
@@ -26,38 +25,14 @@ std::string read(const fs::path& path) {
   return text.str();
 }
 
-// A folder of this process that vanishes with it.
-struct Scratch {
-  fs::path folder;
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "rehearse_cli_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()));
-    folder = name;
-  }
-  ~Scratch() { fs::remove_all(folder); }
-};
-
-Run shell(const std::string& command) {
-  Run run;
-  FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  char buffer[4096];
-  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) run.out.append(buffer, n);
-  const int status = pclose(pipe);
-  run.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return run;
-}
-
 // The environment is pinned: no terminal, no width, no colour wishes of whoever runs the tests.
 Run rehearse(const std::string& arguments, const std::string& environment = "") {
   static Scratch scratch;
   const std::string err = (scratch.folder / "err").string();
-  Run run = shell("unset COLUMNS NO_COLOR; " + environment + " '" REHEARSE_BINARY "' 2>'" + err + "' " + arguments);
+  Run run{shell("unset COLUMNS NO_COLOR; " + environment + " '" REHEARSE_BINARY "' 2>'" + err + "' " + arguments), {}};
   run.err = read(err);
   return run;
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const std::string kSmall = "--pipeline 4 --microbatches 8 --forward 5ms --backward 5ms --weight 5ms ";
 

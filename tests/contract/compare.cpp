@@ -1,31 +1,18 @@
 // `rehearse compare` at the level of the program.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "../program.hpp"
 
 namespace {
 
 using nlohmann::json;
 
-struct Output {
-  int status = -1;
-  std::string out;
-};
-
 Output rehearse(const std::string& arguments) {
-  Output run;
-  FILE* pipe = popen(("cd '" PROJECT_ROOT "' && '" REHEARSE_BINARY "' " + arguments).c_str(), "r");
-  REQUIRE(pipe);
-  char buffer[4096];
-  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) run.out.append(buffer, n);
-  const int status = pclose(pipe);
-  run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return run;
+  return shell("cd '" PROJECT_ROOT "' && '" REHEARSE_BINARY "' " + arguments);
 }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const std::string kTeaching = "compare scenarios/teaching-1f1b-8-stages.yaml ";
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "../program.hpp"
 #include "base/sha256.hpp"
 #include "explore/perform.hpp"
 #include "loopback/loopback.hpp"
@@ -20,22 +21,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Output {
-  int status = -1;
-  std::string out;
-};
-
 Output rehearse(const std::string& arguments) {
-  Output run;
-  FILE* pipe = popen(("cd '" PROJECT_ROOT "' && '" REHEARSE_BINARY "' " + arguments).c_str(), "r");
-  REQUIRE(pipe);
-  char buffer[4096];
-  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) run.out.append(buffer, n);
-  const int status = pclose(pipe);
-  run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return run;
+  return shell("cd '" PROJECT_ROOT "' && '" REHEARSE_BINARY "' " + arguments);
 }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::string read(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);

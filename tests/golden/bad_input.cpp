@@ -15,6 +15,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "../program.hpp"
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -26,14 +28,7 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-struct Scratch {
-  fs::path folder;
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "rehearse_bad_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()));
-    folder = name;
-  }
-  ~Scratch() { fs::remove_all(folder); }
+struct Inputs : Scratch {
   fs::path write(const std::string& name, const std::string& text) const {
     std::ofstream(folder / name, std::ios::binary) << text;
     return folder / name;
@@ -47,7 +42,7 @@ struct Run {
 
 // Runs the program in an empty folder; a program that hangs is killed and shows as status 137.
 Run rehearse(const std::string& arguments) {
-  const Scratch scratch;
+  const Inputs scratch;
   const auto work = scratch.folder / "work";
   fs::create_directory(work);
   const std::string command = fmt::format("cd '{}' && REHEARSAL_HOME='{}' timeout -s KILL 20 '{}' {} >../out 2>../err",
@@ -108,7 +103,7 @@ TEST_CASE("every slip of the table, with every complaint") {
 }
 
 TEST_CASE("files that are no text, too large, too deep, or not there") {
-  const Scratch scratch;
+  const Inputs scratch;
   const struct {
     fs::path path;
     std::string complaint;  // after the path
@@ -184,7 +179,7 @@ TEST_CASE("--set: errors name the option") {
 
 TEST_CASE("an output that cannot be written is refused before any work, and leaves no trace") {
   const std::string good = PROJECT_ROOT "/scenarios/teaching-1f1b-8-stages.yaml";
-  const Scratch scratch;
+  const Inputs scratch;
   fs::create_directory(scratch.folder / "sealed");
   fs::permissions(scratch.folder / "sealed", fs::perms::owner_read | fs::perms::owner_exec);
   std::vector<std::string> outputs = {"/nowhere/result.json", scratch.folder.string(), "/proc/result.json"};

@@ -2,11 +2,9 @@
 // unoptimised, optimised and sanitized programs are held equal to the last digit. When answers were meant to change:
 //   REHEARSAL_BLESS=1 tools/test -R golden_determinism
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "../program.hpp"
 #include "base/sha256.hpp"
 
 namespace fs = std::filesystem;
@@ -34,33 +33,16 @@ std::string read(const fs::path& path) {
 
 void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
-// A folder of this process that vanishes with it.
-struct Scratch {
-  fs::path folder;
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "rehearse_golden_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()));
-    folder = name;
-  }
-  ~Scratch() { fs::remove_all(folder); }
-};
-
 // Standard output of a successful run, started in `folder`: answers name files as they were given.
 std::string rehearse(const std::string& arguments, const fs::path& folder = PROJECT_ROOT) {
   CAPTURE(arguments);
   const std::string command =
       "cd '" + folder.string() +
       "' && unset COLUMNS NO_COLOR REHEARSAL_HOME; REHEARSAL_PROFILES=/nowhere exec '" REHEARSE_BINARY "' " + arguments;
-  FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  std::string out;
-  char buffer[65536];
-  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) out.append(buffer, n);
-  const int status = pclose(pipe);
-  REQUIRE(WIFEXITED(status));
-  REQUIRE(WEXITSTATUS(status) == 0);
-  REQUIRE_FALSE(out.empty());
-  return out;
+  const Output run = shell(command);
+  REQUIRE(run.status == 0);
+  REQUIRE_FALSE(run.out.empty());
+  return run.out;
 }
 
 // The version is all that may differ between programs that give the same answer; it stands at the top of an output.
