@@ -18,7 +18,10 @@ using models::Operand;
 class NetworkWork : public RankWork {
  public:
   explicit NetworkWork(Draft& draft)
-      : draft_(draft), parts_(draft.pipe.parts), sequencer_(draft), state_(draft, sequencer_) {}
+      : draft_(draft), parts_(draft.pipe.parts), sequencer_(draft), state_(draft, sequencer_) {
+    for (const auto& stage : parts_.stages)
+      for (const auto& use : stage.uses) by_position_.push_back(&parts_.performed[use.part]);
+  }
 
   void begin(const std::vector<std::uint32_t>& stages, const std::map<std::uint32_t, std::uint32_t>&) override {
     state_.begin(stages);
@@ -38,7 +41,7 @@ class NetworkWork : public RankWork {
       const PerformedPart& part = part_at(position);
       if (at.pass == Pass::forward) run(part.forward, part, position, here);
       if (at.pass == Pass::input_gradient || at.pass == Pass::backward) {
-        make_gradients(part, position, here);
+        make_gradients(position, here);
         run(part.input_gradient, part, position, here);
       }
       if (at.pass == Pass::weight_gradient || at.pass == Pass::backward) {
@@ -78,15 +81,7 @@ class NetworkWork : public RankWork {
   using Key = std::pair<std::size_t, std::uint32_t>;  // position, micro-batch
   Bytes message() const { return draft_.pipe.plan->message; }
 
-  const PerformedPart& part_at(std::size_t position) const {
-    std::size_t rest = position;
-    for (const auto& stage : parts_.stages) {
-      if (rest < stage.uses.size()) return parts_.performed[stage.uses[rest].part];
-      rest -= stage.uses.size();
-    }
-    INVARIANT(false, "no part at this position");
-    return parts_.performed.front();
-  }
+  const PerformedPart& part_at(std::size_t position) const { return *by_position_.at(position); }
 
   BufferId border_buffer(std::map<Key, BufferId>& border, Key key) {
     const BufferId id = draft_.program.buffer({message(), MemoryCategory::activations});
@@ -145,7 +140,7 @@ class NetworkWork : public RankWork {
     return whole;
   }
 
-  void make_gradients(const PerformedPart&, std::size_t position, const Coordinates& at) {
+  void make_gradients(std::size_t position, const Coordinates& at) {
     if (!state_.transient_gradients()) return;
     for (const std::size_t index : state_.segments_at(position)) {
       const std::int64_t elements = state_.held(index).elements;
@@ -212,6 +207,7 @@ class NetworkWork : public RankWork {
 
   Draft& draft_;
   const Parts& parts_;
+  std::vector<const PerformedPart*> by_position_;  // parts counted through the model
   Sequencer sequencer_;
   NetworkState state_;
   std::map<Key, BufferId> activations_, gradients_;  // on the borders between parts
