@@ -8,6 +8,7 @@
 #include "base/quantity_text.hpp"
 #include "base/sha256.hpp"
 #include "cli/performing.hpp"
+#include "cli/validate_against.hpp"
 #include "launch/launch.hpp"
 #include "report/perfetto.hpp"
 #include "report/timeline_file.hpp"
@@ -20,17 +21,21 @@ namespace fs = std::filesystem;
 
 const CommandText kText{
     .name = "validate",
-    .operands = "SCENARIO --backend NAME",
-    .summary = "Predicts a scenario, writes the prediction down, performs the scenario, and compares task by task.",
+    .operands = "SCENARIO --backend NAME | --against TABLE.csv...",
+    .summary =
+        "Predicts a scenario, writes the prediction down, performs the scenario, and compares task by task.\n"
+        "With --against, predicts every run of a table of published ones and scores the predictions.",
     .more =
         "Errors are predicted / measured - 1: negative where the real run took longer. The prediction is complete "
         "before\n"
         "the run begins; without --prediction it goes to a temporary file, which the report names. --trace holds "
         "both,\n"
-        "one track beside the other. Exit status 1 when the median iteration is off by more than --tolerance.",
+        "one track beside the other. Exit status 1 when the median iteration is off by more than --tolerance\n"
+        "(--against: the mean of the tables' mean errors). Columns of a table: see scenarios/README.md.",
     .example =
         "  rehearse validate scenarios/teaching-1f1b-8-stages.yaml --backend loopback --iterations 1 --warmup 0\n"
-        "  rehearse validate scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml --backend mpi --tolerance 5%",
+        "  rehearse validate scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml --backend mpi --tolerance 5%\n"
+        "  rehearse validate --against tests/fidelity/training_runs.csv --html published.html",
     .takes_set = true};
 
 double parse_tolerance(const std::string& text) {
@@ -84,9 +89,17 @@ int run_validate(const Arguments& arguments) {
   own.add_options()("tolerance", po::value(&tolerance)->value_name("P%"),
                     "exit with 1 when the median iteration is further off than this")(
       "prediction", po::value(&prediction)->value_name("FILE"), "write the prediction there, before the run");
+  AgainstOptions against;
+  add_against(own, against);
   CommonOptions common;
   const auto line = parse(kText, own, arguments, common);
   if (!line) return 0;
+  if (!against.tables.empty()) {
+    if (line->values.count("tolerance")) against.tolerance = parse_tolerance(tolerance);
+    if (!line->operands.empty() || line->values.count("backend"))
+      throw UserError("validate --against takes tables only, no scenario and no --backend");
+    return validate_against(common, against);
+  }
   const auto& path = one_operand(kText, *line, "a scenario file");
   std::optional<double> within;
   if (line->values.count("tolerance")) within = parse_tolerance(tolerance);

@@ -4,6 +4,7 @@
 
 #include "cost/cost_model.hpp"
 #include "engine/sim.hpp"
+#include "explore/ablation.hpp"
 #include "explore/post_validation.hpp"
 #include "graph/flops.hpp"
 #include "lower/lowering.hpp"
@@ -45,11 +46,13 @@ Prepared finish(lower::Lowering lowering, schedule::Problem problem, const scena
   return prepared;
 }
 
-Prepared prepare_concrete(const scenario::Scenario& scenario) {
-  const auto& c = *scenario.concrete;
+Prepared prepare_concrete(const scenario::Scenario& scenario, const Effect* without) {
+  auto c = *scenario.concrete;
+  if (without && without->in_scenario) without->in_scenario(c);
   const bool both_ways = scenario.schedule.schedule().placement == schedule::Placement::bidirectional;
   auto plan = plan::make_plan({c.model, c.training, c.software, scenario.parallelism, scenario.batch,
                                scenario.microbatches, both_ways ? 2 : 1, c.partition, c.cluster});
+  if (without && without->in_plan) without->in_plan(plan);
   const auto warnings = plan.warnings, noted = plan.assumptions;
   const cost::CostModel cost(c.cluster, c.curves, c.software, c.profile);
   lower::Lowering lowering(std::move(plan), stage_ranks(scenario));
@@ -103,8 +106,8 @@ Prepared prepare_abstract(const scenario::Scenario& scenario) {
 
 }  // namespace
 
-Prepared prepare(const scenario::Scenario& scenario) {
-  return scenario.concrete ? prepare_concrete(scenario) : prepare_abstract(scenario);
+Prepared prepare(const scenario::Scenario& scenario, const Effect* without) {
+  return scenario.concrete ? prepare_concrete(scenario, without) : prepare_abstract(scenario);
 }
 
 std::vector<Time> price(const scenario::Scenario& scenario, std::span<const graph::Work> works) {
@@ -122,8 +125,8 @@ cluster::Cluster machine(const scenario::Scenario& scenario) {
   return cluster::Cluster(spec);
 }
 
-Rehearsed rehearse(const scenario::Scenario& scenario, const std::string& engine) {
-  Rehearsed result{prepare(scenario), {}};
+Rehearsed rehearse(const scenario::Scenario& scenario, const std::string& engine, const Effect* without) {
+  Rehearsed result{prepare(scenario, without), {}};
   const auto cluster = machine(scenario);
   const auto simulator = engine::make_sim();
   const auto session = simulator->prepare(result.prepared.graph, cluster);

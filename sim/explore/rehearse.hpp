@@ -23,7 +23,10 @@ struct Prepared {
   std::vector<std::string> assumptions, warnings;
 };
 
-Prepared prepare(const scenario::Scenario& scenario);
+struct Effect;
+
+// `without`: one effect of the cost model left out (ablation.hpp); null = the whole model.
+Prepared prepare(const scenario::Scenario& scenario, const Effect* without = nullptr);
 // One Time per work: by the cost model, or as given.
 std::vector<Time> price(const scenario::Scenario& scenario, std::span<const graph::Work> works);
 
@@ -32,7 +35,8 @@ struct Rehearsed {
   timeline::Timeline timeline;
 };
 
-Rehearsed rehearse(const scenario::Scenario& scenario, const std::string& engine = "auto");
+Rehearsed rehearse(const scenario::Scenario& scenario, const std::string& engine = "auto",
+                   const Effect* without = nullptr);
 
 // The machine of a scenario (one GPU per rank and free links for abstract ones).
 cluster::Cluster machine(const scenario::Scenario& scenario);

@@ -267,6 +267,16 @@ Scenario load(const std::string& path, const std::vector<std::string>& sets, con
   return scenario;
 }
 
+Scenario load_text(const std::string& text, const std::string& origin) {
+  Context context;
+  context.home = home();
+  const Node* root = context.documents.read_text(text, origin);
+  Scenario scenario = root ? read(context, origin, *root) : Scenario{};
+  context.problems.throw_if_any();
+  scenario.digest = digest(scenario);
+  return scenario;
+}
+
 Checked check(const std::string& path, const std::vector<std::string>& sets) {
   Context context;
   const Node* root = read_tree(context, path, sets);

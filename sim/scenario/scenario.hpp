@@ -100,6 +100,9 @@ std::string home();
 // Throws UserError with every error of the file at once, each with line and column.
 Scenario load(const std::string& path, const std::vector<std::string>& sets = {}, const std::string& backend = "");
 
+// The same from a text; `origin` is what messages call it.
+Scenario load_text(const std::string& text, const std::string& origin);
+
 struct Named {
   std::string name, summary, source;
 };

@@ -1,0 +1,101 @@
+// rehearse validate --against: predictions of published runs, scored table by table.
+#include "cli/validate_against.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/spelling.hpp"
+#include "published/against.hpp"
+#include "published/report.hpp"
+#include "published/row_scenario.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using published::Prediction;
+using published::Run;
+
+std::vector<Run> read_tables(const AgainstOptions& options) {
+  std::vector<Run> runs;
+  for (const auto& file : options.tables)
+    for (auto& run : published::read_runs(file)) runs.push_back(std::move(run));
+  if (options.only.empty()) return runs;
+  std::vector<std::string> known;
+  for (const auto& run : runs)
+    if (std::find(known.begin(), known.end(), run.table) == known.end()) known.push_back(run.table);
+  for (const auto& name : options.only)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw UserError(fmt::format("--table: no row belongs to '{}'{}", name, suggestion(name, known)));
+  std::erase_if(runs, [&](const Run& run) {
+    return std::find(options.only.begin(), options.only.end(), run.table) == options.only.end();
+  });
+  return runs;
+}
+
+void write_scenarios(const AgainstOptions& options, const std::vector<Run>& runs) {
+  std::error_code failed;
+  fs::create_directories(options.scenarios, failed);
+  if (failed) throw UserError(fmt::format("--scenarios {}: {}", options.scenarios, failed.message()));
+  for (const auto& run : runs) {
+    const auto row = published::scenario_of(run, !options.default_software);
+    if (!row.yaml.empty()) write_file((fs::path(options.scenarios) / (run.id + ".yaml")).string(), row.yaml);
+  }
+}
+
+int report_budget(const CommonOptions& common, const std::vector<Run>& runs, published::Against against) {
+  against.memory = false;
+  const auto whole = published::score(published::predict(runs, against));
+  std::vector<published::Removal> removals;
+  for (const auto& effect : explore::effects()) {
+    against.without = &effect;
+    removals.push_back({&effect, published::score(published::predict(runs, against))});
+  }
+  emit_report(common, common.format == Format::json  ? published::budget_json(whole, removals, std::string(version()))
+                      : common.format == Format::csv ? published::budget_csv(whole, removals)
+                                                     : published::budget_text(whole, removals));
+  return 0;
+}
+
+}  // namespace
+
+void add_against(po::options_description& own, AgainstOptions& options) {
+  own.add_options()("against", po::value(&options.tables)->multitoken()->value_name("TABLE.csv"),
+                    "tables of published runs")("table", po::value(&options.only)->multitoken()->value_name("NAME"),
+                                                "only the rows of these tables")("rows", po::bool_switch(&options.rows),
+                                                                                 "every row, not only every table")(
+      "default-software", po::bool_switch(&options.default_software),
+      "as if the scenarios did not say which framework ran")(
+      "scenarios", po::value(&options.scenarios)->value_name("DIR"), "write the scenario of every row there")(
+      "budget", po::bool_switch(&options.budget), "the same with each effect of the cost model left out")(
+      "bands", po::bool_switch(&options.bands), "error bands in the form of configs/error_bands.yaml")(
+      "html", po::value(&options.html)->value_name("FILE"), "a page with predicted against measured");
+}
+
+int validate_against(const CommonOptions& common, const AgainstOptions& options) {
+  const auto runs = read_tables(options);
+  published::Against against;
+  against.named_software = !options.default_software;
+  against.jobs = std::max(1u, std::thread::hardware_concurrency());
+  if (!options.scenarios.empty()) write_scenarios(options, runs);
+  if (options.budget) return report_budget(common, runs, against);
+
+  const auto predictions = published::predict(runs, against);
+  if (!options.html.empty()) write_file(options.html, published::against_html(predictions, std::string(version())));
+  if (options.bands)
+    emit_report(common, published::bands_yaml(predictions, 8));
+  else if (common.format == Format::json)
+    emit_report(common, published::against_json(predictions, std::string(version())));
+  else if (common.format == Format::csv)
+    emit_report(common, published::against_csv(predictions));
+  else
+    emit_report(common, published::against_text(predictions, options.rows));
+  if (!options.tolerance) return 0;
+  return published::overall(published::score(predictions)).mean <= *options.tolerance ? 0 : 1;
+}
+
+}  // namespace rehearsal::cli

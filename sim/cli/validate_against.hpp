@@ -1,0 +1,24 @@
+// `validate` in its second form: against tables of published runs instead of a run of its own.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/output.hpp"
+
+namespace rehearsal::cli {
+
+struct AgainstOptions {
+  std::vector<std::string> tables;  // CSV files
+  std::vector<std::string> only;    // names of tables; empty = all
+  std::string scenarios, html;      // where to write what was priced, and the page
+  bool default_software = false;    // scenarios that name no software
+  bool rows = false, budget = false, bands = false;
+  std::optional<double> tolerance;  // of the mean of tables; exit status 1 above it
+};
+
+void add_against(po::options_description& own, AgainstOptions& options);
+
+int validate_against(const CommonOptions& common, const AgainstOptions& options);
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,112 @@
+#include "published/against.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+
+#include "base/error.hpp"
+#include "explore/rehearse.hpp"
+#include "published/row_scenario.hpp"
+#include "report/summary.hpp"
+#include "timeline/breakdown.hpp"
+
+namespace rehearsal::published {
+namespace {
+
+constexpr double kGb = 1e9, kGib = 1 << 30;
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+// What a printed peak counts, and whose. nvidia-smi shows the device, torch's own counters what it reserved or
+// allocated; what a framework logs in "GB" divides by 2^30.
+struct PeakKind {
+  enum { allocated, reserved, device } counter = reserved;
+  double unit = kGib;
+  bool first_stage = false;
+};
+PeakKind peak_kind(const Run& run) {
+  PeakKind kind;
+  if (has(run.memory_kind, "nvidia-smi")) kind.counter = PeakKind::device, kind.unit = kGb;
+  if (has(run.memory_kind, "allocated")) kind.counter = PeakKind::allocated;
+  kind.first_stage = run.table.rfind("jz_", 0) == 0;  // its logs come from the first rank
+  return kind;
+}
+
+double peak_of(const report::MemoryFigures& figures, const PeakKind& kind) {
+  if (kind.counter == PeakKind::allocated) return figures.allocated;
+  return kind.counter == PeakKind::device ? figures.device.value() : figures.reserved.value();
+}
+
+void add_memory(Prediction& p, const scenario::Scenario& scenario, const explore::Rehearsed& rehearsed) {
+  const auto& prepared = rehearsed.prepared;
+  const auto summary = report::summarize({scenario,
+                                          prepared.graph,
+                                          rehearsed.timeline,
+                                          prepared.durations,
+                                          prepared.model_flops,
+                                          prepared.hardware_flops,
+                                          {},
+                                          {}});
+  p.fits = summary.fits.value_or(true);
+  const auto kind = peak_kind(p.run);
+  p.peak = peak_of(kind.first_stage ? summary.ranks.front().peak : summary.peak, kind);
+  if (p.run.peak_memory && !p.run.out_of_memory()) p.measured_peak = *p.run.peak_memory * kind.unit;
+}
+
+Prediction predict_row(const Run& run, const Against& options) {
+  Prediction p;
+  p.run = run;
+  const auto [yaml, not_judged] = scenario_of(run, options.named_software);
+  p.not_judged = not_judged;
+  if (!p.not_judged.empty()) return p;
+  try {
+    const auto scenario = scenario::load_text(yaml, fmt::format("{}:{}", run.file, run.line));
+    const auto rehearsed = explore::rehearse(scenario, "auto", options.without);
+    const auto& c = *scenario.concrete;
+    p.gpu = c.cluster.gpu.name, p.software = c.software.name;
+    p.attention = c.training.attention == models::AttentionKind::flash ? "flash" : "unfused";
+    p.recompute = c.training.recompute == models::Recompute::full        ? "full"
+                  : c.training.recompute == models::Recompute::selective ? "selective"
+                                                                         : "none";
+    p.iteration_s = to_seconds(rehearsed.timeline.makespan());
+    p.flops_per_gpu = rehearsed.prepared.hardware_flops.value() / double(scenario.parallelism.gpus());
+    if (options.without && options.without->bubble) {
+      const auto& graph = rehearsed.prepared.graph;
+      const auto parts = timeline::breakdown(graph, rehearsed.timeline, timeline::last_rank(graph, rehearsed.timeline),
+                                             rehearsed.prepared.durations);
+      p.iteration_s -= to_seconds(parts[static_cast<std::size_t>(graph::Category::bubble)]);
+    }
+    if (options.memory) add_memory(p, scenario, rehearsed);
+  } catch (const UserError& error) {
+    p.not_judged = error.diagnostics().front().message;
+  }
+  return p;
+}
+
+}  // namespace
+
+std::vector<Prediction> predict(const std::vector<Run>& runs, const Against& options) {
+  std::vector<Prediction> predictions(runs.size());
+  std::vector<std::exception_ptr> failures(runs.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i; (i = next++) < runs.size();) try {
+        predictions[i] = predict_row(runs[i], options);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 1; t < std::max(options.jobs, 1u); t++) threads.emplace_back(work);
+    work();
+  }
+  for (const auto& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+  return predictions;
+}
+
+}  // namespace rehearsal::published

@@ -1,0 +1,226 @@
+#include "published/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+namespace rehearsal::published {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double gib(double bytes) { return bytes / double(1 << 30); }
+
+std::string row_text(const Prediction& p) {
+  const auto& r = p.run;
+  std::string text = fmt::format("{:<22} {:<14} {:>5} GPUs", r.id, r.model.substr(0, 14), r.gpus.value_or(0));
+  if (!p.not_judged.empty()) return text + "  not judged: " + p.not_judged + "\n";
+  if (r.iteration_s)
+    text += fmt::format(" {:>10.3f} s {:>10.3f} s {:>+7.1f} %", p.iteration_s, *r.iteration_s, p.error() * 100);
+  if (p.measured_peak > 0)
+    text += fmt::format("  {:>6.1f} GiB {:>6.1f} GiB {:>+6.1f} %", gib(p.peak), gib(p.measured_peak),
+                        p.memory_error() * 100);
+  if (r.out_of_memory()) text += "  ran out of memory";
+  if (!p.fits) text += r.out_of_memory() ? ", as predicted" : "  PREDICTED NOT TO FIT";
+  return text + "\n";
+}
+
+std::string score_line(const Score& s) {
+  const auto rank = [&](double value) { return s.rows < 3 ? std::string("-") : fmt::format("{:.2f}", value); };
+  std::string text = fmt::format("{:<18} {:>5} {:>6.1f} {:>6.1f} {:>6.1f} {:>+6.1f} {:>5} {:>5} {:>7.1f}", s.table,
+                                 s.rows, s.mean * 100, s.median * 100, s.p90 * 100, s.bias * 100, rank(s.rank_time),
+                                 rank(s.rank_rate), s.constant * 100);
+  if (s.memory_rows)
+    text += fmt::format("   {:>3} {:>5.1f} {:>+6.1f}", s.memory_rows, s.memory_mean * 100, s.memory_bias * 100);
+  else
+    text += "     -     -      -";
+  text += fmt::format("   {:>4} {:>4} {:>4} {:>4}", s.ran_fits, s.ran_unfit, s.failed_unfit, s.failed_fits);
+  return text + "\n";
+}
+
+constexpr const char* kHead =
+    "                        time, error in %                            constant  memory, %        ran      failed\n"
+    "table               rows   mean median    p90   bias  rank of     rate  rows  mean   bias    fits  not  not fits\n"
+    "                                                      s  FLOP/s\n";
+
+Json score_json(const Score& s) {
+  return {{"table", s.table},
+          {"rows", s.rows},
+          {"mean", s.mean},
+          {"median", s.median},
+          {"p90", s.p90},
+          {"bias", s.bias},
+          {"rank_correlation_time", s.rank_time},
+          {"rank_correlation_rate", s.rank_rate},
+          {"constant_rate", s.constant},
+          {"memory", {{"rows", s.memory_rows}, {"mean", s.memory_mean}, {"bias", s.memory_bias}}},
+          {"fits",
+           {{"ran_predicted_fit", s.ran_fits},
+            {"ran_predicted_unfit", s.ran_unfit},
+            {"failed_predicted_unfit", s.failed_unfit},
+            {"failed_predicted_fit", s.failed_fits}}},
+          {"not_judged", s.not_judged}};
+}
+
+Json overall_json(const Overall& o) {
+  return {
+      {"tables", o.tables}, {"rows", o.rows}, {"mean", o.mean}, {"median", o.median}, {"constant_rate", o.constant}};
+}
+
+}  // namespace
+
+std::string against_text(const std::vector<Prediction>& predictions, bool rows) {
+  std::string text;
+  if (rows) {
+    for (const auto& p : predictions) text += row_text(p);
+    text += "\n";
+  }
+  text += kHead;
+  const auto scores = score(predictions);
+  for (const auto& s : scores)
+    if (s.rows || s.memory_rows || s.failed_fits + s.failed_unfit) text += score_line(s);
+  const auto o = overall(scores);
+  if (o.tables)
+    text += fmt::format(
+        "\nmean of {} tables of at least two rows ({} rows): {:.1f} %; best constant rate of each: {:.1f} %\n",
+        o.tables, o.rows, o.mean * 100, o.constant * 100);
+  std::map<std::string, std::size_t> reasons;
+  for (const auto& p : predictions)
+    if (!p.not_judged.empty()) reasons[p.not_judged]++;
+  for (const auto& [reason, count] : reasons) text += fmt::format("not judged: {} rows, {}\n", count, reason);
+  return text;
+}
+
+std::string against_json(const std::vector<Prediction>& predictions, const std::string& version) {
+  Json json{{"rehearsal", {{"version", version}}}};
+  const auto scores = score(predictions);
+  json["overall"] = overall_json(overall(scores));
+  for (const auto& s : scores) json["tables"].push_back(score_json(s));
+  for (const auto& p : predictions) {
+    Json row{{"id", p.run.id}, {"table", p.run.table}};
+    if (!p.not_judged.empty()) {
+      row["not_judged"] = p.not_judged;
+    } else {
+      row["predicted_s"] = p.iteration_s;
+      if (p.run.iteration_s) row["measured_s"] = *p.run.iteration_s, row["error"] = p.error();
+      row["predicted_peak_bytes"] = p.peak;
+      if (p.measured_peak > 0) row["measured_peak_bytes"] = p.measured_peak, row["memory_error"] = p.memory_error();
+      row["fits"] = p.fits, row["ran"] = !p.run.out_of_memory();
+    }
+    json["rows"].push_back(std::move(row));
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string against_csv(const std::vector<Prediction>& predictions) {
+  std::string text =
+      "id,table,predicted_s,measured_s,error,predicted_peak_bytes,measured_peak_bytes,memory_error,fits,ran,not_"
+      "judged\n";
+  for (const auto& p : predictions) {
+    const auto& r = p.run;
+    const bool judged = p.not_judged.empty();
+    const auto number = [](bool there, double value) { return there ? fmt::format("{:.6g}", value) : std::string(); };
+    std::string reason = p.not_judged;
+    std::replace(reason.begin(), reason.end(), '"', '\'');
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", r.id, r.table, number(judged, p.iteration_s),
+                        number(r.iteration_s.has_value(), r.iteration_s.value_or(0)),
+                        number(p.timed(), p.timed() ? p.error() : 0), number(judged, p.peak),
+                        number(p.measured_peak > 0, p.measured_peak),
+                        number(p.measured_peak > 0, p.measured_peak > 0 ? p.memory_error() : 0), judged && p.fits,
+                        !r.out_of_memory(), judged ? "" : '"' + reason + '"');
+  }
+  return text;
+}
+
+std::string budget_text(const std::vector<Score>& whole, const std::vector<Removal>& removals) {
+  std::string text = "Mean error in %, then its change in points with one effect left out; . = under 0.05\n\n";
+  std::vector<std::size_t> columns;
+  for (std::size_t i = 0; i < whole.size(); i++)
+    if (whole[i].rows >= 2) columns.push_back(i);
+  // Table names stand upright: one letter below the other would be worse to read than a number with a legend.
+  for (std::size_t c = 0; c < columns.size(); c++) text += fmt::format("  {:>2} {}\n", c + 1, whole[columns[c]].table);
+  text += fmt::format("\n{:<21} {:>6}", "", "all");
+  for (std::size_t c = 0; c < columns.size(); c++) text += fmt::format(" {:>5}", c + 1);
+  const auto base = overall(whole);
+  text += fmt::format("\n{:<21} {:>6.1f}", "whole model", base.mean * 100);
+  for (const auto c : columns) text += fmt::format(" {:>5.1f}", whole[c].mean * 100);
+  text += "\n";
+  const auto change = [](double points, int width) {
+    return std::abs(points) < .05 ? fmt::format(" {:>{}}", ".", width) : fmt::format(" {:>+{}.1f}", points, width);
+  };
+  for (const auto& [effect, scores] : removals) {
+    text += fmt::format("{:<21}{}", "without " + std::string(effect->name),
+                        change((overall(scores).mean - base.mean) * 100, 6));
+    for (const auto c : columns) text += change((scores[c].mean - whole[c].mean) * 100, 5);
+    text += "\n";
+  }
+  text += "\n";
+  for (const auto& [effect, scores] : removals) {
+    double most = 0;
+    for (const auto c : columns) most = std::max(most, std::abs(scores[c].mean - whole[c].mean));
+    if (most < 5e-4) text += fmt::format("no table knows of '{}' ({})\n", effect->name, effect->what);
+  }
+  return text;
+}
+
+std::string budget_json(const std::vector<Score>& whole, const std::vector<Removal>& removals,
+                        const std::string& version) {
+  Json json{{"rehearsal", {{"version", version}}}};
+  const auto tables = [](const std::vector<Score>& scores) {
+    Json all = Json::object();
+    for (const auto& s : scores)
+      if (s.rows) all[s.table] = s.mean;
+    return all;
+  };
+  json["whole"] = {{"overall", overall_json(overall(whole))}, {"tables", tables(whole)}};
+  for (const auto& [effect, scores] : removals)
+    json["without"][std::string(effect->name)] = {
+        {"what", effect->what}, {"overall", overall_json(overall(scores))}, {"tables", tables(scores)}};
+  return json.dump(2) + "\n";
+}
+
+std::string budget_csv(const std::vector<Score>& whole, const std::vector<Removal>& removals) {
+  std::string text = "without,table,rows,mean,change\n";
+  for (const auto& s : whole)
+    if (s.rows) text += fmt::format(",{},{},{:.6g},0\n", s.table, s.rows, s.mean);
+  for (const auto& [effect, scores] : removals)
+    for (std::size_t i = 0; i < scores.size(); i++)
+      if (scores[i].rows)
+        text += fmt::format("{},{},{},{:.6g},{:.6g}\n", effect->name, scores[i].table, scores[i].rows, scores[i].mean,
+                            scores[i].mean - whole[i].mean);
+  return text;
+}
+
+std::string bands_yaml(const std::vector<Prediction>& predictions, std::size_t least) {
+  struct Group {
+    std::vector<double> ratios;
+    std::map<std::string, std::size_t> tables;
+  };
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, Group> groups;
+  for (const auto& p : predictions) {
+    if (!p.timed()) continue;
+    auto& group = groups[{p.gpu, p.software, p.attention, p.recompute}];
+    group.ratios.push_back(*p.run.iteration_s / p.iteration_s);
+    group.tables[p.run.table]++;
+  }
+  std::string text = "bands:\n";
+  for (auto& [key, group] : groups) {
+    if (group.ratios.size() < least) continue;
+    const auto& [gpu, software, attention, recompute] = key;
+    std::string tables;
+    for (const auto& [table, count] : group.tables)
+      tables += fmt::format("{}{} {}", tables.empty() ? "" : ", ", count, table);
+    text += fmt::format(
+        "  - gpu: {}\n    software: {}\n    attention: {}\n    recompute: {}\n    low: {:.3f}\n    high: {:.3f}\n"
+        "    basis: {} published runs ({})\n",
+        gpu, software, attention, recompute, quantile(group.ratios, .1), quantile(group.ratios, .9),
+        group.ratios.size(), tables);
+  }
+  return text;
+}
+
+}  // namespace rehearsal::published

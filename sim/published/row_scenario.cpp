@@ -1,0 +1,155 @@
+#include "published/row_scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace rehearsal::published {
+namespace {
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+bool has(const std::string& text, const char* part) { return lower(text).find(part) != std::string::npos; }
+bool begins(const std::string& text, const char* with) { return lower(text).starts_with(with); }
+bool any_begins(const std::string& text, std::initializer_list<const char*> starts) {
+  return std::any_of(starts.begin(), starts.end(), [&](const char* s) { return begins(text, s); });
+}
+
+// Configurations whose iteration the program cannot state, or whose table does not say what was run.
+std::string why_not_judged(const Run& r) {
+  if (!r.layers || !r.hidden || !r.sequence || !r.gpus || !r.global_batch) return "dimensions are not printed";
+  if (!r.iteration_s && !r.out_of_memory()) return "no iteration time is printed";
+  if (!r.micro_batch) return "the micro-batch is not printed";
+  if (r.experts.value_or(0) > 1) return "experts are not modelled";
+  if (r.context.value_or(1) > 1) return "context parallelism is not modelled";
+  if (begins(r.table, "titan") && r.pipeline.value_or(1) > 1) return "the schedule of its pipeline is not printed";
+  if (begins(r.table, "jz_104b")) return "the source doubts its FFN size";
+  return {};
+}
+
+// The cluster file, and the GPU where the file's is another.
+struct ClusterName {
+  std::string use, gpu;
+  std::int64_t width = 8;
+};
+ClusterName cluster_of(const Run& r) {
+  const bool roce = has(r.interconnect, "roce");
+  if (!r.cluster.empty()) return {r.cluster, "", r.gpus_per_node.value_or(8)};
+  if (has(r.gpu, "v100")) {
+    if (has(r.gpu, "sxm3") || has(r.gpu, "dgx-2")) return {"dgx2-v100-32g", "", 16};
+    const bool small = r.gpu_memory_gb.value_or(32) == 16;
+    if (r.gpus_per_node == 4) return {"v100-32g-opa", small ? "v100-16g-sxm2" : "", 4};
+    return {"v100-16g-ib100", small ? "" : "v100-32g-sxm2", 8};
+  }
+  if (has(r.gpu, "a100")) {
+    if (has(r.gpu, "40gb")) return {roce ? "a100-40g-roce" : "dgx-a100-40g", "", 8};
+    if (has(r.gpu, "not printed") || begins(r.table, "vtrain")) return {"a100-80g-ib800", "", 8};
+    if (has(r.interconnect, "omni-path") || has(r.interconnect, "opa")) return {"a100-80g-opa", "", 8};
+    return {roce ? "a100-80g-roce" : "dgx-a100-80g", "", 8};
+  }
+  if (has(r.gpu, "h100")) {
+    if (has(r.gpu, "96gb") || has(r.gpu, "500w") || has(r.gpu, "500 w")) return {"h100-96g-500w", "", 8};
+    return {roce ? "h100-roce400" : "dgx-h100", "", 8};
+  }
+  if (has(r.gpu, "h800")) return {"h800-roce", "", 8};
+  if (has(r.gpu, "h200")) return {"h200-sxm", "", 8};
+  if (has(r.gpu, "gb200")) return {"gb200-nvl72", "", 72};
+  if (has(r.gpu, "b200")) return {"b200-sxm", "", 8};
+  return {};
+}
+
+std::string cluster_yaml(const Run& r) {
+  auto [use, gpu, width] = cluster_of(r);
+  const auto gpus = *r.gpus;
+  const std::string size =
+      gpus < width ? fmt::format("gpus: {}", gpus) : fmt::format("nodes: {}", (gpus + width - 1) / width);
+  return fmt::format("{{use: {}, {}{}}}", use, gpu.empty() ? "" : fmt::format("gpu: {}, ", gpu), size);
+}
+
+std::string model_yaml(const Run& r) {
+  const bool llama = has(r.model, "llama") || has(r.model, "nemotron") || has(r.model, "qwen") ||
+                     has(r.model, "deepseek") || has(r.model, "mixtral");
+  const auto h = *r.hidden;
+  // DLPerf prints no heads; a head of 96 is what its rows on one GPU agree with.
+  const auto heads = r.heads.value_or(h / (begins(r.table, "dlperf") ? 96 : 128));
+  return fmt::format(
+      "{{family: {}{}, layers: {}, hidden: {}, heads: {}, kv_heads: {}, ffn: {}, vocabulary: {}, sequence: {}}}",
+      llama ? "llama" : "gpt", llama && has(r.model, "nemotron") ? ", ffn_kind: gelu" : "", *r.layers, h, heads,
+      r.kv_heads.value_or(heads), r.ffn.value_or(4 * h), r.vocabulary.value_or(51200), *r.sequence);
+}
+
+std::string schedule_of(const Run& r) {
+  for (const char* name : {"zb-1p", "zb-2p", "zb-v"})
+    if (has(r.schedule, name)) return name;
+  return r.chunks.value_or(1) > 1 || has(r.schedule, "1f1b-i") ? "interleaved-1f1b" : "1f1b";
+}
+
+bool flash(const Run& r) {
+  return !any_begins(r.table, {"megatron20", "megatron21", "mtnlg", "megatron_readme", "vtrain", "zerobubble", "dlperf",
+                               "jz_", "opt"});
+}
+
+std::string precision_of(const Run& r) {
+  if (has(r.precision, "fp8") || has(r.precision, "float8")) return "fp8";
+  return has(r.precision, "bf16") ? "bf16" : "fp16";
+}
+
+std::string recompute_of(const Run& r) {
+  if (has(r.recompute, "selective")) return "selective";
+  return begins(r.recompute, "full") ? "full" : "none";
+}
+
+// The generation of a framework that a row belongs to; empty where nothing says.
+std::string software_of(const Run& r) {
+  if (!r.software.empty()) return r.software;
+  if (has(r.framework, "oneflow")) return "oneflow-2021";
+  if (begins(r.table, "dlperf")) return "megatron-2021";
+  if (has(r.framework, "deepspeed") || any_begins(r.table, {"mtnlg", "vtrain", "jz_"})) return "deepspeed-2021";
+  if (begins(r.table, "zerobubble")) return "megatron-2022";
+  if (begins(r.table, "mosaic")) return "fsdp-2023";
+  if (begins(r.table, "titan")) {
+    const bool eager = has(r.precision, "eager"), async = has(r.precision, "async");
+    if (!eager && !async) return "titan-2024";
+    return fmt::format("{{use: titan-2024{}{}}}", eager ? ", compiled: false" : "",
+                       async ? ", async_tensor: true" : "");
+  }
+  if (begins(r.table, "mbridge") || has(r.framework, "megatron-bridge") || has(r.framework, "megatron-core") ||
+      has(r.framework, "nemo"))
+    return "megatron-2024";
+  if (!begins(r.table, "megatron")) return "";
+  // Figure 18 of Megatron-LM 2021 compares sends with and without scatter and gather.
+  return has(r.schedule, "no scatter") ? "{use: megatron-2021, sharded_sends: false}" : "megatron-2021";
+}
+
+}  // namespace
+
+RowScenario scenario_of(const Run& r, bool named_software) {
+  if (auto reason = why_not_judged(r); !reason.empty()) return {"", reason};
+  if (cluster_of(r).use.empty()) return {"", fmt::format("no cluster file describes '{}'", r.gpu)};
+  const auto degree = [](const std::optional<std::int64_t>& value) { return value.value_or(1); };
+  const bool early_stop = named_software && begins(r.precision, "amp");
+  const auto recompute = recompute_of(r);
+  std::string yaml =
+      fmt::format("# {} ({}:{}), {}, {}\nversion: 1\nname: {}\n", r.id, r.file, r.line,
+                  r.model.empty() ? "a GPT" : r.model, r.framework.empty() ? "vTrain" : r.framework, r.id);
+  yaml += "model: " + model_yaml(r) + "\n";
+  yaml += "cluster: " + cluster_yaml(r) + "\n";
+  const bool sequence = begins(r.sequence_parallel, "yes") && degree(r.tensor) > 1;
+  yaml += fmt::format("parallelism: {{tensor: {}, sequence: {}, pipeline: {}, chunks: {}, zero: {}}}\n",
+                      degree(r.tensor), sequence, degree(r.pipeline), degree(r.chunks), r.zero.value_or(0));
+  yaml += fmt::format("batch: {{global: {}, micro: {}}}\n", *r.global_batch, *r.micro_batch);
+  yaml += "schedule: " + schedule_of(r) + "\n";
+  yaml += fmt::format("training: {{precision: {}, recompute: {}, attention: {}}}\n",
+                      r.precision.empty() && r.table == "vtrain_single" ? "fp16" : precision_of(r),
+                      early_stop && recompute == "full" ? "{mode: full, early_stop: true}" : recompute,
+                      flash(r) ? "flash" : "unfused");
+  if (const auto software = software_of(r); named_software && !software.empty()) yaml += "software: " + software + "\n";
+  // Zero Bubble deals one layer fewer to the first and the last stage; the uniform partition does so where the layers
+  // do not divide, as in all of its runs.
+  return {yaml, ""};
+}
+
+}  // namespace rehearsal::published

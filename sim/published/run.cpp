@@ -1,0 +1,134 @@
+#include "published/run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/tokenizer.hpp>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "scenario/document.hpp"
+
+namespace rehearsal::published {
+namespace {
+
+constexpr std::size_t kLargestTable = 64 << 20;
+
+std::vector<std::string> cells(const std::string& line) {
+  // No escape character: a doubled quote closes and opens, which leaves the text without it.
+  const boost::escaped_list_separator<char> csv("", ",", "\"");
+  const boost::tokenizer<boost::escaped_list_separator<char>> split(line, csv);
+  return {split.begin(), split.end()};
+}
+
+class Row {
+ public:
+  Row(const std::map<std::string, std::size_t>& columns, std::vector<std::string> values, const std::string& place)
+      : columns_(columns), values_(std::move(values)), place_(place) {}
+
+  std::string text(const char* name) const {
+    const auto column = columns_.find(name);
+    return column == columns_.end() ? std::string() : values_[column->second];
+  }
+  std::optional<double> number(const char* name) const {
+    const auto value = text(name);
+    if (value.empty() || value == "n/a") return std::nullopt;
+    try {
+      const double number = parse_number(value);
+      if (std::isfinite(number) && number >= 0) return number;
+    } catch (const UserError&) {
+    }
+    throw UserError(fmt::format("{}: '{}' is '{}', not a number", place_, name, value));
+  }
+  std::optional<std::int64_t> integer(const char* name) const {
+    const auto value = number(name);
+    if (!value) return std::nullopt;
+    if (*value != std::floor(*value) || *value > 1e15)
+      throw UserError(fmt::format("{}: '{}' is '{}', not a whole number", place_, name, text(name)));
+    return static_cast<std::int64_t>(*value);
+  }
+  // "1 (distributed optimizer, assumed)" counts as 1.
+  std::optional<std::int64_t> leading_digit(const char* name) const {
+    const auto value = text(name);
+    if (value.empty() || value[0] < '0' || value[0] > '9') return std::nullopt;
+    return value[0] - '0';
+  }
+
+ private:
+  const std::map<std::string, std::size_t>& columns_;
+  std::vector<std::string> values_;
+  const std::string& place_;
+};
+
+// "vtrain_single-0001" belongs to vtrain_single where the table does not say so itself.
+std::string table_of(const std::string& id) { return id.substr(0, id.rfind('-')); }
+
+Run run_of(const Row& row) {
+  Run r;
+  r.id = row.text("id");
+  r.table = row.text("table").empty() ? table_of(r.id) : row.text("table");
+  r.framework = row.text("framework"), r.model = row.text("model"), r.gpu = row.text("gpu");
+  r.interconnect = row.text("interconnect"), r.recompute = row.text("recompute");
+  r.sequence_parallel = row.text("seq_parallel"), r.schedule = row.text("schedule"),
+  r.precision = row.text("precision");
+  r.layers = row.integer("layers"), r.hidden = row.integer("hidden"), r.heads = row.integer("heads");
+  r.kv_heads = row.integer("kv_heads"), r.ffn = row.integer("ffn"), r.vocabulary = row.integer("vocab");
+  r.sequence = row.integer("seq"), r.experts = row.integer("n_experts");
+  r.gpus = row.integer("n_gpus"), r.gpus_per_node = row.integer("gpus_per_node");
+  r.gpu_memory_gb = row.integer("gpu_mem_gb");
+  r.tensor = row.integer("tp"), r.pipeline = row.integer("pp"), r.chunks = row.integer("vp");
+  r.context = row.integer("cp"), r.data = row.integer("dp"), r.zero = row.leading_digit("zero_stage");
+  r.micro_batch = row.integer("micro_batch"), r.global_batch = row.integer("global_batch");
+  r.iteration_s = row.number("iter_time_s"), r.peak_memory = row.number("peak_mem_gb");
+  r.memory_kind = row.text("mem_kind"), r.cluster = row.text("cluster"), r.software = row.text("software");
+  return r;
+}
+
+std::map<std::string, std::size_t> columns_of(const std::string& path, const std::string& header) {
+  std::map<std::string, std::size_t> columns;
+  for (const auto& name : cells(header)) {
+    if (!columns.emplace(name, columns.size()).second)
+      throw UserError(fmt::format("{}:1: column '{}' stands there twice", path, name));
+  }
+  for (const char* needed :
+       {"id", "layers", "hidden", "seq", "n_gpus", "gpu", "global_batch", "micro_batch", "iter_time_s"})
+    if (!columns.count(needed))
+      throw UserError(
+          fmt::format("{}:1: no column '{}'; a table of published runs needs id, layers, hidden, seq, "
+                      "n_gpus, gpu, global_batch, micro_batch and iter_time_s",
+                      path, needed));
+  return columns;
+}
+
+}  // namespace
+
+std::vector<Run> read_runs(const std::string& path) {
+  std::istringstream text(scenario::read_text_file(path, kLargestTable));
+  std::string line;
+  const auto next = [&] {
+    if (!std::getline(text, line)) return false;
+    if (line.ends_with('\r')) line.pop_back();
+    return true;
+  };
+  if (!next()) throw UserError(path + ": empty; a table of published runs begins with the names of its columns");
+  if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);  // a byte-order mark
+  const auto columns = columns_of(path, line);
+  std::vector<Run> runs;
+  for (int number = 2; next(); number++) {
+    if (line.empty()) continue;
+    const auto place = fmt::format("{}:{}", path, number);
+    auto values = cells(line);
+    if (values.size() != columns.size())
+      throw UserError(
+          fmt::format("{}: {} cells under {} columns; is a quote left open?", place, values.size(), columns.size()));
+    auto& run = runs.emplace_back(run_of(Row(columns, std::move(values), place)));
+    run.file = path, run.line = number;
+    if (run.id.empty()) throw UserError(place + ": no 'id'");
+  }
+  return runs;
+}
+
+}  // namespace rehearsal::published

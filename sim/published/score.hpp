@@ -1,0 +1,52 @@
+// How well predictions meet measurements, table by table, always beside what a constant rate would have achieved.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "published/run.hpp"
+
+namespace rehearsal::published {
+
+// One row, priced and simulated. Times in seconds, memory in bytes.
+struct Prediction {
+  Run run;
+  std::string not_judged;  // why there is no prediction (then the numbers below mean nothing)
+  double iteration_s = 0;
+  double flops_per_gpu = 0;  // executed in an iteration, recomputation included
+  double peak = 0;           // on the counter that `run.peak_memory` was read from, of the rank it was read from
+  double measured_peak = 0;  // the same in bytes; 0 = not printed
+  bool fits = true;          // the worst rank on its device
+  std::string gpu, software, attention, recompute;  // as resolved, for the error bands
+  double error() const { return iteration_s / *run.iteration_s - 1; }
+  double memory_error() const { return peak / measured_peak - 1; }
+  bool timed() const { return not_judged.empty() && run.iteration_s.has_value(); }
+};
+
+// Shares, not percent. Ranks are Spearman's, 0 where fewer than three rows.
+struct Score {
+  std::string table;
+  std::size_t rows = 0;
+  double mean = 0, median = 0, p90 = 0, bias = 0;  // of |predicted/measured - 1|; bias is signed
+  double rank_time = 0, rank_rate = 0;             // of iteration times and of FLOP/s
+  double constant = 0;                             // mean error of ONE rate for the whole table, fitted to that table
+  std::size_t memory_rows = 0;
+  double memory_mean = 0, memory_bias = 0;
+  // Rows that ran and rows that did not fit, by what was predicted.
+  std::size_t ran_fits = 0, ran_unfit = 0, failed_unfit = 0, failed_fits = 0;
+  std::size_t not_judged = 0;
+};
+
+// In order of first appearance.
+std::vector<Score> score(const std::vector<Prediction>& predictions);
+
+// Over the tables with at least two timed rows: mean of `mean` and of `constant`.
+struct Overall {
+  std::size_t tables = 0, rows = 0;
+  double mean = 0, median = 0, constant = 0;
+};
+Overall overall(const std::vector<Score>& scores);
+
+// Nearest-rank quantile, 0 <= q <= 1, of a list that is not empty.
+double quantile(std::vector<double> values, double q);
+
+}  // namespace rehearsal::published
