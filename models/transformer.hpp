@@ -76,6 +76,10 @@ struct Software {
   bool sharded_sends = false;         // each tensor rank sends 1/t, gathered on arrival
   bool blocking_sends = false;
   GradientOverlap gradient_overlap = GradientOverlap::never;
+  // ZeRO-3 that gathers and reduces tensor by tensor instead of whole layers: calls per layer (1 = one flat buffer), the
+  // latency of such a call per rank of the group, and the share of a node's NICs that it reaches.
+  std::int64_t sharded_tensors = 1;
+  double sharded_tensor_latency = 0, sharded_tensor_efficiency = 1;
   bool early_stop = false;   // recomputation stops before the last GEMM of a layer (torch >= 2.1)
   bool compiled = false;     // torch.compile fuses memory-bound kernels
   bool own_kernels = false;  // the kernels of this program, on exact buffers: what `measure` performs

@@ -105,6 +105,10 @@ std::vector<std::string> CostModel::assumptions() const {
         "fitted on one profile without knowing the cause.",
         kDropoutForward, kDropoutBackward));
   }
+  if (!own)
+    all.push_back(
+        fmt::format("A reduction or gather that runs under computation lengthens it by {} of the time they share.",
+                    kInterference));
   if (machine_.nodes > 1) {
     all.push_back(fmt::format(
         "A collective across nodes hides all but {} of the shorter of its wire and in-node parts.", kOverlapLoss));

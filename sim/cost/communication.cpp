@@ -31,9 +31,20 @@ void need_nics(const cluster::ClusterSpec& machine) {
 
 }  // namespace
 
+// Each call is a ring of its own over small pieces: its latency grows with the ranks, its rate is a part of the wire's.
+double CostModel::tensor_by_tensor(const graph::Collective& work) const {
+  const double n = work.group.ranks;
+  const double rate = work.group.ranks > work.group.per_node ? machine_.node_rate().value() : machine_.nvlink.value();
+  if (rate <= 0) need_nics(machine_);
+  return double(work.tensors) * software_.sharded_tensor_latency * (n - 1) +
+         double(work.size.count()) * (n - 1) / n * double(work.group.concurrent) /
+             (rate * software_.sharded_tensor_efficiency);
+}
+
 double CostModel::collective(const graph::Collective& work) const {
   const auto [ranks, per_node, concurrent] = work.group;
   if (ranks <= 1 || work.size.count() <= 0) return 0;
+  if (work.tensors > 1) return tensor_by_tensor(work);
   INVARIANT(per_node >= 1 && concurrent >= 1, "a group has no rank in its nodes");
   const auto inside = [&](std::uint32_t n) {
     if (n <= 1) return 0.;

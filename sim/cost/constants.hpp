@@ -35,6 +35,10 @@ inline constexpr double kDropoutBackward = .8;
 
 // --- Collectives. Half of an all-reduce is a reduce-scatter, the other half an all-gather (ring).
 inline constexpr double kOverlapLoss = .15;    // of the shorter of wire and in-node part that does not hide; assumed
+// Share of its hidden time by which a collective lengthens the computation it runs under: its kernels hold
+// multiprocessors (24 of 132 in an all-gather on H100) and memory bandwidth. Typical .1 to .2; assumed at .15 after the
+// published fully sharded runs, in which 0 to .3 make no difference beyond 1 %.
+inline constexpr double kInterference = .15;
 inline constexpr double kTreeDepthOffset = 4;  // hops in excess of 2 log2(nodes) when NCCL turns to trees; assumed
 inline constexpr double kRingEfficiency =
     .8;  // of the one-way link rate; A100 .77, H100 .82 (nccl-tests); no curve only

@@ -31,7 +31,7 @@ class CostModel {
   double message(const graph::Message& work) const;
   double optimizer(const graph::OptimizerStep& work) const;
 
-  // One Time per work, in WorkId order. Composite works (Sequence, HostBound) may only refer to smaller ids.
+  // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Interference) may only refer to smaller ids.
   std::vector<Time> price(std::span<const graph::Work> works) const;
 
   // Every constant used that was assumed rather than measured, for the report.
@@ -40,6 +40,8 @@ class CostModel {
   const cluster::ClusterSpec& machine() const { return machine_; }
 
  private:
+  double tensor_by_tensor(const graph::Collective& work) const;
+
   cluster::ClusterSpec machine_;
   collective::SizeCurves curves_;
   models::Software software_;

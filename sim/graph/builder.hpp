@@ -28,6 +28,7 @@ class ProgramBuilder {
   // `after` are earlier tasks of this program (on other lanes; order on one lane is implied).
   LocalTask add(const TaskSpec& spec, std::span<const LocalTask> after = {}, std::span<const BufferUse> uses = {});
   std::size_t size() const { return program_.size(); }
+  WorkId work(LocalTask task) const { return program_.work[task.index()]; }
 
   Program finish() &&;
 

@@ -67,7 +67,7 @@ struct AddWork {
   void operator()(const MemoryBound& w) const { out.number(w.traffic), out.number(w.kernels), out.number(w.kind); }
   void operator()(const Collective& w) const {
     out.number(w.kind), out.number(w.size);
-    out.number(w.group.ranks), out.number(w.group.per_node), out.number(w.group.concurrent);
+    out.number(w.group.ranks), out.number(w.group.per_node), out.number(w.group.concurrent), out.number(w.tensors);
   }
   void operator()(const Message& w) const {
     out.number(w.size), out.number(w.crosses_nodes), out.number(w.senders);
@@ -77,6 +77,7 @@ struct AddWork {
   void operator()(const OptimizerStep& w) const { out.number(w.parameters), out.number(w.traffic); }
   void operator()(const Wait& w) const { out.number(w.duration); }
   void operator()(const HostBound& w) const { out.number(w.host), out.number(w.busy); }
+  void operator()(const Interference& w) const { out.number(w.communication), out.number(w.compute); }
   void operator()(const Kernel& w) const { out.number(w.kind), out.numbers(w.dims), out.numbers(w.offsets); }
   void operator()(const Handover& w) const { out.number(w.size), out.number(w.incoming); }
   void operator()(const Sequence& w) const {

@@ -35,8 +35,9 @@ struct Describe {
     return fmt::format("memory-bound {} in {} kernels{}", show(w.traffic), w.kernels, dropout);
   }
   std::string operator()(const Collective& w) const {
-    return fmt::format("{} {} over {} ranks ({} per node, {} concurrent)", name(w.kind), show(w.size), w.group.ranks,
-                       w.group.per_node, w.group.concurrent);
+    return fmt::format("{} {} over {} ranks ({} per node, {} concurrent){}", name(w.kind), show(w.size), w.group.ranks,
+                       w.group.per_node, w.group.concurrent,
+                       w.tensors > 1 ? fmt::format(", {} tensors", w.tensors) : "");
   }
   std::string operator()(const Message& w) const {
     std::string text = fmt::format("send {}{}", show(w.size), w.crosses_nodes ? " between nodes" : " within a node");
@@ -51,6 +52,9 @@ struct Describe {
   std::string operator()(const Wait& w) const { return "wait " + show(w.duration); }
   std::string operator()(const HostBound& w) const {
     return fmt::format("host {} beyond work {}", show(w.host), w.busy.value);
+  }
+  std::string operator()(const Interference& w) const {
+    return fmt::format("work {} under work {}", w.communication.value, w.compute.value);
   }
   std::string operator()(const Kernel& w) const {
     std::string text = rehearsal::name(w.kind);

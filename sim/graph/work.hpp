@@ -20,6 +20,7 @@ struct Collective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes size;
   GroupShape group;
+  std::uint32_t tensors = 1;  // the size is that of so many calls, one after the other (DeepSpeed ZeRO-3 of 2021)
   friend auto operator<=>(const Collective&, const Collective&) = default;
 };
 
@@ -57,6 +58,13 @@ struct HostBound {
   friend auto operator<=>(const HostBound&, const HostBound&) = default;
 };
 
+// What a collective that runs beside computation takes from it (multiprocessors, memory bandwidth): the time by which
+// `compute` gets longer while `communication` runs under it.
+struct Interference {
+  WorkId communication, compute;
+  friend auto operator<=>(const Interference&, const Interference&) = default;
+};
+
 // Several works back to back: a coarse task is the sequence of its operators, and costs exactly their sum.
 struct Sequence {
   struct Item {
@@ -78,7 +86,7 @@ struct Handover {
 };
 
 using Work = std::variant<Gemm, FusedAttention, MemoryBound, Collective, Message, Receive, OptimizerStep, Wait,
-                          HostBound, Sequence, Kernel, Handover>;
+                          HostBound, Interference, Sequence, Kernel, Handover>;
 
 // Where time goes, in the words of `breakdown_s` (contract, section 4).
 enum class Category : std::uint8_t {

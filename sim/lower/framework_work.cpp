@@ -105,7 +105,9 @@ class FrameworkWork : public RankWork {
       bucket_ += pipe_.parts.parts[uses[i].part].parameters;
       bucket_at_ = {Pass::gradient_reduce, at.stage, uses[i].layer, graph::kNoMicrobatch};
       bucket_complete_ = done;
-      if (bytes(bucket_ * gradient_bytes()) >= pipe_.plan->job.training.bucket) close_bucket();
+      if (bytes(bucket_ * gradient_bytes()) < pipe_.plan->job.training.bucket) continue;
+      close_bucket();
+      if (i > 0) draft_.interference(*reduced_, emitter_.whole(at, i - 1), at);  // it runs beside the next part
     }
     return done;
   }

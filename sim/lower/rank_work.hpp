@@ -28,9 +28,15 @@ struct Draft {
   // Somebody else computes gradients of the same parameters.
   bool replicated() const { return pipe.plan && (pipe.plan->job.parallelism.data > 1 || pipe.plan->job.copies > 1); }
   LocalTask data_collective(CollectiveKind kind, Bytes size, const graph::Coordinates& at,
-                            std::span<const LocalTask> after, std::span<const graph::BufferUse> uses = {}) {
-    const auto work = works.intern(graph::Collective{kind, size, pipe.plan->data_group});
+                            std::span<const LocalTask> after, std::span<const graph::BufferUse> uses = {},
+                            std::uint32_t tensors = 1) {
+    const auto work = works.intern(graph::Collective{kind, size, pipe.plan->data_group, tensors});
     return program.add({work, graph::Lane::data_comm, at, group_end(ends.data), Bytes{}}, after, uses);
+  }
+  // A collective that runs under `compute` slows it down: the next task of the compute lane.
+  void interference(LocalTask communication, WorkId compute, graph::Coordinates at) {
+    const auto work = works.intern(graph::Interference{program.work(communication), compute});
+    program.add({work, graph::Lane::compute, at, graph::kNoEndpoint, Bytes{}});
   }
 };
 

@@ -60,7 +60,8 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
     auto here = at;
     here.layer = draft_.pipe.parts.stages[at.stage].uses[unit.second].layer;
     PassTasks::Extra extra;
-    emit_reductions(std::int64_t(computed_.size()) - delay_);
+    const WorkId whole = tasks_.whole(at, unit.second);
+    emit_reductions(std::int64_t(computed_.size()) - delay_, &here, whole);
     if (needs) gather(unit, here, after);
     if (!overlaps_) emit_reductions(kAll);
     if (blocks_) after.push_back(*reduced_), blocks_ = false;
@@ -69,6 +70,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
       if (const auto found = gathered_.extract(unit)) extra.last.emplace_back(found.mapped(), Access::free);
     }
     done = tasks_.emit_part(at, unit.second, std::exchange(after, {}), tensor, extra);
+    before_ = whole;
     if (needs) computed_.push_back(done), last_use_[unit] = done;
     if (completes) gradient_complete(here, done);
   }
@@ -92,7 +94,16 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
   auto here = at;
   here.pass = Pass::parameter_gather;
   const std::vector<BufferUse> uses{{whole, Access::allocate}};
-  before.push_back(draft_.data_collective(CollectiveKind::all_gather, size, here, started, uses));
+  const auto gathered =
+      draft_.data_collective(CollectiveKind::all_gather, size, here, started, uses, tensors(unit));
+  before.push_back(gathered);
+  if (prefetch_ > 0 && before_) draft_.interference(gathered, *before_, at);  // it ran beside what came before
+}
+
+// Layers travel as the software cuts them; the ends are one tensor.
+std::uint32_t ShardedPasses::tensors(Unit unit) const {
+  const bool layer = draft_.pipe.parts.stages[unit.first].uses[unit.second].layer != graph::kNoLayer;
+  return layer ? static_cast<std::uint32_t>(plan_.job.software.sharded_tensors) : 1;
 }
 
 void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
@@ -103,6 +114,7 @@ void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
   extra.first.emplace_back(whole, Access::allocate);
   bucket_.gradients.push_back(whole);
   bucket_.parameters += count;
+  bucket_.tensors = gathers_ ? tensors(unit) : 1;
 }
 
 // ZeRO-3 reduces unit by unit, as it gathers; ZeRO-2 when a bucket is full.
@@ -122,14 +134,16 @@ void ShardedPasses::close_bucket() {
 }
 
 // Those that were issued before more than `up_to` units had computed.
-void ShardedPasses::emit_reductions(std::int64_t up_to) {
+void ShardedPasses::emit_reductions(std::int64_t up_to, const Coordinates* at, std::optional<WorkId> under) {
   for (; !waiting_.empty() && waiting_.front().computed <= up_to; waiting_.pop_front()) {
     const Reduction& r = waiting_.front();
     std::vector<BufferUse> uses;
     for (const BufferId gradient : r.gradients) uses.emplace_back(gradient, Access::free);
     const Bytes size = bytes(r.parameters * plan::state_bytes(plan_.job.training).gradients);
-    reduced_ = draft_.data_collective(CollectiveKind::reduce_scatter, size, r.at, std::vector{*r.complete}, uses);
+    reduced_ =
+        draft_.data_collective(CollectiveKind::reduce_scatter, size, r.at, std::vector{*r.complete}, uses, r.tensors);
     blocks_ = !overlaps_;
+    if (overlaps_ && under) draft_.interference(*reduced_, *under, *at);
   }
 }
 

@@ -29,6 +29,7 @@ class ShardedPasses {
   double parameters(Unit unit) const;
   bool kept_after_forward(Unit unit) const;
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
+  std::uint32_t tensors(Unit unit) const;
   void make_gradient(Unit unit, PassTasks::Extra& extra);
   void gradient_complete(const graph::Coordinates& at, LocalTask done);
 
@@ -36,12 +37,15 @@ class ShardedPasses {
   struct Reduction {
     graph::Coordinates at;
     double parameters = 0;
+    std::uint32_t tensors = 1;
     std::vector<BufferId> gradients;  // whole, freed when the shards are there
     std::optional<LocalTask> complete;
     std::int64_t computed = 0;  // number of units that had, when it was issued
   };
   void close_bucket();
-  void emit_reductions(std::int64_t up_to);
+  // `under`: the pass that computes meanwhile, if any.
+  void emit_reductions(std::int64_t up_to, const graph::Coordinates* at = nullptr,
+                       std::optional<WorkId> under = std::nullopt);
 
   Draft& draft_;
   PassTasks& tasks_;
@@ -53,6 +57,7 @@ class ShardedPasses {
 
   std::map<Unit, BufferId> gathered_;
   std::map<Unit, LocalTask> last_use_;  // of the parameters of a unit
+  std::optional<WorkId> before_;        // what the compute lane did last
   std::vector<LocalTask> computed_;     // of units that need parameters, in the rank's order
   Reduction bucket_;
   std::deque<Reduction> waiting_;

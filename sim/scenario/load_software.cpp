@@ -35,6 +35,10 @@ std::optional<models::Software> load_software(Context& context, const Node& node
                                                            {"without-pipeline", GradientOverlap::without_pipeline},
                                                            {"always", GradientOverlap::always}},
                                                           {}, software.gradient_overlap);
+  software.sharded_tensors = map.integer("sharded_tensors", {1, 1000}, software.sharded_tensors);
+  software.sharded_tensor_latency = to_seconds(map.time("sharded_tensor_latency", true, Time{}));
+  software.sharded_tensor_efficiency =
+      map.number("sharded_tensor_efficiency", {0, 1, true}, software.sharded_tensor_efficiency);
   software.early_stop = map.boolean("early_stop", software.early_stop);
   software.compiled = map.boolean("compiled", software.compiled);
   software.own_kernels = map.boolean("own_kernels", software.own_kernels);
