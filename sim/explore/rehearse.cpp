@@ -4,12 +4,10 @@
 
 #include "cost/cost_model.hpp"
 #include "engine/sim.hpp"
-#include "explore/ablation.hpp"
 #include "explore/post_validation.hpp"
+#include "explore/staged.hpp"
 #include "graph/flops.hpp"
-#include "lower/lowering.hpp"
 #include "models/transformer.hpp"
-#include "plan/plan.hpp"
 
 namespace rehearsal::explore {
 namespace {
@@ -19,21 +17,7 @@ lower::Options lowering_options(const scenario::Scenario& scenario) {
   return {kDetails[static_cast<std::size_t>(scenario.simulate.detail)], scenario.simulate.symmetry};
 }
 
-// The pipeline rank of every stage under the scenario's schedule.
-std::vector<std::uint32_t> stage_ranks(const scenario::Scenario& scenario) {
-  schedule::Problem shape;
-  shape.ranks = static_cast<std::uint32_t>(scenario.parallelism.pipeline);
-  shape.chunks = static_cast<std::uint32_t>(scenario.parallelism.chunks);
-  shape.microbatches = static_cast<std::uint32_t>(scenario.microbatches);
-  scenario.schedule.set_knobs(shape);
-  const auto placement = scenario.schedule.schedule().placement;
-  std::vector<std::uint32_t> ranks;
-  for (std::uint32_t s = 0; s < shape.stages(); s++) ranks.push_back(schedule::rank_of(placement, shape, s));
-  return ranks;
-}
-
 Prepared finish(lower::Lowering lowering, schedule::Problem problem, const scenario::Scenario& scenario) {
-  scenario.schedule.set_knobs(problem);
   const auto& schedule = scenario.schedule.schedule();
   const bool blocking = lowering.blocking_sends();
   auto graph = std::move(lowering).lower(schedule, problem, lowering_options(scenario));
@@ -47,24 +31,17 @@ Prepared finish(lower::Lowering lowering, schedule::Problem problem, const scena
 }
 
 Prepared prepare_concrete(const scenario::Scenario& scenario, const Effect* without) {
-  auto c = *scenario.concrete;
-  if (without && without->in_scenario) without->in_scenario(c);
-  const bool both_ways = scenario.schedule.schedule().placement == schedule::Placement::bidirectional;
-  auto plan = plan::make_plan({c.model, c.training, c.software, scenario.parallelism, scenario.batch,
-                               scenario.microbatches, both_ways ? 2 : 1, c.partition, c.cluster});
-  if (without && without->in_plan) without->in_plan(plan);
-  const auto warnings = plan.warnings, noted = plan.assumptions;
-  const cost::CostModel cost(c.cluster, c.curves, c.software, c.profile);
-  lower::Lowering lowering(std::move(plan), stage_ranks(scenario));
-  auto problem = lowering.problem(cost.price(lowering.works()));
-  auto prepared = finish(std::move(lowering), std::move(problem), scenario);
-  prepared.durations = cost.price(prepared.graph.works());
+  auto staged = stage(scenario, without);
+  auto prepared = finish(std::move(staged.lowering), std::move(staged.problem), scenario);
+  prepared.durations = staged.cost.price(prepared.graph.works());
+  const auto& c = *scenario.concrete;
   prepared.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global);
   // Ranks of the graph stand for all GPUs, so executed work counts with its multiplicity.
   prepared.hardware_flops = graph::executed_flops(prepared.graph);
-  prepared.warnings.insert(prepared.warnings.end(), warnings.begin(), warnings.end());
-  prepared.assumptions.insert(prepared.assumptions.end(), noted.begin(), noted.end());
-  for (auto& a : cost.assumptions()) prepared.assumptions.push_back(std::move(a));
+  const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+  append(prepared.warnings, staged.warnings);
+  append(prepared.assumptions, staged.assumptions);
+  for (auto& a : staged.cost.assumptions()) prepared.assumptions.push_back(std::move(a));
   return prepared;
 }
 
@@ -96,6 +73,7 @@ Prepared prepare_abstract(const scenario::Scenario& scenario) {
   }
   lower::Lowering lowering(pipeline);
   auto problem = lowering.problem(given_durations(lowering.works()));
+  scenario.schedule.set_knobs(problem);
   // Without `memory`, schedules that look at it count forwards: 1 each, as in `rehearse schedule`.
   if (a.activation.empty()) problem.activation.assign(problem.stages(), 1);
   auto prepared = finish(std::move(lowering), std::move(problem), scenario);

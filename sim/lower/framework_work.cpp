@@ -5,6 +5,7 @@
 #include "lower/pass_tasks.hpp"
 #include "lower/rank_work.hpp"
 #include "lower/sharded_passes.hpp"
+#include "lower/step_end.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -40,58 +41,32 @@ class FrameworkWork : public RankWork {
     const auto& plan = *pipe_.plan;
     const Coordinates at{Pass::gradient_reduce, static_cast<std::uint16_t>(stages_.front()), graph::kNoLayer,
                          graph::kNoMicrobatch};
-    const auto with_pass = [&](Pass p) {
-      auto c = at;
-      c.pass = p;
-      return c;
-    };
     const LocalTask last(draft_.program.size() - 1);
     if (sharded_)
       reduced_ = sharded_->finish();
     else if (overlaps())
       close_bucket();
-    else if (draft_.replicated())
-      reduced_ = reduce(parameters_, at, last);
 
-    const bool first_stage = stages_.front() == 0, last_stage = stages_.back() + 1 == pipe_.problem.stages();
-    if (plan.shares_embedding() && first_stage != last_stage) {
-      const double shards = zero() >= 2 ? double(plan.job.parallelism.data) : 1;  // each GPU's own part of the sum
-      const double size = plan.table_parameters() * gradient_bytes() / shards;
-      const auto work =
-          draft_.works.intern(graph::Collective{CollectiveKind::all_reduce, bytes(size), plan.embedding_group});
-      reduced_ = draft_.program.add(
-          {work, Lane::data_comm, with_pass(Pass::embedding_reduce), draft_.group_end(draft_.ends.embedding), Bytes{}},
-          std::vector{reduced_.value_or(last)});
+    const bool reduced = !draft_.replicated() || sharded_ || overlaps();
+    auto before = reduced_.value_or(last);
+    for (const auto& task : step_end(plan, stages_, pipe_.problem.stages(), reduced)) {
+      const auto endpoint = task.joins == EndTask::Joins::data        ? draft_.group_end(draft_.ends.data)
+                            : task.joins == EndTask::Joins::embedding ? draft_.group_end(draft_.ends.embedding)
+                                                                      : graph::kNoEndpoint;
+      auto here = at;
+      here.pass = task.pass;
+      before =
+          draft_.program.add({draft_.works.intern(task.work), task.lane, here, endpoint, Bytes{}}, std::vector{before});
     }
-
-    // Traffic of the update on this rank's shard; ZeRO-1 and 2 also copy between their flat shards and the parameters
-    // (6 B each: read and write of fp16 parameters and gradients), which ZeRO-3 never holds whole.
-    const double shards = sharded() ? double(plan.job.parallelism.data) : 1;
-    const double copied = sharded() && zero() < 3 ? 6 * parameters_ : 0;
-    const double traffic = parameters_ * plan.job.software.optimizer_bytes / shards + copied;
-    const auto step = draft_.works.intern(graph::OptimizerStep{parameters_ / shards, bytes(traffic)});
-    const auto updated =
-        draft_.program.add({step, Lane::compute, with_pass(Pass::optimizer), graph::kNoEndpoint, Bytes{}},
-                           std::vector{reduced_.value_or(last)});
-    if (sharded() && zero() < 3)
-      draft_.data_collective(CollectiveKind::all_gather,
-                             bytes(parameters_ * plan::state_bytes(plan.job.training).parameters),
-                             with_pass(Pass::parameter_gather), std::vector{updated});
   }
 
  private:
   bool overlaps() const { return draft_.replicated() && pipe_.plan->overlaps_gradients(); }
   int zero() const { return pipe_.plan ? pipe_.plan->zero() : 0; }
-  bool sharded() const { return zero() >= 1; }
   double gradient_bytes() const { return plan::state_bytes(pipe_.plan->job.training).gradients; }
   // Coarse tasks hold the tensor collectives inside.
   std::optional<std::uint32_t> tensor() {
     return pipe_.detail == Detail::operators ? draft_.tensor_end() : std::nullopt;
-  }
-
-  LocalTask reduce(double parameters, const Coordinates& at, LocalTask after) {
-    return draft_.data_collective(sharded() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
-                                  bytes(parameters * gradient_bytes()), at, std::vector{after});
   }
 
   // The last micro-batch of a stage, part by part, so that the reduction of a bucket runs under the backward of what
@@ -112,7 +87,9 @@ class FrameworkWork : public RankWork {
     return done;
   }
   void close_bucket() {
-    if (bucket_ > 0) reduced_ = reduce(std::exchange(bucket_, 0), bucket_at_, bucket_complete_);
+    if (bucket_ <= 0) return;
+    const auto reduction = gradient_reduction(*pipe_.plan, std::exchange(bucket_, 0));
+    reduced_ = draft_.data_collective(reduction.kind, reduction.size, bucket_at_, std::vector{bucket_complete_});
   }
 
   void resident_states() {

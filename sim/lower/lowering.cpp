@@ -1,9 +1,11 @@
 #include "lower/lowering.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
 #include "lower/rank_program.hpp"
+#include "lower/step_end.hpp"
 #include "schedule/replay.hpp"
 
 namespace rehearsal::lower {
@@ -184,6 +186,23 @@ schedule::Problem Lowering::problem(std::span<const Time> durations) const {
   }
   for (std::size_t s = 0; s + 1 < parts_.stages.size(); s++) problem.transfer.push_back(durations[hops_[s].index()]);
   return problem;
+}
+
+std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& schedule, const schedule::Problem& problem) {
+  refuse_what_runs_would_misstate(schedule, problem, plan_ ? &*plan_ : nullptr);
+  End end;
+  end.ranks.resize(ranks_);
+  if (!plan_) return end;
+  const bool replicated = plan_->job.parallelism.data > 1;
+  if (plan_->network || plan_->zero() >= 2 || (replicated && plan_->overlaps_gradients())) return std::nullopt;
+  for (std::uint32_t r = 0; r < ranks_; r++) {
+    std::vector<std::uint32_t> stages;
+    for (std::uint32_t c = 0; c < chunks_; c++) stages.push_back(schedule::stage_of(schedule.placement, problem, r, c));
+    std::sort(stages.begin(), stages.end());
+    for (const auto& task : step_end(*plan_, stages, problem.stages(), !replicated))
+      end.ranks[r].emplace_back(builder_.intern(task.work), task.joins == EndTask::Joins::embedding);
+  }
+  return end;
 }
 
 graph::TaskGraph Lowering::lower(const schedule::Schedule& schedule, const schedule::Problem& problem,

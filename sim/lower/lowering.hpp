@@ -4,7 +4,9 @@
 //   auto problem = lowering.problem(durations);       stage times and memory as plain numbers, for the schedule
 //   TaskGraph graph = std::move(lowering).lower(schedule, problem, options);
 #pragma once
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "graph/task_graph.hpp"
@@ -41,6 +43,13 @@ class Lowering {
   // `durations`: one Time per work so far. Memory in bytes (given pipelines: in their unit).
   schedule::Problem problem(std::span<const Time> durations) const;
   bool blocking_sends() const { return blocking_; }
+  // Times of an iteration without a graph, where nothing runs beside the passes: interns what each rank does when they
+  // are over. Nothing when only the graph can tell (gradients that are reduced, or parameters that are gathered, under
+  // computation; own kernels).
+  struct End {
+    std::vector<std::vector<std::pair<WorkId, bool>>> ranks;  // per pipeline rank, in order; true = joins the embedding
+  };
+  std::optional<End> step_ends(const schedule::Schedule& schedule, const schedule::Problem& problem);
 
   // Throws UserError when the schedule is illegal for this problem or needs buffered transfers.
   graph::TaskGraph lower(const schedule::Schedule& schedule, const schedule::Problem& problem,

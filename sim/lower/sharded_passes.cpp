@@ -94,8 +94,7 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
   auto here = at;
   here.pass = Pass::parameter_gather;
   const std::vector<BufferUse> uses{{whole, Access::allocate}};
-  const auto gathered =
-      draft_.data_collective(CollectiveKind::all_gather, size, here, started, uses, tensors(unit));
+  const auto gathered = draft_.data_collective(CollectiveKind::all_gather, size, here, started, uses, tensors(unit));
   before.push_back(gathered);
   if (prefetch_ > 0 && before_) draft_.interference(gathered, *before_, at);  // it ran beside what came before
 }

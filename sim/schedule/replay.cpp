@@ -133,6 +133,7 @@ class Clock {
     for (const Rank& rank : ranks_) {
       replay.cost = std::max(replay.cost, rank.free - rank.first);
       replay.makespan = std::max(replay.makespan, rank.free - ranks_[0].first);
+      replay.end.push_back(rank.free);
       replay.busy.push_back(rank.busy);
       replay.in_flight_FW.push_back(rank.peak_FW);
       replay.in_flight_FB.push_back(rank.peak_FB);

@@ -34,6 +34,7 @@ struct ReplayOptions {
 struct Replay {
   Time cost;               // max over ranks of (last end - first start): the "cost" of the Zero Bubble paper
   Time makespan;           // end of the last action; time 0 = the start of rank 0's first action
+  std::vector<Time> end;   // per rank: end of its last action
   std::vector<Time> busy;  // per rank: time in actions (blocking sends excluded)
   std::vector<std::int64_t> in_flight_FW,
       in_flight_FB;                 // per rank: peak activations held until W, until I (B ends both)

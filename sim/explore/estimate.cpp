@@ -1,0 +1,55 @@
+#include "explore/estimate.hpp"
+
+#include <algorithm>
+
+#include "explore/rehearse.hpp"
+#include "explore/staged.hpp"
+#include "schedule/replay.hpp"
+
+namespace rehearsal::explore {
+namespace {
+
+// The walk of the schedule, then every rank's end of the step. The two ends of a tied embedding meet once on the way.
+Time iteration(const scenario::Scenario& scenario, const schedule::Problem& problem, bool blocking,
+               const lower::Lowering::End& end, const std::vector<Time>& durations) {
+  std::vector<Time> free(problem.ranks);
+  schedule::ReplayOptions options;
+  options.transfers = blocking ? schedule::Transfers::blocking : schedule::Transfers::free;
+  const auto replay = schedule::replay(scenario.schedule.schedule(), problem, options);
+  std::copy(replay.end.begin(), replay.end.end(), free.begin());
+
+  Time meeting;
+  const auto before_meeting = [&](const auto& tasks) {
+    return std::find_if(tasks.begin(), tasks.end(), [](const auto& task) { return task.second; });
+  };
+  for (std::size_t r = 0; r < free.size(); r++) {
+    const auto& tasks = end.ranks[r];
+    const auto meets = before_meeting(tasks);
+    for (auto task = tasks.begin(); task != meets; ++task) free[r] += durations[task->first.index()];
+    if (meets != tasks.end()) meeting = std::max(meeting, free[r]);
+  }
+  Time last;
+  for (std::size_t r = 0; r < free.size(); r++) {
+    const auto& tasks = end.ranks[r];
+    const auto meets = before_meeting(tasks);
+    if (meets != tasks.end()) free[r] = meeting;
+    for (auto task = meets; task != tasks.end(); ++task) free[r] += durations[task->first.index()];
+    last = std::max(last, free[r]);
+  }
+  return last;
+}
+
+}  // namespace
+
+Estimate estimate(const scenario::Scenario& scenario) {
+  if (scenario.concrete && !scenario.optimizer_sync.post_validation) {
+    auto staged = stage(scenario);
+    if (const auto end = staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem)) {
+      const auto durations = staged.cost.price(staged.lowering.works());
+      return {iteration(scenario, staged.problem, staged.lowering.blocking_sends(), *end, durations), false};
+    }
+  }
+  return {rehearse(scenario).timeline.makespan(), true};
+}
+
+}  // namespace rehearsal::explore

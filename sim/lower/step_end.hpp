@@ -1,0 +1,28 @@
+// What a pipeline rank of a framework does once its gradients are complete, one after the other: the reduction that did
+// not run under the backward, the sum of a tied embedding's two gradients, the optimizer's step, the gather of what
+// ZeRO-1 and 2 updated in shards. The lowering makes tasks of it, the estimate adds the times up.
+#pragma once
+#include <vector>
+
+#include "graph/task_graph.hpp"
+#include "plan/plan.hpp"
+
+namespace rehearsal::lower {
+
+struct EndTask {
+  enum class Joins : std::uint8_t { nothing, data, embedding };  // which group performs it together
+  graph::Work work;
+  graph::Lane lane;
+  graph::Pass pass;
+  Joins joins = Joins::nothing;
+};
+
+// `stages`: of the rank, ascending, of `all` stages of the pipeline. `reduced`: the passes have taken care of the
+// gradients.
+std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, std::uint32_t all,
+                              bool reduced);
+
+// Gradients that replicas reduce in one piece, in bytes.
+graph::Collective gradient_reduction(const plan::Plan& plan, double parameters);
+
+}  // namespace rehearsal::lower

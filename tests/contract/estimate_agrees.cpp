@@ -1,0 +1,60 @@
+// explore::estimate, which walks the schedule, against the simulated task graph: the same iteration to the picosecond
+// on random layouts, and it says so where it had to build the graph.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "explore/estimate.hpp"
+#include "explore/rehearse.hpp"
+
+using namespace rehearsal;
+
+namespace {
+
+template <class T>
+T pick(std::mt19937_64& random, std::initializer_list<T> from) {
+  return *(from.begin() + static_cast<std::ptrdiff_t>(random() % from.size()));
+}
+
+}  // namespace
+
+TEST_CASE("an estimate is the simulated iteration") {
+  const auto base = scenario::load(PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml");
+  std::mt19937_64 random(7);
+  int walked = 0, built = 0, tied = 0;
+  for (int i = 0; i < 150;) {
+    auto s = base;
+    auto& p = s.parallelism;
+    p.tensor = pick<std::int64_t>(random, {1, 2, 8});
+    p.sequence = p.tensor > 1 && random() % 2;
+    p.pipeline = pick<std::int64_t>(random, {1, 2, 4, 8, 16});
+    p.data = s.concrete->cluster.gpus() / (p.tensor * p.pipeline);
+    p.chunks = p.pipeline > 1 ? pick<std::int64_t>(random, {1, 1, 2, 3}) : 1;
+    p.zero = pick(random, {0, 1, 1, 2, 3});
+    s.batch.micro = pick<std::int64_t>(random, {1, 2, 4});
+    s.concrete->model.tie_embeddings = random() % 2;
+    s.concrete->software.blocking_sends = random() % 2;
+    s.concrete->software.gradient_overlap =
+        pick(random, {models::GradientOverlap::never, models::GradientOverlap::without_pipeline});
+    if (s.batch.global % (p.data * s.batch.micro) != 0) continue;
+    s.microbatches = s.batch.global / (p.data * s.batch.micro);
+    if (p.chunks > 1 && s.microbatches % p.pipeline != 0) continue;
+    s.schedule.name = p.chunks > 1 ? "interleaved-1f1b" : pick<const char*>(random, {"1f1b", "gpipe", "zb-h1"});
+    i++;
+    CAPTURE(p.tensor);
+    CAPTURE(p.pipeline);
+    CAPTURE(p.zero);
+    CAPTURE(s.schedule.name);
+    const auto estimate = explore::estimate(s);
+    CHECK(estimate.iteration == explore::rehearse(s).timeline.makespan());
+    const bool beside =
+        p.zero >= 2 || (p.pipeline == 1 && s.concrete->software.gradient_overlap != models::GradientOverlap::never);
+    CHECK(estimate.by_graph == (beside && p.data > 1));
+    (estimate.by_graph ? built : walked)++;
+    tied += s.concrete->model.tie_embeddings && p.pipeline > 1 && !estimate.by_graph;
+  }
+  // The cases are there: by both ways, and with two ends that meet.
+  CHECK(walked > 40);
+  CHECK(built > 20);
+  CHECK(tied > 10);
+}

@@ -1,0 +1,159 @@
+// Reading tables of published runs, and the scenarios that their rows become.
+#include <doctest/doctest.h>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "published/row_scenario.hpp"
+#include "published/run.hpp"
+#include "scenario/scenario.hpp"
+
+using namespace rehearsal;
+using published::read_runs;
+using published::scenario_of;
+
+namespace {
+
+class Table {
+ public:
+  explicit Table(const std::string& text)
+      : path_((std::filesystem::temp_directory_path() /
+               ("rehearse-table-" + std::to_string(reinterpret_cast<std::uintptr_t>(this)) + ".csv"))
+                  .string()) {
+    std::ofstream(path_) << text;
+  }
+  ~Table() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+const std::string kHead =
+    "id,table,framework,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpu,gpu_mem_gb,n_gpus,gpus_per_node,"
+    "interconnect,tp,pp,vp,cp,zero_stage,micro_batch,global_batch,recompute,seq_parallel,schedule,precision,iter_time_"
+    "s\n";
+
+std::string message(const std::string& text) {
+  const Table table(text);
+  try {
+    read_runs(table.path());
+  } catch (const UserError& error) {
+    return error.diagnostics().front().message;
+  }
+  return "no error";
+}
+
+scenario::Scenario loaded(const std::string& row, bool named = true) {
+  const Table table(kHead + row + "\n");
+  const auto runs = read_runs(table.path());
+  REQUIRE(runs.size() == 1);
+  const auto scenario = scenario_of(runs[0], named);
+  REQUIRE(scenario.not_judged == "");
+  return scenario::load_text(scenario.yaml, "row");
+}
+std::string not_judged(const std::string& row) {
+  const Table table(kHead + row + "\n");
+  return scenario_of(read_runs(table.path())[0], true).not_judged;
+}
+
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("quotes, empty cells and the sign of a byte order") {
+  const Table table(
+      "\xef\xbb\xbfid,layers,hidden,seq,n_gpus,gpu,global_batch,micro_batch,iter_time_s,notes\r\n"
+      "t-1,24,2304,2048,32,\"A100, \"\"80GB\"\"\",512,16,3.5,\"a, b\"\r\n\n"
+      "t-2,24,2304,2048,32,A100,512,n/a,,\n");
+  const auto runs = read_runs(table.path());
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[0].gpu == "A100, 80GB");
+  CHECK(runs[0].table == "t");
+  CHECK(runs[0].line == 2);
+  CHECK(*runs[0].iteration_s == 3.5);
+  CHECK(*runs[0].micro_batch == 16);
+  CHECK(runs[1].line == 4);
+  CHECK(!runs[1].micro_batch);
+  CHECK(!runs[1].iteration_s);
+}
+
+TEST_CASE("what is wrong with a table") {
+  const std::string head = "id,layers,hidden,seq,n_gpus,gpu,global_batch,micro_batch,iter_time_s\n";
+  CHECK(contains(message(""), "empty"));
+  CHECK(contains(message("id,layers\n"), "no column 'hidden'"));
+  CHECK(contains(message("id,id\n"), "'id' stands there twice"));
+  CHECK(contains(message(head + "a,1,2\n"), ":2: 3 cells under 9 columns"));
+  CHECK(contains(message(head + "a,x,2,3,4,A100,5,6,7\n"), ":2: 'layers' is 'x', not a number"));
+  CHECK(contains(message(head + "a,1.5,2,3,4,A100,5,6,7\n"), "not a whole number"));
+  CHECK(contains(message(head + "a,1,2,3,4,A100,5,6,-7\n"), "'iter_time_s' is '-7'"));
+  CHECK(contains(message(head + ",1,2,3,4,A100,5,6,7\n"), "no 'id'"));
+  CHECK_THROWS_AS(read_runs("/nowhere/at/all.csv"), UserError);
+}
+
+TEST_CASE("a Megatron run with a pipeline") {
+  const auto s = loaded(
+      "megatron21_x-1,megatron21_x,Megatron-LM 2021,GPT,96,12288,96,,,,2048,A100-80GB-SXM,80,96,8,NVSwitch + "
+      "HDR,8,12,4,"
+      "1,0,1,24,full (uniform),no,interleaved 1F1B,fp16 mixed,10");
+  CHECK(s.concrete->cluster.name == "dgx-a100-80g");
+  CHECK(s.concrete->cluster.nodes == 12);
+  CHECK(s.concrete->model.kv_heads == 96);
+  CHECK(s.concrete->model.ffn == 4 * 12288);
+  CHECK(s.concrete->model.vocabulary == 51200);
+  CHECK(s.concrete->training.attention == models::AttentionKind::unfused);
+  CHECK(s.concrete->training.recompute == models::Recompute::full);
+  CHECK(s.concrete->training.precision == Precision::fp16);
+  CHECK(s.concrete->software.name == "megatron-2021");
+  CHECK(s.parallelism.chunks == 4);
+  CHECK(s.parallelism.data == 1);
+  CHECK(s.schedule.name == "interleaved-1f1b");
+}
+
+TEST_CASE("machines and frameworks that rows name") {
+  struct Case {
+    const char *framework, *model, *gpu, *interconnect, *precision, *cluster, *software;
+    bool flash = true;
+  };
+  for (const auto& [framework, model, gpu, net, precision, cluster, software, flash] : {
+           Case{"torchtitan", "LLAMA3-8B", "H100-96GB-HBM2e 500W", "", "torch.compile + Float8", "h100-96g-500w",
+                "titan-2024"},
+           Case{"NeMo 25", "LLAMA3-8B", "H100-80GB-SXM", "DGX-H100", "FP8", "dgx-h100", "megatron-2024"},
+           Case{"NeMo 25", "LLAMA3-8B", "H100-80GB-SXM", "400 Gb/s RoCE", "bf16", "h100-roce400", "megatron-2024"},
+           Case{"Megatron-Core", "Qwen 7B", "H200-141GB-SXM", "", "bf16", "h200-sxm", "megatron-2024"},
+           Case{"Megatron-Core", "GPT", "B200-180GB", "", "FP8", "b200-sxm", "megatron-2024"},
+           Case{"OneFlow-GPT", "GPT", "V100-16GB-SXM2", "100 Gb/s IB", "fp16", "v100-16g-ib100", "oneflow-2021", false},
+       }) {
+    CAPTURE(gpu);
+    const char* table = std::string(framework) == "torchtitan" ? "titan_x" : flash ? "x" : "dlperf_x";
+    const auto s =
+        loaded(fmt::format("{1}-1,{1},{0},{2},32,4096,32,8,14336,128256,8192,{3},{4},8,8,{5},1,1,1,1,3,1,64,"
+                           "none,no,,{6},1",
+                           framework, table, model, gpu, flash ? 80 : 16, net, precision));
+    CHECK(s.concrete->cluster.name == cluster);
+    CHECK(s.concrete->software.name == software);
+    CHECK((s.concrete->training.attention == models::AttentionKind::flash) == flash);
+  }
+}
+
+TEST_CASE("without its framework a row is left to the defaults") {
+  const char* row =
+      "mosaic_x-1,mosaic_x,llm-foundry,MPT-7b,32,4096,32,32,16384,50368,2048,A100-40GB-SXM,40,16,8,RoCE,1,1,1,1,3,4,64,"
+      "full,no,FSDP,amp_bf16/DEFAULT,1";
+  const auto named = loaded(row), plain = loaded(row, false);
+  CHECK(named.concrete->software.early_stop);
+  CHECK(!plain.concrete->software.early_stop);
+  CHECK(plain.concrete->software.name == "fsdp-2023");  // the default of flash attention on A100
+  CHECK(named.concrete->cluster.name == "a100-40g-roce");
+}
+
+TEST_CASE("rows that are not judged say why") {
+  const std::string start = "x-1,x,F,M,32,4096,32,8,14336,128256,8192,";
+  CHECK(contains(not_judged(start + "H100,80,8,8,,1,1,1,1,3,,64,none,no,,bf16,1"), "micro-batch"));
+  CHECK(contains(not_judged(start + "H100,80,8,8,,1,1,1,4,3,1,64,none,no,,bf16,1"), "context"));
+  CHECK(contains(not_judged(start + "H100,80,8,8,,1,1,1,1,3,1,64,none,no,,bf16,"), "no iteration time"));
+  CHECK(contains(not_judged(start + "MI300X,192,8,8,,1,1,1,1,3,1,64,none,no,,bf16,1"), "MI300X"));
+}
