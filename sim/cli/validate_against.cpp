@@ -37,12 +37,20 @@ std::vector<Run> read_tables(const AgainstOptions& options) {
   return runs;
 }
 
-void write_scenarios(const AgainstOptions& options, const std::vector<Run>& runs) {
+published::SoftwareDetail software_detail(const std::string& name) {
+  using enum published::SoftwareDetail;
+  if (name == "knobs") return knobs;
+  if (name == "profile") return profile;
+  if (name == "none") return none;
+  throw UserError(fmt::format("--software is '{}'{}", name, suggestion(name, {"knobs", "profile", "none"})));
+}
+
+void write_scenarios(const AgainstOptions& options, const std::vector<Run>& runs, published::SoftwareDetail detail) {
   std::error_code failed;
   fs::create_directories(options.scenarios, failed);
   if (failed) throw UserError(fmt::format("--scenarios {}: {}", options.scenarios, failed.message()));
   for (const auto& run : runs) {
-    const auto row = published::scenario_of(run, !options.default_software);
+    const auto row = published::scenario_of(run, detail);
     if (!row.yaml.empty()) write_file((fs::path(options.scenarios) / (run.id + ".yaml")).string(), row.yaml);
   }
 }
@@ -68,8 +76,8 @@ void add_against(po::options_description& own, AgainstOptions& options) {
                     "tables of published runs")("table", po::value(&options.only)->multitoken()->value_name("NAME"),
                                                 "only the rows of these tables")("rows", po::bool_switch(&options.rows),
                                                                                  "every row, not only every table")(
-      "default-software", po::bool_switch(&options.default_software),
-      "as if the scenarios did not say which framework ran")(
+      "software", po::value(&options.software)->value_name("knobs|profile|none"),
+      "what the scenarios say of the framework: all that the table tells (default), its profile alone, nothing")(
       "scenarios", po::value(&options.scenarios)->value_name("DIR"), "write the scenario of every row there")(
       "budget", po::bool_switch(&options.budget), "the same with each effect of the cost model left out")(
       "bands", po::bool_switch(&options.bands), "error bands in the form of configs/error_bands.yaml")(
@@ -79,9 +87,9 @@ void add_against(po::options_description& own, AgainstOptions& options) {
 int validate_against(const CommonOptions& common, const AgainstOptions& options) {
   const auto runs = read_tables(options);
   published::Against against;
-  against.named_software = !options.default_software;
+  against.software = software_detail(options.software);
   against.jobs = std::max(1u, std::thread::hardware_concurrency());
-  if (!options.scenarios.empty()) write_scenarios(options, runs);
+  if (!options.scenarios.empty()) write_scenarios(options, runs, against.software);
   if (options.budget) return report_budget(common, runs, against);
 
   const auto predictions = published::predict(runs, against);

@@ -9,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "explore/rehearse.hpp"
-#include "published/row_scenario.hpp"
 #include "report/summary.hpp"
 #include "timeline/breakdown.hpp"
 
@@ -59,7 +58,7 @@ void add_memory(Prediction& p, const scenario::Scenario& scenario, const explore
 Prediction predict_row(const Run& run, const Against& options) {
   Prediction p;
   p.run = run;
-  const auto [yaml, not_judged] = scenario_of(run, options.named_software);
+  const auto [yaml, not_judged] = scenario_of(run, options.software);
   p.not_judged = not_judged;
   if (!p.not_judged.empty()) return p;
   try {

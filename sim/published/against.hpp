@@ -4,12 +4,13 @@
 #include <vector>
 
 #include "explore/ablation.hpp"
+#include "published/row_scenario.hpp"
 #include "published/score.hpp"
 
 namespace rehearsal::published {
 
 struct Against {
-  bool named_software = true;                // else scenarios leave `software` to the defaults
+  SoftwareDetail software = SoftwareDetail::knobs;
   const explore::Effect* without = nullptr;  // one effect left out
   bool memory = true;                        // peaks and fits as well; the error budget does without
   unsigned jobs = 1;

@@ -102,39 +102,50 @@ std::string recompute_of(const Run& r) {
   return begins(r.recompute, "full") ? "full" : "none";
 }
 
-// The generation of a framework that a row belongs to; empty where nothing says.
-std::string software_of(const Run& r) {
-  if (!r.software.empty()) return r.software;
-  if (has(r.framework, "oneflow")) return "oneflow-2021";
+// The generation of a framework that a row belongs to, and what the row says beyond it.
+struct SoftwareName {
+  std::string use;  // empty where nothing says
+  std::vector<std::string> knobs;
+};
+SoftwareName software_of(const Run& r) {
+  if (!r.software.empty()) return {r.software, {}};
+  if (has(r.framework, "oneflow")) return {"oneflow-2021", {}};
   // The scripts of DLPerf and of the paper's figures leave --DDP-impl at its default, "local", which reduces gradients
   // after the backward; those of Table 1 choose torch's for models without a pipeline, as the profile says.
-  const char* local_ddp = "{use: megatron-2021, gradient_overlap: never}";
-  if (begins(r.table, "dlperf")) return local_ddp;
-  if (has(r.framework, "deepspeed") || any_begins(r.table, {"mtnlg", "vtrain", "jz_"})) return "deepspeed-2021";
-  if (begins(r.table, "zerobubble")) return "megatron-2022";
-  if (begins(r.table, "mosaic")) return "fsdp-2023";
+  const std::string local_ddp = "gradient_overlap: never";
+  if (begins(r.table, "dlperf")) return {"megatron-2021", {local_ddp}};
+  if (has(r.framework, "deepspeed") || any_begins(r.table, {"mtnlg", "vtrain", "jz_"})) return {"deepspeed-2021", {}};
+  if (begins(r.table, "zerobubble")) return {"megatron-2022", {}};
+  if (begins(r.table, "mosaic")) return {"fsdp-2023", {}};
   if (begins(r.table, "titan")) {
-    const bool eager = has(r.precision, "eager"), async = has(r.precision, "async");
-    if (!eager && !async) return "titan-2024";
-    return fmt::format("{{use: titan-2024{}{}}}", eager ? ", compiled: false" : "",
-                       async ? ", async_tensor: true" : "");
+    SoftwareName titan{"titan-2024", {}};
+    if (has(r.precision, "eager")) titan.knobs.push_back("compiled: false");
+    if (has(r.precision, "async")) titan.knobs.push_back("async_tensor: true");
+    return titan;
   }
   if (begins(r.table, "mbridge") || has(r.framework, "megatron-bridge") || has(r.framework, "megatron-core") ||
       has(r.framework, "nemo"))
-    return "megatron-2024";
-  if (!begins(r.table, "megatron")) return "";
-  if (begins(r.table, "megatron21_fig15")) return local_ddp;
+    return {"megatron-2024", {}};
+  if (!begins(r.table, "megatron")) return {};
+  SoftwareName megatron{"megatron-2021", {}};
+  if (begins(r.table, "megatron21_fig15")) megatron.knobs.push_back(local_ddp);
   // Figure 18 of Megatron-LM 2021 compares sends with and without scatter and gather.
-  return has(r.schedule, "no scatter") ? "{use: megatron-2021, sharded_sends: false}" : "megatron-2021";
+  if (has(r.schedule, "no scatter")) megatron.knobs.push_back("sharded_sends: false");
+  return megatron;
+}
+
+std::string software_yaml(const SoftwareName& software, SoftwareDetail detail) {
+  if (detail == SoftwareDetail::profile || software.knobs.empty()) return software.use;
+  return fmt::format("{{use: {}, {}}}", software.use, fmt::join(software.knobs, ", "));
 }
 
 }  // namespace
 
-RowScenario scenario_of(const Run& r, bool named_software) {
+RowScenario scenario_of(const Run& r, SoftwareDetail detail) {
   if (auto reason = why_not_judged(r); !reason.empty()) return {"", reason};
   if (cluster_of(r).use.empty()) return {"", fmt::format("no cluster file describes '{}'", r.gpu)};
   const auto degree = [](const std::optional<std::int64_t>& value) { return value.value_or(1); };
-  const bool early_stop = named_software && begins(r.precision, "amp");
+  const bool early_stop = detail == SoftwareDetail::knobs && begins(r.precision, "amp");
   const auto recompute = recompute_of(r);
   std::string yaml =
       fmt::format("# {} ({}:{}), {}, {}\nversion: 1\nname: {}\n", r.id, r.file, r.line,
@@ -150,7 +161,8 @@ RowScenario scenario_of(const Run& r, bool named_software) {
                       r.precision.empty() && r.table == "vtrain_single" ? "fp16" : precision_of(r),
                       early_stop && recompute == "full" ? "{mode: full, early_stop: true}" : recompute,
                       flash(r) ? "flash" : "unfused");
-  if (const auto software = software_of(r); named_software && !software.empty()) yaml += "software: " + software + "\n";
+  if (const auto software = software_of(r); detail != SoftwareDetail::none && !software.use.empty())
+    yaml += "software: " + software_yaml(software, detail) + "\n";
   // Zero Bubble deals one layer fewer to the first and the last stage; the uniform partition does so where the layers
   // do not divide, as in all of its runs.
   return {yaml, ""};

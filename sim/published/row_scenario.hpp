@@ -12,8 +12,10 @@ struct RowScenario {
   std::string not_judged;  // why
 };
 
-// `named_software`: write down the framework generation that the row belongs to; otherwise the scenario leaves
-// `software` (and what only an expert would know of it) to the defaults.
-RowScenario scenario_of(const Run& run, bool named_software);
+// What the scenario says of the framework: everything that the table tells, only the profile of its generation, or
+// nothing (then the defaults decide).
+enum class SoftwareDetail : std::uint8_t { knobs, profile, none };
+
+RowScenario scenario_of(const Run& run, SoftwareDetail detail);
 
 }  // namespace rehearsal::published

@@ -14,6 +14,7 @@
 using namespace rehearsal;
 using published::read_runs;
 using published::scenario_of;
+using published::SoftwareDetail;
 
 namespace {
 
@@ -47,17 +48,17 @@ std::string message(const std::string& text) {
   return "no error";
 }
 
-scenario::Scenario loaded(const std::string& row, bool named = true) {
+scenario::Scenario loaded(const std::string& row, SoftwareDetail detail = SoftwareDetail::knobs) {
   const Table table(kHead + row + "\n");
   const auto runs = read_runs(table.path());
   REQUIRE(runs.size() == 1);
-  const auto scenario = scenario_of(runs[0], named);
+  const auto scenario = scenario_of(runs[0], detail);
   REQUIRE(scenario.not_judged == "");
   return scenario::load_text(scenario.yaml, "row");
 }
 std::string not_judged(const std::string& row) {
   const Table table(kHead + row + "\n");
-  return scenario_of(read_runs(table.path())[0], true).not_judged;
+  return scenario_of(read_runs(table.path())[0], SoftwareDetail::knobs).not_judged;
 }
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
@@ -143,7 +144,7 @@ TEST_CASE("without its framework a row is left to the defaults") {
   const char* row =
       "mosaic_x-1,mosaic_x,llm-foundry,MPT-7b,32,4096,32,32,16384,50368,2048,A100-40GB-SXM,40,16,8,RoCE,1,1,1,1,3,4,64,"
       "full,no,FSDP,amp_bf16/DEFAULT,1";
-  const auto named = loaded(row), plain = loaded(row, false);
+  const auto named = loaded(row), plain = loaded(row, SoftwareDetail::none);
   CHECK(named.concrete->software.early_stop);
   CHECK(!plain.concrete->software.early_stop);
   CHECK(plain.concrete->software.name == "fsdp-2023");  // the default of flash attention on A100
