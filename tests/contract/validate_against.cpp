@@ -1,0 +1,114 @@
+// `rehearse validate --against` at the level of the program: formats, files, exit statuses.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "../program.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+const std::string kTable = "--against tests/fidelity/training_runs.csv --table megatron21_t1 jz_1b3_v100 ";
+
+Output rehearse(const std::string& arguments) {
+  return shell("cd '" PROJECT_ROOT "' && '" REHEARSE_BINARY "' " + arguments);
+}
+std::string read(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::stringstream text;
+  text << in.rdbuf();
+  return std::move(text).str();
+}
+std::size_t lines(const std::string& text) { return std::size_t(std::count(text.begin(), text.end(), '\n')); }
+
+}  // namespace
+
+TEST_CASE("text, JSON and CSV say the same") {
+  const auto text = rehearse("validate " + kTable + "--rows");
+  CHECK(text.status == 0);
+  CHECK(contains(text.out, "megatron21_t1-004"));
+  CHECK(contains(text.out, "mean of 2 tables of at least two rows"));
+
+  const auto run = rehearse("validate " + kTable + "--format json");
+  REQUIRE(run.status == 0);
+  const auto answer = json::parse(run.out);
+  REQUIRE(answer["tables"].size() == 2);
+  const auto& table = answer["tables"][0];
+  CHECK(table["table"] == "megatron21_t1");
+  CHECK(table["rows"] == 10);
+  double sum = 0;
+  int rows = 0;
+  for (const auto& row : answer["rows"])
+    if (row["table"] == "megatron21_t1") {
+      sum += std::abs(row["predicted_s"].get<double>() / row["measured_s"].get<double>() - 1);
+      rows++;
+    }
+  REQUIRE(rows == 10);
+  CHECK(table["mean"].get<double>() == doctest::Approx(sum / rows));
+
+  const auto csv = rehearse("validate " + kTable + "--format csv");
+  CHECK(csv.status == 0);
+  CHECK(lines(csv.out) == 1 + answer["rows"].size());
+}
+
+TEST_CASE("a scenario that was written down predicts what the table says") {
+  const Scratch scratch;
+  const auto folder = scratch.folder.string();
+  const auto run = rehearse(
+      "validate --against tests/fidelity/training_runs.csv --table megatron21_t1 --format json "
+      "--scenarios " +
+      folder + "/rows");
+  REQUIRE(run.status == 0);
+  const auto row = json::parse(run.out)["rows"][3];
+  const auto alone = rehearse("run " + folder + "/rows/" + row["id"].get<std::string>() + ".yaml --format json");
+  REQUIRE(alone.status == 0);
+  CHECK(json::parse(alone.out)["iteration_s"].get<double>() == doctest::Approx(row["predicted_s"].get<double>()));
+}
+
+TEST_CASE("the page stands alone and shows every timed row") {
+  const Scratch scratch;
+  const auto page = scratch.folder / "published.html";
+  CHECK(rehearse("validate " + kTable + "--html " + page.string()).status == 0);
+  const auto html = read(page);
+  CHECK(contains(html, "</html>"));
+  CHECK(!contains(html, "<script"));
+  CHECK(!contains(html, "http"));
+  std::size_t points = 0;
+  for (std::size_t at = 0; (at = html.find("<title>", at)) != std::string::npos; at++) points++;
+  CHECK(points == 1 + 10 + 23);  // the page's own title, and a circle per timed row
+}
+
+TEST_CASE("the error budget names the effects that a table depends on") {
+  const auto run = rehearse(
+      "validate --against tests/fidelity/training_runs.csv --table megatron21_t1 --budget "
+      "--format json");
+  REQUIRE(run.status == 0);
+  const auto budget = json::parse(run.out);
+  const double whole = budget["whole"]["tables"]["megatron21_t1"];
+  const auto without = [&](const char* effect) {
+    return budget["without"][effect]["tables"]["megatron21_t1"].get<double>();
+  };
+  for (const char* effect : {"attention", "memory-bound", "tensor-comm", "bubble", "clock"}) {
+    CAPTURE(effect);
+    CHECK(without(effect) > whole + .03);
+  }
+  CHECK(without("early-stop") == whole);  // nothing in 2021 stopped early
+}
+
+TEST_CASE("tolerance and wrong input") {
+  CHECK(rehearse("validate " + kTable + "--tolerance 50% --quiet").status == 0);
+  CHECK(rehearse("validate " + kTable + "--tolerance 0.1% --quiet").status == 1);
+  const auto unknown = rehearse("validate --against tests/fidelity/training_runs.csv --table megatron21_t11 2>&1");
+  CHECK(unknown.status == 2);
+  CHECK(contains(unknown.out, "did you mean 'megatron21_t1'"));
+  CHECK(rehearse("validate --against /nowhere.csv 2>&1").status == 2);
+  CHECK(rehearse("validate x.yaml --against tests/fidelity/training_runs.csv 2>&1").status == 2);
+  CHECK(rehearse("validate --against tests/fidelity/training_runs.csv --software all 2>&1").status == 2);
+  CHECK(rehearse("validate --against README.md 2>&1").status == 2);
+}

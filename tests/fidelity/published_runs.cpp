@@ -1,0 +1,88 @@
+// Every published run that the program can state, predicted from its own scenario and scored table by table: what
+// `rehearse validate --against` prints. Data: training_runs.csv and vtrain_single_node.csv, with the source of every
+// row. Which table saw a fit of a constant, and which only judges: models/README.md, section 7.
+//
+// Limits: per table what a constant-per-generation model of the same form reaches plus half a point. The tables with
+// larger limits are explained in sim/design/published-runs.md.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <thread>
+
+#include "published/against.hpp"
+#include "published/report.hpp"
+
+using namespace rehearsal;
+using published::SoftwareDetail;
+
+namespace {
+
+std::vector<published::Run> runs() {
+  auto all = published::read_runs(TEST_DATA "/fidelity/training_runs.csv");
+  for (auto& run : published::read_runs(TEST_DATA "/fidelity/vtrain_single_node.csv")) all.push_back(std::move(run));
+  return all;
+}
+
+std::vector<published::Prediction> predictions(SoftwareDetail detail) {
+  published::Against against;
+  against.software = detail;
+  against.jobs = std::max(1u, std::thread::hardware_concurrency());
+  return published::predict(runs(), against);
+}
+
+// Mean error of a table, at most.
+const std::map<std::string, double> kLimits{
+    {"megatron21_t1", .024},
+    {"megatron21_t2", .043},
+    {"megatron21_fig11", .062},
+    {"megatron21_fig12", .022},
+    {"megatron21_fig13", .044},
+    {"megatron21_fig14", .030},
+    {"megatron21_fig15", .137},
+    {"megatron21_fig16", .032},
+    {"megatron21_fig17", .059},
+    {"megatron21_fig18", .031},
+    {"megatron20_mp", .033},
+    {"megatron20_mpdp", .019},
+    {"mtnlg", .182},
+    {"vtrain_multi", .085},
+    {"vtrain_single", .094},
+    {"zerobubble_t4", .064},
+    {"mosaic_mpt", .054},
+    {"titan_t1", .057},
+    {"titan_t3", .050},
+    {"titan_asynctp", .099},
+    {"dlperf_v100", .111},
+    {"jz_1b3_v100", .060},
+};
+
+}  // namespace
+
+TEST_CASE("published runs, with what their tables tell of the framework") {
+  const auto all = predictions(SoftwareDetail::knobs);
+  MESSAGE("\n" << published::against_text(all, false));
+  const auto scores = published::score(all);
+  std::size_t judged = 0, below_constant = 0;
+  for (const auto& s : scores) {
+    const auto limit = kLimits.find(s.table);
+    if (limit == kLimits.end()) continue;
+    CAPTURE(s.table);
+    CHECK(s.mean <= limit->second);
+    judged++;
+    below_constant += s.mean < s.constant;
+  }
+  CHECK(judged == kLimits.size());
+  // A model that does not beat one rate per table has learned nothing from it. mtnlg's three rows have one rate.
+  CHECK(below_constant >= judged - 1);
+  const auto overall = published::overall(scores);
+  CHECK(overall.rows > 1800);
+  CHECK(overall.mean < overall.constant / 3);
+}
+
+TEST_CASE("published runs, with the profile of their framework alone") {
+  const auto overall = published::overall(published::score(predictions(SoftwareDetail::profile)));
+  MESSAGE(fmt::format("mean of {} tables: {:.1f} %, constant rate {:.1f} %", overall.tables, overall.mean * 100,
+                      overall.constant * 100));
+  CHECK(overall.mean < overall.constant / 2.5);
+}
