@@ -9,7 +9,7 @@
 namespace rehearsal::published {
 namespace {
 
-constexpr double kWidth = 720, kHeight = 560, kLeft = 60, kBottom = 44, kTop = 12, kRight = 12;
+constexpr double kWidth = 720, kHeight = 560, kLeft = 60, kBottom = 44, kTop = 12, kRight = 28;
 
 std::string escaped(const std::string& text) {
   std::string out;
