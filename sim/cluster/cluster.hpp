@@ -45,13 +45,16 @@ struct ClusterSpec {
   std::string topology;  // a name of the topology registry
   Bandwidth nvlink;      // one GPU, one way
   Time nvlink_latency;
-  Bandwidth nvlink_message;  // what a pipeline send reaches inside a node
-  Bandwidth nvlink_gather;   // all-gather that puts a sharded send together
+  int nvlink_generation = 0;  // 2 V100, 3 A100, 4 H100, 5 B200; 0 = told by its rate
+  Bandwidth nvlink_message;   // what a pipeline send reaches inside a node
+  Bandwidth nvlink_gather;    // all-gather that puts a sharded send together
   std::int64_t nics_per_node = 0;
   Bandwidth nic;  // one NIC, one way
   Time nic_latency;
   double nic_efficiency = 1;          // collectives over NICs
   double nic_message_efficiency = 1;  // point-to-point over NICs
+  std::int64_t nics_per_group = 0;    // of a node, reached by a group with several but not all of its GPUs; 0 = all
+  double fabric = 1;                  // share that reaches the far side, relative to InfiniBand
   Time message_overhead;              // fixed cost of a pipeline send
   std::string collectives;            // name of the measured size curves (configs/collectives), may be empty
   std::string profile;                // name of measured kernel and message times (configs/profiles), may be empty

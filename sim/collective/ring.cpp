@@ -23,10 +23,10 @@ Bytes ring_bytes(std::uint32_t n, Bytes size, int phases) {
   return bytes(phases * double(size.count()) * (double(n) - 1) / double(n));
 }
 
-double ring_time(std::uint32_t n, Bytes size, int phases, double fixed, double latency, Bandwidth rate) {
+double ring_time(std::uint32_t n, Bytes size, int phases, const Wires& wires) {
   if (n <= 1) return 0;
   const double others = double(n) - 1;
-  return fixed + phases * (others * latency + others / double(n) * seconds_for(size, rate));
+  return wires.fixed + phases * (others * wires.latency + others / double(n) * seconds_for(size, wires.rate));
 }
 
 }  // namespace rehearsal::collective

@@ -18,6 +18,6 @@ std::vector<std::vector<Transfer>> ring_all_gather_steps(std::uint32_t n);
 Bytes ring_bytes(std::uint32_t n, Bytes size, int phases);
 
 // fixed + phases ((n-1) latency + (n-1)/n S / rate); 0 for one rank.
-double ring_time(std::uint32_t n, Bytes size, int phases, double fixed, double latency, Bandwidth rate);
+double ring_time(std::uint32_t n, Bytes size, int phases, const Wires& wires);
 
 }  // namespace rehearsal::collective

@@ -14,14 +14,10 @@ namespace {
 // Share of a ring all-reduce: reduce-scatter and all-gather are its two halves.
 double share(CollectiveKind kind) { return kind == CollectiveKind::all_reduce ? 1 : .5; }
 
-// Without any measured curve: the ring on the vendor's link rate, 2 (n-1) steps.
-double ring_inside_node(const cluster::ClusterSpec& machine, CollectiveKind kind, std::uint32_t ranks, Bytes size) {
-  if (machine.nvlink.value() <= 0)
-    throw UserError(
-        fmt::format("cluster '{}' has neither collective curves nor a link inside its nodes", machine.name));
-  const double steps = 2. * (ranks - 1);
-  const double wire = steps / ranks * double(size.count()) / (machine.nvlink.value() * kRingEfficiency);
-  return share(kind) * (steps * to_seconds(machine.nvlink_latency) + wire);
+const char* ring_of(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce   ? "ring-all-reduce"
+         : kind == CollectiveKind::all_gather ? "ring-all-gather"
+                                              : "ring-reduce-scatter";
 }
 
 void need_nics(const cluster::ClusterSpec& machine) {
@@ -29,7 +25,73 @@ void need_nics(const cluster::ClusterSpec& machine) {
     throw UserError(fmt::format("cluster '{}' has no NICs, but ranks of different nodes communicate", machine.name));
 }
 
+// NICs of a node that all groups of a kind use together. A group of all its GPUs, or of one, uses those beside them.
+// One of several but not all finds no two of its GPUs beside the same NIC to enter and to leave by, and stays with
+// `nics_per_group` of them, where that is known (sim/design/partial-node-groups.md).
+std::int64_t nics_used(const cluster::ClusterSpec& machine, const GroupShape& group) {
+  if (machine.nics_per_group == 0 || group.per_node == 1 || group.concurrent == 1) return machine.nics_per_node;
+  return std::min(machine.nics_per_node, machine.nics_per_group * std::int64_t(group.concurrent));
+}
+
 }  // namespace
+
+collective::Choice CostModel::inside_node(CollectiveKind kind, std::uint32_t ranks, Bytes size) const {
+  const auto& links = collective::generation(machine_.nvlink_generation, machine_.nvlink);
+  if (curves_.measured.empty() && curves_.fitted.empty()) {
+    if (machine_.nvlink.value() <= 0)
+      throw UserError(
+          fmt::format("cluster '{}' has neither collective curves nor a link inside its nodes", machine_.name));
+    return collective::in_node(kind, ranks, size, machine_.nvlink, links);
+  }
+  auto choice = collective::choose_in_node(kind, ranks, size, links);  // a measured time holds NCCL's choice already
+  choice.seconds = curves_.time(kind, ranks, size);
+  return choice;
+}
+
+// Across nodes: rings (or trees) that leave each node over its NICs and cross the links inside the node at the same
+// time. The longer part decides; 0.15 of the shorter does not hide. Of ring and tree NCCL takes the faster one.
+collective::Choice CostModel::across_nodes(const graph::Collective& work) const {
+  const auto& group = work.group;
+  need_nics(machine_);
+  const double nodes = double(group.ranks) / double(group.per_node);
+  const double sent = 2. * double(group.ranks - 1) / double(group.ranks) * double(work.size.count());
+  const auto nics = nics_used(machine_, group);
+  const double out = machine_.nic.value() * double(nics) * machine_.nic_efficiency * machine_.fabric;  // of a node
+  const double wire = share(work.kind) * sent * double(group.concurrent) / out;
+  const double in_node = group.per_node > 1 ? inside_node(work.kind, group.per_node, work.size).seconds : 0;
+  const double hop = share(work.kind) * 2 * to_seconds(machine_.nic_latency);
+  const auto time = [&](double on_wire, double hops) {
+    return std::max(on_wire, in_node) + kOverlapLoss * std::min(on_wire, in_node) + hop * hops;
+  };
+  const double ring_hops = nodes - 1, tree_hops = 2 * std::log2(std::max(2., nodes)) + kTreeDepthOffset;
+  const double ring = time(wire, ring_hops);
+  const auto used = nics < machine_.nics_per_node ? fmt::format(", {} of {} NICs for the {} groups of a node", nics,
+                                                                machine_.nics_per_node, group.concurrent)
+                                                  : std::string();
+  const collective::Choice rings{ring_of(work.kind), ring,
+                                 fmt::format("{:.0f} hop{}{}", ring_hops, ring_hops == 1 ? "" : "s", used)};
+  if (work.kind == CollectiveKind::all_reduce) {
+    const double tree = time(wire / kTreeRate, tree_hops);
+    if (ring <= tree) return rings;
+    return {"tree-all-reduce", tree,
+            fmt::format("{:.0f} hops at {} of the rate instead of {:.0f}{}", tree_hops, kTreeRate, ring_hops, used)};
+  }
+  // NCCL has no trees for these two; its logarithmic PAT needs one GPU a node, and prices its messages by 2.8 us a
+  // rank.
+  const double pat = time(wire / kPatRate, std::log2(std::max(2., nodes)) / kPatHops) + kPatPerRank * group.ranks;
+  if (group.per_node == 1 && pat < ring)
+    return {work.kind == CollectiveKind::all_gather ? "pat-all-gather" : "pat-reduce-scatter", pat,
+            fmt::format("one GPU a node: log2 k steps instead of {:.0f} hops", ring_hops)};
+  return rings;
+}
+
+collective::Choice CostModel::choose(const graph::Collective& work) const {
+  const auto& group = work.group;
+  if (group.ranks <= 1 || work.size.count() <= 0) return {};
+  INVARIANT(group.per_node >= 1 && group.concurrent >= 1, "a group has no rank in its nodes");
+  if (work.tensors > 1) return {ring_of(work.kind), tensor_by_tensor(work), "one small call for each tensor"};
+  return group.ranks <= group.per_node ? inside_node(work.kind, group.ranks, work.size) : across_nodes(work);
+}
 
 // Each call is a ring of its own over small pieces: its latency grows with the ranks, its rate is a part of the wire's.
 double CostModel::tensor_by_tensor(const graph::Collective& work) const {
@@ -41,30 +103,7 @@ double CostModel::tensor_by_tensor(const graph::Collective& work) const {
              (rate * software_.sharded_tensor_efficiency);
 }
 
-double CostModel::collective(const graph::Collective& work) const {
-  const auto [ranks, per_node, concurrent] = work.group;
-  if (ranks <= 1 || work.size.count() <= 0) return 0;
-  if (work.tensors > 1) return tensor_by_tensor(work);
-  INVARIANT(per_node >= 1 && concurrent >= 1, "a group has no rank in its nodes");
-  const auto inside = [&](std::uint32_t n) {
-    if (n <= 1) return 0.;
-    if (curves_.measured.empty() && curves_.fitted.empty()) return ring_inside_node(machine_, work.kind, n, work.size);
-    return curves_.time(work.kind, n, work.size);
-  };
-  if (ranks <= per_node) return inside(ranks);
-
-  // Across nodes: a ring that leaves each node over its NICs and crosses the links inside the node at the same time.
-  // The longer part decides; 0.15 of the shorter does not hide. Latency per node hop, rings up to NCCL's turn to trees.
-  need_nics(machine_);
-  const double nodes = double(ranks) / double(per_node);
-  const double sent = 2. * double(ranks - 1) / double(ranks) * double(work.size.count());
-  const double wire =
-      share(work.kind) * sent * double(concurrent) / (machine_.node_rate().value() * machine_.nic_efficiency);
-  const double in_node = inside(per_node);
-  const double hops = std::min(nodes - 1, 2 * std::log2(std::max(2., nodes)) + kTreeDepthOffset);
-  return std::max(wire, in_node) + kOverlapLoss * std::min(wire, in_node) +
-         share(work.kind) * 2 * to_seconds(machine_.nic_latency) * hops;
-}
+double CostModel::collective(const graph::Collective& work) const { return choose(work).seconds; }
 
 // L of a measured message. Where the ranks hand it over themselves, that takes o_s of the sender and o_r of the
 // receiver, and the wire what is left of L: then a receive ends at max(wait posted + o_r, send posted + L).
@@ -81,11 +120,11 @@ double CostModel::message(const graph::Message& work) const {
     const double in_node = machine_.nvlink_message.value();  // also feeds the NIC: the slower of both counts
     if (work.crosses_nodes) {
       need_nics(machine_);
-      // A GPU reaches its own NICs; senders that outnumber the NICs share them.
+      // A GPU sends over the NICs beside it. Where NICs are fewer, neighbours share one, and senders are neighbours.
+      const double nics_per_gpu = double(machine_.nics_per_node) / double(machine_.gpus_per_node);
       const double own =
-          machine_.nic.value() * std::max(1., double(machine_.nics_per_node) / double(machine_.gpus_per_node));
-      const double shared = machine_.node_rate().value() / double(std::max(1U, work.senders));
-      transfer = size / (std::min(own, shared) * machine_.nic_message_efficiency);
+          nics_per_gpu >= 1 ? nics_per_gpu : 1 / std::min(double(std::max(1U, work.senders)), 1 / nics_per_gpu);
+      transfer = size / (machine_.nic.value() * own * machine_.nic_message_efficiency * machine_.fabric);
       if (in_node > 0) transfer = std::max(transfer, size / in_node);
     } else {
       if (in_node <= 0)

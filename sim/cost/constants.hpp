@@ -34,14 +34,23 @@ inline constexpr double kDropoutForward = 1.4;
 inline constexpr double kDropoutBackward = .8;
 
 // --- Collectives. Half of an all-reduce is a reduce-scatter, the other half an all-gather (ring).
-inline constexpr double kOverlapLoss = .15;    // of the shorter of wire and in-node part that does not hide; assumed
+inline constexpr double kOverlapLoss = .15;  // of the shorter of wire and in-node part that does not hide; assumed
 // Share of its hidden time by which a collective lengthens the computation it runs under: its kernels hold
-// multiprocessors (24 of 132 in an all-gather on H100) and memory bandwidth. Typical .1 to .2; assumed at .15 after the
-// published fully sharded runs, in which 0 to .3 make no difference beyond 1 %.
+// multiprocessors (24 of 132 in an all-gather on H100) and memory bandwidth. T tiles on SMs of which C communicate last
+// ceil(T/(SMs-C))/ceil(T/SMs) times as long: 1.22 for many tiles and C = 24, 2 for one full wave; measured 1.19 on
+// average and 1.4 at most (2507.03114). Assumed at .15 after the published fully sharded runs, in which 0 to .3 make no
+// difference beyond 1 %.
 inline constexpr double kInterference = .15;
 inline constexpr double kTreeDepthOffset = 4;  // hops in excess of 2 log2(nodes) when NCCL turns to trees; assumed
-inline constexpr double kRingEfficiency =
-    .8;  // of the one-way link rate; A100 .77, H100 .82 (nccl-tests); no curve only
+// Rates relative to rings and PAT's steps: facts of NCCL 2.30, src/graph/tuning.cc.
+inline constexpr double kTreeRate = .92;
+inline constexpr double kPatRate = .75;
+inline constexpr double kPatHops = 3.5;        // steps in the time of one hop of a ring
+inline constexpr double kPatPerRank = 2.8e-6;  // s
+// Share of the rate sold that crosses a fabric: adaptive routing of InfiniBand .96; RoCE tuned by many queue pairs or
+// spraying .92; plain ECMP .97 under one leaf, .6 across leaves, where the slowest of colliding flows decides (a third
+// to two thirds of the rate, Monte Carlo; 70 of 100 Gb/s in the field). NIC efficiencies were measured over InfiniBand.
+inline constexpr double kFabricInfiniband = .96, kFabricRoceTuned = .92, kFabricEcmp = .6, kFabricEcmpOneLeaf = .97;
 
 // --- Optimizer: many small kernels, norms and the loss-scale check. Seconds per step; assumed.
 inline constexpr double kOptimizerFixed = 2e-3;

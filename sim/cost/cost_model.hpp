@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cluster/cluster.hpp"
+#include "collective/links.hpp"
 #include "collective/size_curve.hpp"
 #include "cost/profile.hpp"
 #include "graph/work.hpp"
@@ -28,19 +29,26 @@ class CostModel {
   double handover(const graph::Handover& work) const;
   // Seconds of one collective, inside a node or across nodes (spec: hierarchical bound of wire and in-node part).
   double collective(const graph::Collective& work) const;
+  // The same with the algorithm that NCCL runs, and why; an empty name when there is nothing to do.
+  collective::Choice choose(const graph::Collective& work) const;
   double message(const graph::Message& work) const;
   double optimizer(const graph::OptimizerStep& work) const;
 
-  // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Interference) may only refer to smaller ids.
+  // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Interference) may only refer to smaller
+  // ids.
   std::vector<Time> price(std::span<const graph::Work> works) const;
 
   // Every constant used that was assumed rather than measured, for the report.
   std::vector<std::string> assumptions() const;
+  // Which algorithms the collectives among `works` run and why, as one sentence; nothing without collectives.
+  std::vector<std::string> algorithms(std::span<const graph::Work> works) const;
 
   const cluster::ClusterSpec& machine() const { return machine_; }
 
  private:
   double tensor_by_tensor(const graph::Collective& work) const;
+  collective::Choice inside_node(CollectiveKind kind, std::uint32_t ranks, Bytes size) const;
+  collective::Choice across_nodes(const graph::Collective& work) const;
 
   cluster::ClusterSpec machine_;
   collective::SizeCurves curves_;

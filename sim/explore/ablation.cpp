@@ -89,6 +89,8 @@ constexpr Effect kEffects[] = {
      [](Concrete& c) { c.software.attention_rate = 1; }},
     {"nic-sharing", "every group has the NICs of its nodes to itself", nullptr,
      [](plan::Plan& p) { p.data_group.concurrent = p.tensor_group.concurrent = p.embedding_group.concurrent = 1; }},
+    {"partial-groups", "groups of several but not all GPUs of a node reach every NIC",
+     [](Concrete& c) { c.cluster.nics_per_group = 0; }},
     {"overlap", "no reduction or gather runs under computation",
      [](Concrete& c) {
        c.software.gradient_overlap = models::GradientOverlap::never;

@@ -42,6 +42,8 @@ Prepared prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   append(prepared.warnings, staged.warnings);
   append(prepared.assumptions, staged.assumptions);
   for (auto& a : staged.cost.assumptions()) prepared.assumptions.push_back(std::move(a));
+  if (!c.software.own_kernels)  // ours are performed by our own collectives
+    append(prepared.assumptions, staged.cost.algorithms(prepared.graph.works()));
   return prepared;
 }
 

@@ -131,9 +131,8 @@ Hop Plan::hop(std::int64_t from, std::int64_t to) const {
   for (std::int64_t d = 0; d < p.data && !hop.crosses_nodes; d++)
     for (std::int64_t t = 0; t < p.tensor && !hop.crosses_nodes; t++)
       hop.crosses_nodes = job_rank(from, d, t) / width != job_rank(to, d, t) / width;
-  // A node that holds one stage only sends from all of its GPUs at once.
-  const auto stage_gpus = std::min(width, p.tensor * p.data);
-  hop.senders = static_cast<std::uint32_t>(std::max(stage_gpus, job.cluster.nics_per_node));
+  // The GPUs of a node that belong to one stage, neighbours, send at once.
+  hop.senders = static_cast<std::uint32_t>(std::min(width, p.tensor * p.data));
   return hop;
 }
 

@@ -90,6 +90,9 @@ void dump(Dump& d, const cluster::ClusterSpec& c) {
   d.put("nvlink_gather", c.nvlink_gather), d.put("nics_per_node", c.nics_per_node), d.put("nic", c.nic);
   d.put("nic_latency", c.nic_latency), d.put("nic_efficiency", c.nic_efficiency);
   d.put("nic_message_efficiency", c.nic_message_efficiency), d.put("message_overhead", c.message_overhead);
+  if (c.nvlink_generation > 0) d.put("nvlink_generation", c.nvlink_generation);
+  if (c.nics_per_group > 0) d.put("nics_per_group", c.nics_per_group);
+  if (c.fabric != 1) d.put("fabric", c.fabric);
   dump(d, c.gpu);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/spelling.hpp"
 #include "cluster/registry.hpp"
+#include "cost/constants.hpp"
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
@@ -10,7 +11,6 @@ namespace {
 // What an inline cluster leaves out: the behaviour of NCCL on the NVSwitch machines that were measured.
 constexpr double kMessageShare = 80. / 300;  // of NVLink that a pipeline send reaches (A100, Zero Bubble profile)
 constexpr double kGatherShare = 220. / 300;  // all-gather that follows a sharded send
-constexpr double kPlateau = .78;             // all-reduce of 8 GPUs over the ring bound 8/14 of NVLink (A100)
 inline Time milliseconds(double ms) { return seconds(ms * 1e-3); }
 inline Time microseconds(double us) { return seconds(us * 1e-6); }
 
@@ -29,6 +29,7 @@ void read_links(Context& context, MapReader& map, cluster::ClusterSpec& spec, Ci
     for (const char* key : {"latency", "message", "gather"}) assume(nvlink, "nvlink.", key);
     spec.nvlink = nvlink.bandwidth("bandwidth");
     spec.nvlink_latency = nvlink.time("latency", true, microseconds(2));
+    spec.nvlink_generation = int(nvlink.optional_integer("generation", {2, 5}).value_or(0));
     spec.nvlink_message = nvlink.bandwidth("message", spec.nvlink * kMessageShare);
     spec.nvlink_gather = nvlink.bandwidth("gather", spec.nvlink * kGatherShare);
     nvlink.finish();
@@ -41,21 +42,17 @@ void read_links(Context& context, MapReader& map, cluster::ClusterSpec& spec, Ci
     spec.nic = nic.bandwidth("bandwidth");
     spec.nic_latency = nic.time("latency", true, microseconds(25));
     spec.nic_efficiency = nic.number("efficiency", kFraction, .85);
+    spec.nics_per_group = nic.optional_integer("per_group", {1, 1024}).value_or(0);
+    spec.fabric = nic.choice<double>("fabric",
+                                     {{"infiniband", 1.},
+                                      {"roce-tuned", cost::kFabricRoceTuned / cost::kFabricInfiniband},
+                                      {"ecmp-one-leaf", cost::kFabricEcmpOneLeaf / cost::kFabricInfiniband},
+                                      {"ecmp", cost::kFabricEcmp / cost::kFabricInfiniband}},
+                                     {}, 1.);
     spec.nic_message_efficiency = nic.number("message_efficiency", kFraction, .9);
     nic.finish();
   }
   kinds.finish();
-}
-
-// A cluster without measured curves: the ring bound of its NVLink, lowered as on the A100.
-collective::SizeCurves curves_of_nvlink(const cluster::ClusterSpec& spec) {
-  collective::SizeCurves curves;
-  curves.source = "ring bound of NVLink x 0.78";
-  const auto reduce = spec.nvlink * (kPlateau * 8 / 14);
-  curves.fitted[CollectiveKind::all_reduce] = {microseconds(50), reduce, Bytes(1 << 20)};
-  for (const auto half : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter})
-    curves.fitted[half] = {microseconds(25), reduce * 2, Bytes(1 << 20)};
-  return curves;
 }
 
 std::string topology(MapReader& map, const char* key, const char* fallback) {
@@ -111,11 +108,7 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   } else if (collectives) {
     if (auto curves = load_curves(context, *collectives)) choice.curves = std::move(*curves);
     spec.collectives = choice.curves.name;
-  } else {
-    choice.curves = curves_of_nvlink(spec);
-    context.assume(
-        fmt::format("cluster {}: no measured collectives; taken as the {}", spec.name, choice.curves.source));
-  }
+  }  // else none: priced from the links
   map.finish();
   if (problems.count() != before) return std::nullopt;
 

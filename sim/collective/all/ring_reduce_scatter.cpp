@@ -8,12 +8,10 @@ void register_ring_reduce_scatter(Registry& registry) {
   ring.name = "ring-reduce-scatter";
   ring.summary = "Each rank ends with the sum of one n-th of the array: n-1 steps around a ring, least possible bytes.";
   ring.kind = CollectiveKind::reduce_scatter;
-  ring.steps = [](std::uint32_t n) { return n - 1; };
-  ring.bytes_sent_per_rank = [](std::uint32_t n, Bytes size) { return ring_bytes(n, size, 1); };
-  ring.time = [](std::uint32_t n, Bytes size, double fixed, double latency, Bandwidth rate) {
-    return ring_time(n, size, 1, fixed, latency, rate);
-  };
-  ring.schedule = [](std::uint32_t n) { return ring_reduce_scatter_steps(n); };
+  ring.steps = [](Shape s) { return s.ranks - 1; };
+  ring.bytes_sent_per_rank = [](Shape s, Bytes size) { return ring_bytes(s.ranks, size, 1); };
+  ring.time = [](Shape s, Bytes size, const Wires& w) { return ring_time(s.ranks, size, 1, w); };
+  ring.schedule = [](Shape s) { return ring_reduce_scatter_steps(s.ranks); };
   registry.add(std::move(ring));
 }
 

@@ -148,6 +148,18 @@ TEST_CASE("an inline model takes the family's defaults; a named one may be chang
   CHECK(fewer.name == "gpt3-175b");
 }
 
+TEST_CASE("what a fabric and NCCL's groups do to the NICs") {
+  const auto named = load_text(kGood, {}).concrete->cluster;
+  CHECK(named.nics_per_group == 1);
+  CHECK(named.fabric == 1);
+  const auto changed = load_text(kGood, {"cluster.links.nic.fabric=ecmp", "cluster.links.nic.per_group=8",
+                                         "cluster.links.nvlink.generation=4"})
+                           .concrete->cluster;
+  CHECK(changed.nics_per_group == 8);
+  CHECK(changed.fabric == doctest::Approx(.6 / .96));
+  CHECK(changed.nvlink_generation == 4);
+}
+
 TEST_CASE("an inline cluster states what it took for granted") {
   const auto s =
       load_text(with(kGood, "{use: dgx-a100-80g, nodes: 128}",
@@ -157,9 +169,10 @@ TEST_CASE("an inline cluster states what it took for granted") {
   CHECK(c.nics_per_node == 8);
   CHECK(c.nic.value() == doctest::Approx(12.5e9));
   CHECK(c.nvlink_message.value() == doctest::Approx(80e9));  // as measured on the A100: 80 of 300
-  // The ring bound of eight GPUs, 8/14 of NVLink, lowered to 0.78 as on the A100: 133.7 GB/s (134 fitted there).
-  CHECK(s.concrete->curves.fitted.at(CollectiveKind::all_reduce).rate.value() ==
-        doctest::Approx(133.7e9).epsilon(.001));
+  CHECK(s.concrete->curves.fitted.empty());  // priced from the links
+  CHECK(c.nvlink_generation == 0);
+  CHECK(c.nics_per_group == 0);
+  CHECK(c.fabric == 1);
   const std::vector<std::string> taken = {"nvlink.latency", "nvlink.message",         "nvlink.gather",
                                           "nic.efficiency", "nic.message_efficiency", "message_overhead"};
   CHECK(c.assumed == taken);

@@ -1,0 +1,73 @@
+#include <bit>
+
+#include "collective/registry.hpp"
+
+namespace rehearsal::collective {
+namespace {
+
+// NCCL's binary tree over n places: a place's parent has its lowest set bit cleared and the next one set, or only
+// cleared where that is beyond the end. Every odd place is a leaf; the mirrored (n even) or shifted (n odd) tree makes
+// every leaf an inner node, so that half the array in each loads all ports alike (Sanders, Speck & Traeff 2009).
+std::uint32_t parent(std::uint32_t place, std::uint32_t n) {
+  const std::uint32_t bit = place & -place;
+  const std::uint32_t up = (place ^ bit) | (bit << 1U);
+  return up >= n ? place ^ bit : up;
+}
+
+std::uint32_t place_in(std::uint32_t rank, std::uint32_t tree, std::uint32_t n) {
+  return tree == 0 ? rank : n % 2 == 0 ? n - 1 - rank : (rank + n - 1) % n;
+}
+std::uint32_t rank_at(std::uint32_t place, std::uint32_t tree, std::uint32_t n) {
+  return tree == 0 ? place : n % 2 == 0 ? n - 1 - place : (place + 1) % n;
+}
+
+std::uint32_t depth(std::uint32_t place, std::uint32_t n) {
+  std::uint32_t levels = 0;
+  for (; place != 0; place = parent(place, n)) ++levels;
+  return levels;
+}
+
+std::uint32_t levels(std::uint32_t n) { return static_cast<std::uint32_t>(std::bit_width(n > 0 ? n - 1 : 0)); }
+
+// Up, deepest level first, then down again; both trees in the same steps.
+std::vector<std::vector<Transfer>> both_trees(std::uint32_t n) {
+  const std::uint32_t height = levels(n);
+  std::vector<std::vector<Transfer>> steps(2UL * height);
+  for (std::uint32_t tree = 0; tree < 2; ++tree) {
+    for (std::uint32_t rank = 0; rank < n; ++rank) {
+      const std::uint32_t place = place_in(rank, tree, n);
+      if (place == 0) continue;
+      const std::uint32_t above = rank_at(parent(place, n), tree, n), level = depth(place, n);
+      steps[height - level].push_back({rank, above, tree, true});
+      steps[height + level - 1].push_back({above, rank, tree, false});
+    }
+  }
+  return steps;
+}
+
+// Halves of the array that the busiest rank sends: one up in each tree, and two down in the tree where it has two
+// children. Less than four ranks have no such node beside the root.
+std::uint32_t halves(std::uint32_t n) { return n <= 1 ? 0 : n == 2 ? 2 : n == 3 ? 3 : 4; }
+
+}  // namespace
+
+void register_tree_all_reduce(Registry& registry) {
+  Algorithm tree;
+  tree.name = "tree-all-reduce";
+  tree.summary =
+      "Up and down two binary trees, half the array in each: 2 log2 n steps instead of a ring's 2(n-1), for as many "
+      "bytes (Sanders, Speck & Traeff 2009; NCCL's tree).";
+  tree.kind = CollectiveKind::all_reduce;
+  tree.parts = 2;
+  tree.pipelined = true;
+  tree.steps = [](Shape s) { return 2 * levels(s.ranks); };
+  tree.bytes_sent_per_rank = [](Shape s, Bytes size) { return bytes(double(size.count()) * halves(s.ranks) / 2); };
+  tree.time = [](Shape s, Bytes size, const Wires& w) {
+    if (s.ranks <= 1) return 0.;
+    return w.fixed + 2 * levels(s.ranks) * w.latency + halves(s.ranks) / 2. * seconds_for(size, w.rate);
+  };
+  tree.schedule = [](Shape s) { return both_trees(s.ranks); };
+  registry.add(std::move(tree));
+}
+
+}  // namespace rehearsal::collective

@@ -1,0 +1,137 @@
+// Collectives and messages across nodes, solved by hand.
+#include <doctest/doctest.h>
+
+#include "base/error.hpp"
+#include "cost/constants.hpp"
+#include "machines.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::cost;
+using doctest::Approx;
+using enum CollectiveKind;
+
+namespace {
+
+// 200 GB/s out of a node at .85 = 170 GB/s; inside: 1 GB among 8 in 8 ms, among 4 in 6 ms, among 2 in 5 ms, whatever
+// the slope, since only this size is asked for.
+CostModel model(std::int64_t nodes, std::int64_t nics_per_group = 0, double fabric = 1) {
+  auto machine = test::dgx_a100(nodes);
+  machine.nics_per_group = nics_per_group, machine.fabric = fabric;
+  collective::SizeCurves curves;
+  curves.name = "by hand";
+  for (const auto& [ranks, ms] : {std::pair{8U, 8.}, {4U, 6.}, {2U, 5.}})
+    curves.measured[{all_reduce, ranks}] = {{Bytes(1'000'000'000), seconds(ms * 1e-3)}};
+  return {machine, curves, test::megatron_2021()};
+}
+const Bytes kSize(1'000'000'000);
+
+double all_reduce_time(const CostModel& m, std::uint32_t ranks, std::uint32_t per_node, std::uint32_t concurrent) {
+  return m.collective({all_reduce, kSize, {ranks, per_node, concurrent}});
+}
+
+}  // namespace
+
+TEST_CASE("all GPUs of a node, or one of each, use every NIC") {
+  // 16 ranks on 2 nodes: 2 x 15/16 GB / 170 GB/s = 11.029 ms, + .15 x 8 ms + 1 hop of 50 us = 12.279 ms.
+  const double whole = 1.875e9 / 170e9 + .15 * 8e-3 + 50e-6;
+  CHECK(all_reduce_time(model(2), 16, 8, 1) == Approx(whole).epsilon(1e-9));
+  CHECK(all_reduce_time(model(2, 1), 16, 8, 1) == Approx(whole).epsilon(1e-9));
+  // Eight groups of 2 ranks: 2 x 1/2 x 8 GB / 170 GB/s = 47.06 ms + 50 us, nothing inside the node.
+  const double rails = 8e9 / 170e9 + 50e-6;
+  CHECK(all_reduce_time(model(2), 2, 1, 8) == Approx(rails).epsilon(1e-9));
+  CHECK(all_reduce_time(model(2, 1), 2, 1, 8) == Approx(rails).epsilon(1e-9));
+}
+
+TEST_CASE("a group of several but not all GPUs of a node reaches few NICs") {
+  // Two groups of 8 ranks, 4 in a node: 2 x 7/8 x 2 GB = 3.5 GB over 170 GB/s, or over 2 NICs of 25 GB/s at .85.
+  CHECK(all_reduce_time(model(2), 8, 4, 2) == Approx(3.5e9 / 170e9 + .15 * 6e-3 + 50e-6).epsilon(1e-9));
+  CHECK(all_reduce_time(model(2, 1), 8, 4, 2) == Approx(3.5e9 / 42.5e9 + .15 * 6e-3 + 50e-6).epsilon(1e-9));
+  CHECK(all_reduce_time(model(2, 2), 8, 4, 2) == Approx(3.5e9 / 85e9 + .15 * 6e-3 + 50e-6).epsilon(1e-9));
+  // Four groups of 4 ranks, 2 in a node: 4 NICs; 2 x 3/4 x 4 GB = 6 GB.
+  CHECK(all_reduce_time(model(2, 1), 4, 2, 4) == Approx(6e9 / 85e9 + .15 * 5e-3 + 50e-6).epsilon(1e-9));
+  CHECK(model(2, 1).choose({all_reduce, kSize, {4, 2, 4}}).reason == "1 hop, 4 of 8 NICs for the 4 groups of a node");
+  // More than there are: all.
+  CHECK(all_reduce_time(model(2, 8), 4, 2, 4) == Approx(6e9 / 170e9 + .15 * 5e-3 + 50e-6).epsilon(1e-9));
+}
+
+TEST_CASE("a fabric of collisions slows the wire alone") {
+  const double factor = kFabricEcmp / kFabricInfiniband;  // .6/.96 = .625: 106.25 GB/s
+  CHECK(factor == Approx(.625));
+  CHECK(all_reduce_time(model(2, 0, factor), 16, 8, 1) ==
+        Approx(1.875e9 / 106.25e9 + .15 * 8e-3 + 50e-6).epsilon(1e-9));
+}
+
+TEST_CASE("trees from where their hops are worth their rate") {
+  // One GPU a node, one group, k = 64: 63 hops against 2 x 6 + 4 = 16, 50 us each. 1 GB: ring 2 x 63/64 / 170 = 11.581
+  // + 3.15 ms = 14.731 ms; tree 11.581/.92 + .8 = 13.388 ms. Ten times as much: 118.96 against 126.68 ms: the ring.
+  const auto m = model(64);
+  const auto small = m.choose({all_reduce, kSize, {64, 1, 1}});
+  CHECK(small.algorithm == "tree-all-reduce");
+  CHECK(small.seconds == Approx(2. * 63 / 64 / 170 / .92 + 16 * 50e-6).epsilon(1e-9));
+  const auto large = m.choose({all_reduce, Bytes(10'000'000'000), {64, 1, 1}});
+  CHECK(large.algorithm == "ring-all-reduce");
+  CHECK(large.seconds == Approx(2. * 63 / 64 * 10 / 170 + 63 * 50e-6).epsilon(1e-9));
+  CHECK(large.reason == "63 hops");
+  CHECK(small.reason == "16 hops at 0.92 of the rate instead of 63");
+  // An all-gather has no tree. Few bytes: PAT, log2 64 / 3.5 x 25 us + 64 x 2.8 us against 63 x 25 us.
+  const auto gather = m.choose({all_gather, Bytes(1000), {64, 1, 1}});
+  CHECK(gather.algorithm == "pat-all-gather");
+  CHECK(gather.seconds == Approx(63. / 64 * 1000 / 170e9 / .75 + 6 / 3.5 * 25e-6 + 64 * 2.8e-6).epsilon(1e-9));
+  CHECK(m.choose({all_gather, kSize, {64, 1, 1}}).algorithm == "ring-all-gather");
+}
+
+TEST_CASE("inside a node the name is NCCL's choice, the time the measured one") {
+  const auto choice = model(1).choose({all_reduce, kSize, {8, 8, 1}});
+  CHECK(choice.algorithm == "ring-all-reduce");  // A100: its switches cannot add
+  CHECK(choice.seconds == Approx(8e-3));
+  CHECK(model(1).choose({all_reduce, kSize, {1, 1, 1}}).algorithm.empty());
+}
+
+TEST_CASE("a run names each algorithm once, with its reason") {
+  const std::vector<graph::Work> works{graph::Collective{all_reduce, kSize, {8, 8, 1}},
+                                       graph::Collective{all_reduce, Bytes(1000), {8, 8, 1}},
+                                       graph::Collective{all_reduce, kSize, {4, 2, 4}},
+                                       graph::Collective{all_reduce, kSize, {1, 1, 1}}, graph::Receive{}};
+  const auto named = model(2, 1).algorithms(works);
+  REQUIRE(named.size() == 1);
+  CHECK(named[0] ==
+        "Collectives run as NCCL would choose: ring-all-reduce of 4 ranks on 2 nodes (1 hop, 4 of 8 NICs for the 4 "
+        "groups "
+        "of a node); ring-all-reduce of 8 ranks in a node (this NVLink's switches cannot add).");
+  CHECK(model(2).algorithms({}).empty());
+}
+
+TEST_CASE("a cluster without curves is priced from its links, one without links is refused") {
+  auto machine = test::dgx_a100();
+  const CostModel cost(machine, {}, {});
+  // 2 x 7/8 GB at 300 x .8 x 1.012 = 242.88 GB/s: w = 7.2052 ms; 3.7 us + 14 x 1.22 us + w + sqrt(35 us x w).
+  const double w = 1.75e9 / 242.88e9;
+  CHECK(cost.collective({all_reduce, kSize, {8, 8, 1}}) ==
+        Approx(3.7e-6 + 14 * 1.22e-6 + w + std::sqrt(35e-6 * w)).epsilon(1e-9));
+  machine.nvlink = Bandwidth(), machine.nvlink_generation = 0;
+  CHECK_THROWS_AS(CostModel(machine, {}, {}).collective({all_reduce, kSize, {8, 8, 1}}), UserError);
+}
+
+TEST_CASE("a message has the NICs beside its GPU, or shares them with neighbours that send too") {
+  // 90 MB at .9 of 25 GB/s = 4 ms + .25 ms; 80 GB/s inside the node is no limit.
+  const Bytes size(90'000'000);
+  const auto time = [&](std::int64_t nics, std::uint32_t senders, double fabric = 1) {
+    auto machine = test::dgx_a100(2);
+    machine.nics_per_node = nics, machine.fabric = fabric;
+    return CostModel(machine, {}, {}).message({size, true, senders, Bytes(), 1});
+  };
+  CHECK(time(8, 1) == Approx(4.25e-3).epsilon(1e-9));
+  CHECK(time(8, 8) == Approx(4.25e-3).epsilon(1e-9));
+  CHECK(time(16, 8) == Approx(2.25e-3).epsilon(1e-9));  // two NICs each
+  // Four NICs for eight GPUs: alone a whole one, with the neighbour half of it, and no less with six more.
+  CHECK(time(4, 1) == Approx(4.25e-3).epsilon(1e-9));
+  CHECK(time(4, 2) == Approx(8.25e-3).epsilon(1e-9));
+  CHECK(time(4, 8) == Approx(8.25e-3).epsilon(1e-9));
+  // One for all.
+  CHECK(time(1, 4) == Approx(16.25e-3).epsilon(1e-9));
+  CHECK(time(1, 8) == Approx(32.25e-3).epsilon(1e-9));
+  // Half of the fabric's rate: the wire takes twice as long, the fixed part does not.
+  CHECK(time(8, 1, .5) == Approx(8.25e-3).epsilon(1e-9));
+  // Inside the node: 90 MB at 80 GB/s.
+  CHECK(model(2).message({size, false, 8, Bytes(), 1}) == Approx(.25e-3 + 90e6 / 80e9).epsilon(1e-9));
+}

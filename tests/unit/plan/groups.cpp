@@ -1,0 +1,82 @@
+// Who shares a node with whom: groups, and the hops of a pipeline, counted by hand.
+#include <doctest/doctest.h>
+
+#include "plan/plan.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::plan;
+
+namespace {
+
+// A small GPT on machines of eight GPUs.
+Plan planned(Parallelism p, std::int64_t gpus_per_node = 8) {
+  Job job;
+  job.model.layers = 64, job.model.hidden = 1024, job.model.heads = 16, job.model.kv_heads = 16;
+  job.model.head_dim = 64, job.model.ffn = 4096, job.model.vocabulary = 51200, job.model.sequence = 1024;
+  job.parallelism = p;
+  job.batch = {p.data, 1, 1024};
+  job.cluster.gpus_per_node = gpus_per_node;
+  job.cluster.nodes = (p.gpus() + gpus_per_node - 1) / gpus_per_node;
+  job.cluster.nics_per_node = gpus_per_node;
+  return make_plan(job);
+}
+
+Parallelism degrees(std::int64_t tensor, std::int64_t pipeline, std::int64_t data) {
+  Parallelism p;
+  p.tensor = tensor, p.pipeline = pipeline, p.data = data;
+  return p;
+}
+
+int crossings(const Plan& plan) {
+  int count = 0;
+  for (std::int64_t s = 0; s + 1 < plan.job.parallelism.pipeline; s++) count += plan.hop(s, s + 1).crosses_nodes;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("groups of the numbering tensor, data, pipeline") {
+  // TP 2 x DP 32 on 8 nodes: ranks 0 2 4 6 of a node are in one data group, 1 3 5 7 in the other.
+  const auto fig15 = planned(degrees(2, 1, 32));
+  CHECK(fig15.tensor_group == GroupShape{2, 2, 4});
+  CHECK(fig15.data_group == GroupShape{32, 4, 2});
+  // TP 8: a tensor group fills a node, eight data groups have one rank in each.
+  const auto full = planned(degrees(8, 1, 4));
+  CHECK(full.tensor_group == GroupShape{8, 8, 1});
+  CHECK(full.data_group == GroupShape{4, 1, 8});
+  // TP 16 spans two nodes.
+  CHECK(planned(degrees(16, 1, 2)).tensor_group == GroupShape{16, 8, 1});
+  // DP alone: all of a node in one group. Half a node of GPUs: one group.
+  CHECK(planned(degrees(1, 1, 64)).data_group == GroupShape{64, 8, 1});
+  CHECK(planned(degrees(1, 1, 4)).data_group == GroupShape{4, 4, 1});
+}
+
+TEST_CASE("every boundary crosses where a node holds one stage only") {
+  CHECK(crossings(planned(degrees(8, 4, 2))) == 3);
+  CHECK(crossings(planned(degrees(1, 4, 8))) == 3);
+  CHECK(crossings(planned(degrees(2, 4, 4))) == 3);
+  CHECK(planned(degrees(2, 4, 4)).hop(0, 1).senders == 8);
+  CHECK(planned(degrees(8, 4, 2)).hop(0, 1).senders == 8);  // of the 16 GPUs of the stage, those of one node
+}
+
+TEST_CASE("else p t/8 - 1 of p - 1 boundaries do, one data-parallel replica") {
+  struct Case {
+    std::int64_t tensor, pipeline;
+    int crossing;  // nodes - 1
+  };
+  for (const auto& [tensor, pipeline, crossing] :
+       {Case{1, 8, 0}, {1, 16, 1}, {2, 8, 1}, {2, 16, 3}, {4, 4, 1}, {4, 16, 7}, {8, 8, 7}}) {
+    CAPTURE(tensor);
+    CAPTURE(pipeline);
+    const auto plan = planned(degrees(tensor, pipeline, 1));
+    CHECK(crossings(plan) == crossing);
+    CHECK(crossing == std::max<std::int64_t>(1, pipeline * tensor / 8) - 1);
+    CHECK(plan.hop(0, 1).senders == tensor);
+  }
+  // TP 2 x DP 2: stages of 4 GPUs, two in a node: 4 nodes, 3 of 7 boundaries, 4 GPUs send.
+  const auto two = planned(degrees(2, 8, 2));
+  CHECK(crossings(two) == 3);
+  CHECK(two.hop(1, 2).crosses_nodes);
+  CHECK_FALSE(two.hop(0, 1).crosses_nodes);
+  CHECK(two.hop(1, 2).senders == 4);
+}
