@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,8 @@ class Folder {
   std::filesystem::path path_;
 };
 
-inline Scenario load_text(const std::string& text, const std::vector<std::string>& sets = {}) {
+// With `--set`s; braces mean a list of those, never the one text of scenario::load_text.
+inline Scenario load_text(const std::string& text, std::initializer_list<std::string> sets = {}) {
   const Folder folder;
   return load(folder.write("x.yaml", text), sets);
 }
