@@ -12,10 +12,10 @@ namespace rehearsal::collective {
 namespace {
 
 constexpr std::array<Generation, 4> kGenerations{{
-    {2, 150e9, .80, 0, 0},
-    {3, 300e9, .80, 0, 0},
-    {4, 450e9, .824, .85, 5},
-    {5, 900e9, .802, .74, 6},
+    {2, 150e9, .80, 0, 0, "this NVLink's switches cannot add"},
+    {3, 300e9, .80, 0, 0, "this NVLink's switches cannot add"},
+    {4, 450e9, .824, .85, 5, "the switch adds from 5 GPUs and 2 MiB on"},
+    {5, 900e9, .802, .74, 6, "the switch adds from 6 GPUs and 2 MiB on"},
 }};
 
 }  // namespace
@@ -40,11 +40,8 @@ Choice choose_in_node(CollectiveKind kind, std::uint32_t ranks, Bytes size, cons
     case CollectiveKind::all_reduce:
       break;
   }
-  if (links.in_switch <= 0) return {"ring-all-reduce", 0, "this NVLink's switches cannot add"};
-  if (ranks < links.nvls_from)
-    return {"ring-all-reduce", 0, fmt::format("the switch adds from {} GPUs on", links.nvls_from)};
-  if (size.count() < kLeastNvlsBytes) return {"ring-all-reduce", 0, "the switch adds from 2 MiB on"};
-  return {"nvls-all-reduce", 0, fmt::format("the switch adds from {} GPUs and 2 MiB on", links.nvls_from)};
+  const bool nvls = links.in_switch > 0 && ranks >= links.nvls_from && size.count() >= kLeastNvlsBytes;
+  return {nvls ? "nvls-all-reduce" : "ring-all-reduce", 0, links.rule};
 }
 
 Choice in_node(CollectiveKind kind, std::uint32_t ranks, Bytes size, Bandwidth rate, const Generation& links,

@@ -7,7 +7,7 @@
 // well.
 #pragma once
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 #include "collective/collective.hpp"
 
@@ -20,6 +20,7 @@ struct Generation {
   double ring;              // what NCCL's rings count on: 20, 20, 20.6 and 40.1 GB/s a link
   double in_switch;         // of the rate, NCCL's efficiency of reductions in the switch (NVLS); 0 = the switch cannot
   std::uint32_t nvls_from;  // GPUs from which NCCL lets the switch reduce (observed on H200 and B200)
+  std::string_view rule;    // the same in words
 };
 
 // The generation of this number, or with 0 the one whose rate as sold is nearest.
@@ -37,9 +38,9 @@ struct Fit {
 };
 
 struct Choice {
-  std::string algorithm;  // a name of the registry
+  std::string_view algorithm;  // a name of the registry; empty: nothing to do
   double seconds = 0;
-  std::string reason;  // "the switch adds from 5 GPUs and 2 MiB on"
+  std::string_view reason;  // "the switch adds from 5 GPUs and 2 MiB on"
 };
 
 inline constexpr std::int64_t kLeastNvlsBytes = 2 << 20;  // below, rings are faster (observed on H200)

@@ -141,7 +141,7 @@ std::vector<std::string> CostModel::algorithms(std::span<const graph::Work> work
     if (choice.algorithm.empty()) continue;
     const auto nodes = c->group.ranks / std::max(1U, std::min(c->group.per_node, c->group.ranks));
     uses.insert(fmt::format("{} of {} ranks{} ({})", choice.algorithm, c->group.ranks,
-                            nodes > 1 ? fmt::format(" on {} nodes", nodes) : " in a node", choice.reason));
+                            nodes > 1 ? fmt::format(" on {} nodes", nodes) : " in a node", why(*c)));
   }
   if (uses.empty()) return {};
   return {fmt::format("Collectives run as NCCL would choose: {}.", fmt::join(uses, "; "))};

@@ -33,6 +33,8 @@ std::int64_t nics_used(const cluster::ClusterSpec& machine, const GroupShape& gr
   return std::min(machine.nics_per_node, machine.nics_per_group * std::int64_t(group.concurrent));
 }
 
+double tree_hops(double nodes) { return 2 * std::log2(std::max(2., nodes)) + kTreeDepthOffset; }
+
 }  // namespace
 
 collective::Choice CostModel::inside_node(CollectiveKind kind, std::uint32_t ranks, Bytes size) const {
@@ -55,34 +57,25 @@ collective::Choice CostModel::across_nodes(const graph::Collective& work) const 
   need_nics(machine_);
   const double nodes = double(group.ranks) / double(group.per_node);
   const double sent = 2. * double(group.ranks - 1) / double(group.ranks) * double(work.size.count());
-  const auto nics = nics_used(machine_, group);
-  const double out = machine_.nic.value() * double(nics) * machine_.nic_efficiency * machine_.fabric;  // of a node
+  const double out =  // of a node, bytes/s
+      machine_.nic.value() * double(nics_used(machine_, group)) * machine_.nic_efficiency * machine_.fabric;
   const double wire = share(work.kind) * sent * double(group.concurrent) / out;
   const double in_node = group.per_node > 1 ? inside_node(work.kind, group.per_node, work.size).seconds : 0;
   const double hop = share(work.kind) * 2 * to_seconds(machine_.nic_latency);
   const auto time = [&](double on_wire, double hops) {
     return std::max(on_wire, in_node) + kOverlapLoss * std::min(on_wire, in_node) + hop * hops;
   };
-  const double ring_hops = nodes - 1, tree_hops = 2 * std::log2(std::max(2., nodes)) + kTreeDepthOffset;
-  const double ring = time(wire, ring_hops);
-  const auto used = nics < machine_.nics_per_node ? fmt::format(", {} of {} NICs for the {} groups of a node", nics,
-                                                                machine_.nics_per_node, group.concurrent)
-                                                  : std::string();
-  const collective::Choice rings{ring_of(work.kind), ring,
-                                 fmt::format("{:.0f} hop{}{}", ring_hops, ring_hops == 1 ? "" : "s", used)};
+  const double ring = time(wire, nodes - 1);
   if (work.kind == CollectiveKind::all_reduce) {
-    const double tree = time(wire / kTreeRate, tree_hops);
-    if (ring <= tree) return rings;
-    return {"tree-all-reduce", tree,
-            fmt::format("{:.0f} hops at {} of the rate instead of {:.0f}{}", tree_hops, kTreeRate, ring_hops, used)};
+    const double tree = time(wire / kTreeRate, tree_hops(nodes));
+    return tree < ring ? collective::Choice{"tree-all-reduce", tree, {}}
+                       : collective::Choice{ring_of(work.kind), ring, {}};
   }
   // NCCL has no trees for these two; its logarithmic PAT needs one GPU a node, and prices its messages by 2.8 us a
   // rank.
   const double pat = time(wire / kPatRate, std::log2(std::max(2., nodes)) / kPatHops) + kPatPerRank * group.ranks;
-  if (group.per_node == 1 && pat < ring)
-    return {work.kind == CollectiveKind::all_gather ? "pat-all-gather" : "pat-reduce-scatter", pat,
-            fmt::format("one GPU a node: log2 k steps instead of {:.0f} hops", ring_hops)};
-  return rings;
+  if (group.per_node > 1 || ring <= pat) return {ring_of(work.kind), ring, {}};
+  return {work.kind == CollectiveKind::all_gather ? "pat-all-gather" : "pat-reduce-scatter", pat, {}};
 }
 
 collective::Choice CostModel::choose(const graph::Collective& work) const {
@@ -104,6 +97,23 @@ double CostModel::tensor_by_tensor(const graph::Collective& work) const {
 }
 
 double CostModel::collective(const graph::Collective& work) const { return choose(work).seconds; }
+
+std::string CostModel::why(const graph::Collective& work) const {
+  const auto choice = choose(work);
+  const auto& group = work.group;
+  if (!choice.reason.empty() || choice.algorithm.empty()) return std::string(choice.reason);
+  const double nodes = double(group.ranks) / double(group.per_node), ring_hops = nodes - 1;
+  std::string text;
+  if (choice.algorithm.starts_with("tree"))
+    text = fmt::format("{:.0f} hops at {} of the rate instead of {:.0f}", tree_hops(nodes), kTreeRate, ring_hops);
+  else if (choice.algorithm.starts_with("pat"))
+    text = fmt::format("one GPU a node: log2 k steps instead of {:.0f} hops", ring_hops);
+  else
+    text = fmt::format("{:.0f} hop{}", ring_hops, ring_hops == 1 ? "" : "s");
+  if (const auto nics = nics_used(machine_, group); nics < machine_.nics_per_node)
+    text += fmt::format(", {} of {} NICs for the {} groups of a node", nics, machine_.nics_per_node, group.concurrent);
+  return text;
+}
 
 // L of a measured message. Where the ranks hand it over themselves, that takes o_s of the sender and o_r of the
 // receiver, and the wire what is left of L: then a receive ends at max(wait posted + o_r, send posted + L).

@@ -29,8 +29,9 @@ class CostModel {
   double handover(const graph::Handover& work) const;
   // Seconds of one collective, inside a node or across nodes (spec: hierarchical bound of wire and in-node part).
   double collective(const graph::Collective& work) const;
-  // The same with the algorithm that NCCL runs, and why; an empty name when there is nothing to do.
+  // The same with the algorithm that NCCL runs, and in words why; empty when there is nothing to do.
   collective::Choice choose(const graph::Collective& work) const;
+  std::string why(const graph::Collective& work) const;
   double message(const graph::Message& work) const;
   double optimizer(const graph::OptimizerStep& work) const;
 

@@ -49,7 +49,7 @@ TEST_CASE("a group of several but not all GPUs of a node reaches few NICs") {
   CHECK(all_reduce_time(model(2, 2), 8, 4, 2) == Approx(3.5e9 / 85e9 + .15 * 6e-3 + 50e-6).epsilon(1e-9));
   // Four groups of 4 ranks, 2 in a node: 4 NICs; 2 x 3/4 x 4 GB = 6 GB.
   CHECK(all_reduce_time(model(2, 1), 4, 2, 4) == Approx(6e9 / 85e9 + .15 * 5e-3 + 50e-6).epsilon(1e-9));
-  CHECK(model(2, 1).choose({all_reduce, kSize, {4, 2, 4}}).reason == "1 hop, 4 of 8 NICs for the 4 groups of a node");
+  CHECK(model(2, 1).why({all_reduce, kSize, {4, 2, 4}}) == "1 hop, 4 of 8 NICs for the 4 groups of a node");
   // More than there are: all.
   CHECK(all_reduce_time(model(2, 8), 4, 2, 4) == Approx(6e9 / 170e9 + .15 * 5e-3 + 50e-6).epsilon(1e-9));
 }
@@ -71,8 +71,8 @@ TEST_CASE("trees from where their hops are worth their rate") {
   const auto large = m.choose({all_reduce, Bytes(10'000'000'000), {64, 1, 1}});
   CHECK(large.algorithm == "ring-all-reduce");
   CHECK(large.seconds == Approx(2. * 63 / 64 * 10 / 170 + 63 * 50e-6).epsilon(1e-9));
-  CHECK(large.reason == "63 hops");
-  CHECK(small.reason == "16 hops at 0.92 of the rate instead of 63");
+  CHECK(m.why({all_reduce, Bytes(10'000'000'000), {64, 1, 1}}) == "63 hops");
+  CHECK(m.why({all_reduce, kSize, {64, 1, 1}}) == "16 hops at 0.92 of the rate instead of 63");
   // An all-gather has no tree. Few bytes: PAT, log2 64 / 3.5 x 25 us + 64 x 2.8 us against 63 x 25 us.
   const auto gather = m.choose({all_gather, Bytes(1000), {64, 1, 1}});
   CHECK(gather.algorithm == "pat-all-gather");
