@@ -169,7 +169,7 @@ TEST_CASE("an inline cluster states what it took for granted") {
   CHECK(c.nics_per_node == 8);
   CHECK(c.nic.value() == doctest::Approx(12.5e9));
   CHECK(c.nvlink_message.value() == doctest::Approx(80e9));  // as measured on the A100: 80 of 300
-  CHECK(s.concrete->curves.fitted.empty());  // priced from the links
+  CHECK(s.concrete->curves.fitted.empty());                  // priced from the links
   CHECK(c.nvlink_generation == 0);
   CHECK(c.nics_per_group == 0);
   CHECK(c.fabric == 1);
