@@ -3,6 +3,7 @@
 // one stage counts its parameters once.
 #include "models/operators.hpp"
 #include "models/shapes.hpp"
+#include "models/traffic.hpp"
 
 namespace rehearsal::models {
 namespace {
@@ -52,7 +53,9 @@ LayerWork head_work(const Transformer& model, const Training& training, const So
   const bool compiled = software.compiled;
   const Bytes whole(2 * l.tokens * l.hidden);
   LayerWork work;
-  work.forward.push_back(plain("final norm", 4 * l.residual, 1));
+  const ElementCost norm = forward_traffic(model, training, software).norm;
+  const ElementCost norm_gradient = backward_traffic(model, training, software).norm;
+  work.forward.push_back(plain("final norm", norm.bytes * l.residual, norm.kernels));
   if (shard.sequence_parallel) communicate(work.forward, shard, CollectiveKind::all_gather, "tensor all-gather", whole);
   work.forward.push_back({"head", Gemm{l.tokens, slice, l.hidden, 1, precision, false}});
   // Cast to fp32, maximum, exponentials, sum, loss: 34 bytes per logit eager, 16 in a compiled kernel; backward 14
@@ -63,7 +66,7 @@ LayerWork head_work(const Transformer& model, const Training& training, const So
   communicate(work.input_gradient, shard,
               shard.sequence_parallel ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
               shard.sequence_parallel ? "tensor reduce-scatter" : "tensor all-reduce", whole);
-  work.input_gradient.push_back(plain("final norm gradient", 9 * l.residual, 2));
+  work.input_gradient.push_back(plain("final norm gradient", norm_gradient.bytes * l.residual, norm_gradient.kernels));
   work.weight_gradient.push_back({"head weights", Gemm{slice, l.hidden, l.tokens, 1, precision, true}});
   const double accumulated = accumulation_bytes(training, software, shard) * double(slice) * h;
   if (accumulated > 0) work.weight_gradient.push_back(plain("gradient accumulation", accumulated, 1));
@@ -72,8 +75,8 @@ LayerWork head_work(const Transformer& model, const Training& training, const So
   // logits, fp32 cast, log-softmax, gradient); plus the inputs of norm and projection.
   work.activations = bytes((model.family == Family::gpt ? 10 : 14) * logits + 4 * l.residual);
   work.weight_hold = bytes(2 * l.residual + 2 * logits);
-  work.forward_kernels = compiled ? 6 : 12;
-  work.backward_kernels = compiled ? 8 : 16;
+  work.forward_kernels = (compiled ? 5 : 11) + norm.kernels;
+  work.backward_kernels = (compiled ? 6 : 14) + norm_gradient.kernels;
   return work;
 }
 

@@ -1,24 +1,21 @@
 // One transformer layer as operators. The byte counts per element are those of the table in models/README.md, split
 // over the kernels they belong to; their sums are the table's. Prices were fitted to the sums, not to the split.
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "models/operators.hpp"
 #include "models/shapes.hpp"
+#include "models/traffic.hpp"
 
 namespace rehearsal::models {
 namespace {
 
 constexpr double kCompiledTraffic = .6;  // torch.compile keeps intermediate results in registers: bytes x 0.6
 
-// Bytes per score (b a/t s^2 of them) that the unfused attention core moves besides its batched GEMMs.
-constexpr double kScoreForward = 11;   // softmax 4, dropout 5 (mask 1), fill of the result 2
-constexpr double kScoreBackward = 13;  // softmax 6, dropout 5, fill 2
-
-// Bytes per element of the other memory-bound kernels; norms and residuals span both occurrences in the layer.
-struct Traffics {
-  double norms, residuals, activation, reshapes;
-};
+// Share of the gather below that shows: fitted to published runs with sequence parallelism (models/README.md, section
+// 2).
+constexpr double kRegatherExposed = .3;
 
 // A fused attention backward is two kernels: row sums of gradient times output, then the pass itself.
 std::int64_t launches(const std::vector<Operator>& operators) {
@@ -27,6 +24,7 @@ std::int64_t launches(const std::vector<Operator>& operators) {
     if (const auto* memory = std::get_if<MemoryBound>(&op.shape)) n += memory->kernels;
     if (const auto* attention = std::get_if<FusedAttention>(&op.shape)) n += attention->backward ? 2 : 1;
     if (std::holds_alternative<Gemm>(op.shape)) ++n;
+    if (const auto* pipelined = std::get_if<PipelinedGemm>(&op.shape)) n += pipelined->pieces;
   }
   return n;
 }
@@ -47,6 +45,8 @@ class LayerBuilder {
     input_gradient();
     weight_gradient();
     recompute();
+    if (pipelines())
+      for (List* list : {&work_.forward, &work_.input_gradient, &work_.recompute}) pipeline(*list);
     // All-reduces and their copies; they cost the host, the GPU's gap is inside the measured collective.
     const std::int64_t communication = shard_.tensor > 1 ? 4 : 0;
     work_.forward_kernels = launches(work_.forward) + communication;
@@ -61,6 +61,7 @@ class LayerBuilder {
   bool swiglu() const { return model_.ffn_kind == FfnKind::swiglu; }
   bool llama() const { return model_.family == Family::llama; }
   bool flash() const { return training_.attention == AttentionKind::flash; }
+  bool pipelines() const { return software_.async_tensor && shard_.tensor > 1 && shard_.sequence_parallel; }
   bool fp8() const { return training_.precision == Precision::fp8; }
 
   Operator linear(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k, bool weight = false) const {
@@ -94,20 +95,58 @@ class LayerBuilder {
     else
       list.push_back({"tensor all-reduce", TensorCollective{CollectiveKind::all_reduce, whole_residual()}});
   }
+  // The gathered input of a column-parallel GEMM is not kept for its weight gradient but gathered again, while the
+  // gradient of that input is computed (Korthikanti 2205.05198, section 4.2.2).
+  void gather_again(List& list) const {
+    if (shard_.tensor > 1 && shard_.sequence_parallel)
+      list.push_back({"tensor all-gather for weights",
+                      TensorCollective{CollectiveKind::all_gather, whole_residual(), kRegatherExposed}});
+  }
   Bytes whole_residual() const { return Bytes(2 * local_.tokens * local_.hidden); }
 
-  Traffics forward_traffic() const {
-    return {8, software_.dropout ? 14. : 12., swiglu() ? 8. : 4., llama() ? 18. : 12.};
+  // Joins every gather with the GEMM that it feeds and every scatter with the one that feeds it, in place of the GEMM.
+  // The ranks' pieces of a scattered product arrive one by one and are added up by a kernel.
+  void pipeline(List& list) const {
+    const auto kind = [&](std::size_t i) -> std::optional<CollectiveKind> {
+      const auto* collective = i < list.size() ? std::get_if<TensorCollective>(&list[i].shape) : nullptr;
+      return collective && collective->exposed == 1 ? std::optional(collective->kind) : std::nullopt;
+    };
+    const auto joined = [&](const Operator& gemm, const Operator& collective) {
+      auto piece = std::get<Gemm>(gemm.shape);
+      piece.m /= shard_.tensor;
+      return Operator{gemm.name, PipelinedGemm{piece, shard_.tensor, std::get<TensorCollective>(collective.shape)}};
+    };
+    List result;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      // The gradient of an input that several products share is their sum, which has no one GEMM to be cut.
+      const bool sum = software_.separate_projections &&
+                       (list[i].name == "qkv gradient" || (list[i].name == "mlp up gradient" && swiglu()));
+      const bool gemm = std::holds_alternative<Gemm>(list[i].shape) && !sum;
+      if (kind(i) == CollectiveKind::all_gather && i + 1 < list.size() &&
+          std::holds_alternative<Gemm>(list[i + 1].shape)) {
+        result.push_back(joined(list[i + 1], list[i]));
+        ++i;
+      } else if (gemm && kind(i + 1) == CollectiveKind::reduce_scatter) {
+        result.push_back(joined(list[i], list[i + 1]));
+        const double added = 2 * local_.split_hidden * double(shard_.tensor + 1);  // t parts read, their sum written
+        result.push_back({kSumOfParts, MemoryBound{bytes(added), 1, Traffic::plain}});
+        ++i;
+      } else {
+        result.push_back(list[i]);
+      }
+    }
+    list = std::move(result);
   }
-  Traffics backward_traffic() const { return {18, software_.dropout ? 14. : 8., swiglu() ? 12. : 6., 12}; }
 
   void forward() {
-    const auto [norms, residuals, activation, reshapes] = forward_traffic();
+    const LayerTraffic cost = forward_traffic(model_, training_, software_);
+    const double reshapes = llama() ? 18 : 12;
     const auto& l = local_;
     List& f = work_.forward;
-    const double norm = norms / 2 * l.residual, residual = residuals / 2 * l.residual;
+    const double norm = cost.norm.bytes * l.residual, residual = cost.residual.bytes * l.residual;
     const bool compiled = software_.compiled;  // then each residual add is one kernel with the norm that follows it
-    f.push_back(compiled ? traffic("add+norm", fused_ * (norm + residual), 1, false) : traffic("norm", norm, 1, false));
+    f.push_back(compiled ? traffic("add+norm", fused_ * (norm + residual), 1, false)
+                         : traffic("norm", norm, cost.norm.kernels, false));
     enter(f);
     f.push_back(linear("qkv", l.tokens, l.qkv, l.hidden));
     f.push_back(traffic(llama() ? "rope" : "transpose", fused_ * reshapes * l.split_hidden, compiled ? 1 : 3, false));
@@ -117,19 +156,20 @@ class LayerBuilder {
     if (compiled) {
       f.push_back(traffic("add+norm", fused_ * (norm + residual), 1, false));
     } else {
-      f.push_back(traffic(residual_name(), residual, 1, false));
-      f.push_back(traffic("norm", norm, 1, false));
+      f.push_back(traffic(residual_name(), residual, cost.residual.kernels, false));
+      f.push_back(traffic("norm", norm, cost.norm.kernels, false));
     }
     enter(f);
     f.push_back(linear("mlp up", l.tokens, l.up, l.hidden));
-    f.push_back(traffic("activation", fused_ * activation * double(l.tokens * l.ffn), 1, false));
+    f.push_back(traffic("activation", fused_ * cost.activation.bytes * double(l.tokens * l.ffn),
+                        cost.activation.kernels, false));
     if (fp8()) {  // casts and maxima of the four GEMM inputs, 3 bytes an element
       const double elements = 2 * l.residual + l.split_hidden + double(l.tokens * l.ffn);
       f.push_back(traffic("fp8 cast", 3 * elements, 1, false));
     }
     f.push_back(linear("mlp down", l.tokens, l.hidden, l.ffn));
     leave(f);
-    if (!compiled) f.push_back(traffic(residual_name(), residual, 1, false));
+    if (!compiled) f.push_back(traffic(residual_name(), residual, cost.residual.kernels, false));
   }
 
   void attention_core(List& list) const {
@@ -138,29 +178,33 @@ class LayerBuilder {
       return;
     }
     list.push_back(batched("scores", shard_.sequence, local_.head_dim));  // the whole square, also when causal
-    list.push_back(traffic(software_.dropout ? "softmax+dropout" : "softmax", kScoreForward * scores_, 3, false));
+    const auto [moved, kernels] = forward_traffic(model_, training_, software_).scores;
+    list.push_back(traffic(software_.dropout ? "softmax+dropout" : "softmax", moved * scores_, kernels, false));
     list.push_back(batched("values", local_.head_dim, shard_.sequence));
   }
 
   void input_gradient() {
-    const auto [norms, residuals, activation, reshapes] = backward_traffic();
+    const LayerTraffic cost = backward_traffic(model_, training_, software_);
+    const double reshapes = 12;
     const auto& l = local_;
     List& b = work_.input_gradient;
-    const double norm = norms / 2 * l.residual, residual = residuals / 2 * l.residual;
+    const double norm = cost.norm.bytes * l.residual, residual = cost.residual.bytes * l.residual;
     const bool compiled = software_.compiled;
     // Transposes, and column sums for the bias gradients: 2 bytes read of f + 3h columns.
     const double rest = reshapes * l.split_hidden + 2 * (double(l.tokens * l.ffn) + 3 * l.split_hidden);
-    if (!compiled) b.push_back(traffic(residual_gradient_name(), residual, 1, true));
+    if (!compiled) b.push_back(traffic(residual_gradient_name(), residual, cost.residual.kernels, true));
     enter(b);
     b.push_back(linear("mlp down gradient", l.tokens, l.ffn, l.hidden));
-    b.push_back(traffic("activation gradient", fused_ * activation * double(l.tokens * l.ffn), 1, true));
+    b.push_back(traffic("activation gradient", fused_ * cost.activation.bytes * double(l.tokens * l.ffn),
+                        cost.activation.kernels, true));
     b.push_back(linear("mlp up gradient", l.tokens, l.hidden, l.up));
     leave(b);
+    gather_again(b);
     if (compiled) {
       b.push_back(traffic("add+norm gradient", fused_ * (norm + residual), 2, true));
     } else {
-      b.push_back(traffic("norm gradient", norm, 2, true));
-      b.push_back(traffic(residual_gradient_name(), residual, 1, true));
+      b.push_back(traffic("norm gradient", norm, cost.norm.kernels, true));
+      b.push_back(traffic(residual_gradient_name(), residual, cost.residual.kernels, true));
     }
     enter(b);
     b.push_back(linear("attention out gradient", l.tokens, l.query, l.hidden));
@@ -168,7 +212,7 @@ class LayerBuilder {
       b.push_back(attention(true));
     } else {  // each batched GEMM has two gradients of its own FLOPs
       for (int i = 0; i < 2; ++i) b.push_back(batched("values gradient", l.head_dim, shard_.sequence));
-      b.push_back(traffic("softmax gradient", kScoreBackward * scores_, 3, true));
+      b.push_back(traffic("softmax gradient", cost.scores.bytes * scores_, cost.scores.kernels, true));
       for (int i = 0; i < 2; ++i) b.push_back(batched("scores gradient", shard_.sequence, l.head_dim));
     }
     b.push_back(traffic("transpose and bias gradients", fused_ * rest, compiled ? 1 : 7, true));
@@ -178,8 +222,9 @@ class LayerBuilder {
     }
     b.push_back(linear("qkv gradient", l.tokens, l.hidden, l.qkv));
     leave(b);
+    gather_again(b);
     b.push_back(compiled ? traffic("add+norm gradient", fused_ * (norm + residual), 2, true)
-                         : traffic("norm gradient", norm, 2, true));
+                         : traffic("norm gradient", norm, cost.norm.kernels, true));
   }
 
   void weight_gradient() {
@@ -194,12 +239,60 @@ class LayerBuilder {
   }
 
   void recompute() {
-    if (training_.recompute == Recompute::selective) attention_core(work_.recompute);
+    if (training_.recompute == Recompute::selective) {
+      if (by_operator())
+        repeat_operators();
+      else
+        attention_core(work_.recompute);
+    }
     if (training_.recompute != Recompute::full) return;
     work_.recompute = work_.forward;
     if (!software_.early_stop) return;
     std::erase_if(work_.recompute, [](const Operator& op) { return op.name == "mlp down"; });
   }
+
+  // torchtitan's selection (models/README.md, section 2): attention, reduce-scatters and every second GEMM are kept.
+  // With separate projections those are q, k, v, out, gate, up, down.
+  bool by_operator() const { return software_.selective_recompute == SelectiveRecompute::operators; }
+  void repeat_operators() {
+    const auto& l = local_;
+    std::int64_t gemms = 0;
+    const auto gemm = [&](std::string_view name, std::int64_t n, std::int64_t k, bool needed = true) {
+      if (++gemms % 2 == 0 && needed) work_.recompute.push_back(linear(name, l.tokens, n, k));
+    };
+    const bool separate = software_.separate_projections;
+    for (const Operator& op : work_.forward) {
+      const auto* collective = std::get_if<TensorCollective>(&op.shape);
+      if (op.name == "qkv" && separate)
+        gemm("query", l.query, l.hidden), gemm("key", kv(), l.hidden), gemm("value", kv(), l.hidden);
+      else if (op.name == "qkv")
+        gemm(op.name, l.qkv, l.hidden);
+      else if (op.name == "attention out")  // a compiler drops what is only needed for a result that was kept
+        gemm(op.name, l.hidden, l.query, !(software_.compiled && keeps_scattered()));
+      else if (op.name == "mlp up" && separate && swiglu())
+        gemm("gate", l.ffn, l.hidden), gemm(op.name, l.ffn, l.hidden);
+      else if (op.name == "mlp up")
+        gemm(op.name, l.up, l.hidden);
+      else if (op.name == "mlp down")
+        gemm(op.name, l.hidden, l.ffn, !software_.early_stop);
+      else if (!std::holds_alternative<FusedAttention>(op.shape) &&
+               !(collective && collective->kind == CollectiveKind::reduce_scatter))
+        work_.recompute.push_back(op);
+    }
+  }
+  // Bytes that remain: the layer's input, the products of the other GEMMs, what was scattered, and of attention its
+  // output and log-sum-exp.
+  double kept_by_operators(double log_sums) const {
+    const auto& l = local_;
+    const bool separate = software_.separate_projections, gated = separate && swiglu();
+    double columns = separate ? double(l.query + kv()) : double(l.qkv);  // q and v of seven; or all three
+    columns += double(gated ? l.ffn : l.up);
+    if (gated && !software_.compiled) columns += double(l.hidden);  // down: a compiler sees that no gradient needs it
+    if (flash()) columns += double(l.query);
+    return 2 * l.residual * (keeps_scattered() ? 2 : 1) + 2 * double(l.tokens) * columns + (flash() ? log_sums : 0);
+  }
+  std::int64_t kv() const { return (local_.qkv - local_.query) / 2; }  // width of the keys
+  bool keeps_scattered() const { return shard_.tensor > 1 && shard_.sequence_parallel; }
 
   // Bytes per layer, generalising Korthikanti 2205.05198 table 2 (34 s b h + 5 a s^2 b): 10 h of the residual stream
   // (norm inputs, GEMM inputs, dropout masks), and sharded: q, k, v, attention output, MLP intermediates.
@@ -214,7 +307,7 @@ class LayerBuilder {
     const double core = flash() ? 4. * tokens * double(l.heads) : 5 * scores_;
     const double everything = linear_part + core;
     double kept = everything;
-    if (training_.recompute == Recompute::selective) kept = linear_part;
+    if (training_.recompute == Recompute::selective) kept = by_operator() ? kept_by_operators(core) : linear_part;
     if (training_.recompute == Recompute::full) kept = 2 * l.residual;
     work_.activations = bytes(kept);
     work_.recomputed = bytes(everything - kept);

@@ -12,12 +12,24 @@ namespace rehearsal::models {
 struct TensorCollective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes size;
+  double exposed = 1;  // share of its time that does not run under a kernel
+};
+
+// A GEMM and a collective in one: the rows are cut into as many pieces as the group has ranks, and the piece of one
+// rank travels while that of another is multiplied.
+struct PipelinedGemm {
+  Gemm piece;
+  std::int64_t pieces = 1;
+  TensorCollective collective;
 };
 
 struct Operator {
   std::string_view name;  // "qkv", "scores", "softmax+dropout": the same in every layer
-  std::variant<Gemm, FusedAttention, MemoryBound, TensorCollective> shape;
+  std::variant<Gemm, FusedAttention, MemoryBound, TensorCollective, PipelinedGemm> shape;
 };
+
+// The kernel that adds up what a scatter in pieces delivered.
+inline constexpr std::string_view kSumOfParts = "sum of parts";
 
 // What one GPU does for one layer and one micro-batch.
 struct LayerWork {
@@ -30,6 +42,7 @@ struct LayerWork {
   std::int64_t forward_kernels = 0, backward_kernels = 0;  // launches, for the host-bound regime
 };
 
+// `training.recompute` applies to this layer; which layers those are is Training::recomputes.
 LayerWork layer_work(const Transformer& model, const Training& training, const Software& software, const Shard& shard);
 
 // Token and position embedding, first stage.

@@ -37,6 +37,9 @@ Flops model_flops(const Transformer& model, std::int64_t sequence, std::int64_t 
 
 enum class Recompute : std::uint8_t { none, selective, full };
 enum class AttentionKind : std::uint8_t { unfused, flash };
+// Unfused: every elementwise operation is a kernel of its own, which reads its operands from memory and writes its
+// result.
+enum class Kernels : std::uint8_t { fused, unfused };
 enum class OptimizerKind : std::uint8_t { adamw, sgd, lomo };  // lomo: SGD fused into the backward (2306.09782)
 
 // The scenario's `training`, as far as it changes how much work or memory a step is.
@@ -45,7 +48,17 @@ struct Training {
   Precision gradient_precision = Precision::fp32;
   OptimizerKind optimizer = OptimizerKind::adamw;
   Recompute recompute = Recompute::none;
+  // Which layers of a stage are recomputed: of its first `recompute_layers` (all) every `recompute_every`-th.
+  std::int64_t recompute_every = 1;
+  std::optional<std::int64_t> recompute_layers;
+  bool recomputes(std::int64_t layer) const {  // counted from 0 in its stage
+    return layer < recompute_layers.value_or(layer + 1) && (layer + 1) % recompute_every == 0;
+  }
+  bool recomputes_alike() const {  // all layers, or none
+    return recompute == Recompute::none || (recompute_every == 1 && !recompute_layers);
+  }
   AttentionKind attention = AttentionKind::flash;
+  Kernels kernels = Kernels::fused;
   bool causal = true;
   // Data parallelism. Gradients are reduced when at least `bucket` of them are complete (torch DDP: 25 MB).
   Bytes bucket{25'000'000};
@@ -61,6 +74,10 @@ struct Training {
 
 // When the data-parallel reduction may run under the backward pass.
 enum class GradientOverlap : std::uint8_t { never, without_pipeline, always };
+
+// What selective recomputation repeats: the attention core (Megatron: the scores are large and cheap), or every
+// operator but attention and every second GEMM (torchtitan).
+enum class SelectiveRecompute : std::uint8_t { attention, operators };
 
 // How the framework of that day behaves (configs/software): documented facts, never fits to a run.
 struct Software {
@@ -80,8 +97,15 @@ struct Software {
   // latency of such a call per rank of the group, and the share of a node's NICs that it reaches.
   std::int64_t sharded_tensors = 1;
   double sharded_tensor_latency = 0, sharded_tensor_efficiency = 1;
-  bool early_stop = false;   // recomputation stops before the last GEMM of a layer (torch >= 2.1)
-  bool compiled = false;     // torch.compile fuses memory-bound kernels
+  SelectiveRecompute selective_recompute = SelectiveRecompute::attention;
+  bool early_stop = false;  // recomputation stops before the last GEMM of a layer (torch >= 2.1)
+  bool compiled = false;    // torch.compile fuses memory-bound kernels
+  // Queries, keys and values, and gate and up of SwiGLU, are products of their own for whoever counts GEMMs
+  // (selective_recompute) or looks for one whose result is scattered (async_tensor). Priced as one.
+  bool separate_projections = false;
+  // Tensor-parallel gathers and scatters run under the GEMM they feed or follow, piece by piece (needs sequence
+  // parallelism).
+  bool async_tensor = false;
   bool own_kernels = false;  // the kernels of this program, on exact buffers: what `measure` performs
   std::string source;
 };

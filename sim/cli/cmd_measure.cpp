@@ -125,7 +125,8 @@ int run_measure(const Arguments& arguments) {
                         prepared.hardware_flops,
                         prepared.assumptions,
                         warnings,
-                        &measured};
+                        &measured,
+                        prepared.layers};
   const auto summary = report::summarize(run);
 
   if (!options.weights.empty())

@@ -67,7 +67,7 @@ int run_run(const Arguments& arguments) {
     rehearsed.push_back(explore::rehearse(scenario));
     const auto& [prepared, timeline] = rehearsed.back();
     runs.push_back({scenario, prepared.graph, timeline, prepared.durations, prepared.model_flops,
-                    prepared.hardware_flops, prepared.assumptions, prepared.warnings});
+                    prepared.hardware_flops, prepared.assumptions, prepared.warnings, nullptr, prepared.layers});
     summaries.push_back(report::summarize(runs.back()));
   }
 

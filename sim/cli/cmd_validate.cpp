@@ -119,7 +119,8 @@ int run_validate(const Arguments& arguments) {
                        prepared.hardware_flops,
                        prepared.assumptions,
                        warnings,
-                       measured};
+                       measured,
+                       prepared.layers};
   };
   Written written;
   if (launch::reports()) written = write_prediction(run_of(predicted, nullptr), prediction);

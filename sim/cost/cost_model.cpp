@@ -151,6 +151,12 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
     Time operator()(const Kernel& w) const { return seconds(cost.kernel(w)) + between; }
     Time operator()(const graph::Handover& w) const { return seconds(cost.handover(w)) + between; }
     Time operator()(const graph::Collective& w) const { return seconds(cost.collective(w)); }
+    Time operator()(const graph::Exposed& w) const { return seconds(to_seconds(priced(w.collective)) * w.share); }
+    Time operator()(const graph::Pipelined& w) const {
+      // piece + (n - 1) max(piece, collective/(n - 1)): the own piece does not travel.
+      const Time piece = priced(w.kernel);
+      return std::max(piece * std::int64_t(w.pieces), piece + priced(w.collective));
+    }
     Time operator()(const graph::Message& w) const { return seconds(cost.message(w)); }
     Time operator()(const graph::Receive&) const { return Time(); }
     Time operator()(const graph::OptimizerStep& w) const { return seconds(cost.optimizer(w)); }

@@ -17,7 +17,7 @@ void each_list(LayerWork& work, Act&& act) {
 }
 template <class Act>
 void each_part(plan::Plan& plan, Act&& act) {
-  for (auto* work : {&plan.embedding, &plan.layer, &plan.head}) act(*work);
+  for (auto* work : {&plan.embedding, &plan.layer, &plan.kept_layer, &plan.head}) act(*work);
 }
 template <class Test>
 void erase(plan::Plan& plan, Test&& test) {
@@ -34,7 +34,26 @@ bool is_attention(const Operator& op) {
   return is<FusedAttention>(op) || (gemm && gemm->batch > 1) || is_softmax(op);
 }
 
-// A GEMM becomes traffic that takes as long as its FLOPs at one rate: no tiles, waves, clocks or overheads.
+// Without its collective a GEMM in pieces is whole again, and has no parts to add up.
+void without_collectives(plan::Plan& plan) {
+  each_part(plan, [](LayerWork& work) {
+    each_list(work, [](auto& list) {
+      for (auto& op : list) {
+        const auto* pipelined = std::get_if<models::PipelinedGemm>(&op.shape);
+        if (!pipelined) continue;
+        auto whole = pipelined->piece;
+        whole.m *= pipelined->pieces;
+        op.shape = whole;
+      }
+      std::erase_if(list, [](const Operator& op) {
+        return is<models::TensorCollective>(op) || op.name == models::kSumOfParts;
+      });
+    });
+  });
+}
+
+// A GEMM becomes traffic that takes as long as its FLOPs at one rate: no tiles, waves, clocks or overheads. Those in
+// pieces stay: what shows of their collective depends on their shape.
 void constant_rate(plan::Plan& plan) {
   const auto& gpu = plan.job.cluster.gpu;
   each_part(plan, [&](LayerWork& work) {
@@ -69,7 +88,9 @@ constexpr Effect kEffects[] = {
     {"optimizer", "the optimizer moves no bytes", [](Concrete& c) { c.software.optimizer_bytes = 0; }},
     {"bubble", "pipeline ranks never wait", nullptr, nullptr, true},
     {"tensor-comm", "tensor-parallel collectives are free", nullptr,
-     [](plan::Plan& p) { erase(p, is<models::TensorCollective>); }},
+     without_collectives},
+    {"async-tensor", "tensor-parallel collectives never run under a GEMM",
+     [](Concrete& c) { c.software.async_tensor = false; }},
     {"pipeline-comm", "pipeline messages are free", [](Concrete& c) { c.cluster.message_overhead = Time{}; },
      [](plan::Plan& p) { p.message = p.message_gathered = Bytes{}; }},
     {"data-comm", "gradients and parameters travel for free", nullptr,

@@ -34,6 +34,7 @@ Prepared prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   auto staged = stage(scenario, without);
   auto prepared = finish(std::move(staged.lowering), std::move(staged.problem), scenario);
   prepared.durations = staged.cost.price(prepared.graph.works());
+  prepared.layers = staged.layers;
   const auto& c = *scenario.concrete;
   prepared.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global);
   // Ranks of the graph stand for all GPUs, so executed work counts with its multiplicity.

@@ -18,8 +18,9 @@ struct Prepared {
   std::vector<Time> durations;  // one per WorkId
   schedule::Problem problem;    // stage times and memory, as the schedule saw them
   bool blocking_sends = false;
-  Flops model_flops;     // of one iteration, all GPUs; 0 for abstract scenarios
-  Flops hardware_flops;  // executed, with recomputation
+  Flops model_flops;                 // of one iteration, all GPUs; 0 for abstract scenarios
+  Flops hardware_flops;              // executed, with recomputation
+  std::vector<std::int64_t> layers;  // of each stage; empty for abstract scenarios
   std::vector<std::string> assumptions, warnings;
 };
 

@@ -14,6 +14,7 @@ struct Staged {
   cost::CostModel cost;
   lower::Lowering lowering;
   schedule::Problem problem;  // with the knobs of the scenario's schedule
+  std::vector<std::int64_t> layers;  // of each stage of one copy
   std::vector<std::string> warnings, assumptions;
 };
 

@@ -69,6 +69,8 @@ struct AddWork {
     out.number(w.kind), out.number(w.size);
     out.number(w.group.ranks), out.number(w.group.per_node), out.number(w.group.concurrent), out.number(w.tensors);
   }
+  void operator()(const Exposed& w) const { out.number(w.collective), out.number(w.share); }
+  void operator()(const Pipelined& w) const { out.number(w.kernel), out.number(w.pieces), out.number(w.collective); }
   void operator()(const Message& w) const {
     out.number(w.size), out.number(w.crosses_nodes), out.number(w.senders);
     out.number(w.gathered), out.number(w.gather_ranks);

@@ -59,6 +59,8 @@ struct Noun {
     }
     return " collective";
   }
+  const char* operator()(const Exposed&) const { return " exposed collective"; }
+  const char* operator()(const Pipelined&) const { return " gemm with collective"; }
   const char* operator()(const Message&) const { return " send"; }
   const char* operator()(const Receive&) const { return " receive"; }
   const char* operator()(const OptimizerStep&) const { return " step"; }

@@ -39,6 +39,12 @@ struct Describe {
                        w.group.per_node, w.group.concurrent,
                        w.tensors > 1 ? fmt::format(", {} tensors", w.tensors) : "");
   }
+  std::string operator()(const Exposed& w) const {
+    return fmt::format("exposed {:g} of work {}", w.share, w.collective.value);
+  }
+  std::string operator()(const Pipelined& w) const {
+    return fmt::format("{} * work {} with work {}", w.pieces, w.kernel.value, w.collective.value);
+  }
   std::string operator()(const Message& w) const {
     std::string text = fmt::format("send {}{}", show(w.size), w.crosses_nodes ? " between nodes" : " within a node");
     if (w.senders > 1) text += fmt::format(", {} senders", w.senders);

@@ -24,6 +24,22 @@ struct Collective {
   friend auto operator<=>(const Collective&, const Collective&) = default;
 };
 
+// A collective that runs under computation but for a share of its time.
+struct Exposed {
+  WorkId collective;
+  double share = 1;
+  friend auto operator<=>(const Exposed&, const Exposed&) = default;
+};
+
+// A kernel in pieces, each of which needs, or makes, the part of a collective that travels meanwhile: one piece is the
+// rank's own, the others take the longer of kernel and transfer.
+struct Pipelined {
+  WorkId kernel;  // one piece
+  std::uint32_t pieces = 1;
+  WorkId collective;  // all of it
+  friend auto operator<=>(const Pipelined&, const Pipelined&) = default;
+};
+
 // Point to point. The send carries the time; the receive only waits for it.
 struct Message {
   Bytes size;  // what one rank sends
@@ -86,7 +102,7 @@ struct Handover {
 };
 
 using Work = std::variant<Gemm, FusedAttention, MemoryBound, Collective, Message, Receive, OptimizerStep, Wait,
-                          HostBound, Interference, Sequence, Kernel, Handover>;
+                          HostBound, Interference, Sequence, Kernel, Handover, Exposed, Pipelined>;
 
 // Where time goes, in the words of `breakdown_s` (contract, section 4).
 enum class Category : std::uint8_t {

@@ -205,6 +205,12 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   return end;
 }
 
+Time Lowering::time(ModelPart part, std::span<const Time> durations) const {
+  INVARIANT(part < parts_.parts.size(), "a model has this part");
+  const Part& p = parts_.parts[part];
+  return durations[p.forward.whole.index()] + durations[p.backward.whole.index()];
+}
+
 graph::TaskGraph Lowering::lower(const schedule::Schedule& schedule, const schedule::Problem& problem,
                                  const Options& options) && {
   refuse_what_runs_would_misstate(schedule, problem, plan_ ? &*plan_ : nullptr);

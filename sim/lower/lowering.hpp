@@ -42,6 +42,8 @@ class Lowering {
   std::span<const graph::Work> works() const { return builder_.works(); }
   // `durations`: one Time per work so far. Memory in bytes (given pipelines: in their unit).
   schedule::Problem problem(std::span<const Time> durations) const;
+  // Forward and backward of one part of a model; the same in whatever stage it is.
+  Time time(ModelPart part, std::span<const Time> durations) const;
   bool blocking_sends() const { return blocking_; }
   // Times of an iteration without a graph, where nothing runs beside the passes: interns what each rank does when they
   // are over. Nothing when only the graph can tell (gradients that are reduced, or parameters that are gathered, under

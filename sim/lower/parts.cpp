@@ -9,15 +9,28 @@ using graph::GraphBuilder;
 using graph::Pass;
 using graph::Sequence;
 
-graph::Work to_work(const models::Operator& op, const GroupShape& tensor_group) {
-  return std::visit(
-      [&](const auto& shape) -> graph::Work {
-        if constexpr (std::is_same_v<std::decay_t<decltype(shape)>, models::TensorCollective>)
-          return graph::Collective{shape.kind, shape.size, tensor_group};
-        else
-          return shape;
-      },
-      op.shape);
+// Interns a work and those it consists of, which come before it.
+struct Interner {
+  GraphBuilder& builder;
+  const GroupShape& tensor_group;
+
+  WorkId operator()(const models::TensorCollective& c) const {
+    const WorkId whole = builder.intern(graph::Collective{c.kind, c.size, tensor_group});
+    return c.exposed < 1 ? builder.intern(graph::Exposed{whole, c.exposed}) : whole;
+  }
+  WorkId operator()(const models::PipelinedGemm& p) const {
+    const WorkId piece = builder.intern(p.piece), collective = (*this)(p.collective);
+    return builder.intern(graph::Pipelined{piece, static_cast<std::uint32_t>(p.pieces), collective});
+  }
+  template <class Kernel>
+  WorkId operator()(const Kernel& kernel) const {
+    return builder.intern(kernel);
+  }
+};
+
+bool communicates(const models::Operator& op) {
+  return std::holds_alternative<models::TensorCollective>(op.shape) ||
+         std::holds_alternative<models::PipelinedGemm>(op.shape);
 }
 
 // Collects the operations of one pass of one part, and bounds kernel runs by the host that launches them.
@@ -27,8 +40,7 @@ class PassBuilder {
 
   void add(const std::vector<models::Operator>& operators, Pass pass) {
     for (const auto& op : operators)
-      result_.operations.push_back({builder_.intern(to_work(op, tensor_group_)), pass,
-                                    std::holds_alternative<models::TensorCollective>(op.shape)});
+      result_.operations.push_back({std::visit(Interner{builder_, tensor_group_}, op.shape), pass, communicates(op)});
   }
 
   // The operations since `first` take at least `host`: whatever their kernels leave, the GPU idles.
@@ -144,24 +156,29 @@ WorkId sequence(const std::vector<WorkId>& works, GraphBuilder& builder) {
 
 Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
   Parts result;
-  enum : std::size_t { kEmbedding, kLayer, kHead };
+  const auto& training = plan.job.training;
+  const bool alike = plan.network || training.recomputes_alike();
   if (plan.network) {
     // Only layers are recomputed; the ends are not worth it.
     using models::Recompute;
     const auto& [embedding, layer, head] = *plan.network;
     result.performed = {performed_part(embedding, Recompute::none, plan.tensor_group, builder),
-                        performed_part(layer, plan.job.training.recompute, plan.tensor_group, builder),
+                        performed_part(layer, training.recompute, plan.tensor_group, builder),
                         performed_part(head, Recompute::none, plan.tensor_group, builder)};
     for (const auto& performed : result.performed) result.parts.push_back(whole_part(performed, builder));
   } else {
     for (const auto* work : {&plan.embedding, &plan.layer, &plan.head})
       result.parts.push_back(model_part(*work, plan, builder));
+    if (!alike) result.parts.push_back(model_part(plan.kept_layer, plan, builder));
   }
   for (std::size_t s = 0; s < plan.stages.size() * std::size_t(plan.job.copies); s++) {
     const auto& stage = plan.stages[s % plan.stages.size()];
     StageParts parts;
     if (stage.embedding) parts.uses.push_back({kEmbedding, graph::kNoLayer});
-    for (std::int64_t l = 0; l < stage.layers; l++) parts.uses.push_back({kLayer, static_cast<std::uint16_t>(l)});
+    for (std::int64_t l = 0; l < stage.layers; l++) {
+      const bool as_asked = alike || training.recomputes(l);
+      parts.uses.push_back({as_asked ? kLayer : kKeptLayer, static_cast<std::uint16_t>(l)});
+    }
     if (stage.head) parts.uses.push_back({kHead, graph::kNoLayer});
     result.stages.push_back(std::move(parts));
   }

@@ -35,6 +35,9 @@ struct Part {
   double parameters = 0;
 };
 
+// The parts of a model, as indices. The last is there only where not all layers are recomputed alike.
+enum ModelPart : std::size_t { kEmbedding, kLayer, kHead, kKeptLayer };
+
 // One stage: indices into the parts of the pipeline, in model order.
 struct StageParts {
   struct Use {

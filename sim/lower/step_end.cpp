@@ -1,5 +1,7 @@
 #include "lower/step_end.hpp"
 
+#include "models/traffic.hpp"
+
 namespace rehearsal::lower {
 
 using graph::Lane;
@@ -32,7 +34,8 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   // (6 B each: read and write of fp16 parameters and gradients), which ZeRO-3 never holds whole.
   const bool flat = zero >= 1 && zero < 3;
   const double shards = zero >= 1 ? replicas : 1;
-  const double traffic = parameters * plan.job.software.optimizer_bytes / shards + (flat ? 6 * parameters : 0);
+  const double moved = plan.job.software.optimizer_bytes + models::unfused_optimizer_bytes(plan.job.training);
+  const double traffic = parameters * moved / shards + (flat ? 6 * parameters : 0);
   tasks.push_back({graph::OptimizerStep{parameters / shards, bytes(traffic)}, Lane::compute, Pass::optimizer});
   if (flat)
     tasks.push_back(

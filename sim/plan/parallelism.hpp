@@ -26,7 +26,7 @@ struct Batch {
 // Whether the embedding and the head count as layers when layers are dealt out.
 enum class Ends : std::uint8_t { free, layer };
 struct Partition {
-  enum class Kind : std::uint8_t { uniform, listed } kind = Kind::uniform;
+  enum class Kind : std::uint8_t { uniform, listed, balanced } kind = Kind::uniform;
   std::vector<std::int64_t> layers;  // listed: one entry per stage
   Ends embedding = Ends::free, head = Ends::free;
 };

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/units.hpp"
 #include "plan/parallelism.hpp"
 
 namespace rehearsal::plan {
@@ -14,5 +15,18 @@ namespace rehearsal::plan {
 // layers + 2 < stages, or when a listed partition has the wrong length or sum.
 std::vector<std::int64_t> deal_layers(std::int64_t layers, std::int64_t stages, const Partition& partition,
                                       std::vector<std::string>& warnings);
+
+// What a stage takes for one micro-batch, forward and backward: the sum of what it holds.
+struct PartTimes {
+  Time embedding, head;
+  std::vector<Time> layers;        // layers[n]: the first n layers of a stage; ascending, one more entry than layers
+  bool first_may_be_empty = true;  // else the first stage needs a layer
+};
+
+// Contiguous layers per stage so that the slowest stage is as fast as it can be (`partition: balanced`); among those
+// the one with the least sum of squared stage times, so that the others are even too, and of equals the one with fewer
+// layers in front, where a pipeline holds most activations. Only the first and last stage may be empty. Throws
+// UserError when there are too few layers.
+std::vector<std::int64_t> deal_balanced(const PartTimes& times, std::int64_t stages);
 
 }  // namespace rehearsal::plan

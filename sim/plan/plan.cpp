@@ -67,6 +67,25 @@ void note_sharding(Plan& plan) {
                        : "gradients are reduced bucket by bucket, in every micro-batch"));
 }
 
+void note_kernels(Plan& plan) {
+  if (plan.network) return;
+  auto& notes = plan.assumptions;
+  if (plan.shard.tensor > 1 && plan.shard.sequence_parallel)
+    notes.push_back(
+        "Sequence parallelism gathers the input of two GEMMs of a layer once more for their weight gradients; 0.3 of "
+        "that "
+        "shows, the rest runs under the input gradient (fitted to published runs).");
+  if (plan.job.software.async_tensor && plan.shard.tensor > 1 && plan.shard.sequence_parallel)
+    notes.push_back(
+        "Asynchronous tensor parallelism: while one piece of a GEMM is multiplied another travels, at the rate of the "
+        "whole collective and without slowing the GEMM down.");
+  if (plan.job.training.kernels == models::Kernels::unfused)
+    notes.push_back(
+        "Unfused kernels: traffic is counted from what each operation reads and writes, never compared with a run; "
+        "what "
+        "they keep for the backward beyond the fused ones is not counted.");
+}
+
 }  // namespace
 
 StateBytes state_bytes(const models::Training& training) {
@@ -98,6 +117,9 @@ Plan make_plan(Job job) {
     plan.head.parameters = plan.network->head.parameters();
   } else {
     plan.layer = models::layer_work(job.model, job.training, job.software, plan.shard);
+    auto keeping = job.training;
+    keeping.recompute = models::Recompute::none;
+    plan.kept_layer = models::layer_work(job.model, keeping, job.software, plan.shard);
     plan.embedding = models::embedding_work(job.model, job.training, job.software, plan.shard);
     plan.head = models::head_work(job.model, job.training, job.software, plan.shard);
   }
@@ -119,6 +141,7 @@ Plan make_plan(Job job) {
   plan.message_gathered = split && !plan.shard.sequence_parallel ? whole : Bytes(0);
   plan.job = std::move(job);
   note_sharding(plan);
+  note_kernels(plan);
   return plan;
 }
 

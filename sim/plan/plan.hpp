@@ -50,6 +50,7 @@ struct Plan {
   std::vector<Stage> stages;  // of one copy, in model order
   models::Shard shard;
   models::LayerWork layer, embedding, head;        // of the framework; with own kernels only `parameters` is set
+  models::LayerWork kept_layer;                    // a layer that is not recomputed; of the framework
   std::shared_ptr<const models::Network> network;  // own kernels; null with a framework's
   GroupShape tensor_group, data_group, embedding_group;
   Bytes message, message_gathered;  // a pipeline send of one GPU; what its receivers gather afterwards

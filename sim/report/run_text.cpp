@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/quantity_text.hpp"
 #include "report/grid.hpp"
@@ -66,6 +67,20 @@ class TextReport {
     line("tensor {}{} x pipeline {} x data {}{}; {} sequences = {} micro-batch{} of {} per pipeline; {}", p.tensor,
          p.sequence ? " (sequence)" : "", p.pipeline, p.data, p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "",
          sc.batch.global, s_.microbatches, s_.microbatches == 1 ? "" : "es", sc.batch.micro, schedule);
+    const auto layers = run_.layers;
+    if (std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end())
+      line("layers per stage: {}", counted(layers));
+  }
+
+  // "7, 6 x 8, 7": neighbours that are equal together.
+  static std::string counted(std::span<const std::int64_t> values) {
+    std::string text;
+    for (std::size_t i = 0, next = 0; i < values.size(); i = next) {
+      while (next < values.size() && values[next] == values[i]) next++;
+      text += text.empty() ? "" : ", ";
+      text += next - i > 1 ? fmt::format("{} x {}", next - i, values[i]) : std::to_string(values[i]);
+    }
+    return text;
   }
 
   void headline() {

@@ -39,7 +39,8 @@ struct Run {
   std::span<const Time> durations;
   Flops model_flops, hardware_flops;  // of one iteration, all GPUs
   std::span<const std::string> assumptions, warnings;
-  const Measured* measured = nullptr;  // performed runs
+  const Measured* measured = nullptr;         // performed runs
+  std::span<const std::int64_t> layers = {};  // of each stage, in model order
 };
 
 struct MemoryFigures {

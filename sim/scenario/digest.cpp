@@ -61,6 +61,9 @@ void dump(Dump& d, const models::Training& t) {
   if (t.bucket != usual.bucket) d.put("bucket", t.bucket);
   if (t.gathered_ahead() != usual.gathered_ahead()) d.put("prefetch", t.gathered_ahead());
   if (t.reshards() != usual.reshards()) d.put("reshard_after_forward", t.reshards());
+  if (t.recompute_every != usual.recompute_every) d.put("recompute_every", t.recompute_every);
+  if (t.recompute_layers) d.put("recompute_layers", t.recompute_layers);
+  if (t.kernels != usual.kernels) d.put("kernels", t.kernels);
 }
 
 void dump(Dump& d, const models::Software& s) {
@@ -70,6 +73,10 @@ void dump(Dump& d, const models::Software& s) {
   d.put("host_backward_factor", s.host_backward_factor), d.put("attention_rate", s.attention_rate);
   d.put("sharded_sends", s.sharded_sends), d.put("blocking_sends", s.blocking_sends);
   d.put("gradient_overlap", s.gradient_overlap), d.put("early_stop", s.early_stop), d.put("compiled", s.compiled);
+  const models::Software usual;
+  if (s.selective_recompute != usual.selective_recompute) d.put("selective_recompute", s.selective_recompute);
+  if (s.separate_projections) d.put("separate_projections", true);
+  if (s.async_tensor) d.put("async_tensor", s.async_tensor);
 }
 
 void dump(Dump& d, const cluster::Gpu& g) {

@@ -113,6 +113,7 @@ std::optional<models::Software> choose_software(Context& context, const Node* gi
     software->gradient_overlap =
         *training.overlap_gradients ? models::GradientOverlap::always : models::GradientOverlap::never;
   if (training.overlap_pipeline) software->blocking_sends = !*training.overlap_pipeline;
+  if (training.overlap_tensor) software->async_tensor = *training.overlap_tensor;
   if (training.early_stop) software->early_stop = *training.early_stop;
   return software;
 }

@@ -59,7 +59,7 @@ std::optional<models::Software> load_software(Context& context, const Node& node
 struct TrainingChoice {
   models::Training training;
   // What wins over the software profile.
-  std::optional<bool> overlap_gradients, overlap_pipeline, early_stop;
+  std::optional<bool> overlap_gradients, overlap_pipeline, overlap_tensor, early_stop;
   OptimizerSync optimizer_sync;
 };
 TrainingChoice load_training(Context& context, const Node* node, const Node& root);

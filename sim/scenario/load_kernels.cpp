@@ -43,6 +43,12 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   refuse({"training", "bucket"}, training.bucket != models::Training{}.bucket,
          "reduces gradients one flat array at a time; leave 'bucket' out");
   refuse({"training", "fsdp"}, fsdp(training), "gathers parameters when they are needed; leave 'fsdp' out");
+  refuse({"training", "recompute"}, !training.recomputes_alike(),
+         "recomputes all layers or none; leave 'every' and 'layers' out of 'recompute'");
+  refuse({"training", "kernels"}, training.kernels != models::Kernels::fused,
+         "has kernels of its own; leave 'kernels' out or set it to fused");
+  refuse({"training", "overlap", "tensor"}, software.async_tensor,
+         "multiplies and communicates one after the other; leave 'overlap.tensor' out or set it to false");
   refuse({"training", "optimizer_sync"},
          choice.optimizer_sync.post_validation && training.optimizer != models::OptimizerKind::adamw,
          "takes back steps of adamw only; use it, or 'optimizer_sync: barrier'");
@@ -68,6 +74,19 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
                    const ParallelismChoice& parallelism) {
   auto& problems = context.problems;
   if (software.own_kernels) return check_own(context, root, model, training, software, parallelism);
+  if (training.training.kernels == models::Kernels::unfused && software.compiled)
+    problems.error(place(root, {"training", "kernels"}),
+                   fmt::format("'unfused' for 'kernels' contradicts software '{}', which is compiled; set 'software: "
+                               "{{use: {}, compiled: false}}'",
+                               software.name, software.name));
+  if (training.overlap_tensor.value_or(false) && parallelism.value.tensor > 1 && !parallelism.value.sequence)
+    problems.error(
+        place(root, {"training", "overlap", "tensor"}),
+        "'tensor' needs 'sequence: true' in 'parallelism': an all-gather goes under the GEMM that it feeds, a "
+        "reduce-scatter under the one before it; an all-reduce has no such pieces");
+  else if (software.async_tensor && !(parallelism.value.sequence && parallelism.value.tensor > 1))
+    problems.warn(place(root, {"software", "async_tensor"}),
+                  "'async_tensor' changes nothing without tensor parallelism and 'sequence: true' in 'parallelism'");
   constexpr std::string_view kWayOut = "set 'software: rehearsal' (this program's own kernels)";
   const auto zero = parallelism.value.zero;
   if (zero == 3 && training.optimizer_sync.post_validation)

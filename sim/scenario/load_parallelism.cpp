@@ -36,14 +36,16 @@ plan::Partition load_partition(Context& context, const Node* node, std::int64_t 
                                const std::optional<models::Transformer>& model) {
   auto& problems = context.problems;
   plan::Partition partition;
-  if (node) note_names(problems, *node, Form::Kind::choice, "", {"uniform"});
+  if (node) note_names(problems, *node, Form::Kind::choice, "", {"uniform", "balanced"});
   if (!node || (node->kind == Node::Kind::scalar && node->text == "uniform")) return partition;
+  if (node->kind == Node::Kind::scalar && node->text == "balanced") {
+    partition.kind = plan::Partition::Kind::balanced;
+    return partition;
+  }
   if (node->kind == Node::Kind::scalar) {
     problems.error(node->where(),
-                   node->text == "balanced"
-                       ? "'balanced' for 'partition' is not built yet; what is: uniform, a list of layers"
-                       : fmt::format("'partition' must be uniform, a list of layers or {{layers: [...]}}; found {}",
-                                     describe(*node)));
+                   fmt::format("'partition' must be uniform, balanced, a list of layers or {{layers: [...]}}; found {}",
+                               describe(*node)));
     return partition;
   }
   partition.kind = plan::Partition::Kind::listed;

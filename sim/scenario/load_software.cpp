@@ -39,10 +39,16 @@ std::optional<models::Software> load_software(Context& context, const Node& node
   software.sharded_tensor_latency = to_seconds(map.time("sharded_tensor_latency", true, Time{}));
   software.sharded_tensor_efficiency =
       map.number("sharded_tensor_efficiency", {0, 1, true}, software.sharded_tensor_efficiency);
+  using models::SelectiveRecompute;
+  software.selective_recompute = map.choice<SelectiveRecompute>(
+      "selective_recompute",
+      {{"attention", SelectiveRecompute::attention}, {"operators", SelectiveRecompute::operators}}, {},
+      software.selective_recompute);
   software.early_stop = map.boolean("early_stop", software.early_stop);
   software.compiled = map.boolean("compiled", software.compiled);
   software.own_kernels = map.boolean("own_kernels", software.own_kernels);
-  map.unbuilt("async_tensor", "false", "asynchronous tensor parallelism is");
+  software.separate_projections = map.boolean("separate_projections", software.separate_projections);
+  software.async_tensor = map.boolean("async_tensor", software.async_tensor);
   map.finish();
   if (problems.count() != before) return std::nullopt;
   if (assumed)

@@ -12,8 +12,12 @@ void read_recompute(Diagnostics& problems, const Node& node, TrainingChoice& cho
                       Choice<Recompute>{"full", Recompute::full}};
   MapReader map(problems, node, "recompute");
   choice.training.recompute = map.choice<Recompute>("mode", modes, {});
-  map.unbuilt("every", "1", "recomputing only some layers is");
-  map.unbuilt("layers", "", "recomputing only some layers is");
+  auto& training = choice.training;
+  training.recompute_every = map.integer("every", kCount, 1);
+  training.recompute_layers = map.optional_integer("layers", {0, kCount.high});
+  if (training.recompute == Recompute::none && (training.recompute_every > 1 || training.recompute_layers))
+    problems.error(map.at("mode"),
+                   "'every' and 'layers' say which layers are recomputed, and 'mode' none that none is");
   choice.early_stop = map.optional_boolean("early_stop");
   map.finish();
 }
@@ -23,7 +27,7 @@ void read_overlap(Diagnostics& problems, const Node& node, TrainingChoice& choic
   choice.overlap_gradients = map.optional_boolean("gradients");
   choice.overlap_pipeline = map.optional_boolean("pipeline");
   choice.training.overlap_gathers = map.optional_boolean("parameters");
-  map.unbuilt("tensor", "false", "overlapped tensor-parallel communication is");
+  choice.overlap_tensor = map.optional_boolean("tensor");
   map.finish();
 }
 
@@ -99,7 +103,9 @@ TrainingChoice load_training(Context& context, const Node* node, const Node& roo
   training.causal = map.boolean("causal", true);
   if (const Node* overlap = map.find("overlap")) read_overlap(problems, *overlap, choice);
   if (const Node* offload = map.find("offload")) read_offload(problems, *offload);
-  map.unbuilt("kernels", "fused", "unfused optimizer and norm kernels are");
+  training.kernels =
+      map.choice<models::Kernels>("kernels", {{"fused", models::Kernels::fused}, {"unfused", models::Kernels::unfused}},
+                                  {}, models::Kernels::fused);
   choice.optimizer_sync = read_optimizer_sync(map);
   training.bucket = map.bytes("bucket", training.bucket);
   if (const Node* fsdp = map.find("fsdp")) read_fsdp(problems, *fsdp, choice);

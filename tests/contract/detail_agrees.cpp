@@ -64,6 +64,18 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
       {"llama3-70b-64xh100.yaml", {"parallelism.zero=3", "schedule=zb-h1", "training.overlap={gradients: false}"}},
       {"llama3-70b-64xh100.yaml", {"parallelism.zero=2", "schedule=zb-h1"}},
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "parallelism.zero=3"}},  // tied, nothing overlapped
+      // Some layers recomputed: parts of a stage differ.
+      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "training.recompute={mode: full, every: 2}"}},
+      {"gpt3-175b-1024xa100.yaml",
+       {"batch.global=256", "schedule=zb-h1", "training.recompute={mode: selective, layers: 5}"}},
+      {"llama3-70b-64xh100.yaml", {"parallelism.zero=3", "training.recompute={mode: full, every: 3, layers: 10}"}},
+      {"llama3-8b-dgx-h100.yaml", {"software=titan-2024", "training.recompute={mode: selective, every: 2}"}},
+      // GEMMs in pieces over their collectives; kernels one operation at a time; layers dealt by their times.
+      {"llama3-70b-64xh100.yaml", {"training.overlap={tensor: true}"}},
+      {"llama3-70b-64xh100.yaml",
+       {"software={use: titan-2024, async_tensor: true}", "training.recompute=full", "schedule=zb-h1"}},
+      {"llama3-70b-64xh100.yaml", {"training.kernels=unfused"}},
+      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "partition=balanced", "training.kernels=unfused"}},
       {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=300MB"}},
       {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"parallelism.zero=3"}},
   };

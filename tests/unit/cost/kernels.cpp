@@ -150,6 +150,16 @@ TEST_CASE("composite works add up exactly") {
   CHECK(times[4] == Time());
   CHECK(times[5] == seconds(12e-3));  // 10 ms of traffic + 2 ms
   CHECK(times[6] == Time());
+  // The all-reduce of 240 MB above, 1.778 ms, of which 30 % show; and under pieces of 102 us: 30 of them hide it, of
+  // two the second is not long enough.
+  const Work reduction = Collective{CollectiveKind::all_reduce, Bytes(240'000'000), {8, 8, 1}};
+  const cost::CostModel ring(dgx_a100(), {}, megatron_2021());
+  const std::vector<Work> joined{MemoryBound{Bytes(162'000'000), 1, Traffic::plain}, reduction, Exposed{WorkId(1), .3},
+                                 Pipelined{WorkId(0), 30, WorkId(1)}, Pipelined{WorkId(0), 2, WorkId(1)}};
+  const auto overlapped = ring.price(joined);
+  CHECK(overlapped[2] == seconds(.3 * to_seconds(overlapped[1])));
+  CHECK(overlapped[3] == overlapped[0] * 30);
+  CHECK(overlapped[4] == overlapped[0] + overlapped[1]);
   const std::vector<Work> forward_reference{HostBound{Time(), WorkId(0)}};
   CHECK_THROWS_AS(model().price(forward_reference), InternalError);
 }

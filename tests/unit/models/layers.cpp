@@ -4,6 +4,7 @@
 #include <string>
 
 #include "models/operators.hpp"
+#include "models/traffic.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::models;
@@ -132,18 +133,20 @@ TEST_CASE("collectives of the tensor group") {
   for (const auto& op : work.forward)
     if (const auto* c = std::get_if<TensorCollective>(&op.shape)) CHECK(c->size == Bytes(2 * 1024 * 1024));
   const auto split = layer_work(gpt(), training(AttentionKind::flash), software(), shard(4, true));
-  int gathers = 0, scatters = 0;
+  int gathers = 0, scatters = 0, again = 0;
   for (const auto* list : {&split.forward, &split.input_gradient}) {
     for (const auto& op : *list) {
       const auto* c = std::get_if<TensorCollective>(&op.shape);
       if (!c) continue;
-      gathers += c->kind == CollectiveKind::all_gather;
+      gathers += c->kind == CollectiveKind::all_gather && c->exposed == 1;
+      again += c->kind == CollectiveKind::all_gather && c->exposed == .3;
       scatters += c->kind == CollectiveKind::reduce_scatter;
       CHECK(c->size == Bytes(2 * 1024 * 1024));
     }
   }
   CHECK(gathers == 4);
   CHECK(scatters == 4);
+  CHECK(again == 2);  // inputs of qkv and of the MLP, for their weight gradients
   // Full recomputation repeats those of the forward: 6 per layer, not 4.
   const auto full = layer_work(gpt(), training(AttentionKind::flash, Recompute::full), software(), shard(4));
   CHECK(totals(full.recompute).collectives == 2);
@@ -175,6 +178,133 @@ TEST_CASE("what is recomputed") {
   early.early_stop = true;  // without the last GEMM, 2 T h 4h
   const auto stopped = layer_work(gpt(), training(AttentionKind::flash, Recompute::full), early, shard());
   CHECK(totals(full.forward).flops - totals(stopped.recompute).flops == 8 * T * h * h);
+}
+
+TEST_CASE("selective recomputation by operator: every second GEMM and all memory-bound kernels") {
+  // q, k, v, out, gate, up, down: k, out and up are repeated. Attention is kept.
+  auto titan = software(false);
+  titan.selective_recompute = SelectiveRecompute::operators, titan.separate_projections = true;
+  const auto t = training(AttentionKind::flash, Recompute::selective);
+  const double kv = 256, ffn = 2816, log_sums = 4 * T * 16;
+  auto work = layer_work(llama(), t, titan, shard());
+  CHECK(totals(work.recompute).flops == 2 * T * h * (kv + h + ffn));
+  CHECK(totals(work.recompute).traffic == totals(work.forward).traffic);
+  // Kept: the input 2 h, products of q, v, gate and down, the attention's output 2 h.
+  CHECK(double(work.activations.count()) == T * (2 * h + 2 * (h + kv + ffn + h) + 2 * h) + log_sums);
+  const auto all = layer_work(llama(), training(AttentionKind::flash), titan, shard());
+  CHECK(work.activations + work.recomputed == all.activations);
+  // A compiler sees that nobody needs the product of the last GEMM.
+  titan.compiled = titan.early_stop = true;
+  work = layer_work(llama(), t, titan, shard());
+  CHECK(totals(work.recompute).flops == 2 * T * h * (kv + h + ffn));
+  CHECK(double(work.activations.count()) == T * (2 * h + 2 * (h + kv + ffn) + 2 * h) + log_sums);
+  // With sequence parallelism the result of the reduce-scatter after `out` is kept, and `out` not repeated.
+  work = layer_work(llama(), t, titan, shard(2, true));
+  CHECK(totals(work.recompute).flops == 2 * T * h * (kv + ffn) / 2);
+  CHECK(totals(work.recompute).collectives == 2);
+  for (const auto& op : work.recompute)
+    if (const auto* c = std::get_if<TensorCollective>(&op.shape)) CHECK(c->kind == CollectiveKind::all_gather);
+  CHECK(double(work.activations.count()) == T * (4 * h + 2 * (h + kv + ffn) + 2 * h) / 2 + log_sums / 2);
+  // GPT has four GEMMs: out and down; an early stop skips down. Unfused attention is GEMMs in batches, repeated.
+  auto gpt_titan = software();
+  gpt_titan.selective_recompute = SelectiveRecompute::operators;
+  work = layer_work(gpt(), t, gpt_titan, shard());
+  CHECK(totals(work.recompute).flops == 2 * T * h * (h + f));
+  gpt_titan.early_stop = true;
+  CHECK(totals(layer_work(gpt(), t, gpt_titan, shard()).recompute).flops == 2 * T * h * h);
+  work = layer_work(gpt(), training(AttentionKind::unfused, Recompute::selective), gpt_titan, shard());
+  CHECK(totals(work.recompute).flops == 2 * T * h * h + 4 * T * 512 * h);
+  CHECK(double(work.activations.count()) == T * (2 * h + 2 * (3 * h + f)));
+}
+
+TEST_CASE("which layers of a stage are recomputed") {
+  const auto list = [](std::int64_t every, std::optional<std::int64_t> layers) {
+    auto t = training(AttentionKind::flash, Recompute::full);
+    t.recompute_every = every, t.recompute_layers = layers;
+    std::string text;
+    for (std::int64_t l = 0; l < 8; l++) text += t.recomputes(l) ? 'R' : '-';
+    return text;
+  };
+  CHECK(list(1, {}) == "RRRRRRRR");
+  CHECK(list(2, {}) == "-R-R-R-R");
+  CHECK(list(3, {}) == "--R--R--");
+  CHECK(list(1, 3) == "RRR-----");
+  CHECK(list(2, 5) == "-R-R----");
+  CHECK(list(1, 0) == "--------");
+  CHECK(list(9, {}) == "--------");
+}
+
+TEST_CASE("unfused kernels read and write between every two operations") {
+  // Per element: norm 24 and 42, bias + dropout + add 15 and 11, bias + GELU 40 and 56, scores 19 and 21; transposes as
+  // they were. Kernels forward: norms 18, residuals 6, activation 9, transposes 3, scores 5, GEMMs 4 + 2.
+  auto t = training(AttentionKind::unfused);
+  t.kernels = Kernels::unfused;
+  auto work = layer_work(gpt(), t, software(), shard());
+  CHECK(totals(work.forward).traffic == 19 * kScores + (2 * 24 + 2 * 15 + 12) * T * h + 40 * T * f);
+  CHECK(totals(work.input_gradient).traffic ==
+        21 * kScores + (2 * 42 + 2 * 11 + 12) * T * h + 56 * T * f + 2 * T * (f + 3 * h));
+  CHECK(work.forward_kernels == 47);
+  // Norms 22, residuals 4, activation 11, transposes and bias gradients 7, scores 5, GEMMs 4 + 4 + 4.
+  CHECK(work.backward_kernels == 61);
+  // Llama without dropout: RMS norm 14 and 34, add 6 and 6, SwiGLU 16 and 36.
+  t = training(AttentionKind::flash);
+  t.kernels = Kernels::unfused;
+  work = layer_work(llama(), t, software(false), shard());
+  CHECK(totals(work.forward).traffic == (2 * 14 + 2 * 6 + 18) * T * h + 16 * T * 2816);
+  CHECK(totals(work.input_gradient).traffic == (2 * 34 + 2 * 6 + 12) * T * h + 36 * T * 2816 + 2 * T * (2816 + 3 * h));
+  const auto fused = layer_work(llama(), training(AttentionKind::flash), software(false), shard());
+  CHECK(work.activations == fused.activations);
+  CHECK(totals(work.forward).flops == totals(fused.forward).flops);
+  CHECK(unfused_optimizer_bytes(t) == 60);
+  t.optimizer = OptimizerKind::sgd;
+  CHECK(unfused_optimizer_bytes(t) == 0);
+}
+
+TEST_CASE("asynchronous tensor parallelism cuts GEMMs into pieces") {
+  auto async = software(false);
+  async.async_tensor = true;
+  const auto t = training(AttentionKind::flash);
+  const auto plain = layer_work(llama(), t, software(false), shard(4, true));
+  const auto work = layer_work(llama(), t, async, shard(4, true));
+  const auto pieces = [](const std::vector<Operator>& operators) {
+    std::vector<PipelinedGemm> found;
+    for (const auto& op : operators)
+      if (const auto* p = std::get_if<PipelinedGemm>(&op.shape)) found.push_back(*p);
+    return found;
+  };
+  for (const auto* list : {&work.forward, &work.input_gradient}) {
+    const auto found = pieces(*list);
+    REQUIRE(found.size() == 4);
+    for (const auto& p : found) {
+      CHECK(p.pieces == 4);
+      CHECK(p.piece.m == 1024 / 4);
+      CHECK(p.collective.size == Bytes(2 * 1024 * 1024));
+    }
+  }
+  const auto forward = pieces(work.forward);  // gather + qkv, out + scatter, gather + up, down + scatter
+  CHECK(forward[0].collective.kind == CollectiveKind::all_gather);
+  CHECK(forward[0].piece.n == (1024 + 512) / 4);
+  CHECK(forward[1].collective.kind == CollectiveKind::reduce_scatter);
+  double flops = 0;
+  for (const auto& p : forward) flops += 4 * p.piece.flops().value();
+  CHECK(flops + totals(work.forward).flops == totals(plain.forward).flops);
+  // What is left alone: the gathers for the weight gradients. The scatters leave four parts to add up: 2 T h/4 (4 + 1).
+  CHECK(totals(work.forward).collectives == 0);
+  CHECK(totals(work.input_gradient).collectives == 2);
+  CHECK(totals(work.forward).traffic - totals(plain.forward).traffic == 2 * 2 * T * h / 4 * 5);
+  // With separate projections the gradient of a shared input is a sum of products: two scatters are left alone.
+  auto separate = async;
+  separate.separate_projections = true;
+  const auto summed = layer_work(llama(), t, separate, shard(4, true));
+  CHECK(pieces(summed.forward).size() == 4);
+  CHECK(pieces(summed.input_gradient).size() == 2);
+  CHECK(totals(summed.input_gradient).collectives == 4);
+  // A recomputation that stops early leaves the last GEMM out with its scatter.
+  async.early_stop = true;
+  CHECK(pieces(layer_work(llama(), training(AttentionKind::flash, Recompute::full), async, shard(4, true)).recompute)
+            .size() == 3);
+  // Nothing to cut without sequence parallelism.
+  CHECK(pieces(layer_work(llama(), t, async, shard(4)).forward).empty());
 }
 
 TEST_CASE("activations, Korthikanti table 2") {

@@ -104,6 +104,33 @@ TEST_CASE("data parallelism: buckets and how ZeRO-3 gathers") {
   CHECK(load_text(kGood + "training: {bucket: 26MB}\n").digest != usual.digest);
 }
 
+TEST_CASE("training: which layers are recomputed, unfused kernels, overlapped tensor parallelism") {
+  const auto usual = load_text(kGood);
+  CHECK(usual.concrete->training.recomputes_alike());
+  CHECK_FALSE(usual.concrete->software.async_tensor);
+  const auto given = load_text(with(kGood, "tensor: 8", "sequence: true, tensor: 8") +
+                               "training: {recompute: {mode: full, every: 2, layers: 7}, kernels: unfused, "
+                               "overlap: {tensor: true}}\nsoftware: fsdp-2023\npartition: balanced\n");
+  const auto& t = given.concrete->training;
+  CHECK(t.recompute_every == 2);
+  CHECK(t.recompute_layers == 7);
+  CHECK(t.kernels == models::Kernels::unfused);
+  CHECK(given.concrete->software.async_tensor);
+  CHECK(given.concrete->partition.kind == plan::Partition::Kind::balanced);
+  CHECK(load_text(kGood + "training: {kernels: fused, recompute: {mode: full, every: 1}}\n").digest ==
+        load_text(kGood + "training: {recompute: full}\n").digest);
+  for (const char* other :
+       {"recompute: {mode: full, every: 2}", "recompute: {mode: full, layers: 2}", "recompute: full, kernels: unfused"})
+    CHECK(load_text(kGood + "training: {" + other + "}\n").digest !=
+          load_text(kGood + "training: {recompute: full}\n").digest);
+  CHECK(load_text(kGood + "partition: balanced\n").digest != usual.digest);
+  // A knob of the profile; without sequence parallelism it changes nothing, and says so.
+  const auto knob = load_text(kGood + "software: {use: fsdp-2023, async_tensor: true}\n");
+  CHECK(knob.concrete->software.async_tensor);
+  REQUIRE(knob.warnings.size() == 1);
+  CHECK(knob.warnings[0].find("'async_tensor' changes nothing") != std::string::npos);
+}
+
 TEST_CASE("software: named, derived from attention and GPU, changed knob by knob, overruled by training") {
   CHECK(load_text(kGood).concrete->software.name == "fsdp-2023");
   CHECK(load_text(with(kGood, "dgx-a100-80g", "dgx-h100")).concrete->software.name == "titan-2024");

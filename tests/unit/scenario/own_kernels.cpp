@@ -86,6 +86,13 @@ TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
   CHECK(errors(kTiny, "fp32}", "fp32, overlap: {gradients: true}}") ==
         "6:50: software 'rehearsal' reduces gradients after the backward pass; leave 'overlap.gradients' out or "
         "set it to false");
+  CHECK(errors(kTiny, "fp32}", "fp32, kernels: unfused}") ==
+        "6:38: software 'rehearsal' has kernels of its own; leave 'kernels' out or set it to fused");
+  CHECK(errors(kTiny, "fp32}", "fp32, recompute: {mode: full, every: 2}}") ==
+        "6:40: software 'rehearsal' recomputes all layers or none; leave 'every' and 'layers' out of 'recompute'");
+  CHECK(errors(kTiny, "fp32}", "fp32, overlap: {tensor: true}}") ==
+        "6:47: software 'rehearsal' multiplies and communicates one after the other; leave 'overlap.tensor' out or set "
+        "it to false");
   CHECK(errors(kMlp, "sgd}", "sgd, optimizer_sync: post-validation}") ==
         "6:61: software 'rehearsal' takes back steps of adamw only; use it, or 'optimizer_sync: barrier'");
   CHECK(joined(kTiny + "software: {use: rehearsal, dropout: true}\n") ==

@@ -1,0 +1,64 @@
+// The unfused entries count every operation as a kernel: r reads and w writes of 2-byte elements are 2 (r + w) bytes.
+// They were never compared with a run.
+#include "models/traffic.hpp"
+
+namespace rehearsal::models {
+namespace {
+
+LayerTraffic fused_forward(const Transformer& model, const Software& software) {
+  return {{4, 1}, {software.dropout ? 7. : 6., 1}, {model.ffn_kind == FfnKind::swiglu ? 8. : 4., 1}, {11, 3}};
+}
+LayerTraffic fused_backward(const Transformer& model, const Software& software) {
+  return {{9, 2}, {software.dropout ? 7. : 4., 1}, {model.ffn_kind == FfnKind::swiglu ? 12. : 6., 1}, {13, 3}};
+}
+
+LayerTraffic unfused_forward(const Transformer& model, const Software& software) {
+  const bool llama = model.family == Family::llama;
+  LayerTraffic t;
+  // Llama: square 4, mean 2, plus epsilon and 1/sqrt (of rows: 0), times 4, gain 4. GPT also: mean 2, minus mean 4,
+  // bias 4.
+  t.norm = llama ? ElementCost{14, 6} : ElementCost{24, 9};
+  t.residual = {6, 1};  // two operands and their sum
+  if (software.dropout) t.residual.bytes += 5, t.residual.kernels++;
+  if (!llama) t.residual.bytes += 4, t.residual.kernels++;  // bias of the GEMM before
+  // sigmoid 4, times gate 6, times up 6; or, x/2 (1 + tanh(sqrt(2/pi) (x + .044715 x^3))): cube 4, times 4, plus x 6,
+  // times 4, tanh 4, plus one 4, half of x 4, product 6.
+  t.activation = model.ffn_kind == FfnKind::swiglu ? ElementCost{16, 3} : ElementCost{36, 8};
+  if (!llama) t.activation.bytes += 4, t.activation.kernels++;  // bias
+  t.scores = {19, 5};                                           // scale 4, mask 4, softmax 4, dropout 5, clearing 2
+  return t;
+}
+
+LayerTraffic unfused_backward(const Transformer& model, const Software& software) {
+  const bool llama = model.family == Family::llama;
+  LayerTraffic t;
+  // Gain: into x 4, its own product 6 and column sum 2; times 1/sqrt: into x 4, its own product 6 and row sum 2;
+  // square: product 4, added up 6. GPT also: bias column sum 2, minus mean: row sum 2, broadcast and added 4.
+  t.norm = llama ? ElementCost{34, 8} : ElementCost{42, 11};
+  t.residual = {6, 1};  // gradients of both branches, added
+  if (software.dropout) t.residual.bytes += 5, t.residual.kernels++;
+  // SwiGLU: three products have two gradients of 6 each except sigmoid's single 6, and two paths into the gate add
+  // up 6. GELU: product 6 + 6, half 4, tanh 6, times 4, times 4, cube 4 + 4 + 6, two sums 12.
+  t.activation = model.ffn_kind == FfnKind::swiglu ? ElementCost{36, 6} : ElementCost{56, 11};
+  t.scores = {21, 5};  // dropout 5, softmax 6, mask 4, scale 4, clearing 2
+  return t;
+}
+
+}  // namespace
+
+LayerTraffic forward_traffic(const Transformer& model, const Training& training, const Software& software) {
+  return training.kernels == Kernels::fused ? fused_forward(model, software) : unfused_forward(model, software);
+}
+
+LayerTraffic backward_traffic(const Transformer& model, const Training& training, const Software& software) {
+  return training.kernels == Kernels::fused ? fused_backward(model, software) : unfused_backward(model, software);
+}
+
+// Fused, in fp32: gradient 4, parameter and both moments read and written 8 each: 28. One operation after the other:
+// decay of the parameter 8; first moment scaled 8, gradient added 12; second moment scaled 8, square added 12; root 8,
+// bias correction 8, epsilon 8; quotient added to the parameter 16: 88. SGD is one such operation either way.
+double unfused_optimizer_bytes(const Training& training) {
+  return training.kernels == Kernels::unfused && training.optimizer == OptimizerKind::adamw ? 88 - 28 : 0;
+}
+
+}  // namespace rehearsal::models

@@ -1,0 +1,185 @@
+// Choices of `training` and `partition` from the file to the simulated step: which layers are recomputed, kernels that
+// are not fused, tensor parallelism under GEMMs, layers dealt by their times.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "explore/rehearse.hpp"
+#include "report/run_report.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::explore;
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+// Llama 3 70B in 4 stages of 20 layers, tensor 8 with sequence parallelism.
+Prepared stages_of_20(Sets sets) {
+  return prepare(scenario::load(PROJECT_ROOT "/scenarios/llama3-70b-64xh100.yaml", sets));
+}
+// GPT 1.7B, 24 layers of h 2304 under a vocabulary of 51,200, in 4 stages: the head is the slowest part.
+Sets small_model(Sets more) {
+  Sets sets = {"parallelism={pipeline: 4, data: 8}", "batch={global: 512, micro: 4}"};
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+scenario::Scenario heavy_head(Sets more) {
+  return scenario::load(PROJECT_ROOT "/scenarios/megatron21-t1/gpt-1.7b-32xa100.yaml", small_model(std::move(more)));
+}
+Time slowest(const Prepared& p) {
+  Time most;
+  for (std::size_t s = 0; s < p.problem.forward.size(); s++)
+    most = std::max(most, p.problem.forward[s] + p.problem.backward[s]);
+  return most;
+}
+report::Summary answer(const scenario::Scenario& scenario, std::string* text = nullptr) {
+  const auto run = rehearse(scenario);
+  const report::Run written{scenario,
+                            run.prepared.graph,
+                            run.timeline,
+                            run.prepared.durations,
+                            run.prepared.model_flops,
+                            run.prepared.hardware_flops,
+                            {},
+                            {},
+                            nullptr,
+                            run.prepared.layers};
+  const auto summary = report::summarize(written);
+  if (text) *text = report::run_text(written, summary, {});
+  return summary;
+}
+Time part(const report::Summary& s, graph::Category c) { return s.breakdown[static_cast<std::size_t>(c)]; }
+
+}  // namespace
+
+TEST_CASE("a stage is the sum of its layers, recomputed and not") {
+  for (const std::string mode : {"selective", "full"}) {
+    CAPTURE(mode);
+    const auto recompute = [&](const std::string& which) {
+      return stages_of_20({fmt::format("training.recompute={{mode: {}{}}}", mode, which)});
+    };
+    const auto none = stages_of_20({"training.recompute=none"}), all = recompute("");
+    // Of 20 layers: every 2nd 10, every 3rd 6, the first 5, every 3rd of the first 8: layers 3 and 6.
+    for (const auto& [which, layers] : std::vector<std::pair<std::string, std::int64_t>>{{", every: 2", 10},
+                                                                                         {", every: 3", 6},
+                                                                                         {", layers: 5", 5},
+                                                                                         {", every: 3, layers: 8", 2},
+                                                                                         {", layers: 0", 0}}) {
+      CAPTURE(which);
+      const auto some = recompute(which);
+      for (const std::size_t s : {0, 1, 3}) {
+        const Time more = all.problem.backward[s] - none.problem.backward[s];
+        CHECK(20 * (some.problem.backward[s] - none.problem.backward[s]) == layers * more);
+        CHECK(some.problem.forward[s] == none.problem.forward[s]);
+        const double less = none.problem.activation[s] - all.problem.activation[s];
+        CHECK(20 * (none.problem.activation[s] - some.problem.activation[s]) == double(layers) * less);
+      }
+    }
+    CHECK(recompute(", every: 1").durations == all.durations);
+  }
+}
+
+TEST_CASE("balanced: no other way to deal the layers has a faster slowest stage") {
+  const auto uniform = prepare(heavy_head({})), balanced = prepare(heavy_head({"partition=balanced"}));
+  CHECK(uniform.layers == std::vector<std::int64_t>{6, 6, 6, 6});
+  const auto& part = balanced.layers;
+  REQUIRE(part.size() == 4);
+  CHECK(part[0] + part[1] + part[2] + part[3] == 24);
+  CHECK(part[3] < 6);
+  CHECK(slowest(balanced) < slowest(uniform));
+  for (std::int64_t first = 4; first <= 8; first++)
+    for (std::int64_t last = 2; last <= 6; last++) {
+      const auto middle = 24 - first - last;
+      const auto listed = prepare(
+          heavy_head({fmt::format("partition=[{}, {}, {}, {}]", first, middle / 2, middle - middle / 2, last)}));
+      CHECK(slowest(balanced) <= slowest(listed));
+    }
+  // The same as that list, and the report says so.
+  const auto same = prepare(heavy_head({fmt::format("partition=[{}]", fmt::join(part, ", "))}));
+  CHECK(same.graph.digest() == balanced.graph.digest());
+  std::string text;
+  const auto faster = answer(heavy_head({"partition=balanced"}), &text), slower = answer(heavy_head({}));
+  CHECK(faster.iteration < slower.iteration);
+  CHECK(text.find("layers per stage: ") != std::string::npos);
+  answer(heavy_head({}), &text);
+  CHECK(text.find("layers per stage") == std::string::npos);
+}
+
+TEST_CASE("balanced with layers that differ, and with own kernels") {
+  // The first two layers of a stage are recomputed: two short stages would hold more of those than one long.
+  const auto uneven = prepare(heavy_head({"partition=balanced", "training.recompute={mode: full, layers: 2}"}));
+  CHECK(slowest(uneven) <= slowest(prepare(heavy_head({"training.recompute={mode: full, layers: 2}"}))));
+  const auto tiny =
+      scenario::load(PROJECT_ROOT "/scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml", {"partition=balanced"});
+  const auto own = prepare(tiny);
+  CHECK(std::accumulate(own.layers.begin(), own.layers.end(), std::int64_t{0}) == tiny.concrete->model.layers);
+}
+
+TEST_CASE("unfused kernels cost time, the optimizer too, and no memory") {
+  const auto run = [](const char* kernels) {
+    return answer(heavy_head({fmt::format("training.kernels={}", kernels)}));
+  };
+  const auto fused = run("fused"), unfused = run("unfused");
+  CHECK(part(unfused, graph::Category::compute) > part(fused, graph::Category::compute));
+  CHECK(unfused.peak.allocated == fused.peak.allocated);
+  CHECK(*unfused.hardware_tflops_per_gpu * to_seconds(unfused.iteration) ==
+        doctest::Approx(*fused.hardware_tflops_per_gpu * to_seconds(fused.iteration)));
+  // Adam: 60 B of the profile and 60 more at 1.62 TB/s.
+  const auto step = [](const char* kernels) {
+    const auto p = prepare(heavy_head({fmt::format("training.kernels={}", kernels)}));
+    const auto works = p.graph.works();
+    for (std::size_t w = 0; w < works.size(); w++)
+      if (const auto* o = std::get_if<graph::OptimizerStep>(&works[w]))
+        return std::pair(to_seconds(p.durations[w]), o->parameters);
+    return std::pair(0., 0.);
+  };
+  const auto [long_step, parameters] = step("unfused");
+  CHECK(long_step - step("fused").first == doctest::Approx(60 * parameters / 1.62e12).epsilon(1e-6));
+}
+
+TEST_CASE("tensor parallelism under GEMMs: less of it shows, and the graph has the fused operators") {
+  const auto run = [](bool overlap, const char* detail) {
+    return scenario::load(
+        PROJECT_ROOT "/scenarios/llama3-70b-64xh100.yaml",
+        {fmt::format("training.overlap={{tensor: {}}}", overlap), fmt::format("simulate.detail={}", detail)});
+  };
+  const auto plain = answer(run(false, "stage")), async = answer(run(true, "stage"));
+  CHECK(async.iteration < plain.iteration);
+  CHECK(part(async, graph::Category::tensor_comm) < part(plain, graph::Category::tensor_comm));
+  // Pieces are no better GEMMs than the whole, and scattered products are added up.
+  CHECK(part(async, graph::Category::compute) >= part(plain, graph::Category::compute));
+  // As tasks: of a stage and micro-batch 8 per layer, and two gathers of which a part shows.
+  const auto prepared = prepare(run(true, "operator"));
+  const auto& program = prepared.graph.program_of(prepared.graph.ranks()[1]);
+  std::int64_t fused = 0, exposed = 0;
+  for (std::size_t i = 0; i < program.size(); i++) {
+    if (program.coordinates[i].microbatch != 0 || program.lane[i] != graph::Lane::compute) continue;
+    fused += std::holds_alternative<graph::Pipelined>(prepared.graph.work(program.work[i]));
+    exposed += std::holds_alternative<graph::Exposed>(prepared.graph.work(program.work[i]));
+  }
+  CHECK(fused == 20 * 8);
+  CHECK(exposed == 20 * 2);
+}
+
+TEST_CASE("the second gather of sequence parallelism shows to three tenths") {
+  // Llama 3 70B, 80 layers: two gathers of 2 T h = 2 x 8192 x 8192 B each, in the backward of every micro-batch.
+  const auto p = stages_of_20({"training.recompute=none"});
+  const auto works = p.graph.works();
+  std::size_t found = 0;
+  for (std::size_t w = 0; w < works.size(); w++) {
+    const auto* exposed = std::get_if<graph::Exposed>(&works[w]);
+    if (!exposed) continue;
+    found++;
+    const auto& whole = std::get<graph::Collective>(p.graph.work(exposed->collective));
+    CHECK(whole.kind == CollectiveKind::all_gather);
+    CHECK(whole.size == Bytes(2 * 8192 * 8192));
+    CHECK(p.durations[w] == seconds(.3 * to_seconds(p.durations[exposed->collective.index()])));
+  }
+  CHECK(found == 1);
+  const auto& said = p.assumptions;
+  CHECK(std::any_of(said.begin(), said.end(),
+                    [](const auto& a) { return a.starts_with("Sequence parallelism gathers"); }));
+}
