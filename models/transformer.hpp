@@ -93,8 +93,8 @@ struct Software {
   bool sharded_sends = false;         // each tensor rank sends 1/t, gathered on arrival
   bool blocking_sends = false;
   GradientOverlap gradient_overlap = GradientOverlap::never;
-  // ZeRO-3 that gathers and reduces tensor by tensor instead of whole layers: calls per layer (1 = one flat buffer), the
-  // latency of such a call per rank of the group, and the share of a node's NICs that it reaches.
+  // ZeRO-3 that gathers and reduces tensor by tensor instead of whole layers: calls per layer (1 = one flat buffer),
+  // the latency of such a call per rank of the group, and the share of a node's NICs that it reaches.
   std::int64_t sharded_tensors = 1;
   double sharded_tensor_latency = 0, sharded_tensor_efficiency = 1;
   SelectiveRecompute selective_recompute = SelectiveRecompute::attention;

@@ -35,8 +35,8 @@ class CostModel {
   double message(const graph::Message& work) const;
   double optimizer(const graph::OptimizerStep& work) const;
 
-  // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Interference, Exposed, Pipelined) may only
-  // refer to smaller ids.
+  // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Interference, Exposed, Pipelined) may
+  // only refer to smaller ids.
   std::vector<Time> price(std::span<const graph::Work> works) const;
 
   // Every constant used that was assumed rather than measured, for the report.

@@ -45,9 +45,8 @@ void without_collectives(plan::Plan& plan) {
         whole.m *= pipelined->pieces;
         op.shape = whole;
       }
-      std::erase_if(list, [](const Operator& op) {
-        return is<models::TensorCollective>(op) || op.name == models::kSumOfParts;
-      });
+      std::erase_if(
+          list, [](const Operator& op) { return is<models::TensorCollective>(op) || op.name == models::kSumOfParts; });
     });
   });
 }
@@ -87,8 +86,7 @@ constexpr Effect kEffects[] = {
      }},
     {"optimizer", "the optimizer moves no bytes", [](Concrete& c) { c.software.optimizer_bytes = 0; }},
     {"bubble", "pipeline ranks never wait", nullptr, nullptr, true},
-    {"tensor-comm", "tensor-parallel collectives are free", nullptr,
-     without_collectives},
+    {"tensor-comm", "tensor-parallel collectives are free", nullptr, without_collectives},
     {"async-tensor", "tensor-parallel collectives never run under a GEMM",
      [](Concrete& c) { c.software.async_tensor = false; }},
     {"pipeline-comm", "pipeline messages are free", [](Concrete& c) { c.cluster.message_overhead = Time{}; },

@@ -65,12 +65,9 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
   auto warnings = plan.warnings, assumptions = plan.assumptions;
   std::vector<std::int64_t> layers;
   for (const auto& stage : plan.stages) layers.push_back(stage.layers);
-  Staged staged{std::move(cost),
-                lower::Lowering(std::move(plan), ranks),
-                {},
-                std::move(layers),
-                std::move(warnings),
-                std::move(assumptions)};
+  Staged staged{
+      std::move(cost),       lower::Lowering(std::move(plan), ranks), {}, std::move(layers), std::move(warnings),
+      std::move(assumptions)};
   staged.problem = staged.lowering.problem(staged.cost.price(staged.lowering.works()));
   scenario.schedule.set_knobs(staged.problem);
   return staged;

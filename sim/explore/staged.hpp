@@ -13,7 +13,7 @@ namespace rehearsal::explore {
 struct Staged {
   cost::CostModel cost;
   lower::Lowering lowering;
-  schedule::Problem problem;  // with the knobs of the scenario's schedule
+  schedule::Problem problem;         // with the knobs of the scenario's schedule
   std::vector<std::int64_t> layers;  // of each stage of one copy
   std::vector<std::string> warnings, assumptions;
 };

@@ -34,6 +34,10 @@ TEST_CASE("an estimate is the simulated iteration") {
     s.batch.micro = pick<std::int64_t>(random, {1, 2, 4});
     s.concrete->model.tie_embeddings = random() % 2;
     s.concrete->software.blocking_sends = random() % 2;
+    s.concrete->training.recompute_every = pick<std::int64_t>(random, {1, 1, 3});
+    s.concrete->training.kernels = pick(random, {models::Kernels::fused, models::Kernels::unfused});
+    s.concrete->software.async_tensor = random() % 2;
+    if (random() % 4 == 0) s.concrete->partition.kind = plan::Partition::Kind::balanced;
     s.concrete->software.gradient_overlap =
         pick(random, {models::GradientOverlap::never, models::GradientOverlap::without_pipeline});
     if (s.batch.global % (p.data * s.batch.micro) != 0) continue;
