@@ -17,6 +17,21 @@ constexpr double kCompiledTraffic = .6;  // torch.compile keeps intermediate res
 // 2).
 constexpr double kRegatherExposed = .3;
 
+// Bytes per element that a cast to fp8 moves: 2 read, 1 written. The largest of a row is known only after the whole row
+// was read, so a row is read twice; the 128 elements of a block stay in registers, with an fp32 scale for each block.
+// The largest of a tensor comes from the kernel before.
+constexpr double cast_bytes(Fp8Scaling scaling) {
+  switch (scaling) {
+    case Fp8Scaling::tensorwise:
+      return 3;
+    case Fp8Scaling::rowwise:
+      return 5;
+    case Fp8Scaling::blockwise:
+      return 3 + 4. / 128;
+  }
+  return 0;
+}
+
 // A fused attention backward is two kernels: row sums of gradient times output, then the pass itself.
 std::int64_t launches(const std::vector<Operator>& operators) {
   std::int64_t n = 0;
@@ -63,6 +78,10 @@ class LayerBuilder {
   bool flash() const { return training_.attention == AttentionKind::flash; }
   bool pipelines() const { return software_.async_tensor && shard_.tensor > 1 && shard_.sequence_parallel; }
   bool fp8() const { return training_.precision == Precision::fp8; }
+
+  double fp8_inputs() const {  // elements of the inputs of the four GEMMs
+    return 2 * local_.residual + local_.split_hidden + double(local_.tokens * local_.ffn);
+  }
 
   Operator linear(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k, bool weight = false) const {
     return {name, Gemm{m, n, k, 1, training_.precision, weight}};
@@ -163,10 +182,7 @@ class LayerBuilder {
     f.push_back(linear("mlp up", l.tokens, l.up, l.hidden));
     f.push_back(traffic("activation", fused_ * cost.activation.bytes * double(l.tokens * l.ffn),
                         cost.activation.kernels, false));
-    if (fp8()) {  // casts and maxima of the four GEMM inputs, 3 bytes an element
-      const double elements = 2 * l.residual + l.split_hidden + double(l.tokens * l.ffn);
-      f.push_back(traffic("fp8 cast", 3 * elements, 1, false));
-    }
+    if (fp8()) f.push_back(traffic("fp8 cast", cast_bytes(software_.fp8_scaling) * fp8_inputs(), 1, false));
     f.push_back(linear("mlp down", l.tokens, l.hidden, l.ffn));
     leave(f);
     if (!compiled) f.push_back(traffic(residual_name(), residual, cost.residual.kernels, false));
@@ -217,8 +233,12 @@ class LayerBuilder {
     }
     b.push_back(traffic("transpose and bias gradients", fused_ * rest, compiled ? 1 : 7, true));
     if (fp8()) {
-      const double elements = 2 * l.residual + 3 * l.split_hidden + 2 * double(l.tokens * l.ffn);
-      b.push_back(traffic("fp8 cast", 3 * elements, 1, true));
+      const double gradients = 2 * l.residual + 3 * l.split_hidden + 2 * double(l.tokens * l.ffn);
+      const double cast = cast_bytes(software_.fp8_scaling);
+      // One scale a tensor serves the input gradient and the weight gradient. Scales along K do not: the weight
+      // gradient sums over tokens, so gradients are cast a second time that way, and the inputs again.
+      const bool once = software_.fp8_scaling == Fp8Scaling::tensorwise;
+      b.push_back(traffic("fp8 cast", once ? cast * gradients : cast * (2 * gradients + fp8_inputs()), 1, true));
     }
     b.push_back(linear("qkv gradient", l.tokens, l.hidden, l.qkv));
     leave(b);

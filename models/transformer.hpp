@@ -78,6 +78,10 @@ enum class GradientOverlap : std::uint8_t { never, without_pipeline, always };
 // What selective recomputation repeats: the attention core (Megatron: the scores are large and cheap), or every
 // operator but attention and every second GEMM (torchtitan).
 enum class SelectiveRecompute : std::uint8_t { attention, operators };
+// Who wrote the fused attention kernel. Where a GPU has no cuDNN or FlashAttention-3 kernel, FlashAttention-2 runs.
+enum class AttentionKernel : std::uint8_t { flash2, flash3, cudnn };
+// What shares one scale in fp8: a tensor, a row of a GEMM operand, or a block of 128 of its elements (2412.19437, 3.3).
+enum class Fp8Scaling : std::uint8_t { tensorwise, rowwise, blockwise };
 
 // How the framework of that day behaves (configs/software): documented facts, never fits to a run.
 struct Software {
@@ -89,8 +93,10 @@ struct Software {
   double optimizer_bytes = 44;  // traffic per parameter of one optimizer step
   double host_seconds_per_kernel = 0;
   double host_backward_factor = .62;  // the autograd thread launches faster than the Python forward
-  double attention_rate = 1;          // of a fused attention kernel, relative to FlashAttention-2
-  bool sharded_sends = false;         // each tensor rank sends 1/t, gathered on arrival
+  AttentionKernel attention_kernel = AttentionKernel::flash2;
+  double attention_rate = 1;  // of a fused attention kernel, relative to the published one of its name
+  Fp8Scaling fp8_scaling = Fp8Scaling::tensorwise;
+  bool sharded_sends = false;  // each tensor rank sends 1/t, gathered on arrival
   bool blocking_sends = false;
   GradientOverlap gradient_overlap = GradientOverlap::never;
   // ZeRO-3 that gathers and reduces tensor by tensor instead of whole layers: calls per layer (1 = one flat buffer),

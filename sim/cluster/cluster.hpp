@@ -22,15 +22,22 @@ struct Gpu {
   std::map<Precision, FlopRate> peak;  // dense
   std::int64_t sms = 0;
   Bytes memory;
-  Bandwidth memory_bandwidth;                  // vendor peak
-  Bandwidth sustained_memory_bandwidth;        // what memory-bound kernels reach
-  double gemm_efficiency = 0;                  // ceiling of large GEMMs in short bursts, of peak
-  double sustained_clock = 1;                  // training against bursts: power and heat
-  double weight_gradient_rate = 1;             // of weight-gradient GEMMs relative to forward ones
-  Time gemm_overhead;                          // fixed cost of a GEMM (t0)
-  Time tile_overhead;                          // prologue and epilogue of each wave (t_pro)
-  FlopRate fused_attention_rate;               // FlashAttention-2, causal, long sequences
-  double fp8_speedup = 0;                      // GEMMs over bf16; 0 = no fp8
+  Bandwidth memory_bandwidth;            // vendor peak
+  Bandwidth sustained_memory_bandwidth;  // what memory-bound kernels reach
+  double gemm_efficiency = 0;            // ceiling of large GEMMs in short bursts, of peak
+  double sustained_clock = 1;            // training against bursts: power and heat
+  double weight_gradient_rate = 1;       // of weight-gradient GEMMs relative to forward ones
+  double small_tile_loss = 0;            // rate of small output tiles: 1/(1 + this x (128/rows + 128/columns - 1.5))
+  Time gemm_overhead;                    // fixed cost of a GEMM (t0)
+  Time tile_overhead;                    // prologue and epilogue of each wave of 256 x 128 tiles (t_pro)
+  // Fused attention: causal, head size 128, forward and backward, long sequences, every SM busy. 0 = no such kernel.
+  FlopRate fused_attention_rate;   // FlashAttention-2
+  FlopRate flash3_attention_rate;  // FlashAttention-3
+  FlopRate cudnn_attention_rate;   // cuDNN
+  double attention_tail = .65;     // thread blocks per slot of an SM that a forward attention loses at its end
+  // GEMMs in fp8 over bf16, casts not included, by how the scales are kept; 0 = none.
+  double fp8_speedup = 0;  // one scale a tensor
+  double fp8_rowwise_speedup = 0, fp8_blockwise_speedup = 0;
   Time kernel_gap;                             // between two kernels of a stream
   std::map<std::string, std::string> sources;  // key -> where its number comes from
   std::vector<std::string> assumed;            // keys

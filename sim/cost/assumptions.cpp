@@ -29,7 +29,13 @@ std::string value(const Gpu& g, const std::string& key) {
   if (key == "gemm_overhead") return show(g.gemm_overhead);
   if (key == "tile_overhead") return show(g.tile_overhead);
   if (key == "fused_attention_rate") return fmt::format("{:.4g} TFLOP/s", g.fused_attention_rate.value() / 1e12);
+  if (key == "flash3_attention_rate") return fmt::format("{:.4g} TFLOP/s", g.flash3_attention_rate.value() / 1e12);
+  if (key == "cudnn_attention_rate") return fmt::format("{:.4g} TFLOP/s", g.cudnn_attention_rate.value() / 1e12);
+  if (key == "attention_tail") return number(g.attention_tail) + " thread blocks a slot";
+  if (key == "small_tile_loss") return number(g.small_tile_loss);
   if (key == "fp8_speedup") return number(g.fp8_speedup) + " times bf16";
+  if (key == "fp8_rowwise_speedup") return number(g.fp8_rowwise_speedup) + " times bf16";
+  if (key == "fp8_blockwise_speedup") return number(g.fp8_blockwise_speedup) + " times bf16";
   if (key == "kernel_gap") return show(g.kernel_gap);
   return {};
 }

@@ -1,32 +1,9 @@
 // Constants of the cost model that belong to no GPU, link or software profile. Each: unit, typical range, source.
 // "Fitted" names the published runs (models/README.md, "Where the constants come from"); "assumed" ones reach the
-// report.
+// report. Those of GEMMs and of fused attention stand in gemm.cpp and attention.cpp.
 #pragma once
-#include <array>
-#include <cstdint>
 
 namespace rehearsal::cost {
-
-// --- GEMM: output tiles of the vendor libraries and their rate relative to the best one. Fitted on 891 shapes.
-struct Tile {
-  std::int64_t rows, columns;
-  double rate;  // 0..1
-};
-inline constexpr std::array<Tile, 6> kTiles{
-    {{256, 128, 1.}, {128, 256, 1.}, {128, 128, .95}, {128, 64, .75}, {64, 128, .75}, {64, 64, .55}}};
-inline constexpr std::array<std::int64_t, 3> kSplits{1, 2, 4};  // split-K
-inline constexpr double kLeastSplitDepth = 512;                 // elements of K per split, below: not used
-inline constexpr double kSplitTraffic = 8;  // bytes per output and split: fp32 partial sum out and in
-
-// --- Fused attention, relative to Gpu::fused_attention_rate (FlashAttention-2, causal, head size 128, long sequences).
-inline constexpr double kAttentionHalfLength = 500;        // tokens; rate = R s/(s + this); fit of 2307.08691 figs 4-7
-inline constexpr double kAttentionHalfLengthSquare = 180;  // the same, non-causal
-inline constexpr double kAttentionSquareRate = 205. / 193.;  // non-causal over causal, A100, same figures
-inline constexpr double kAttentionSmallHead = .9;            // head size below 128: 176/193
-inline constexpr std::int64_t kAttentionFullHead = 128;
-inline constexpr std::int64_t kAttentionTile = 128;  // query rows of one thread block; two blocks fit an SM
-inline constexpr double kAttentionForward = .95;     // forward alone, relative to forward + backward
-inline constexpr double kAttentionBackward = 1.02;
 
 // --- Memory-bound kernels of models with dropout: time over bytes/BW. Fitted on the Zero Bubble stage profile
 // (2401.10241 table 9); the cause (random generator forward, cache hits backward) is a guess.

@@ -3,31 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "base/error.hpp"
+#include "cost/attention.hpp"
 #include "cost/constants.hpp"
+#include "cost/gemm.hpp"
 
 namespace rehearsal::cost {
 namespace {
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// Rate of large GEMMs that run for hours, before tile and wave losses.
-FlopRate sustained_peak(const cluster::Gpu& gpu, Precision precision) {
-  double factor = gpu.sustained_clock;
-  Precision stored = precision;
-  if (precision == Precision::fp8 && gpu.fp8_speedup > 0) {  // measured against bf16, casts not included
-    factor *= gpu.fp8_speedup;
-    stored = Precision::bf16;
+// GEMMs in fp8 against bf16, casts not included.
+double fp8_speedup(const cluster::Gpu& gpu, models::Fp8Scaling scaling) {
+  switch (scaling) {
+    case models::Fp8Scaling::tensorwise:
+      return gpu.fp8_speedup;
+    case models::Fp8Scaling::rowwise:
+      return gpu.fp8_rowwise_speedup;
+    case models::Fp8Scaling::blockwise:
+      return gpu.fp8_blockwise_speedup;
   }
-  const auto found = gpu.peak.find(stored);
-  if (found == gpu.peak.end() || found->second.value() <= 0)
-    throw UserError(
-        fmt::format("GPU '{}' cannot compute in {}; choose another training.precision or give its peak rate", gpu.name,
-                    name(precision)));
-  return found->second * factor;
+  return 0;
 }
 
 }  // namespace
@@ -50,47 +45,29 @@ CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves
   need(gpu.weight_gradient_rate > 0, "weight_gradient_rate");
 }
 
-// t = t0 + min over tile and split-K of max(waves (work of a tile / rate of an SM + t_pro), bytes / BW)
 double CostModel::gemm(const Gemm& shape) const {
   const auto& gpu = machine_.gpu;
-  const double sm_rate =
-      sustained_peak(gpu, shape.precision).value() / double(gpu.sms) * gpu.gemm_efficiency;  // FLOP/s of one SM
-  const double m = double(shape.m), n = double(shape.n), k = double(shape.k);
-  const double in = double(bytes_per_element(shape.precision)), out = std::max(2., in);
-  const double moved = in * (m * k + k * n) + out * m * n;
-  double best = std::numeric_limits<double>::infinity();
-  for (const Tile& tile : kTiles) {
-    const std::int64_t tiles = ceil_div(shape.m, tile.rows) * ceil_div(shape.n, tile.columns) * shape.batch;
-    for (const std::int64_t split : kSplits) {
-      const double depth = k / double(split);
-      if (split > 1 && depth < kLeastSplitDepth) continue;
-      const double waves = double(ceil_div(tiles * split, gpu.sms));
-      const double tile_flops = 2. * double(tile.rows) * double(tile.columns) * depth;
-      const double compute = waves * (tile_flops / (sm_rate * tile.rate) + to_seconds(gpu.tile_overhead));
-      const double partial = split > 1 ? kSplitTraffic * double(split) * m * n : 0;
-      const double memory = (moved + partial) * double(shape.batch) / gpu.sustained_memory_bandwidth.value();
-      best = std::min(best, std::max(compute, memory));
-    }
+  Precision counted_as = shape.precision;
+  double speedup = 1;
+  if (shape.precision == Precision::fp8) {
+    speedup = fp8_speedup(gpu, software_.fp8_scaling);
+    if (speedup > 0)
+      counted_as = Precision::bf16;
+    else if (software_.fp8_scaling == models::Fp8Scaling::tensorwise)
+      speedup = 1;  // by the peak, if there is one
+    else
+      throw UserError(
+          fmt::format("GPU '{}' has no rate of fp8 with the scales of software.fp8_scaling; use tensorwise", gpu.name));
   }
-  const double alone = to_seconds(gpu.gemm_overhead) + best;
-  return alone / (shape.weight_gradient ? gpu.weight_gradient_rate : 1) + to_seconds(gpu.kernel_gap);
+  // fp32 on a GPU that has no rate for it but tf32: a framework would use tensor cores or nothing.
+  if (shape.precision == Precision::fp32 && !gpu.peak.count(Precision::fp32)) counted_as = Precision::tf32;
+  return gemm_time(gpu, shape, counted_as, gpu.sustained_clock, speedup) + to_seconds(gpu.kernel_gap);
 }
 
 double CostModel::attention(const FusedAttention& shape) const {
-  const auto& gpu = machine_.gpu;
-  if (gpu.fused_attention_rate.value() <= 0)
-    throw UserError(fmt::format("GPU '{}' has no fused attention kernel; set training.attention to unfused", gpu.name));
-  const double keys = double(shape.keys);
-  const double length = keys / (keys + (shape.causal ? kAttentionHalfLength : kAttentionHalfLengthSquare));
-  const double blocks = double(shape.batch * shape.heads * ceil_div(shape.queries, kAttentionTile));
-  // Square root: with less than two blocks per SM those that run have more cache and memory rate each.
-  const double occupancy = std::sqrt(std::min(1., blocks / (2. * double(gpu.sms))));
-  const double rate = gpu.fused_attention_rate.value() * software_.attention_rate *
-                      (shape.causal ? 1 : kAttentionSquareRate) *
-                      (shape.head_dim >= kAttentionFullHead ? 1 : kAttentionSmallHead) * length * occupancy *
-                      (shape.backward ? kAttentionBackward : kAttentionForward);
   const int kernels = shape.backward ? 2 : 1;  // backward: row sums first
-  return shape.flops().value() / rate + kernels * to_seconds(gpu.kernel_gap);
+  return attention_time(machine_.gpu, shape, software_.attention_kernel) / software_.attention_rate +
+         kernels * to_seconds(machine_.gpu.kernel_gap);
 }
 
 double CostModel::memory_bound(const MemoryBound& shape) const {

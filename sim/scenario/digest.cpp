@@ -77,6 +77,8 @@ void dump(Dump& d, const models::Software& s) {
   if (s.selective_recompute != usual.selective_recompute) d.put("selective_recompute", s.selective_recompute);
   if (s.separate_projections) d.put("separate_projections", true);
   if (s.async_tensor) d.put("async_tensor", s.async_tensor);
+  if (s.attention_kernel != usual.attention_kernel) d.put("attention_kernel", s.attention_kernel);
+  if (s.fp8_scaling != usual.fp8_scaling) d.put("fp8_scaling", s.fp8_scaling);
 }
 
 void dump(Dump& d, const cluster::Gpu& g) {
@@ -88,6 +90,14 @@ void dump(Dump& d, const cluster::Gpu& g) {
   d.put("gemm_overhead", g.gemm_overhead), d.put("tile_overhead", g.tile_overhead);
   d.put("fused_attention_rate", g.fused_attention_rate), d.put("fp8_speedup", g.fp8_speedup),
       d.put("kernel_gap", g.kernel_gap);
+  // Younger than digests that people keep: their defaults are not named.
+  const cluster::Gpu usual;
+  if (g.small_tile_loss != usual.small_tile_loss) d.put("small_tile_loss", g.small_tile_loss);
+  if (g.flash3_attention_rate.value() > 0) d.put("flash3_attention_rate", g.flash3_attention_rate);
+  if (g.cudnn_attention_rate.value() > 0) d.put("cudnn_attention_rate", g.cudnn_attention_rate);
+  if (g.attention_tail != usual.attention_tail) d.put("attention_tail", g.attention_tail);
+  if (g.fp8_rowwise_speedup > 0) d.put("fp8_rowwise_speedup", g.fp8_rowwise_speedup);
+  if (g.fp8_blockwise_speedup > 0) d.put("fp8_blockwise_speedup", g.fp8_blockwise_speedup);
 }
 
 void dump(Dump& d, const cluster::ClusterSpec& c) {

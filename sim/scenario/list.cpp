@@ -1,34 +1,80 @@
 // What configs/ and models/zoo/ hold, for `rehearse list`.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/spelling.hpp"
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
+namespace {
 
-std::vector<Named> list(const std::string& kind) {
+std::string folder_of(const std::string& kind) {
   const std::vector<std::pair<std::string, std::string>> folders = {{"models", "models/zoo"},
                                                                     {"clusters", "configs/clusters"},
                                                                     {"gpus", "configs/gpus"},
                                                                     {"software", "configs/software"}};
   std::vector<std::string> kinds;
   for (const auto& [name, folder] : folders) {
+    if (name == kind) return folder;
     kinds.push_back(name);
-    if (name != kind) continue;
-    const auto root = home();
-    Diagnostics problems;
-    Documents documents(problems);
-    std::vector<Named> all;
-    for (const auto& entry : names_in(root, folder)) {
-      const Node* file = documents.read_file(root + "/" + folder + "/" + entry + ".yaml");
-      if (!file) continue;
-      MapReader map(problems, *file, kind);
-      all.push_back({entry, map.text("summary", ""), map.text("source", "")});
-    }
-    problems.throw_if_any();
-    return all;
   }
   throw UserError(fmt::format("cannot list {}{}", in_quotes(kind), suggestion(kind, kinds)));
+}
+
+std::string text_of(const Node& node) {
+  if (node.kind == Node::Kind::scalar) return node.text;
+  std::vector<std::string> parts;
+  for (const auto* item : node.items) parts.push_back(text_of(*item));
+  for (const auto& [key, value] : node.entries) parts.push_back(key->text + ": " + text_of(*value));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// {value, source, assumed} is one constant, a mapping without `value` several, anything else a constant that says no
+// source.
+void collect(const Node& map, const std::string& prefix, std::vector<Constant>& all) {
+  for (const auto& [key, value] : map.entries) {
+    const std::string path = prefix + key->text;
+    if (value->kind != Node::Kind::map) {
+      all.push_back({path, text_of(*value), "", false});
+    } else if (const Node* inner = value->find("value")) {
+      const Node *source = value->find("source"), *assumed = value->find("assumed");
+      all.push_back({path, text_of(*inner), source ? source->text : "", assumed && assumed->text == "true"});
+    } else {
+      collect(*value, path + ".", all);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Named> list(const std::string& kind) {
+  const auto root = home(), folder = folder_of(kind);
+  Diagnostics problems;
+  Documents documents(problems);
+  std::vector<Named> all;
+  for (const auto& entry : names_in(root, folder)) {
+    const Node* file = documents.read_file(root + "/" + folder + "/" + entry + ".yaml");
+    if (!file) continue;
+    MapReader map(problems, *file, kind);
+    all.push_back({entry, map.text("summary", ""), map.text("source", "")});
+  }
+  problems.throw_if_any();
+  return all;
+}
+
+std::vector<Constant> constants(const std::string& kind, const std::string& name) {
+  const auto root = home(), folder = folder_of(kind);
+  const auto names = names_in(root, folder);
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    throw UserError(fmt::format("there is no {} among the {}{}", in_quotes(name), kind, suggestion(name, names)));
+  Diagnostics problems;
+  Documents documents(problems);
+  std::vector<Constant> all;
+  if (const Node* file = documents.read_file(root + "/" + folder + "/" + name + ".yaml")) collect(*file, "", all);
+  problems.throw_if_any();
+  std::erase_if(all, [](const Constant& c) { return c.key == "summary" || c.key == "source"; });
+  return all;
 }
 
 }  // namespace rehearsal::scenario

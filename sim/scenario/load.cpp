@@ -86,12 +86,25 @@ void check_divisions(Context& context, const models::Transformer& model, const P
 void check_device(Context& context, const models::Training& training, const cluster::Gpu& gpu, const Location& place) {
   const bool known =
       gpu.peak.count(training.precision) || (training.precision == Precision::fp32 && gpu.peak.count(Precision::tf32));
+  if (training.precision == Precision::fp32 && known && !gpu.peak.count(Precision::fp32))
+    context.assume(fmt::format("GPU {}: fp32 matrix products run as tf32; no rate of fp32 is given", gpu.name));
   if (!known || (training.precision == Precision::fp8 && gpu.fp8_speedup <= 0))
     context.problems.error(
         place, fmt::format("GPU '{}' does not compute in the precision that 'training.precision' asks for", gpu.name));
   if (training.attention == models::AttentionKind::flash && gpu.fused_attention_rate.value() <= 0)
     context.problems.error(
         place, fmt::format("GPU '{}' has no fused attention kernel; set training.attention to unfused", gpu.name));
+}
+
+void check_scaling(Context& context, const models::Training& training, const models::Software& software,
+                   const cluster::Gpu& gpu, const Location& place) {
+  using models::Fp8Scaling;
+  const bool known =
+      software.fp8_scaling == Fp8Scaling::tensorwise ||
+      (software.fp8_scaling == Fp8Scaling::rowwise ? gpu.fp8_rowwise_speedup : gpu.fp8_blockwise_speedup) > 0;
+  if (training.precision == Precision::fp8 && !known)
+    context.problems.error(
+        place, fmt::format("GPU '{}' has no rate for the scales that 'software.fp8_scaling' asks for", gpu.name));
 }
 
 std::optional<models::Software> choose_software(Context& context, const Node* given, const Node& root,
@@ -138,6 +151,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
       check_device(context, training.training, cluster->spec.gpu,
                    training_node ? training_node->where() : cluster_node->where());
   }
+  if (cluster && software) check_scaling(context, training.training, *software, cluster->spec.gpu, top.at("software"));
   if (model && parallelism.sound) check_divisions(context, *model, parallelism);
   if (software) check_kernels(context, root, model, training, *software, parallelism);
   const auto partition = load_partition(context, top.find("partition"), parallelism.stages(), model);

@@ -42,10 +42,16 @@ std::optional<GpuChoice> load_gpu(Context& context, const Node& node) {
   gpu.gemm_efficiency = map.number("gemm_efficiency", kFraction);
   gpu.sustained_clock = map.number("sustained_clock", {0, 2, true});
   gpu.weight_gradient_rate = map.number("weight_gradient_rate", {0, 2, true}, 1.);
+  gpu.small_tile_loss = map.number("small_tile_loss", {0, 10}, 0.);
   gpu.gemm_overhead = map.time("gemm_overhead", true);
   gpu.tile_overhead = map.time("tile_overhead", true);
   gpu.fused_attention_rate = map.flop_rate("fused_attention_rate");
+  gpu.flash3_attention_rate = map.flop_rate("flash3_attention_rate", FlopRate());
+  gpu.cudnn_attention_rate = map.flop_rate("cudnn_attention_rate", FlopRate());
+  gpu.attention_tail = map.number("attention_tail", {0, 10}, gpu.attention_tail);
   gpu.fp8_speedup = map.number("fp8_speedup", {0, 10}, 0.);
+  gpu.fp8_rowwise_speedup = map.number("fp8_rowwise_speedup", {0, 10}, 0.);
+  gpu.fp8_blockwise_speedup = map.number("fp8_blockwise_speedup", {0, 10}, 0.);
   gpu.kernel_gap = map.time("kernel_gap", true);
   map.finish();
   if (problems.count() != before) return std::nullopt;

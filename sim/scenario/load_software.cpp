@@ -28,6 +28,16 @@ std::optional<models::Software> load_software(Context& context, const Node& node
   software.host_seconds_per_kernel = to_seconds(map.time("host_time_per_kernel", true, Time{}));
   software.host_backward_factor = map.number("host_backward_factor", {0, 10}, software.host_backward_factor);
   software.attention_rate = map.number("attention_rate", {0, 10, true}, software.attention_rate);
+  software.attention_kernel = map.choice<models::AttentionKernel>("attention_kernel",
+                                                                  {{"flash-2", models::AttentionKernel::flash2},
+                                                                   {"flash-3", models::AttentionKernel::flash3},
+                                                                   {"cudnn", models::AttentionKernel::cudnn}},
+                                                                  {}, software.attention_kernel);
+  software.fp8_scaling = map.choice<models::Fp8Scaling>("fp8_scaling",
+                                                        {{"tensorwise", models::Fp8Scaling::tensorwise},
+                                                         {"rowwise", models::Fp8Scaling::rowwise},
+                                                         {"blockwise", models::Fp8Scaling::blockwise}},
+                                                        {}, software.fp8_scaling);
   software.sharded_sends = map.boolean("sharded_sends", software.sharded_sends);
   software.blocking_sends = map.boolean("blocking_sends", software.blocking_sends);
   software.gradient_overlap = map.choice<GradientOverlap>("gradient_overlap",

@@ -109,4 +109,13 @@ struct Named {
 // What configs/ and models/zoo/ hold: kind = "models", "clusters", "gpus", "software".
 std::vector<Named> list(const std::string& kind);
 
+// One value of a configuration file as it stands there: "links.nvlink.bandwidth", "450GB/s". No value without a source
+// in GPU and cluster files, but some that are plain choices (a topology's name).
+struct Constant {
+  std::string key, value, source;
+  bool assumed = false;  // nobody measured it
+};
+// Every value of one file of that kind, in its order.
+std::vector<Constant> constants(const std::string& kind, const std::string& name);
+
 }  // namespace rehearsal::scenario

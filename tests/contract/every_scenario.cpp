@@ -66,7 +66,13 @@ TEST_CASE("every number of a GPU and a cluster has its source") {
                                           "gemm_overhead",
                                           "tile_overhead",
                                           "fused_attention_rate",
+                                          "flash3_attention_rate",
+                                          "cudnn_attention_rate",
+                                          "attention_tail",
+                                          "small_tile_loss",
                                           "fp8_speedup",
+                                          "fp8_rowwise_speedup",
+                                          "fp8_blockwise_speedup",
                                           "kernel_gap"};
   const std::set<std::string> cluster_keys = {"gpus_per_node",          "nvlink.bandwidth", "nvlink.latency",
                                               "nvlink.message",         "nvlink.gather",    "nic.per_node",

@@ -16,12 +16,13 @@ inline cluster::Gpu a100() {
   gpu.memory = Bytes(80'000'000'000);
   gpu.memory_bandwidth = Bandwidth(2039e9);
   gpu.sustained_memory_bandwidth = Bandwidth(1620e9);
-  gpu.gemm_efficiency = .90;
-  gpu.sustained_clock = .86;
-  gpu.weight_gradient_rate = 1.10;
-  gpu.gemm_overhead = seconds(3e-6);
-  gpu.tile_overhead = seconds(3e-6);
-  gpu.fused_attention_rate = FlopRate(193e12);
+  gpu.gemm_efficiency = .951;
+  gpu.sustained_clock = .817;
+  gpu.weight_gradient_rate = 1.17;
+  gpu.small_tile_loss = .73;
+  gpu.gemm_overhead = seconds(.3e-6);
+  gpu.tile_overhead = seconds(5.1e-6);
+  gpu.fused_attention_rate = FlopRate(208e12);
   gpu.kernel_gap = seconds(2e-6);
   return gpu;
 }

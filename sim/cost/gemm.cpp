@@ -1,0 +1,87 @@
+#include "cost/gemm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "base/error.hpp"
+
+namespace rehearsal::cost {
+namespace {
+
+// Output tiles of the vendor libraries. Larger ones need registers that a thread block does not have.
+struct Tile {
+  std::int64_t rows, columns;
+};
+constexpr std::array<Tile, 6> kTiles{{{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}}};
+constexpr double kLargestTile = 256. * 128;
+// K cut in so many pieces, each a tile of its own.
+constexpr std::array<std::int64_t, 8> kSplits{1, 2, 3, 4, 5, 6, 8, 12};
+constexpr double kLeastSplitDepth = 256;  // elements of K a piece
+constexpr double kSplitOverhead = 3e-6;   // the kernel that adds the partial sums; fitted, A100 and H200 alike
+// Bytes per output and piece: an fp32 partial sum written; the L2 cache holds it until it is read. Fitted (8 without).
+constexpr double kSplitTraffic = 4;
+
+// Where power limits the clock, tensor cores that pause at the ends of tiles leave it to main loops: products on the
+// A100 that last longer than its power controller needs (2 to 17 ms, K of 2048 to 16384) lose 3.8 us a tile instead
+// of 5.1.
+constexpr double kPauseRegained = .25;
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+FlopRate peak_of(const cluster::Gpu& gpu, Precision precision, Precision asked) {
+  const auto found = gpu.peak.find(precision);
+  if (found == gpu.peak.end() || found->second.value() <= 0)
+    throw UserError(
+        fmt::format("GPU '{}' cannot compute in {}; choose another training.precision or give its peak rate", gpu.name,
+                    name(asked)));
+  return found->second;
+}
+
+// Computing and moving overlap, but not to the end where both take alike: the norm of order 4 of the two times.
+double overlapped(double compute, double memory) {
+  const double c = compute * compute, m = memory * memory;
+  return std::sqrt(std::sqrt(c * c + m * m));
+}
+
+}  // namespace
+
+// t = t0 + min over tile and split s of |w (c + min(c, t_pro)), bytes/BW|_4 + the sum over the pieces, where w is
+// waves, ceil(tiles s / SMs), c = 2 bm bn k/s / r and r an SM's rate with that tile. t_pro, the prologue and the
+// epilogue of a tile, goes by its area, and shrinks where power limits the clock.
+double gemm_time(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as, double clock, double speedup) {
+  const double rate = peak_of(gpu, counted_as, shape.precision).value() * clock * speedup * gpu.gemm_efficiency;
+  const double sm_rate = rate / double(gpu.sms);
+  const double m = double(shape.m), n = double(shape.n), k = double(shape.k), batch = double(shape.batch);
+  const double in = double(bytes_per_element(shape.precision)), out = std::max(2., in);
+  const double bandwidth = gpu.sustained_memory_bandwidth.value();
+  const double memory = (in * (m * k + k * n) + out * m * n) * batch / bandwidth;
+  const double tile_overhead = to_seconds(gpu.tile_overhead);
+  double best = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const double rows = double(tile.rows), columns = double(tile.columns);
+    const std::int64_t tiles = ceil_div(shape.m, tile.rows) * ceil_div(shape.n, tile.columns) * shape.batch;
+    // Small tiles load more operand elements a FLOP: 1/rows + 1/columns of them.
+    const double loss = 1 + gpu.small_tile_loss * (128 / rows + 128 / columns - 1.5);
+    const double deep = 2 * rows * columns * k * loss / sm_rate;  // one tile, whole K
+    const double overhead = tile_overhead * (rows * columns / kLargestTile);
+    for (const std::int64_t split : kSplits) {
+      if (split > 1 && k < kLeastSplitDepth * double(split)) break;
+      const double waves = double(ceil_div(tiles * split, gpu.sms));
+      const double loop = deep / double(split);
+      const double ends = overhead - std::min(kPauseRegained * overhead, loop * std::max(0., 1 - clock));
+      // Where the main loop is the shorter part, another thread block of the SM runs its own meanwhile.
+      const double compute = waves * (loop + std::min(loop, ends));
+      const double sum = split > 1 ? kSplitTraffic * double(split) * m * n * batch / bandwidth + kSplitOverhead : 0;
+      if (std::max(compute, memory) + sum >= best) continue;  // a bound of what follows, without roots
+      best = std::min(best, overlapped(compute, memory) + sum);
+    }
+  }
+  const double alone = to_seconds(gpu.gemm_overhead) + best;
+  return alone / (shape.weight_gradient ? gpu.weight_gradient_rate : 1);
+}
+
+}  // namespace rehearsal::cost

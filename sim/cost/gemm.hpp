@@ -1,0 +1,14 @@
+// How long a matrix product takes alone: output tiles in waves over the SMs, split-K, memory traffic. Equation and
+// fits: models/README.md, section 5.
+#pragma once
+#include "base/kernels.hpp"
+#include "cluster/cluster.hpp"
+
+namespace rehearsal::cost {
+
+// Seconds of one product, without the gap to the next kernel. `clock`: of the rate in short bursts; training runs at
+// Gpu::sustained_clock, a benchmark of few repetitions at 1. `speedup`: of the rate of `counted_as`, which names the
+// peak (fp8 is measured against bf16). A weight gradient divides by its own rate.
+double gemm_time(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as, double clock, double speedup = 1);
+
+}  // namespace rehearsal::cost
