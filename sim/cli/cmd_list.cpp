@@ -1,8 +1,10 @@
-// rehearse list: what exists, one honest sentence each.
+// rehearse list: what exists, one honest sentence each; of a configuration, every constant with its source.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -28,6 +30,7 @@ struct Kind {
   std::string_view name;
   std::string_view summary;
   std::vector<Item> (*items)();
+  bool constants = false;  // its items are files of numbers, listed by name
 };
 
 template <class Registry>
@@ -68,31 +71,93 @@ constexpr std::array kKinds{
     Kind{"collectives", "collective algorithms", collectives},
     Kind{"topologies", "what a cluster can be wired as", topologies},
     Kind{"models", "networks of models/zoo", models},
-    Kind{"clusters", "kinds of cluster (configs/clusters)", clusters},
-    Kind{"gpus", "GPU types (configs/gpus)", gpus},
-    Kind{"software", "frameworks of a day (configs/software)", software},
+    Kind{"clusters", "kinds of cluster (configs/clusters); with a name, its numbers", clusters, true},
+    Kind{"gpus", "GPU types (configs/gpus); with a name, its numbers", gpus, true},
+    Kind{"software", "frameworks of a day (configs/software); with a name, its numbers", software, true},
     Kind{"backends", "what can rehearse or perform a task graph", listed_backends},
 };
 
 CommandText command_text() {
   std::string kinds = "Kinds:\n";
   for (const auto& k : kKinds) kinds += fmt::format("  {:<12} {}\n", k.name, k.summary);
-  return {"list", "KIND [OPTIONS]", "Lists what exists of one kind, one sentence each.", kinds,
-          "  rehearse list schedules\n"};
+  return {"list", "KIND [NAME] [OPTIONS]",
+          "Lists what exists of one kind, one sentence each; of one GPU, cluster or software profile\n"
+          "every number with its unit and source.",
+          kinds, "  rehearse list schedules\n  rehearse list gpus h100-80g-sxm\n"};
+}
+
+// Text broken at spaces, in lines of `room` columns, the second and later ones indented.
+std::string wrapped(std::string_view rest, std::size_t room, std::size_t indent) {
+  std::string text;
+  while (rest.size() > room) {
+    auto space = rest.rfind(' ', room);
+    if (space == std::string_view::npos || space == 0) space = std::min(rest.find(' '), rest.size());
+    text += fmt::format("{}\n{:{}}", rest.substr(0, space), "", indent);
+    rest.remove_prefix(std::min(space + 1, rest.size()));
+  }
+  return text + std::string(rest) + "\n";
 }
 
 // The sentence beside the name, broken at spaces and continued under its own beginning.
 std::string entry(const Item& item, std::size_t name_width, std::size_t width) {
-  std::string text = fmt::format("{:<{}}  ", item.name, name_width), line;
-  const std::size_t room = std::max<std::size_t>(20, width - name_width - 2);
-  std::string_view rest = item.summary;
-  while (rest.size() > room) {
-    auto space = rest.rfind(' ', room);
-    if (space == std::string_view::npos || space == 0) space = std::min(rest.find(' '), rest.size());
-    text += fmt::format("{}\n{:{}}", rest.substr(0, space), "", name_width + 2);
-    rest.remove_prefix(std::min(space + 1, rest.size()));
+  return fmt::format("{:<{}}  ", item.name, name_width) +
+         wrapped(item.summary, std::max<std::size_t>(20, width - name_width - 2), name_width + 2);
+}
+
+// "450GB/s" is a number and its unit; "rail-optimized" is neither.
+struct Quantity {
+  std::optional<double> number;
+  std::string unit;
+};
+Quantity quantity(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || end == text.c_str() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.'))
+    return {};
+  const std::string unit = end;
+  if (unit.find_first_of("0123456789 ,") != std::string::npos) return {};  // a list or a name that begins with a digit
+  return {number, unit};
+}
+
+std::string constants_report(const std::string& kind, const std::string& name, const CommonOptions& common) {
+  const auto all = scenario::constants(kind, name);
+  std::string report;
+  switch (common.format) {
+    case Format::json: {
+      nlohmann::ordered_json json = nlohmann::ordered_json::array();
+      for (const auto& c : all) {
+        const auto q = quantity(c.value);
+        auto& one = json.emplace_back(nlohmann::ordered_json{{"key", c.key}});
+        if (q.number)
+          one["value"] = *q.number, one["unit"] = q.unit;
+        else
+          one["value"] = c.value;
+        if (!c.source.empty()) one["source"] = c.source, one["assumed"] = c.assumed;
+      }
+      return json.dump(2) + "\n";
+    }
+    case Format::csv:
+      report = report::csv_line({"key", "value", "source", "assumed"});
+      for (const auto& c : all) report += report::csv_line({c.key, c.value, c.source, c.assumed ? "yes" : "no"});
+      return report;
+    case Format::text: {
+      std::size_t keys = 0, values = 0;
+      for (const auto& c : all) {
+        keys = std::max(keys, c.key.size());
+        if (!c.source.empty()) values = std::max(values, c.value.size());
+      }
+      const std::size_t indent = keys + values + 4, width = std::size_t(report_width(common));
+      for (const auto& c : all) {
+        const std::string said = (c.assumed ? "assumed: " : "") + c.source;
+        const auto line = fmt::format("{:<{}}  {:<{}}  ", c.key, keys, c.value, values);
+        report += said.empty()
+                      ? fmt::format("{:<{}}  {}\n", c.key, keys, c.value)
+                      : line + wrapped(said, std::max<std::size_t>(30, width - std::min(width, indent)), indent);
+      }
+      return report;
+    }
   }
-  return text + std::string(rest) + "\n";
+  return report;
 }
 
 }  // namespace
@@ -105,10 +170,17 @@ int run_list(const Arguments& arguments) {
   std::vector<std::string> names;
   for (const auto& k : kKinds) names.emplace_back(k.name);
   if (line->operands.empty()) throw UserError(fmt::format("'rehearse list' needs a kind: {}", fmt::join(names, ", ")));
-  const std::string& wanted = one_operand(text, *line, "one kind");
+  const std::string& wanted = line->operands.front();
   const auto kind = std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.name == wanted; });
   if (kind == kKinds.end())
     throw UserError(fmt::format("cannot list '{}'; what exists: {}", wanted, fmt::join(names, ", ")));
+  if (line->operands.size() > 2 || (line->operands.size() == 2 && !kind->constants))
+    throw UserError(fmt::format("'rehearse list {}' takes {}, found also '{}'", wanted,
+                                kind->constants ? "one name and nothing else" : "nothing else", line->operands.back()));
+  if (line->operands.size() == 2) {
+    emit_report(common, constants_report(wanted, line->operands[1], common));
+    return 0;
+  }
 
   const auto items = kind->items();
   std::string report;

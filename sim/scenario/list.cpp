@@ -39,7 +39,11 @@ void collect(const Node& map, const std::string& prefix, std::vector<Constant>& 
       all.push_back({path, text_of(*value), "", false});
     } else if (const Node* inner = value->find("value")) {
       const Node *source = value->find("source"), *assumed = value->find("assumed");
-      all.push_back({path, text_of(*inner), source ? source->text : "", assumed && assumed->text == "true"});
+      const auto add = [&](const std::string& whose, const Node& node) {
+        all.push_back({whose, text_of(node), source ? source->text : "", assumed && assumed->text == "true"});
+      };
+      if (inner->kind != Node::Kind::map) add(path, *inner);
+      for (const auto& [part, number] : inner->entries) add(path + "." + part->text, *number);  // peak.bf16
     } else {
       collect(*value, path + ".", all);
     }

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -288,6 +289,33 @@ TEST_CASE("list schedules") {
   }
   CHECK(rehearse("list schedules --format csv").out.starts_with("name,summary,source\n1f1b,"));
   CHECK(contains(rehearse("list schedules").out, "1f1b "));
+}
+
+TEST_CASE("the numbers of a GPU and of a cluster, each with its source") {
+  const auto gpu = json::parse(rehearse("list gpus a100-80g-sxm --format json").out);
+  std::map<std::string, json> by_key;
+  for (const auto& c : gpu) by_key[c["key"]] = c;
+  CHECK(by_key.at("peak.bf16")["value"] == 312);
+  CHECK(by_key.at("peak.bf16")["unit"] == "TFLOP/s");
+  CHECK(by_key.at("sms")["value"] == 108);
+  CHECK(by_key.at("sms")["unit"] == "");
+  CHECK(by_key.at("sustained_clock")["assumed"] == false);
+  CHECK(by_key.at("software")["value"] == "fsdp-2023");  // a choice, no number
+  CHECK(by_key.count("summary") == 0);
+  for (const auto& c : gpu)
+    if (c["value"].is_number()) CHECK_MESSAGE(c["source"].get<std::string>().size() > 3, c["key"]);
+  const auto cluster = rehearse("list clusters dgx-h100").out;
+  CHECK(contains(cluster, "links.nvlink.bandwidth"));
+  CHECK(contains(cluster, "450GB/s"));
+  CHECK(contains(cluster, "assumed: measured on A100 only"));
+  std::istringstream lines(cluster);
+  for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(line.size() <= 80, line);
+  CHECK(rehearse("list clusters dgx-h100 --format csv")
+            .out.starts_with("key,value,source,assumed\ngpu,h100-80g-sxm,,no\n"));
+  const auto wrong = rehearse("list gpus a100-80g");
+  CHECK(wrong.status == 2);
+  CHECK(contains(wrong.err, "a100-80g-sxm"));
+  CHECK(rehearse("list schedules 1f1b").status == 2);
 }
 
 TEST_CASE("a batch answers line by line") {
