@@ -110,6 +110,20 @@ TEST_CASE("traffic of a layer is the table's") {
   narrow.precision = Precision::fp8;
   const auto cast = layer_work(llama(), narrow, software(false), shard(4, true));
   CHECK(totals(cast.forward).traffic - totals(work.forward).traffic == 3 * (3 * T * h + T * 2816) / 4);
+  CHECK(totals(cast.input_gradient).traffic - totals(work.input_gradient).traffic ==
+        3 * (5 * T * h + 2 * T * 2816) / 4);
+  // A scale for each row: 5 bytes; gradients are cast along both directions and the inputs a second time.
+  auto rows = software(false);
+  rows.fp8_scaling = Fp8Scaling::rowwise;
+  const auto by_row = layer_work(llama(), narrow, rows, shard(4, true));
+  CHECK(totals(by_row.forward).traffic - totals(work.forward).traffic == 5 * (3 * T * h + T * 2816) / 4);
+  CHECK(totals(by_row.input_gradient).traffic - totals(work.input_gradient).traffic ==
+        5 * (2 * (5 * T * h + 2 * T * 2816) + 3 * T * h + T * 2816) / 4);
+  // A scale for each 128: 3 bytes and 4/128.
+  rows.fp8_scaling = Fp8Scaling::blockwise;
+  const auto by_block = layer_work(llama(), narrow, rows, shard(4, true));
+  CHECK(totals(by_block.forward).traffic - totals(work.forward).traffic ==
+        Approx((3 + 4. / 128) * (3 * T * h + T * 2816) / 4).epsilon(1e-9));
 }
 
 TEST_CASE("launches per layer") {

@@ -229,7 +229,19 @@ TEST_CASE("features that do not exist yet are refused by name; their defaults ar
                "2:21: 'fluid' for 'network' is not built yet; what is: auto, closed-form"},
               {"version: 1", "version: 1\npartition: even", "2:12: 'partition' must be uniform, balanced, a list of"},
               {"version: 1", "version: 1\ntraining: {precision: fp8}",
-               "2:11: GPU 'a100-80g-sxm' does not compute in the precision"}});
+               "2:11: GPU 'a100-80g-sxm' does not compute in the precision"},
+              {"version: 1", "version: 1\nsoftware: {use: titan-2024, fp8_scaling: row}",
+               "2:42: 'fp8_scaling' must be one of tensorwise, rowwise, blockwise; found 'row'"},
+              {"version: 1", "version: 1\nsoftware: {use: titan-2024, attention_kernel: flash-4}",
+               "2:47: 'attention_kernel' must be one of flash-2, flash-3, cudnn; found 'flash-4'"}});
+  // A scaling for which the GPU has no rate.
+  const auto hopper = with(with(kGood, "gpt3-175b", "llama3-8b"), "{use: dgx-a100-80g, nodes: 128}",
+                           "{use: dgx-h100, nodes: 128, gpu: {use: h100-80g-sxm, fp8_rowwise_speedup: 0}}") +
+                      "training: {precision: fp8}\n";
+  CHECK(errors_of(hopper + "software: {use: titan-2024}\n").empty());
+  const auto refused = errors_of(hopper + "software: {use: titan-2024, fp8_scaling: rowwise}\n");
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].find("no rate for the scales that 'software.fp8_scaling' asks for") != std::string::npos);
   CHECK(errors_of(kGood +
                   "training: {kernels: fused, optimizer_sync: barrier, offload: {optimizer: none, activations: none},"
                   " bucket: 25MB, allocator: caching, overlap: {parameters: false, tensor: false}}\n"
