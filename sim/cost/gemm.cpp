@@ -49,9 +49,9 @@ double overlapped(double compute, double memory) {
 
 }  // namespace
 
-// t = t0 + min over tile and split s of |w (c + min(c, t_pro)), bytes/BW|_4 + the sum over the pieces, where w is
-// waves, ceil(tiles s / SMs), c = 2 bm bn k/s / r and r an SM's rate with that tile. t_pro, the prologue and the
-// epilogue of a tile, goes by its area, and shrinks where power limits the clock.
+// t = t0 + min over tile and split s of |w (c + min(t_pro, max(0, c - t_pro))), bytes/BW|_4 + the sum over the pieces,
+// where w is waves, ceil(tiles s / SMs), c = 2 bm bn k/s / r and r an SM's rate with that tile. t_pro, the prologue and
+// the epilogue of a tile, goes by its area, and shrinks where power limits the clock.
 double gemm_time(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as, double clock, double speedup) {
   const double rate = peak_of(gpu, counted_as, shape.precision).value() * clock * speedup * gpu.gemm_efficiency;
   const double sm_rate = rate / double(gpu.sms);
@@ -73,8 +73,9 @@ double gemm_time(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_a
       const double waves = double(ceil_div(tiles * split, gpu.sms));
       const double loop = deep / double(split);
       const double ends = overhead - std::min(kPauseRegained * overhead, loop * std::max(0., 1 - clock));
-      // Where the main loop is the shorter part, another thread block of the SM runs its own meanwhile.
-      const double compute = waves * (loop + std::min(loop, ends));
+      // A main loop as short as the ends hides them under another thread block's of the SM, one twice as long does not.
+      // Assumed: no measured product is that short.
+      const double compute = waves * (loop + std::clamp(loop - ends, 0., ends));
       const double sum = split > 1 ? kSplitTraffic * double(split) * m * n * batch / bandwidth + kSplitOverhead : 0;
       if (std::max(compute, memory) + sum >= best) continue;  // a bound of what follows, without roots
       best = std::min(best, overlapped(compute, memory) + sum);

@@ -121,6 +121,7 @@ SoftwareName software_of(const Run& r) {
     SoftwareName titan{"titan-2024", {}};
     if (has(r.precision, "eager")) titan.knobs.push_back("compiled: false");
     if (has(r.precision, "async")) titan.knobs.push_back("async_tensor: true");
+    if (has(r.precision, "rowwise")) titan.knobs.push_back("fp8_scaling: rowwise");
     return titan;
   }
   if (begins(r.table, "mbridge") || has(r.framework, "megatron-bridge") || has(r.framework, "megatron-core") ||
