@@ -44,10 +44,6 @@ inline Scenario load_text(const std::string& text, std::initializer_list<std::st
   const Folder folder;
   return load(folder.write("x.yaml", text), sets);
 }
-// A braced list means these, not the origin that scenario::load_text takes.
-inline Scenario load_text(const std::string& text, std::initializer_list<std::string> sets) {
-  return load_text(text, std::vector<std::string>(sets));
-}
 
 // "line:column: message" of every error of a text; errors of --set keep the option as their place.
 inline std::vector<std::string> errors_of(const std::string& text, const std::vector<std::string>& sets = {}) {
