@@ -79,8 +79,14 @@ class LayerBuilder {
   bool pipelines() const { return software_.async_tensor && shard_.tensor > 1 && shard_.sequence_parallel; }
   bool fp8() const { return training_.precision == Precision::fp8; }
 
+  // Elements on the side of the residual stream that a GEMM of this rank casts. A tensor's scale is known before its
+  // parts are gathered, so each rank casts its own part; with a scale a row, every rank casts all that it gathered
+  // (torchtitan gathers in fp8 with tensor-wise scales alone).
+  double fp8_residual() const {
+    return software_.fp8_scaling == Fp8Scaling::rowwise ? double(local_.tokens * local_.hidden) : local_.residual;
+  }
   double fp8_inputs() const {  // elements of the inputs of the four GEMMs
-    return 2 * local_.residual + local_.split_hidden + double(local_.tokens * local_.ffn);
+    return 2 * fp8_residual() + local_.split_hidden + double(local_.tokens * local_.ffn);
   }
 
   Operator linear(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k, bool weight = false) const {
@@ -233,7 +239,7 @@ class LayerBuilder {
     }
     b.push_back(traffic("transpose and bias gradients", fused_ * rest, compiled ? 1 : 7, true));
     if (fp8()) {
-      const double gradients = 2 * l.residual + 3 * l.split_hidden + 2 * double(l.tokens * l.ffn);
+      const double gradients = 2 * fp8_residual() + 3 * l.split_hidden + 2 * double(l.tokens * l.ffn);
       const double cast = cast_bytes(software_.fp8_scaling);
       // One scale a tensor serves the input gradient and the weight gradient. Scales along K do not: the weight
       // gradient sums over tokens, so gradients are cast a second time that way, and the inputs again.

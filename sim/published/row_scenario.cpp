@@ -153,7 +153,11 @@ RowScenario scenario_of(const Run& r, SoftwareDetail detail) {
                   r.model.empty() ? "a GPT" : r.model, r.framework.empty() ? "vTrain" : r.framework, r.id);
   yaml += "model: " + model_yaml(r) + "\n";
   yaml += "cluster: " + cluster_yaml(r) + "\n";
-  const bool sequence = begins(r.sequence_parallel, "yes") && degree(r.tensor) > 1;
+  // The recipes behind published runs of Megatron-Core set sequence parallelism wherever they set tensor parallelism;
+  // their tables do not print it.
+  const bool recipe =
+      detail == SoftwareDetail::knobs && r.sequence_parallel.empty() && software_of(r).use == "megatron-2024";
+  const bool sequence = (recipe || begins(r.sequence_parallel, "yes")) && degree(r.tensor) > 1;
   yaml += fmt::format("parallelism: {{tensor: {}, sequence: {}, pipeline: {}, chunks: {}, zero: {}}}\n",
                       degree(r.tensor), sequence, degree(r.pipeline), degree(r.chunks), r.zero.value_or(0));
   yaml += fmt::format("batch: {{global: {}, micro: {}}}\n", *r.global_batch, *r.micro_batch);
