@@ -3,6 +3,7 @@
 // one stage counts its parameters once.
 #include "models/operators.hpp"
 #include "models/shapes.hpp"
+#include "models/tensors.hpp"
 #include "models/traffic.hpp"
 
 namespace rehearsal::models {
@@ -42,6 +43,7 @@ LayerWork embedding_work(const Transformer& model, const Training& training, con
   work.weight_hold = bytes(2 * l.residual);
   work.forward_kernels = 3;
   work.backward_kernels = 3;
+  add_embedding_tensors(work, model, shard);
   return work;
 }
 
@@ -71,12 +73,10 @@ LayerWork head_work(const Transformer& model, const Training& training, const So
   const double accumulated = accumulation_bytes(training, software, shard) * double(slice) * h;
   if (accumulated > 0) work.weight_gradient.push_back(plain("gradient accumulation", accumulated, 1));
   work.parameters = double(slice) * h + (model.family == Family::gpt ? 2 : 1) * h;
-  // Per logit: Megatron's vocabulary-parallel loss 10 (2-byte logits, fp32 copy and exponentials), torch's 14 (2-byte
-  // logits, fp32 cast, log-softmax, gradient); plus the inputs of norm and projection.
-  work.activations = bytes((model.family == Family::gpt ? 10 : 14) * logits + 4 * l.residual);
   work.weight_hold = bytes(2 * l.residual + 2 * logits);
   work.forward_kernels = (compiled ? 5 : 11) + norm.kernels;
   work.backward_kernels = (compiled ? 6 : 14) + norm_gradient.kernels;
+  add_head_tensors(work, model, software, shard);
   return work;
 }
 

@@ -6,6 +6,7 @@
 
 #include "models/operators.hpp"
 #include "models/shapes.hpp"
+#include "models/tensors.hpp"
 #include "models/traffic.hpp"
 
 namespace rehearsal::models {
@@ -366,7 +367,9 @@ class LayerBuilder {
 }  // namespace
 
 LayerWork layer_work(const Transformer& model, const Training& training, const Software& software, const Shard& shard) {
-  return LayerBuilder(model, training, software, shard).build();
+  LayerWork work = LayerBuilder(model, training, software, shard).build();
+  add_layer_tensors(work, model, training, software, shard);
+  return work;
 }
 
 }  // namespace rehearsal::models

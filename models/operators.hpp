@@ -31,6 +31,14 @@ struct Operator {
 // The kernel that adds up what a scatter in pieces delivered.
 inline constexpr std::string_view kSumOfParts = "sum of parts";
 
+// The same bytes as an allocator sees them, one by one (tensors.cpp). `saved` adds up to activations and recomputed,
+// what is kept longest first. The others live within a pass: results between kernels, and with sequence parallelism
+// what is gathered over the tensor group.
+struct Tensors {
+  std::vector<Bytes> saved, forward, backward, gathered;
+  bool loss = false;  // logits, not activations of a layer
+};
+
 // What one GPU does for one layer and one micro-batch.
 struct LayerWork {
   std::vector<Operator> forward, input_gradient, weight_gradient;
@@ -39,6 +47,7 @@ struct LayerWork {
   Bytes activations;                // kept from the forward to the input gradient
   Bytes recomputed;                 // brought back by `recompute` while the backward of this layer runs
   Bytes weight_hold;  // kept from the input gradient to the weight gradient: GEMM inputs and output gradients
+  Tensors tensors;
   std::int64_t forward_kernels = 0, backward_kernels = 0;  // launches, for the host-bound regime
 };
 

@@ -42,6 +42,10 @@ enum class AttentionKind : std::uint8_t { unfused, flash };
 enum class Kernels : std::uint8_t { fused, unfused };
 enum class OptimizerKind : std::uint8_t { adamw, sgd, lomo };  // lomo: SGD fused into the backward (2306.09782)
 
+// What holds the tensors: the caching allocator of the framework, the same with expandable segments, or one that never
+// reserves more than what lives.
+enum class Allocator : std::uint8_t { caching, expandable, exact };
+
 // The scenario's `training`, as far as it changes how much work or memory a step is.
 struct Training {
   Precision precision = Precision::bf16;
@@ -69,6 +73,7 @@ struct Training {
   std::optional<bool> reshard_after_forward, overlap_gathers;
   std::int64_t gathered_ahead() const { return prefetch.value_or(1); }
   bool reshards() const { return reshard_after_forward.value_or(true); }
+  Allocator allocator = Allocator::caching;
   double learning_rate = 1e-3, weight_decay = .01;  // of real training; no prediction depends on them
 };
 
@@ -82,6 +87,8 @@ enum class SelectiveRecompute : std::uint8_t { attention, operators };
 enum class AttentionKernel : std::uint8_t { flash2, flash3, cudnn };
 // What shares one scale in fp8: a tensor, a row of a GEMM operand, or a block of 128 of its elements (2412.19437, 3.3).
 enum class Fp8Scaling : std::uint8_t { tensorwise, rowwise, blockwise };
+// The cross-entropy: Megatron's, in place over a slice of the vocabulary; or torch's kernels, one after the other.
+enum class LossKernels : std::uint8_t { vocabulary_parallel, torch };
 
 // How the framework of that day behaves (configs/software): documented facts, never fits to a run.
 struct Software {
@@ -112,7 +119,13 @@ struct Software {
   // Tensor-parallel gathers and scatters run under the GEMM they feed or follow, piece by piece (needs sequence
   // parallelism).
   bool async_tensor = false;
-  bool own_kernels = false;  // the kernels of this program, on exact buffers: what `measure` performs
+  // What it holds besides parameters, activations and the optimizer's states.
+  LossKernels loss = LossKernels::vocabulary_parallel;
+  bool saves_gathered = false;      // with sequence parallelism the gathered GEMM inputs, for the weight gradient
+  bool keeps_stage_output = false;  // a stage's output from its forward to its backward, beside the message
+  double flat_gradient_bytes = 0;   // per parameter, a flat buffer beside the gradients (DeepSpeed's ZeRO-1 of 2021)
+  Bytes workspace;                  // of the matrix library
+  bool own_kernels = false;         // the kernels of this program, on exact buffers: what `measure` performs
   std::string source;
 };
 

@@ -7,6 +7,7 @@
 #include "base/quantity_text.hpp"
 #include "cost/constants.hpp"
 #include "cost/cost_model.hpp"
+#include "cost/device_memory.hpp"
 
 namespace rehearsal::cost {
 namespace {
@@ -131,9 +132,13 @@ std::vector<std::string> CostModel::assumptions() const {
       all.push_back(
           fmt::format("The fabric passes on {:.3g} of what InfiniBand with adaptive routing does.", machine_.fabric));
   }
-  if (!own)
+  if (!own) {
+    all.push_back(fmt::format(
+        "A GPU holds {} for context and libraries and {} per communicator besides what the framework reserves.",
+        show(kContext + kLibraries), show(kCommunicator)));
     all.push_back(
         fmt::format("An optimizer step costs {} besides its memory traffic.", show(seconds(kOptimizerFixed))));
+  }
   return all;
 }
 

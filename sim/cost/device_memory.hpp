@@ -1,17 +1,17 @@
-// From live buffers to what a GPU reports.
+// What a GPU holds besides the memory that a framework reserves: what nvidia-smi shows and torch does not count.
 #pragma once
 #include "base/units.hpp"
 
 namespace rehearsal::cost {
 
-struct DeviceMemory {
-  Bytes allocated;  // live buffers
-  Bytes reserved;   // held by the framework's caching allocator
-  Bytes device;     // what nvidia-smi shows: plus context, communicators and libraries
-};
+// The driver's context of one process. About 0.3 to 0.5 GB on data-centre GPUs; assumed alike for all.
+inline constexpr Bytes kContext{500'000'000};
+// Code and handles of the framework's kernels, cuBLAS, cuDNN and NCCL. Assumed.
+inline constexpr Bytes kLibraries{300'000'000};
+// An NCCL communicator: a send and a receive buffer per channel, 4 MiB each for the simple protocol (NCCL_BUFFSIZE) and
+// about half as much for LL and LL128; 16 channels: 2 x 16 x 6 MiB. The number of channels is assumed.
+inline constexpr Bytes kCommunicator{2 * 16 * 6 << 20};
 
-// Global factors that reproduce the printed peaks of 1F1B runs (models/README.md, "Memory"): fragmentation 3 %, and
-// 0.5 GB for `reserved` or 2 GB for `device`. Assumed alike for every GPU and framework.
-DeviceMemory device_memory(Bytes allocated);
+Bytes device_overhead(int communicators);
 
 }  // namespace rehearsal::cost

@@ -36,6 +36,12 @@ BufferId ProgramBuilder::resident(Buffer resident) {
   return buffer(resident);
 }
 
+std::uint32_t ProgramBuilder::tensors(std::vector<Bytes> sizes) {
+  if (sizes.size() <= 1) return 0;
+  program_.tensors.push_back(std::move(sizes));
+  return static_cast<std::uint32_t>(program_.tensors.size() - 1);
+}
+
 LocalTask ProgramBuilder::add(const TaskSpec& spec, std::span<const LocalTask> after, std::span<const BufferUse> uses) {
   const LocalTask id(program_.size());
   for (LocalTask before : after)

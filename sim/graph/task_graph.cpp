@@ -124,6 +124,12 @@ const char* name(MemoryCategory category) {
       return "optimizer";
     case MemoryCategory::activations:
       return "activations";
+    case MemoryCategory::recomputed:
+      return "recomputed";
+    case MemoryCategory::loss:
+      return "loss";
+    case MemoryCategory::communication:
+      return "communication";
     case MemoryCategory::workspace:
       return "workspace";
     case MemoryCategory::buffers:
@@ -133,10 +139,12 @@ const char* name(MemoryCategory category) {
 }
 
 std::size_t Program::bytes() const {
-  return sizeof(Program) + name.size() + size_in_bytes(work) + size_in_bytes(lane) + size_in_bytes(coordinates) +
-         size_in_bytes(endpoint) + size_in_bytes(sequence) + dependencies.bytes() + uses.bytes() +
-         size_in_bytes(transient) + size_in_bytes(endpoints) + endpoint_tasks.bytes() + size_in_bytes(buffers) +
-         size_in_bytes(segments);
+  std::size_t lists = size_in_bytes(tensors);
+  for (const auto& sizes : tensors) lists += size_in_bytes(sizes);
+  return lists + sizeof(Program) + name.size() + size_in_bytes(work) + size_in_bytes(lane) +
+         size_in_bytes(coordinates) + size_in_bytes(endpoint) + size_in_bytes(sequence) + dependencies.bytes() +
+         uses.bytes() + size_in_bytes(transient) + size_in_bytes(endpoints) + endpoint_tasks.bytes() +
+         size_in_bytes(buffers) + size_in_bytes(segments);
 }
 
 std::uint64_t TaskGraph::represented_tasks() const {

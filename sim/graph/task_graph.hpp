@@ -54,13 +54,27 @@ struct Coordinates {
 inline constexpr std::uint16_t kNoLayer = 0xffff;
 inline constexpr std::uint32_t kNoMicrobatch = 0xffffffff;
 
-enum class MemoryCategory : std::uint8_t { parameters, gradients, optimizer, activations, workspace, buffers };
-inline constexpr std::size_t kMemoryCategories = 6;
+// What a buffer holds. Recomputed: activations brought back for one backward. Communication: parameters gathered and
+// whole gradients on their way (ZeRO-2 and 3), inputs gathered over a tensor group. Loss: logits and what becomes of
+// them. Workspace: results between the kernels of one pass, and what libraries ask for.
+enum class MemoryCategory : std::uint8_t {
+  parameters,
+  gradients,
+  optimizer,
+  activations,
+  recomputed,
+  loss,
+  communication,
+  workspace,
+  buffers
+};
+inline constexpr std::size_t kMemoryCategories = 9;
 const char* name(MemoryCategory category);
 
 struct Buffer {
   Bytes size;
   MemoryCategory category = MemoryCategory::activations;
+  std::uint32_t tensors = 0;  // what it consists of: index into Program::tensors; 0 = one tensor
 };
 
 enum class Access : std::uint8_t { read, write, allocate, free };
@@ -112,6 +126,8 @@ struct Program {
   std::vector<Buffer> buffers;  // indexed by BufferId
   std::uint32_t residents = 0;  // the first of them live for the whole run: parameters, optimizer states
   std::vector<Segment> segments;
+  // Sizes of the tensors behind coarse buffers, for models of an allocator; [0] is empty. No backend looks at them.
+  std::vector<std::vector<Bytes>> tensors = {{}};
 
   std::span<const Buffer> resident() const { return {buffers.data(), residents}; }
 

@@ -6,6 +6,7 @@
 #include "lower/rank_work.hpp"
 #include "lower/sharded_passes.hpp"
 #include "lower/step_end.hpp"
+#include "models/tensors.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -96,10 +97,26 @@ class FrameworkWork : public RankWork {
     if (!pipe_.plan) return;
     parameters_ = pipe_.plan->parameters(stages_);
     const auto states = pipe_.plan->resident_bytes();
-    auto& program = draft_.program;
-    program.resident({bytes(parameters_ * states.parameters), graph::MemoryCategory::parameters});
-    program.resident({bytes(parameters_ * states.gradients), graph::MemoryCategory::gradients});
-    program.resident({bytes(parameters_ * states.optimizer), graph::MemoryCategory::optimizer});
+    resident(states.parameters, graph::MemoryCategory::parameters);
+    resident(states.gradients, graph::MemoryCategory::gradients);
+    const auto& job = pipe_.plan->job;
+    if (job.parallelism.zero == 1 && job.software.flat_gradient_bytes > 0)
+      draft_.program.resident(
+          {bytes(parameters_ * job.software.flat_gradient_bytes), graph::MemoryCategory::gradients});
+    resident(states.optimizer, graph::MemoryCategory::optimizer);
+    if (job.software.workspace > Bytes{})
+      draft_.program.resident({job.software.workspace, graph::MemoryCategory::workspace});
+  }
+
+  // One array per part: what an allocator loses by rounding the single matrices is below a MiB each.
+  void resident(double per_parameter, graph::MemoryCategory category) {
+    const Bytes size = bytes(parameters_ * per_parameter);
+    std::vector<Bytes> tensors;
+    for (const auto stage : stages_)
+      for (const auto& use : pipe_.parts.stages[stage].uses)
+        tensors.push_back(bytes(pipe_.parts.parts[use.part].parameters * per_parameter));
+    tensors = models::part_of(tensors, Bytes{}, size);  // tied ends hold one table
+    draft_.program.resident({size, category, draft_.program.tensors(std::move(tensors))});
   }
 
   Draft& draft_;

@@ -1,6 +1,9 @@
 #include "lower/parts.hpp"
 
+#include <map>
 #include <utility>
+
+#include "models/tensors.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -117,8 +120,22 @@ Part model_part(const models::LayerWork& work, const plan::Plan& plan, GraphBuil
     pass.bound_by_host(first, host(work.backward_kernels, software.host_backward_factor), Pass::backward);
     part.backward = std::move(pass).finish();
   }
-  part.held = {work.activations, work.weight_hold, work.recomputed};
+  const auto& tensors = work.tensors;
+  part.held = {work.activations,
+               work.weight_hold,
+               work.recomputed,
+               models::sum(tensors.gathered),
+               models::sum(tensors.forward),
+               models::sum(tensors.backward),
+               tensors};
   part.parameters = work.parameters;
+  return part;
+}
+
+// The last part of a stage that hands its output on and keeps it until its backward.
+Part with_output(Part part, Bytes output) {
+  part.held.activation += output;
+  part.held.tensors.saved.insert(part.held.tensors.saved.begin(), output);
   return part;
 }
 
@@ -171,6 +188,7 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
       result.parts.push_back(model_part(*work, plan, builder));
     if (!alike) result.parts.push_back(model_part(plan.kept_layer, plan, builder));
   }
+  std::map<std::size_t, std::size_t> outputs;  // a part -> the same with the stage's output
   for (std::size_t s = 0; s < plan.stages.size() * std::size_t(plan.job.copies); s++) {
     const auto& stage = plan.stages[s % plan.stages.size()];
     StageParts parts;
@@ -179,7 +197,16 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
       const bool as_asked = alike || training.recomputes(l);
       parts.uses.push_back({as_asked ? kLayer : kKeptLayer, static_cast<std::uint16_t>(l)});
     }
-    if (stage.head) parts.uses.push_back({kHead, graph::kNoLayer});
+    if (stage.head) {
+      parts.uses.push_back({kHead, graph::kNoLayer});
+    } else if (plan.job.software.keeps_stage_output && !plan.network) {
+      auto& last = parts.uses.back().part;
+      if (!outputs.count(last)) {
+        outputs[last] = result.parts.size();
+        result.parts.push_back(with_output(result.parts[last], plan.stage_output()));
+      }
+      last = outputs[last];
+    }
     result.stages.push_back(std::move(parts));
   }
   return result;

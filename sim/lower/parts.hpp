@@ -24,9 +24,12 @@ struct PassWork {
 
 // Memory of one micro-batch: `activation` from the forward to the end of the input gradient (or full backward), of
 // which `weight_hold` stays until the end of the weight gradient (M_B and M_W of Zero Bubble, 2401.10241; a weight_hold
-// beyond the activation is made by the input gradient), `recomputed` while the backward of this part runs.
+// beyond the activation is made by the input gradient), `recomputed` while the backward of this part runs. Within one
+// pass of a part live `gathered` (over the tensor group) and, between its kernels, `forward` or `backward`.
 struct Held {
-  Bytes activation, weight_hold, recomputed;
+  Bytes activation{}, weight_hold{}, recomputed{};
+  Bytes gathered{}, forward{}, backward{};
+  models::Tensors tensors = {};  // behind these sums
 };
 
 struct Part {

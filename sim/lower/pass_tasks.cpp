@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "models/tensors.hpp"
 
 namespace rehearsal::lower {
 
@@ -16,19 +17,19 @@ using graph::Pass;
 PassTasks::Footprint PassTasks::footprint(Pass pass) {
   switch (pass) {
     case Pass::forward:
-      return {{kReleased, kKept}, {}};
+      return {{kReleased, kKept, kGathered, kWorking}, {kGathered, kWorking}};
     case Pass::input_gradient:
-      return {{kRecomputed, kGradients}, {kRecomputed, kReleased}};
+      return {{kRecomputed, kGradients, kGathered, kWorking}, {kRecomputed, kReleased, kGathered, kWorking}};
     case Pass::weight_gradient:
       return {{}, {kKept, kGradients}};
     case Pass::backward:
-      return {{kRecomputed}, {kRecomputed, kReleased, kKept}};
+      return {{kRecomputed, kGathered, kWorking}, {kRecomputed, kReleased, kKept, kGathered, kWorking}};
     default:
       return {};
   }
 }
 
-Bytes PassTasks::size(const Held& held, Kind kind) {
+Bytes PassTasks::size(const Held& held, Kind kind, Pass pass) {
   const Bytes kept = std::min(held.activation, held.weight_hold);
   switch (kind) {
     case kReleased:
@@ -37,13 +38,55 @@ Bytes PassTasks::size(const Held& held, Kind kind) {
       return kept;
     case kGradients:
       return held.weight_hold - kept;
-    default:
+    case kRecomputed:
       return held.recomputed;
+    case kGathered:
+      return held.gathered;
+    default:
+      return pass == Pass::forward ? held.forward : held.backward;
   }
 }
 
-MemoryCategory PassTasks::category(Kind kind) {
-  return kind == kRecomputed ? MemoryCategory::workspace : MemoryCategory::activations;
+std::vector<Bytes> PassTasks::tensors(const Held& held, Kind kind, Pass pass) {
+  const Bytes kept = std::min(held.activation, held.weight_hold);
+  const auto& t = held.tensors;
+  switch (kind) {
+    case kReleased:
+      return models::part_of(t.saved, kept, held.activation);
+    case kKept:
+      return models::part_of(t.saved, Bytes{}, kept);
+    case kGradients:
+      return {};
+    case kRecomputed:
+      return models::part_of(t.saved, held.activation, held.activation + held.recomputed);
+    case kGathered:
+      return t.gathered;
+    default:
+      return pass == Pass::forward ? t.forward : t.backward;
+  }
+}
+
+MemoryCategory PassTasks::category(const Held& held, Kind kind) {
+  switch (kind) {
+    case kRecomputed:
+      return MemoryCategory::recomputed;
+    case kGathered:
+      return MemoryCategory::communication;
+    case kWorking:
+      return held.tensors.loss ? MemoryCategory::loss : MemoryCategory::workspace;
+    default:
+      return held.tensors.loss ? MemoryCategory::loss : MemoryCategory::activations;
+  }
+}
+
+graph::Buffer PassTasks::buffer(std::size_t part, Kind kind, Pass pass) {
+  if (buffers_.empty()) buffers_.resize(2 * parts_.parts.size() * kKinds);
+  auto& known = buffers_[(2 * part + (pass == Pass::forward)) * kKinds + kind];
+  if (!known) {
+    const Held& held = parts_.parts[part].held;
+    known = {size(held, kind, pass), category(held, kind), program_.tensors(tensors(held, kind, pass))};
+  }
+  return *known;
 }
 
 const PassWork& PassTasks::pass_work(const Part& part, Pass pass) {
@@ -65,14 +108,15 @@ PassTasks::Live& PassTasks::live(const Coordinates& at) {
     const auto split = split_.find(at.stage);
     it->second.merged =
         detail_ == Detail::stage && !split_all_ && !(split != split_.end() && split->second == at.microbatch);
-    it->second.slots.resize((it->second.merged ? 1 : parts_.stages[at.stage].uses.size()) * kKinds);
+    it->second.slots.resize((it->second.merged ? 2 : parts_.stages[at.stage].uses.size()) * kKinds);
   }
   return it->second;
 }
 
-void PassTasks::take(Live& live, std::size_t part, Kind kind, Bytes size, std::vector<BufferUse>& uses) {
-  if (size.count() == 0) return;
-  const BufferId id = program_.buffer({size, category(kind)});
+void PassTasks::take(Live& live, std::size_t part, Kind kind, const graph::Buffer& buffer,
+                     std::vector<BufferUse>& uses) {
+  if (buffer.size.count() == 0) return;
+  const BufferId id = program_.buffer(buffer);
   live.slots[part * kKinds + kind] = id;
   uses.emplace_back(id, Access::allocate);
 }
@@ -105,7 +149,7 @@ LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vect
 
   std::vector<BufferUse> taken = extra.first, given;
   const auto [takes, gives] = footprint(at.pass);
-  for (const Kind kind : takes) take(buffers, use, kind, size(part.held, kind), taken);
+  for (const Kind kind : takes) take(buffers, use, kind, buffer(index, kind, at.pass), taken);
   for (const Kind kind : gives) give(buffers, use, kind, given);
   given.insert(given.end(), extra.last.begin(), extra.last.end());
 
@@ -131,51 +175,65 @@ LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vect
 
 const PassTasks::Coarse& PassTasks::coarse(const Coordinates& at) {
   const auto [it, fresh] = coarse_.try_emplace({at.stage, at.pass});
-  if (!fresh) return it->second;
+  Coarse& result = it->second;
+  if (!fresh) return result;
   const auto& uses = parts_.stages[at.stage].uses;
   const auto [takes, gives] = footprint(at.pass);
   std::vector<WorkId> works;
+  std::array<std::vector<Bytes>, 2 * kKinds> lists;
   // Walk the fine form: level over the pass from its start, and its highest point.
-  Bytes level{}, peak{}, recomputed{};
+  Bytes level{}, peak{};
+  result.highest = uses.front().part;
   for (std::size_t i = 0; i < uses.size(); i++) {
-    const Part& part = parts_.parts[uses[at.pass == Pass::forward ? i : uses.size() - 1 - i].part];
-    works.push_back(pass_work(part, at.pass).whole);
-    for (const Kind kind : takes) level += size(part.held, kind);
-    if (level > peak) {
-      peak = level;
-      recomputed = std::count(takes.begin(), takes.end(), kRecomputed) ? part.held.recomputed : Bytes{};
+    const std::size_t index = uses[at.pass == Pass::forward ? i : uses.size() - 1 - i].part;
+    const Held& held = parts_.parts[index].held;
+    works.push_back(pass_work(parts_.parts[index], at.pass).whole);
+    for (const Kind kind : takes) {
+      const Bytes bytes = size(held, kind, at.pass);
+      level += bytes;
+      if (within_pass(kind) || bytes == Bytes{}) continue;
+      const std::size_t slot = held.tensors.loss * kKinds + kind;
+      result.merged[slot].size += bytes;
+      result.merged[slot].category = category(held, kind);
+      const auto sizes = tensors(held, kind, at.pass);
+      lists[slot].insert(lists[slot].end(), sizes.begin(), sizes.end());
     }
-    for (const Kind kind : gives) level -= size(part.held, kind);
+    if (level > peak) peak = level, result.highest = index;
+    for (const Kind kind : gives) level -= size(held, kind, at.pass);
   }
-  it->second = {sequence(works, works_), peak - level, recomputed};
-  return it->second;
+  result.work = sequence(works, works_);
+  result.transient = peak - level;
+  for (std::size_t slot = 0; slot < lists.size(); slot++)
+    result.merged[slot].tensors = program_.tensors(std::move(lists[slot]));
+  return result;
 }
 
 LocalTask PassTasks::emit_stage(const Coordinates& at, const std::vector<LocalTask>& after) {
   const auto& stage = parts_.stages[at.stage];
   auto& buffers = live(at);
   const auto [takes, gives] = footprint(at.pass);
+  const Coarse& whole = coarse(at);
   std::vector<BufferUse> uses;
-  const auto each = [&](Kind kind, auto&& act) {
-    if (kind == kRecomputed) return;  // one part at a time, see below
-    Bytes sum{};
-    for (std::size_t i = 0; i < stage.uses.size(); i++) {
-      const Bytes bytes = size(parts_.parts[stage.uses[i].part].held, kind);
-      if (!buffers.merged) act(i, bytes);
-      sum += bytes;
-    }
-    if (buffers.merged) act(std::size_t{0}, sum);
-  };
-  for (const Kind kind : takes)
-    each(kind, [&](std::size_t part, Bytes bytes) { take(buffers, part, kind, bytes, uses); });
-  for (const Kind kind : gives) each(kind, [&](std::size_t part, Bytes) { give(buffers, part, kind, uses); });
-  const auto& [work, transient, recomputed] = coarse(at);
-  if (recomputed > Bytes{}) {  // lives within the task
-    const BufferId id = program_.buffer({recomputed, category(kRecomputed)});
+  const std::size_t n = buffers.merged ? 2 : stage.uses.size();
+  for (const Kind kind : takes) {
+    if (within_pass(kind)) continue;  // one part at a time, see below
+    for (std::size_t i = 0; i < n; i++)
+      take(buffers, i, kind,
+           buffers.merged ? whole.merged[i * kKinds + kind] : buffer(stage.uses[i].part, kind, at.pass), uses);
+  }
+  // Backward: what was made last goes first.
+  for (const Kind kind : gives)
+    if (!within_pass(kind))
+      for (std::size_t i = n; i-- > 0;) give(buffers, i, kind, uses);
+  for (const Kind kind : takes) {
+    if (!within_pass(kind)) continue;
+    const auto here = buffer(whole.highest, kind, at.pass);
+    if (here.size == Bytes{}) continue;
+    const BufferId id = program_.buffer(here);
     uses.emplace_back(id, Access::allocate);
     uses.emplace_back(id, Access::free);
   }
-  return program_.add({work, Lane::compute, at, graph::kNoEndpoint, transient}, after, uses);
+  return program_.add({whole.work, Lane::compute, at, graph::kNoEndpoint, whole.transient}, after, uses);
 }
 
 }  // namespace rehearsal::lower

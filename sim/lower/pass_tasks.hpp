@@ -2,6 +2,7 @@
 // operator. The coarse forms are folds of the fine one: same works, same net buffers, and the peak inside as
 // `transient`.
 #pragma once
+#include <array>
 #include <map>
 #include <optional>
 #include <vector>
@@ -41,29 +42,37 @@ class PassTasks {
  private:
   // What a pass of a part does to memory: taken at its start, given back at its end (which of a micro-batch's buffers).
   // What the weight gradient needs is partly saved activations (kKept) and, beyond them, output gradients (kGradients).
-  enum Kind : std::size_t { kReleased, kKept, kGradients, kRecomputed, kKinds };
+  // kGathered and kWorking, as kRecomputed, live within the pass.
+  enum Kind : std::size_t { kReleased, kKept, kGradients, kRecomputed, kGathered, kWorking, kKinds };
+  static bool within_pass(Kind kind) { return kind >= kRecomputed; }
   struct Footprint {
     std::vector<Kind> takes, gives;
   };
   static Footprint footprint(graph::Pass pass);
-  static Bytes size(const Held& held, Kind kind);
-  static graph::MemoryCategory category(Kind kind);
+  static Bytes size(const Held& held, Kind kind, graph::Pass pass);
+  static std::vector<Bytes> tensors(const Held& held, Kind kind, graph::Pass pass);
+  static graph::MemoryCategory category(const Held& held, Kind kind);
   static const PassWork& pass_work(const Part& part, graph::Pass pass);
 
-  // Live buffers of one (stage, micro-batch): slot = part * kKinds + kind, or the kind alone when the parts are merged.
+  // Live buffers of one (stage, micro-batch): slot = part * kKinds + kind. Merged parts are two: those that hold logits
+  // (1), and the others (0).
   struct Live {
     bool merged;
     std::vector<std::optional<BufferId>> slots;
   };
   Live& live(const graph::Coordinates& at);
-  void take(Live& live, std::size_t part, Kind kind, Bytes size, std::vector<graph::BufferUse>& uses);
+  void take(Live& live, std::size_t part, Kind kind, const graph::Buffer& buffer, std::vector<graph::BufferUse>& uses);
   void give(Live& live, std::size_t part, Kind kind, std::vector<graph::BufferUse>& uses);
 
   struct Coarse {  // of one (stage, pass): the same for every micro-batch
     WorkId work;
     Bytes transient;
-    Bytes recomputed;  // at the highest point
+    std::size_t highest;  // the part that runs at the highest point
+    // What the stage keeps and releases, merged: by slot.
+    std::array<graph::Buffer, 2 * kKinds> merged;
   };
+  // The buffer of one part; the same list of tensors for every micro-batch.
+  graph::Buffer buffer(std::size_t part, Kind kind, graph::Pass pass);
   const Coarse& coarse(const graph::Coordinates& at);
   LocalTask emit_stage(const graph::Coordinates& at, const std::vector<LocalTask>& after);
 
@@ -73,7 +82,8 @@ class PassTasks {
   graph::ProgramBuilder& program_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Live> live_;  // by (stage, micro-batch)
   std::map<std::pair<std::uint32_t, graph::Pass>, Coarse> coarse_;
-  std::map<std::uint32_t, std::uint32_t> split_;  // stage -> micro-batch whose passes come part by part
+  std::vector<std::optional<graph::Buffer>> buffers_;  // forward and other passes, part by part, kind by kind
+  std::map<std::uint32_t, std::uint32_t> split_;       // stage -> micro-batch whose passes come part by part
   bool split_all_ = false;
 };
 

@@ -84,7 +84,7 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
   const double count = parameters(unit);
   if (count <= 0 || gathered_.count(unit)) return;
   const Bytes size = bytes(count * plan::state_bytes(plan_.job.training).parameters);
-  const BufferId whole = draft_.program.buffer({size, MemoryCategory::parameters});
+  const BufferId whole = draft_.program.buffer({size, MemoryCategory::communication});
   gathered_[unit] = whole;
   std::vector<LocalTask> started;
   const auto ahead = static_cast<std::size_t>(prefetch_) + 1;
@@ -109,7 +109,7 @@ void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
   const double count = parameters(unit);
   if (count <= 0) return;
   const Bytes size = bytes(count * plan::state_bytes(plan_.job.training).gradients);
-  const BufferId whole = draft_.program.buffer({size, MemoryCategory::gradients});
+  const BufferId whole = draft_.program.buffer({size, MemoryCategory::communication});
   extra.first.emplace_back(whole, Access::allocate);
   bucket_.gradients.push_back(whole);
   bucket_.parameters += count;

@@ -72,6 +72,8 @@ struct Plan {
   bool overlaps_gathers() const { return job.training.overlap_gathers.value_or(overlaps_gradients()); }
   // ZeRO level that has an effect: alone, a GPU shares nothing.
   int zero() const { return job.parallelism.data > 1 ? job.parallelism.zero : 0; }
+  // Of one micro-batch on one GPU, at a stage boundary.
+  Bytes stage_output() const { return message_gathered > Bytes{} ? message_gathered : message; }
   // Bytes per parameter that a GPU keeps between passes, its share of what ZeRO divides.
   StateBytes resident_bytes() const;
 };

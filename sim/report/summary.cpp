@@ -4,21 +4,51 @@
 #include <set>
 
 #include "cost/device_memory.hpp"
+#include "engine/reserved_memory.hpp"
 
 namespace rehearsal::report {
 namespace {
 
 constexpr std::size_t kPathSegments = 400;  // the report stays readable; a longer path says so in its last entry
 
-MemoryFigures figures(const Run& run, Bytes allocated) {
-  if (run.scenario.abstract) return {double(allocated.count()) / scenario::kMemoryUnit, std::nullopt, std::nullopt};
-  // Our own kernels live in exactly the buffers of the graph, in the memory of a process.
-  if (run.scenario.concrete->software.own_kernels) {
-    const auto exact = double(allocated.count());
-    return {exact, exact, exact};
+// Communicators that a rank opens: of all ranks, of its tensor and data groups, one with every neighbour in the
+// pipeline, one between the copies of a tied embedding.
+int communicators(const Run& run, const graph::Rank& rank) {
+  const auto& p = run.scenario.parallelism;
+  const auto& endpoints = run.graph.program_of(rank).endpoints;
+  std::set<std::uint32_t> peers;
+  int count = (p.gpus() > 1) + (p.tensor > 1) + (p.data > 1);
+  for (std::size_t e = 0; e < endpoints.size(); e++) {
+    const auto& attached = rank.attachments[e];
+    if (endpoints[e] != graph::EndpointKind::group)
+      peers.insert(attached.peer.value);
+    else
+      count += run.graph.groups()[attached.group.index()].name == "embedding";
   }
-  const auto memory = cost::device_memory(allocated);
-  return {double(memory.allocated.count()), double(memory.reserved.count()), double(memory.device.count())};
+  return count + static_cast<int>(peers.size());
+}
+
+void add_figures(RankSummary& s, const Run& run, RankId rank, Bytes allocated) {
+  if (run.scenario.abstract) {
+    s.peak = {double(allocated.count()) / scenario::kMemoryUnit, std::nullopt, std::nullopt};
+    return;
+  }
+  // Our own kernels live in exactly the buffers of the graph, in the memory of a process.
+  const auto& c = *run.scenario.concrete;
+  const auto exact = double(allocated.count());
+  if (c.software.own_kernels) {
+    s.peak = {exact, exact, exact};
+    return;
+  }
+  const Bytes outside = cost::device_overhead(communicators(run, run.graph.ranks()[rank.index()]));
+  s.peak = {exact, exact, exact + double(outside.count())};
+  if (c.training.allocator == models::Allocator::exact) return;
+  const bool expandable = c.training.allocator == models::Allocator::expandable;
+  const auto held =
+      engine::reserved_memory(run.graph, run.timeline, rank, {c.cluster.gpu.memory - outside, expandable});
+  s.peak.reserved = std::max(exact, double(held.reserved.count()));
+  s.peak.device = *s.peak.reserved + double(outside.count());
+  s.allocator_retries = held.retries;
 }
 
 std::vector<std::uint32_t> stages_of(const graph::Program& program) {
@@ -40,7 +70,7 @@ std::vector<RankSummary> rank_summaries(const Run& run) {
     s.rank = rank.job_rank, s.count = rank.multiplicity, s.node = rank.node;
     s.stages = stages[rank.program.index()];
     s.busy = busy[r];
-    s.peak = figures(run, run.timeline.peak_bytes.empty() ? memory.peak : run.timeline.peak_bytes[r]);
+    add_figures(s, run, RankId(r), run.timeline.peak_bytes.empty() ? memory.peak : run.timeline.peak_bytes[r]);
     s.memory = memory.at_peak;
     ranks.push_back(std::move(s));
   }
@@ -84,8 +114,10 @@ Summary summarize(const Run& run) {
   Time busiest;
   for (const auto& rank : s.ranks) busiest = std::max(busiest, rank.busy);
   s.bubble_rate = iteration_s > 0 ? 1 - busiest / s.iteration : 0;
-  const auto worst = std::max_element(s.ranks.begin(), s.ranks.end(),
-                                      [](const auto& a, const auto& b) { return a.peak.allocated < b.peak.allocated; });
+  const auto worst = std::max_element(s.ranks.begin(), s.ranks.end(), [](const auto& a, const auto& b) {
+    const auto size = [](const MemoryFigures& m) { return m.device.value_or(m.allocated); };
+    return size(a.peak) < size(b.peak);
+  });
   if (worst != s.ranks.end()) s.peak = worst->peak;
 
   if (scenario.concrete) {

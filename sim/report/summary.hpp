@@ -53,6 +53,8 @@ struct RankSummary {
   std::vector<std::uint32_t> stages;
   Time busy;
   MemoryFigures peak;
+  std::uint32_t allocator_retries =
+      0;  // the device was full, cached memory went back; the time it takes is not modelled
   timeline::MemoryByCategory memory{};
 };
 

@@ -60,6 +60,7 @@ void dump(Dump& d, const models::Training& t) {
   const models::Training usual;
   if (t.bucket != usual.bucket) d.put("bucket", t.bucket);
   if (t.gathered_ahead() != usual.gathered_ahead()) d.put("prefetch", t.gathered_ahead());
+  if (t.allocator != usual.allocator) d.put("allocator", t.allocator);
   if (t.reshards() != usual.reshards()) d.put("reshard_after_forward", t.reshards());
   if (t.recompute_every != usual.recompute_every) d.put("recompute_every", t.recompute_every);
   if (t.recompute_layers) d.put("recompute_layers", t.recompute_layers);
@@ -67,6 +68,12 @@ void dump(Dump& d, const models::Training& t) {
 }
 
 void dump(Dump& d, const models::Software& s) {
+  const models::Software usual;
+  if (s.loss != usual.loss) d.put("loss", s.loss);
+  if (s.saves_gathered != usual.saves_gathered) d.put("saves_gathered", s.saves_gathered);
+  if (s.keeps_stage_output != usual.keeps_stage_output) d.put("keeps_stage_output", s.keeps_stage_output);
+  if (s.flat_gradient_bytes != usual.flat_gradient_bytes) d.put("flat_gradient_bytes", s.flat_gradient_bytes);
+  if (s.workspace != usual.workspace) d.put("workspace", s.workspace);
   d.put("software", s.name), d.put("dropout", s.dropout), d.put("fused_accumulation", s.fused_accumulation);
   d.put("accumulate_bytes_fp16", s.accumulate_bytes_fp16), d.put("accumulate_bytes_bf16", s.accumulate_bytes_bf16);
   d.put("optimizer_bytes", s.optimizer_bytes), d.put("host_time_per_kernel", s.host_seconds_per_kernel);

@@ -109,7 +109,11 @@ TrainingChoice load_training(Context& context, const Node* node, const Node& roo
   choice.optimizer_sync = read_optimizer_sync(map);
   training.bucket = map.bytes("bucket", training.bucket);
   if (const Node* fsdp = map.find("fsdp")) read_fsdp(problems, *fsdp, choice);
-  map.unbuilt("allocator", "caching", "the exact allocator model is");
+  using models::Allocator;
+  training.allocator = map.choice<Allocator>(
+      "allocator",
+      {{"caching", Allocator::caching}, {"expandable", Allocator::expandable}, {"exact", Allocator::exact}}, {},
+      Allocator::caching);
   map.finish();
   return choice;
 }

@@ -10,16 +10,25 @@ namespace {
 using graph::Access;
 using graph::MemoryCategory;
 
+Bytes transient(const graph::Program& program, std::uint32_t task) {
+  return program.transient.empty() ? Bytes{} : program.transient[task];
+}
+
+// `transient` counts from the level that the task leaves behind, and is the truth where it is given. More than what the
+// task frees comes on top of its buffers; less means that it frees as it goes, before its last allocation.
+Bytes beyond_buffers(const graph::Program& program, std::uint32_t task) {
+  if (transient(program, task) == Bytes{}) return {};
+  Bytes freed;
+  for (const graph::BufferUse& use : program.uses[task])
+    if (use.how() == Access::free) freed += program.buffers[use.id().index()].size;
+  return transient(program, task) - freed;
+}
+
 // Goes through the allocations and frees of one rank in order of time and shows every level.
-//
-// At one instant: first the ends of tasks that began earlier, then task by task in id order (a topological order) the
-// starts, each with its own end when it takes no time. So a buffer freed at t makes room for one allocated at t.
 class Replay {
  public:
   Replay(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank)
-      : program_(graph.program_of(graph.ranks()[rank.index()])),
-        start_(timeline.start.data() + graph.ranks()[rank.index()].first_task),
-        end_(timeline.end.data() + graph.ranks()[rank.index()].first_task) {
+      : program_(graph.program_of(graph.ranks()[rank.index()])), changes_(memory_changes(graph, timeline, rank)) {
     for (const graph::Buffer& buffer : program_.resident()) change(buffer.category, buffer.size);
   }
 
@@ -29,52 +38,36 @@ class Replay {
   template <class Visit>  // visit(Time): after every task start and end that changes something
   void run(Visit visit) {
     visit(Time{});
-    std::vector<Change> changes;
-    for (std::uint32_t i = 0; i < program_.size(); ++i) {
-      if (program_.uses[i].empty() && transient(i) == Bytes{}) continue;
-      changes.push_back({start_[i], true, i});
-      if (start_[i] < end_[i]) changes.push_back({end_[i], false, i});
-    }
-    std::sort(changes.begin(), changes.end());
-    for (const Change& at : changes) {
-      if (at.start) {
-        begin(at.task);
-        visit(at.when);
-      }
-      if (!at.start || start_[at.task] == end_[at.task]) {
-        end(at.task);
-        visit(at.when);
-      }
+    for (const MemoryChange& at : changes_) {
+      if (at.begins) begin(at.task), visit(at.when);
+      if (at.ends) end(at.task), visit(at.when);
     }
   }
 
  private:
-  struct Change {
-    Time when;
-    bool start;  // ends of earlier tasks come first
-    std::uint32_t task;
-    auto operator<=>(const Change&) const = default;
-  };
-
-  Bytes transient(std::uint32_t task) const { return program_.transient.empty() ? Bytes{} : program_.transient[task]; }
-
   void change(MemoryCategory category, Bytes by) {
     live_[static_cast<std::size_t>(category)] += by;
     level_ += by;
   }
 
-  // `transient` counts from the level that the task leaves behind, and is the truth where it is given. More than what
-  // the task frees comes on top of its buffers; less means that it frees as it goes, before its last allocation.
-  Bytes beyond_buffers(std::uint32_t task) const {
-    if (transient(task) == Bytes{}) return {};
-    Bytes freed;
-    for (const graph::BufferUse& use : program_.uses[task])
-      if (use.how() == Access::free) freed += program_.buffers[use.id().index()].size;
-    return transient(task) - freed;
-  }
-  void inside(Bytes beyond, bool begins) {
-    const auto category = beyond > Bytes{} ? MemoryCategory::workspace : MemoryCategory::activations;
-    change(category, begins ? beyond : -beyond);
+  // What is freed early is the first of what the task frees, in the order of its uses.
+  void inside(std::uint32_t task, bool begins) {
+    const Bytes beyond = beyond_buffers(program_, task);
+    if (beyond >= Bytes{}) return change(MemoryCategory::workspace, begins ? beyond : -beyond);
+    Bytes early = -beyond;
+    const auto uses = program_.uses[task];
+    const auto made_here = [&](BufferId id) {
+      return std::any_of(uses.begin(), uses.end(),
+                         [&](const auto& use) { return use.id() == id && use.how() == Access::allocate; });
+    };
+    for (const graph::BufferUse& use : uses) {
+      if (early == Bytes{} || use.how() != Access::free || made_here(use.id())) continue;
+      const graph::Buffer& buffer = program_.buffers[use.id().index()];
+      const Bytes part = std::min(early, buffer.size);
+      change(buffer.category, begins ? -part : part);
+      early -= part;
+    }
+    INVARIANT(early == Bytes{}, "a task frees more before its end than it frees at all");
   }
 
   void begin(std::uint32_t task) {
@@ -82,11 +75,11 @@ class Replay {
       const graph::Buffer& buffer = program_.buffers[use.id().index()];
       if (use.how() == Access::allocate) change(buffer.category, buffer.size);
     }
-    inside(beyond_buffers(task), true);
+    inside(task, true);
   }
 
   void end(std::uint32_t task) {
-    inside(beyond_buffers(task), false);
+    inside(task, false);
     for (const graph::BufferUse& use : program_.uses[task]) {
       const graph::Buffer& buffer = program_.buffers[use.id().index()];
       if (use.how() == Access::free) change(buffer.category, -buffer.size);
@@ -94,13 +87,32 @@ class Replay {
   }
 
   const graph::Program& program_;
-  const Time* start_;
-  const Time* end_;
+  const std::vector<MemoryChange> changes_;
   MemoryByCategory live_{};
   Bytes level_;
 };
 
 }  // namespace
+
+std::vector<MemoryChange> memory_changes(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank) {
+  const auto& at = graph.ranks()[rank.index()];
+  const auto& program = graph.program_of(at);
+  const Time* start = timeline.start.data() + at.first_task;
+  const Time* end = timeline.end.data() + at.first_task;
+  std::vector<MemoryChange> changes;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.uses[i].empty() && transient(program, i) == Bytes{}) continue;
+    const bool instant = start[i] == end[i];
+    changes.push_back({start[i], true, i, instant});
+    if (!instant) changes.push_back({end[i], false, i, true});
+  }
+  std::sort(changes.begin(), changes.end());
+  return changes;
+}
+
+Bytes freed_before_peak(const graph::Program& program, std::uint32_t task) {
+  return std::max(Bytes{}, -beyond_buffers(program, task));
+}
 
 MemoryPeak memory_peak(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank) {
   MemoryPeak peak;

@@ -21,6 +21,20 @@ struct MemoryPoint {
   Bytes level;
 };
 
+// When a rank allocates (a task begins) and frees (it ends), in order. At one instant: first the ends of tasks that
+// began earlier, then task by task in id order (a topological order) the starts, each with its own end when it takes no
+// time. So a buffer freed at t makes room for one allocated at t.
+struct MemoryChange {
+  Time when;
+  bool begins;
+  std::uint32_t task;
+  bool ends;
+  auto operator<=>(const MemoryChange&) const = default;
+};
+std::vector<MemoryChange> memory_changes(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank);
+// Of a task that stands for several: how much of what it frees goes before its highest point.
+Bytes freed_before_peak(const graph::Program& program, std::uint32_t task);
+
 MemoryPeak memory_peak(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank);
 // The curve, for pictures and traces: level after every change.
 std::vector<MemoryPoint> memory_curve(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank);
