@@ -17,9 +17,12 @@ List tensors(std::initializer_list<double> sizes) {
     if (size >= 1) list.push_back(bytes(size));
   return list;
 }
-void append(List& list, const List& more) { list.insert(list.end(), more.begin(), more.end()); }
 
 }  // namespace
+
+void append(std::vector<Bytes>& list, const std::vector<Bytes>& more) {
+  list.insert(list.end(), more.begin(), more.end());
+}
 
 Bytes sum(const std::vector<Bytes>& sizes) {
   Bytes total;

@@ -12,6 +12,7 @@ void add_layer_tensors(LayerWork& work, const Transformer& model, const Training
 void add_head_tensors(LayerWork& work, const Transformer& model, const Software& software, const Shard& shard);
 void add_embedding_tensors(LayerWork& work, const Transformer& model, const Shard& shard);
 
+void append(std::vector<Bytes>& list, const std::vector<Bytes>& more);
 Bytes sum(const std::vector<Bytes>& sizes);
 // The bytes [begin, end) of the tensors laid one behind the other, as tensors.
 std::vector<Bytes> part_of(const std::vector<Bytes>& sizes, Bytes begin, Bytes end);

@@ -40,10 +40,19 @@ class Replay {
   void allocate(std::uint32_t buffer, std::uint32_t stream) {
     const graph::Buffer& b = program_.buffers[buffer];
     auto& blocks = blocks_[buffer];
-    if (b.tensors == 0)
+    if (b.tensors == 0) {
       blocks.push_back(allocator_.allocate(b.size, stream));
-    else
-      for (const Bytes size : program_.tensors[b.tensors]) blocks.push_back(allocator_.allocate(size, stream));
+      return;
+    }
+    const graph::TensorList& list = program_.tensors[b.tensors];
+    for (const auto& sizes : list.before) {
+      allocate(blocks, sizes, stream);
+      release(buffer);
+    }
+    allocate(blocks, list.sizes, stream);
+  }
+  void allocate(std::vector<CachingAllocator::Handle>& blocks, const std::vector<Bytes>& sizes, std::uint32_t stream) {
+    for (const Bytes size : sizes) blocks.push_back(allocator_.allocate(size, stream));
   }
   void release(std::uint32_t buffer) {  // in the order of their making; nothing where it was freed early
     for (const auto block : blocks_[buffer]) allocator_.release(block);

@@ -36,9 +36,9 @@ BufferId ProgramBuilder::resident(Buffer resident) {
   return buffer(resident);
 }
 
-std::uint32_t ProgramBuilder::tensors(std::vector<Bytes> sizes) {
-  if (sizes.size() <= 1) return 0;
-  program_.tensors.push_back(std::move(sizes));
+std::uint32_t ProgramBuilder::tensors(TensorList list) {
+  if (list.sizes.size() <= 1 && list.before.empty()) return 0;
+  program_.tensors.push_back(std::move(list));
   return static_cast<std::uint32_t>(program_.tensors.size() - 1);
 }
 

@@ -23,8 +23,8 @@ class ProgramBuilder {
 
   EndpointId endpoint(EndpointKind kind);
   BufferId buffer(Buffer buffer);
-  BufferId resident(Buffer buffer);                 // before the first other buffer
-  std::uint32_t tensors(std::vector<Bytes> sizes);  // for Buffer::tensors
+  BufferId resident(Buffer buffer);        // before the first other buffer
+  std::uint32_t tensors(TensorList list);  // for Buffer::tensors
   void segment(Segment segment) { program_.segments.push_back(std::move(segment)); }
   // `after` are earlier tasks of this program (on other lanes; order on one lane is implied).
   LocalTask add(const TaskSpec& spec, std::span<const LocalTask> after = {}, std::span<const BufferUse> uses = {});

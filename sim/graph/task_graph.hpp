@@ -77,6 +77,14 @@ struct Buffer {
   std::uint32_t tensors = 0;  // what it consists of: index into Program::tensors; 0 = one tensor
 };
 
+// The tensors that a coarse buffer consists of, and those that came and went before it was made within the same task,
+// list by list: of the other parts of a stage. No backend looks at them.
+struct TensorList {
+  std::vector<Bytes> sizes;
+  std::vector<std::vector<Bytes>> before;
+  std::size_t bytes() const;
+};
+
 enum class Access : std::uint8_t { read, write, allocate, free };
 struct BufferUse {  // 4 bytes
   std::uint32_t buffer : 30;
@@ -126,8 +134,7 @@ struct Program {
   std::vector<Buffer> buffers;  // indexed by BufferId
   std::uint32_t residents = 0;  // the first of them live for the whole run: parameters, optimizer states
   std::vector<Segment> segments;
-  // Sizes of the tensors behind coarse buffers, for models of an allocator; [0] is empty. No backend looks at them.
-  std::vector<std::vector<Bytes>> tensors = {{}};
+  std::vector<TensorList> tensors = {{}};  // behind coarse buffers, for models of an allocator; [0]: none
 
   std::span<const Buffer> resident() const { return {buffers.data(), residents}; }
 

@@ -116,7 +116,7 @@ class FrameworkWork : public RankWork {
       for (const auto& use : pipe_.parts.stages[stage].uses)
         tensors.push_back(bytes(pipe_.parts.parts[use.part].parameters * per_parameter));
     tensors = models::part_of(tensors, Bytes{}, size);  // tied ends hold one table
-    draft_.program.resident({size, category, draft_.program.tensors(std::move(tensors))});
+    draft_.program.resident({size, category, draft_.program.tensors({std::move(tensors), {}})});
   }
 
   Draft& draft_;

@@ -1,6 +1,7 @@
 #include "lower/pass_tasks.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 #include "models/tensors.hpp"
@@ -84,7 +85,7 @@ graph::Buffer PassTasks::buffer(std::size_t part, Kind kind, Pass pass) {
   auto& known = buffers_[(2 * part + (pass == Pass::forward)) * kKinds + kind];
   if (!known) {
     const Held& held = parts_.parts[part].held;
-    known = {size(held, kind, pass), category(held, kind), program_.tensors(tensors(held, kind, pass))};
+    known = {size(held, kind, pass), category(held, kind), program_.tensors({tensors(held, kind, pass), {}})};
   }
   return *known;
 }
@@ -183,6 +184,8 @@ const PassTasks::Coarse& PassTasks::coarse(const Coordinates& at) {
   std::array<std::vector<Bytes>, 2 * kKinds> lists;
   // Walk the fine form: level over the pass from its start, and its highest point.
   Bytes level{}, peak{};
+  std::vector<std::size_t> distinct;  // parts, in the order of the pass
+  std::size_t distinct_before = 0;    // the highest point
   result.highest = uses.front().part;
   for (std::size_t i = 0; i < uses.size(); i++) {
     const std::size_t index = uses[at.pass == Pass::forward ? i : uses.size() - 1 - i].part;
@@ -195,16 +198,34 @@ const PassTasks::Coarse& PassTasks::coarse(const Coordinates& at) {
       const std::size_t slot = held.tensors.loss * kKinds + kind;
       result.merged[slot].size += bytes;
       result.merged[slot].category = category(held, kind);
-      const auto sizes = tensors(held, kind, at.pass);
-      lists[slot].insert(lists[slot].end(), sizes.begin(), sizes.end());
+      models::append(lists[slot], tensors(held, kind, at.pass));
     }
-    if (level > peak) peak = level, result.highest = index;
+    if (level > peak) peak = level, result.highest = index, distinct_before = distinct.size();
+    if (std::find(distinct.begin(), distinct.end(), index) == distinct.end()) distinct.push_back(index);
     for (const Kind kind : gives) level -= size(held, kind, at.pass);
   }
   result.work = sequence(works, works_);
   result.transient = peak - level;
   for (std::size_t slot = 0; slot < lists.size(); slot++)
-    result.merged[slot].tensors = program_.tensors(std::move(lists[slot]));
+    result.merged[slot].tensors = program_.tensors({std::move(lists[slot]), {}});
+  // Of what lives within the pass only the part at the highest point is a buffer; those before it are told to the
+  // first.
+  std::vector<std::vector<Bytes>> before;
+  for (std::size_t d = 0; d < distinct_before; d++) {
+    auto& list = before.emplace_back();
+    for (const Kind kind : takes)
+      if (within_pass(kind)) models::append(list, tensors(parts_.parts[distinct[d]].held, kind, at.pass));
+  }
+  for (const Kind kind : takes) {
+    if (!within_pass(kind)) continue;
+    auto here = buffer(result.highest, kind, at.pass);
+    if (here.size == Bytes{}) continue;
+    if (!before.empty()) {
+      auto sizes = tensors(parts_.parts[result.highest].held, kind, at.pass);
+      here.tensors = program_.tensors({std::move(sizes), std::exchange(before, {})});
+    }
+    result.passing.push_back(here);
+  }
   return result;
 }
 
@@ -225,10 +246,7 @@ LocalTask PassTasks::emit_stage(const Coordinates& at, const std::vector<LocalTa
   for (const Kind kind : gives)
     if (!within_pass(kind))
       for (std::size_t i = n; i-- > 0;) give(buffers, i, kind, uses);
-  for (const Kind kind : takes) {
-    if (!within_pass(kind)) continue;
-    const auto here = buffer(whole.highest, kind, at.pass);
-    if (here.size == Bytes{}) continue;
+  for (const auto& here : whole.passing) {
     const BufferId id = program_.buffer(here);
     uses.emplace_back(id, Access::allocate);
     uses.emplace_back(id, Access::free);

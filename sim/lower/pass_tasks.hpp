@@ -67,7 +67,8 @@ class PassTasks {
   struct Coarse {  // of one (stage, pass): the same for every micro-batch
     WorkId work;
     Bytes transient;
-    std::size_t highest;  // the part that runs at the highest point
+    std::size_t highest;                 // the part that runs at the highest point
+    std::vector<graph::Buffer> passing;  // which live within the pass, there
     // What the stage keeps and releases, merged: by slot.
     std::array<graph::Buffer, 2 * kKinds> merged;
   };
