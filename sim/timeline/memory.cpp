@@ -50,24 +50,26 @@ class Replay {
     level_ += by;
   }
 
-  // What is freed early is the first of what the task frees, in the order of its uses.
+  // Below the buffers: at its highest point the task has already freed the first of what it frees, in the order of its
+  // uses, and, where that is not enough, not yet made the last of what it leaves behind.
   void inside(std::uint32_t task, bool begins) {
     const Bytes beyond = beyond_buffers(program_, task);
     if (beyond >= Bytes{}) return change(MemoryCategory::workspace, begins ? beyond : -beyond);
-    Bytes early = -beyond;
+    Bytes missing = -beyond;
     const auto uses = program_.uses[task];
-    const auto made_here = [&](BufferId id) {
-      return std::any_of(uses.begin(), uses.end(),
-                         [&](const auto& use) { return use.id() == id && use.how() == Access::allocate; });
+    const auto has = [&](BufferId id, Access how) {
+      return std::any_of(uses.begin(), uses.end(), [&](const auto& use) { return use.id() == id && use.how() == how; });
     };
-    for (const graph::BufferUse& use : uses) {
-      if (early == Bytes{} || use.how() != Access::free || made_here(use.id())) continue;
+    const auto charge = [&](const graph::BufferUse& use, Access how, Access opposite) {
+      if (missing == Bytes{} || use.how() != how || has(use.id(), opposite)) return;
       const graph::Buffer& buffer = program_.buffers[use.id().index()];
-      const Bytes part = std::min(early, buffer.size);
+      const Bytes part = std::min(missing, buffer.size);
       change(buffer.category, begins ? -part : part);
-      early -= part;
-    }
-    INVARIANT(early == Bytes{}, "a task frees more before its end than it frees at all");
+      missing -= part;
+    };
+    for (const auto& use : uses) charge(use, Access::free, Access::allocate);
+    for (std::size_t i = uses.size(); i-- > 0;) charge(uses[i], Access::allocate, Access::free);
+    INVARIANT(missing == Bytes{}, "a task's highest point is below what it keeps throughout");
   }
 
   void begin(std::uint32_t task) {
@@ -132,7 +134,7 @@ std::vector<MemoryPoint> memory_curve(const graph::TaskGraph& graph, const Timel
   std::vector<MemoryPoint> curve;
   Replay replay(graph, timeline, rank);
   replay.run([&](Time when) {
-    if (curve.empty() || curve.back().level != replay.level()) curve.push_back({when, replay.level()});
+    if (curve.empty() || curve.back().level != replay.level()) curve.push_back({when, replay.level(), replay.live()});
   });
   return curve;
 }

@@ -19,6 +19,7 @@ struct MemoryPeak {
 struct MemoryPoint {
   Time when;
   Bytes level;
+  MemoryByCategory live{};  // sums to `level`
 };
 
 // When a rank allocates (a task begins) and frees (it ends), in order. At one instant: first the ends of tasks that

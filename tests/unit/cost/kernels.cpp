@@ -254,7 +254,8 @@ TEST_CASE("assumptions carry their values") {
   machine.assumed = {"nic.bandwidth"};
   machine.sources["nic.bandwidth"] = "data sheet";
   const auto all = cost::CostModel(machine, a100_curves(), megatron_2021()).assumptions();
-  CHECK(all.size() == 7);  // two keys, dropout, interference, two for collectives across nodes, optimizer
+  // Two keys, dropout, interference, two for collectives across nodes, device memory, optimizer.
+  CHECK(all.size() == 8);
   CHECK(all[0] == "GPU a100-80g: gemm_efficiency = 0.951 of peak is assumed.");
   CHECK(all[1] == "Cluster dgx-a100-80g: nic.bandwidth = 25 GB/s is assumed (data sheet).");
 }

@@ -47,7 +47,8 @@ Sums data_traffic(const Rehearsed& r, std::size_t rank = 0) {
 double residents(const Rehearsed& r) {
   const auto& graph = r.prepared.graph;
   double sum = 0;
-  for (const auto& buffer : graph.program_of(graph.ranks()[0]).resident()) sum += double(buffer.size.count());
+  for (const auto& buffer : graph.program_of(graph.ranks()[0]).resident())
+    if (buffer.category != graph::MemoryCategory::workspace) sum += double(buffer.size.count());
   return sum;
 }
 

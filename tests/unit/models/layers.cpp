@@ -4,6 +4,7 @@
 #include <string>
 
 #include "models/operators.hpp"
+#include "models/tensors.hpp"
 #include "models/traffic.hpp"
 
 using namespace rehearsal;
@@ -343,6 +344,30 @@ TEST_CASE("activations, Korthikanti table 2") {
   CHECK(double(work.activations.count()) == T * (10 * h + 2 * (h + 512) + 4 * h + 6 * 2816) / 2 + 4 * 1024 * 8);
 }
 
+TEST_CASE("tensors add up to what a layer saves") {
+  for (const auto recompute : {Recompute::none, Recompute::selective, Recompute::full})
+    for (const auto attention : {AttentionKind::unfused, AttentionKind::flash})
+      for (const std::int64_t tensor : {1, 4}) {
+        for (const bool llama_layer : {false, true}) {
+          const auto work = layer_work(llama_layer ? llama() : gpt(), training(attention, recompute), software(),
+                                       shard(tensor == 1 ? 1 : 2, tensor > 1));
+          CHECK(sum(work.tensors.saved) == work.activations + work.recomputed);
+          CHECK(sum(part_of(work.tensors.saved, Bytes{}, work.activations)) == work.activations);
+        }
+      }
+  // Full recomputation, T h = 2^20: only the layer's input, 2 T h, is kept, as one tensor.
+  const auto full = layer_work(gpt(), training(AttentionKind::flash, Recompute::full), software(), shard());
+  CHECK(part_of(full.tensors.saved, Bytes{}, full.activations) == std::vector{Bytes(2 << 20)});
+  // A framework that saves the two gathered inputs of a layer: 2 x 2 T h more, brought back here by recomputation.
+  auto gathers = software(false);
+  const auto before = layer_work(llama(), training(AttentionKind::flash, Recompute::full), gathers, shard(2, true));
+  gathers.saves_gathered = true;
+  const auto after = layer_work(llama(), training(AttentionKind::flash, Recompute::full), gathers, shard(2, true));
+  CHECK(after.recomputed - before.recomputed == Bytes(4 << 20));
+  CHECK(after.activations == before.activations);
+  CHECK(after.tensors.gathered == std::vector{Bytes(2 << 20)});
+}
+
 TEST_CASE("what waits for the weight gradient, Zero Bubble table 1") {
   CHECK(layer_work(gpt(), training(AttentionKind::flash), software(), shard()).weight_hold == Bytes(32 * 1024 * 1024));
   CHECK(layer_work(gpt(), training(AttentionKind::flash), software(), shard(4, true)).weight_hold ==
@@ -368,12 +393,22 @@ TEST_CASE("embedding and head") {
   CHECK(totals(head.forward).traffic == 34 * logits + 4 * T * h);
   CHECK(totals(head.input_gradient).traffic == 14 * logits + 9 * T * h);
   CHECK(totals(head.input_gradient).collectives == 1);
-  CHECK(head.activations == bytes(10 * logits + 4 * T * h));
+  // Megatron: fp32 softmax kept; beside it 2-byte logits and their fp32 copy: 10 B per logit at the highest point.
+  CHECK(head.activations == bytes(4 * logits + 4 * T * h));
+  CHECK(sum(head.tensors.forward) == bytes(6 * logits));
   CHECK(head.recompute.empty());
   CHECK(head.parameters == 25600 * h + 2 * h);
   const auto torch = head_work(llama(), t, software(false, true), shard(2));
   CHECK(totals(torch.forward).traffic + totals(torch.input_gradient).traffic == 26 * logits + 13 * T * h);
-  CHECK(torch.activations == bytes(14 * logits + 4 * T * h));
+  // Torch, sliced over 2 ranks: log-softmax kept, 2-byte logits, fp32 copy and one step more: 14 B in the forward. In
+  // the backward beside the log-softmax three fp32 arrays, 16 B, and the gradient of the projection's input before its
+  // sum.
+  auto eager = software(false, true);
+  eager.loss = LossKernels::torch;
+  const auto steps = head_work(llama(), t, eager, shard(2));
+  CHECK(steps.activations == bytes(4 * logits + 4 * T * h));
+  CHECK(sum(steps.tensors.forward) == bytes(10 * logits));
+  CHECK(sum(steps.tensors.backward) == bytes(12 * logits + 2 * T * h));
   // Embedding: 16 B per element, (6 3/4 + 4) B per parameter of the slice with four micro-batches, one all-reduce.
   const auto first = embedding_work(gpt(), t, software(), shard(2, false, 4));
   CHECK(totals(first.forward).traffic + totals(first.input_gradient).traffic == 16 * T * h);

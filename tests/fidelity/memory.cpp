@@ -1,0 +1,181 @@
+// Memory: the closed forms of the ZeRO paper, and the peaks of published runs by the counter that printed them.
+//
+// memory.csv: ZeRO (arXiv 1910.02054) Tables 1 and 2, and the largest models that bigscience found to fit by trial.
+// training_runs.csv: peaks of torchtitan (Llama 3, reserved), Zero Bubble Table 4 (reserved; its "GB" are GiB), and
+// bigscience's tr3m-1B3 (nvidia-smi of the first pipeline stage), with rows that ran out of memory.
+//
+// What saw a fit: the 4 B per parameter of DeepSpeed's flat buffer, on jz_1b3_v100. Nothing else: tensors follow from
+// the operators, segments from the allocator's rules; context and communicators are assumed.
+//
+// Known misses. jz TP 2: -11 and -25 %; its two rows differ by what a layer saves when it is not divided by 2. jz with
+// large micro-batches on pipelines: +11 to +13 %, the first stage only. Rows that recompute by operator (titan_t1,
+// titan_t3) keep too much here, because selective recomputation means the attention core: printed, not judged.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "explore/rehearse.hpp"
+#include "models/transformer.hpp"
+#include "plan/plan.hpp"
+#include "published/against.hpp"
+#include "report/summary.hpp"
+
+using namespace rehearsal;
+
+namespace {
+
+// One row of memory.csv: id, table, config, quantity, value.
+struct Row {
+  std::string id, table, config, quantity, printed;
+  double value() const { return std::stod(printed); }
+};
+std::vector<Row> rows(const std::string& table) {
+  std::ifstream file(TEST_DATA "/fidelity/memory.csv");
+  std::vector<Row> rows;
+  for (std::string line; std::getline(file, line);) {
+    std::vector<std::string> cells(1);
+    bool quoted = false;
+    for (const char c : line)
+      if (c == '"')
+        quoted = !quoted;
+      else if (c == ',' && !quoted)
+        cells.emplace_back();
+      else
+        cells.back() += c;
+    if (cells.size() > 4 && cells[1] == table) rows.push_back({cells[0], cells[1], cells[2], cells[3], cells[4]});
+  }
+  return rows;
+}
+double number_after(const std::string& text, const std::string& mark) {
+  const auto at = text.find(mark);
+  REQUIRE(at != std::string::npos);
+  return std::stod(text.substr(at + mark.size()));
+}
+
+// What the graph holds per parameter and GPU, fp16 with Adam.
+double state_bytes(int zero, std::int64_t data) {
+  plan::Plan plan;
+  plan.job.training.precision = plan.job.training.gradient_precision = Precision::fp16;
+  plan.job.parallelism.data = data, plan.job.parallelism.zero = zero;
+  const auto states = plan.resident_bytes();
+  return states.parameters + states.gradients + states.optimizer;
+}
+
+double predicted_device(const scenario::Scenario& scenario) {
+  const auto run = explore::rehearse(scenario);
+  return *report::summarize({scenario,
+                             run.prepared.graph,
+                             run.timeline,
+                             run.prepared.durations,
+                             run.prepared.model_flops,
+                             run.prepared.hardware_flops,
+                             {},
+                             {}})
+              .peak.device;
+}
+
+}  // namespace
+
+TEST_CASE("ZeRO Table 1: model states per device") {
+  const auto table = rows("zero_t1");
+  REQUIRE(table.size() == 54);
+  for (const auto& row : table) {
+    CAPTURE(row.id);
+    const double size = std::stod(row.config) * (row.config.find("T params") != std::string::npos ? 1000 : 1);
+    const auto data = std::int64_t(number_after(row.config, "DP="));
+    const int stage = int(number_after(row.quantity, "ZeRO stage "));
+    const auto point = row.printed.find('.');
+    const double digit = point == std::string::npos ? 1 : std::pow(10., -double(row.printed.size() - point - 1));
+    // The paper rounds some entries and cuts others off: within one unit of the last digit.
+    CHECK(std::abs(size * state_bytes(stage, data) - row.value()) < digit);
+  }
+}
+
+TEST_CASE("ZeRO Table 2: the largest model that 32 GB could hold") {
+  int judged = 0;
+  for (const auto& row : rows("zero_t2")) {
+    if (row.quantity.find("theoretical") == std::string::npos) continue;
+    CAPTURE(row.id);
+    const double slices = number_after(row.config, "MP=");
+    const bool baseline = row.quantity.find("baseline") != std::string::npos;
+    const int stage = baseline ? 0 : int(number_after(row.quantity, "ZeRO-"));
+    // 64 replicas throughout. Printed with two digits, from 500 on with one: 512, 1024 and 2048 are 2.4 % more.
+    CHECK(32 * slices / state_bytes(stage, 64) == doctest::Approx(row.value()).epsilon(.025));
+    judged++;
+  }
+  CHECK(judged == 20);
+}
+
+// Of these models only the size is printed. Assumed: 128 columns per layer, layers that divide evenly, h in steps of
+// 512. Measured by trial means: the next size that was tried did not fit.
+TEST_CASE("the largest model that fits, bigscience") {
+  std::string text = "\n";
+  double sum = 0;
+  const auto table = rows("jz_max_model");
+  REQUIRE(table.size() == 9);
+  for (const auto& row : table) {
+    const bool small = row.config.find("16GB") != std::string::npos;
+    const auto gpus = std::int64_t(number_after(row.config, " x")), pipeline = gpus / 4;
+    double largest = 0;
+    for (std::int64_t hidden = 2048;; hidden += 512) {
+      const auto layers = std::max<std::int64_t>(1, (hidden / 128 + pipeline / 2) / pipeline) * pipeline;
+      const auto scenario = scenario::load_text(
+          fmt::format("version: 1\nname: largest\n"
+                      "model: {{family: gpt, layers: {}, hidden: {}, heads: {}, vocabulary: 50257, sequence: 1024}}\n"
+                      "cluster: {{use: v100-32g-opa, nodes: {}{}}}\nparallelism: {{tensor: 4, pipeline: {}}}\n"
+                      "batch: {{global: {}, micro: 1}}\n"
+                      "training: {{precision: fp16, recompute: full, attention: unfused}}\nsoftware: deepspeed-2021\n",
+                      layers, hidden, hidden / 128, gpus / 4, small ? ", gpu: v100-16g-sxm2" : "", pipeline,
+                      2 * pipeline),
+          "largest model");
+      if (predicted_device(scenario) > (small ? 16e9 : 32e9)) break;
+      largest = models::parameters(scenario.concrete->model) / 1e9;
+    }
+    sum += largest / row.value() - 1;
+    text += fmt::format("{:<18} {:>4} GPUs of {} GB: predicted {:>6.1f} B, found {:>6.1f} B {:>+6.1f} %\n", row.id,
+                        gpus, small ? 16 : 32, largest, row.value(), (largest / row.value() - 1) * 100);
+  }
+  MESSAGE(text << fmt::format("bias {:+.1f} %", sum / double(table.size()) * 100));
+}
+
+TEST_CASE("peaks of published runs") {
+  // Mean error of a table, at most: what was reached, and a little.
+  const std::map<std::string, double> limits{
+      {"jz_1b3_v100", .062}, {"zerobubble_t4", .03}, {"titan_t2", .05}, {"titan_t4", .06}};
+  const std::set<std::string> by_operator{"titan_t1", "titan_t3"};
+  std::vector<published::Run> runs;
+  for (const auto& run : published::read_runs(TEST_DATA "/fidelity/training_runs.csv"))
+    if (limits.count(run.table) || by_operator.count(run.table)) runs.push_back(run);
+  const auto all = published::predict(runs, {});
+  std::string text = "\n";
+  for (const auto& p : all) {
+    if (!p.not_judged.empty()) continue;
+    if (p.run.out_of_memory())
+      text += fmt::format("{:<20} ran out of memory, predicted {}\n", p.run.id, p.fits ? "to fit" : "as much");
+    else if (p.measured_peak > 0)
+      text += fmt::format("{:<20} {:>6.1f} GB {:>6.1f} GB {:>+6.1f} %{}\n", p.run.id, p.peak / 1e9,
+                          p.measured_peak / 1e9, p.memory_error() * 100, p.fits ? "" : "  predicted not to fit");
+  }
+  text +=
+      fmt::format("{:<16} {:>5} {:>7} {:>7}   ran: fits, not   failed: not, fits\n", "table", "rows", "mean", "bias");
+  for (const auto& s : published::score(all)) {
+    text +=
+        fmt::format("{:<16} {:>5} {:>5.1f} % {:>+5.1f} % {:>9} {:>5} {:>10} {:>5}\n", s.table, s.memory_rows,
+                    s.memory_mean * 100, s.memory_bias * 100, s.ran_fits, s.ran_unfit, s.failed_unfit, s.failed_fits);
+    const auto limit = limits.find(s.table);
+    if (limit == limits.end()) continue;
+    CAPTURE(s.table);
+    CHECK(s.memory_mean <= limit->second);
+    CHECK(s.ran_unfit == 0);
+    if (s.table != "jz_1b3_v100") continue;
+    CHECK(s.memory_rows == 23);
+    // 021 and 024. Missed: 008 needs 28 of 32 GB here (the source's own smaller runs leave no room for more) and 027
+    // 15 of 16: real cards lose more than the model to blocks that fit nothing.
+    CHECK(s.failed_unfit >= 2);
+  }
+  MESSAGE(text);
+}
