@@ -124,6 +124,7 @@ struct Software {
   bool saves_gathered = false;      // with sequence parallelism the gathered GEMM inputs, for the weight gradient
   bool keeps_stage_output = false;  // a stage's output from its forward to its backward, beside the message
   double flat_gradient_bytes = 0;   // per parameter, a flat buffer beside the gradients (DeepSpeed's ZeRO-1 of 2021)
+  double step_gradient_bytes = 0;   // per parameter, fp32 copies of fp16 gradients while an unsharded optimizer steps
   Bytes workspace;                  // of the matrix library
   bool own_kernels = false;         // the kernels of this program, on exact buffers: what `measure` performs
   std::string source;

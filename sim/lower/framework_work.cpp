@@ -56,8 +56,10 @@ class FrameworkWork : public RankWork {
                                                                       : graph::kNoEndpoint;
       auto here = at;
       here.pass = task.pass;
-      before =
-          draft_.program.add({draft_.works.intern(task.work), task.lane, here, endpoint, Bytes{}}, std::vector{before});
+      std::vector<graph::BufferUse> uses;
+      if (task.pass == Pass::optimizer) copy_gradients(uses);
+      before = draft_.program.add({draft_.works.intern(task.work), task.lane, here, endpoint, Bytes{}},
+                                  std::vector{before}, uses);
     }
   }
 
@@ -106,6 +108,18 @@ class FrameworkWork : public RankWork {
     resident(states.optimizer, graph::MemoryCategory::optimizer);
     if (job.software.workspace > Bytes{})
       draft_.program.resident({job.software.workspace, graph::MemoryCategory::workspace});
+  }
+
+  // An array of casts, and the flat one made of it: two tensors that live while the optimizer steps.
+  void copy_gradients(std::vector<graph::BufferUse>& uses) {
+    const auto& job = pipe_.plan->job;
+    const Bytes size = bytes(parameters_ * job.software.step_gradient_bytes);
+    if (size == Bytes{} || job.parallelism.zero > 0 || job.training.gradient_precision == Precision::fp32) return;
+    const Bytes half(size.count() / 2);
+    const auto tensors = draft_.program.tensors({{half, size - half}, {}});
+    const BufferId copies = draft_.program.buffer({size, graph::MemoryCategory::gradients, tensors});
+    uses.emplace_back(copies, graph::Access::allocate);
+    uses.emplace_back(copies, graph::Access::free);
   }
 
   // One array per part: what an allocator loses by rounding the single matrices is below a MiB each.

@@ -35,7 +35,8 @@ Json ranks(const Summary& summary, bool abstract) {
                     {"node", rank.node},
                     {"busy_s", to_seconds(rank.busy)},
                     {"peak_memory_bytes", memory(rank.peak)},
-                    {"memory_bytes", bytes}});
+                    {"memory_bytes", bytes},
+                    {"allocator_retries", rank.allocator_retries}});
   }
   return list;
 }

@@ -126,6 +126,12 @@ class TextReport {
     line("  Memory       {} allocated, {} reserved, {} on the device of {}: {}", show(bytes(s_.peak.allocated)),
          show(bytes(*s_.peak.reserved)), show(bytes(*s_.peak.device)), show(bytes(*s_.capacity)),
          *s_.fits ? "fits" : paint_.bold("DOES NOT FIT"));
+    const auto most = std::max_element(s_.ranks.begin(), s_.ranks.end(), [](const auto& a, const auto& b) {
+      return a.allocator_retries < b.allocator_retries;
+    });
+    if (most != s_.ranks.end() && most->allocator_retries > 0)
+      line("  Allocator    gives cached memory back {} times an iteration on rank {}; what that costs is not modelled",
+           most->allocator_retries, most->rank);
   }
 
   void breakdown() {
@@ -166,17 +172,25 @@ class TextReport {
     rows[0].insert(rows[0].end(), {"stages", "busy"});
     if (memory && abstract_) rows[0].push_back("peak memory");
     if (memory && !abstract_)
-      rows[0].insert(rows[0].end(), {"peak", "parameters", "gradients", "optimizer", "activations", "workspace"});
+      rows[0].insert(rows[0].end(),
+                     {"peak", "parameters", "gradients", "optimizer", "activations", "recomputed", "other"});
     const auto row = [&](const RankSummary& r) {
       std::vector<std::string> cells{std::to_string(r.rank)};
       if (copies) cells.push_back(std::to_string(r.count));
       cells.insert(cells.end(), {stage_list(r.stages), show(r.busy)});
       if (memory) cells.push_back(abstract_ ? fmt::format("{:g}", r.peak.allocated) : cell(r.peak.allocated));
-      if (memory && !abstract_)
-        for (const auto c :
-             {graph::MemoryCategory::parameters, graph::MemoryCategory::gradients, graph::MemoryCategory::optimizer,
-              graph::MemoryCategory::activations, graph::MemoryCategory::workspace})
-          cells.push_back(cell(double(r.memory[static_cast<std::size_t>(c)].count())));
+      if (memory && !abstract_) {
+        using graph::MemoryCategory;
+        Bytes rest;  // loss, communication, workspace, buffers
+        for (const Bytes size : r.memory) rest += size;
+        for (const auto c : {MemoryCategory::parameters, MemoryCategory::gradients, MemoryCategory::optimizer,
+                             MemoryCategory::activations, MemoryCategory::recomputed}) {
+          const Bytes size = r.memory[static_cast<std::size_t>(c)];
+          cells.push_back(cell(double(size.count())));
+          rest -= size;
+        }
+        cells.push_back(cell(double(rest.count())));
+      }
       rows.push_back(std::move(cells));
     };
     const auto n = static_cast<std::uint32_t>(s_.ranks.size());

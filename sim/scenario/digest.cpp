@@ -73,6 +73,7 @@ void dump(Dump& d, const models::Software& s) {
   if (s.saves_gathered != usual.saves_gathered) d.put("saves_gathered", s.saves_gathered);
   if (s.keeps_stage_output != usual.keeps_stage_output) d.put("keeps_stage_output", s.keeps_stage_output);
   if (s.flat_gradient_bytes != usual.flat_gradient_bytes) d.put("flat_gradient_bytes", s.flat_gradient_bytes);
+  if (s.step_gradient_bytes != usual.step_gradient_bytes) d.put("step_gradient_bytes", s.step_gradient_bytes);
   if (s.workspace != usual.workspace) d.put("workspace", s.workspace);
   d.put("software", s.name), d.put("dropout", s.dropout), d.put("fused_accumulation", s.fused_accumulation);
   d.put("accumulate_bytes_fp16", s.accumulate_bytes_fp16), d.put("accumulate_bytes_bf16", s.accumulate_bytes_bf16);

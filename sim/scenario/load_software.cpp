@@ -63,6 +63,7 @@ std::optional<models::Software> load_software(Context& context, const Node& node
   software.saves_gathered = map.boolean("saves_gathered", software.saves_gathered);
   software.keeps_stage_output = map.boolean("keeps_stage_output", software.keeps_stage_output);
   software.flat_gradient_bytes = map.number("flat_gradient_bytes", kTraffic, software.flat_gradient_bytes);
+  software.step_gradient_bytes = map.number("step_gradient_bytes", kTraffic, software.step_gradient_bytes);
   software.workspace = map.bytes("workspace", software.workspace);
   software.own_kernels = map.boolean("own_kernels", software.own_kernels);
   software.separate_projections = map.boolean("separate_projections", software.separate_projections);
