@@ -83,8 +83,9 @@ void add_layer_tensors(LayerWork& work, const Transformer& model, const Training
 }
 
 // Of 2-byte logits a fp32 copy is made, and of that softmax or log-softmax, which is what the backward needs. Megatron
-// turns it into the gradient in place and casts it. Torch writes the gradient of the loss, then that of the logits;
-// over a sliced vocabulary it does so by steps (torch.distributed's loss parallel): one fp32 array more in each pass.
+// turns it into the gradient in place and casts it. A training loop of torch holds the 2-byte logits, its model's
+// output, until the backward has ended. Torch writes the gradient of the loss, then that of the logits; over a sliced
+// vocabulary it does so by steps (torch.distributed's loss parallel): one fp32 array more in each pass.
 void add_head_tensors(LayerWork& work, const Transformer& model, const Software& software, const Shard& shard) {
   const LocalShape l = local_shape(model, shard);
   const double logits = double(l.tokens) * double(vocabulary_slice(model, shard.tensor));
@@ -93,8 +94,8 @@ void add_head_tensors(LayerWork& work, const Transformer& model, const Software&
   const double stepwise = torch && split ? 4 * logits : 0;
   Tensors& t = work.tensors;
   t.loss = true;
-  t.saved = tensors({2 * l.residual, 2 * l.residual, 4 * logits});
-  t.forward = tensors({2 * logits, 4 * logits, stepwise});
+  t.saved = tensors({2 * l.residual, 2 * l.residual, torch ? 2 * logits : 0, 4 * logits});
+  t.forward = tensors({torch ? 0 : 2 * logits, 4 * logits, stepwise});
   t.backward = torch ? tensors({4 * logits, 4 * logits, stepwise}) : tensors({2 * logits});
   append(t.backward, tensors({split ? whole : 0}));
   if (split && shard.sequence_parallel) t.gathered = {bytes(whole)};

@@ -81,7 +81,6 @@ void dump(Dump& d, const models::Software& s) {
   d.put("host_backward_factor", s.host_backward_factor), d.put("attention_rate", s.attention_rate);
   d.put("sharded_sends", s.sharded_sends), d.put("blocking_sends", s.blocking_sends);
   d.put("gradient_overlap", s.gradient_overlap), d.put("early_stop", s.early_stop), d.put("compiled", s.compiled);
-  const models::Software usual;
   if (s.selective_recompute != usual.selective_recompute) d.put("selective_recompute", s.selective_recompute);
   if (s.separate_projections) d.put("separate_projections", true);
   if (s.async_tensor) d.put("async_tensor", s.async_tensor);

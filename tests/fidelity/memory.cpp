@@ -8,15 +8,14 @@
 // the operators, segments from the allocator's rules; context and communicators are assumed.
 //
 // Known misses. jz TP 2: -11 and -25 %; its two rows differ by what a layer saves when it is not divided by 2. jz with
-// large micro-batches on pipelines: +11 to +13 %, the first stage only. Rows that recompute by operator (titan_t1,
-// titan_t3) keep too much here, because selective recomputation means the attention core: printed, not judged.
+// large micro-batches on pipelines: +11 to +13 %, the first stage only. That a loop of torch holds its logits until the
+// end of the backward is assumed; without it titan_t1 and titan_t3 are 3 points lower.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <cmath>
 #include <fstream>
 #include <map>
-#include <set>
 
 #include "explore/rehearse.hpp"
 #include "models/transformer.hpp"
@@ -146,12 +145,11 @@ TEST_CASE("the largest model that fits, bigscience") {
 
 TEST_CASE("peaks of published runs") {
   // Mean error of a table, at most: what was reached, and a little.
-  const std::map<std::string, double> limits{
-      {"jz_1b3_v100", .062}, {"zerobubble_t4", .03}, {"titan_t2", .05}, {"titan_t4", .06}};
-  const std::set<std::string> by_operator{"titan_t1", "titan_t3"};
+  const std::map<std::string, double> limits{{"jz_1b3_v100", .062}, {"zerobubble_t4", .03}, {"titan_t1", .04},
+                                             {"titan_t2", .05},     {"titan_t3", .035},     {"titan_t4", .04}};
   std::vector<published::Run> runs;
   for (const auto& run : published::read_runs(TEST_DATA "/fidelity/training_runs.csv"))
-    if (limits.count(run.table) || by_operator.count(run.table)) runs.push_back(run);
+    if (limits.count(run.table)) runs.push_back(run);
   const auto all = published::predict(runs, {});
   std::string text = "\n";
   for (const auto& p : all) {
@@ -168,10 +166,8 @@ TEST_CASE("peaks of published runs") {
     text +=
         fmt::format("{:<16} {:>5} {:>5.1f} % {:>+5.1f} % {:>9} {:>5} {:>10} {:>5}\n", s.table, s.memory_rows,
                     s.memory_mean * 100, s.memory_bias * 100, s.ran_fits, s.ran_unfit, s.failed_unfit, s.failed_fits);
-    const auto limit = limits.find(s.table);
-    if (limit == limits.end()) continue;
     CAPTURE(s.table);
-    CHECK(s.memory_mean <= limit->second);
+    CHECK(s.memory_mean <= limits.at(s.table));
     CHECK(s.ran_unfit == 0);
     if (s.table != "jz_1b3_v100") continue;
     CHECK(s.memory_rows == 23);

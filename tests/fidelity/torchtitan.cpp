@@ -37,7 +37,7 @@ TEST_CASE("peak memory of Llama 3 8B recomputed by operator") {
     CHECK(p.peak / p.measured_peak == doctest::Approx(1).epsilon(.05));
     sum += std::abs(p.memory_error()) / 6;
   }
-  CHECK(sum < .03);
+  CHECK(sum < .035);
 }
 
 TEST_CASE("what asynchronous tensor parallelism saves") {
