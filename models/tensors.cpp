@@ -54,7 +54,9 @@ void add_layer_tensors(LayerWork& work, const Transformer& model, const Training
 
   // Everything a layer saves (Korthikanti 2205.05198 table 2), the likelier to be kept the earlier: input, attention
   // output, first MLP product, queries with keys and values; norms and masks; last what attention is recomputed for.
-  List all = tensors({2 * r, query, ffn, qkv, 2 * r, 2 * r, 2 * r, ffn, swiglu ? ffn : 0, llama ? query : 0, r, r});
+  const double mask = software.dropout ? r : 0;
+  List all =
+      tensors({2 * r, query, ffn, qkv, 2 * r, 2 * r, 2 * r, ffn, swiglu ? ffn : 0, llama ? query : 0, mask, mask});
   append(all, flash ? tensors({4 * tokens * double(l.heads)}) : tensors({2 * scores, scores, 2 * scores}));
   const Bytes expected = work.activations + work.recomputed;
   all = part_of(all, Bytes{}, expected);
@@ -85,17 +87,19 @@ void add_layer_tensors(LayerWork& work, const Transformer& model, const Training
 // Of 2-byte logits a fp32 copy is made, and of that softmax or log-softmax, which is what the backward needs. Megatron
 // turns it into the gradient in place and casts it. A training loop of torch holds the 2-byte logits, its model's
 // output, until the backward has ended. Torch writes the gradient of the loss, then that of the logits; over a sliced
-// vocabulary it does so by steps (torch.distributed's loss parallel): one fp32 array more in each pass.
+// vocabulary it does so by steps (torch.distributed's loss parallel): one fp32 array more in each pass. A fused kernel
+// reads the 2-byte logits and writes their gradient, also in 2 bytes.
 void add_head_tensors(LayerWork& work, const Transformer& model, const Software& software, const Shard& shard) {
   const LocalShape l = local_shape(model, shard);
   const double logits = double(l.tokens) * double(vocabulary_slice(model, shard.tensor));
   const double whole = 2 * double(l.tokens * l.hidden);
   const bool torch = software.loss == LossKernels::torch, split = shard.tensor > 1;
+  const bool fused = software.loss == LossKernels::fused;
   const double stepwise = torch && split ? 4 * logits : 0;
   Tensors& t = work.tensors;
   t.loss = true;
-  t.saved = tensors({2 * l.residual, 2 * l.residual, torch ? 2 * logits : 0, 4 * logits});
-  t.forward = tensors({torch ? 0 : 2 * logits, 4 * logits, stepwise});
+  t.saved = tensors({2 * l.residual, 2 * l.residual, torch ? 2 * logits : 0, (fused ? 2 : 4) * logits});
+  if (!fused) t.forward = tensors({torch ? 0 : 2 * logits, 4 * logits, stepwise});
   t.backward = torch ? tensors({4 * logits, 4 * logits, stepwise}) : tensors({2 * logits});
   append(t.backward, tensors({split ? whole : 0}));
   if (split && shard.sequence_parallel) t.gathered = {bytes(whole)};

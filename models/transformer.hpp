@@ -88,7 +88,8 @@ enum class AttentionKernel : std::uint8_t { flash2, flash3, cudnn };
 // What shares one scale in fp8: a tensor, a row of a GEMM operand, or a block of 128 of its elements (2412.19437, 3.3).
 enum class Fp8Scaling : std::uint8_t { tensorwise, rowwise, blockwise };
 // The cross-entropy: Megatron's, in place over a slice of the vocabulary; or torch's kernels, one after the other.
-enum class LossKernels : std::uint8_t { vocabulary_parallel, torch };
+// The latter's fused relatives (flash-attn's, Transformer Engine's) never make a copy in fp32.
+enum class LossKernels : std::uint8_t { vocabulary_parallel, torch, fused };
 
 // How the framework of that day behaves (configs/software): documented facts, never fits to a run.
 struct Software {

@@ -128,6 +128,8 @@ std::optional<models::Software> choose_software(Context& context, const Node* gi
   if (training.overlap_pipeline) software->blocking_sends = !*training.overlap_pipeline;
   if (training.overlap_tensor) software->async_tensor = *training.overlap_tensor;
   if (training.early_stop) software->early_stop = *training.early_stop;
+  const bool says = given && given->kind == Node::Kind::map && given->find("compiled");
+  if (training.training.kernels == models::Kernels::unfused && !says) software->compiled = false;
   return software;
 }
 

@@ -20,6 +20,12 @@ Location place(const Node& root, std::initializer_list<std::string_view> path) {
   return node->where();
 }
 
+// Whether root.a.b itself is given, rather than left to a profile.
+bool given(const Node& root, std::string_view part, std::string_view key) {
+  const Node* node = root.find(part);
+  return node && node->kind == Node::Kind::map && node->find(key);
+}
+
 // Whether it says how ZeRO-3 gathers.
 bool fsdp(const models::Training& training) { return training.prefetch || training.reshard_after_forward; }
 
@@ -76,15 +82,14 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
   if (software.own_kernels) return check_own(context, root, model, training, software, parallelism);
   if (training.training.kernels == models::Kernels::unfused && software.compiled)
     problems.error(place(root, {"training", "kernels"}),
-                   fmt::format("'unfused' for 'kernels' contradicts software '{}', which is compiled; set 'software: "
-                               "{{use: {}, compiled: false}}'",
-                               software.name, software.name));
+                   "'unfused' for 'kernels' contradicts 'compiled: true' in 'software'; leave one of them out");
   if (training.overlap_tensor.value_or(false) && parallelism.value.tensor > 1 && !parallelism.value.sequence)
     problems.error(
         place(root, {"training", "overlap", "tensor"}),
         "'tensor' needs 'sequence: true' in 'parallelism': an all-gather goes under the GEMM that it feeds, a "
         "reduce-scatter under the one before it; an all-reduce has no such pieces");
-  else if (software.async_tensor && !(parallelism.value.sequence && parallelism.value.tensor > 1))
+  else if (software.async_tensor && given(root, "software", "async_tensor") &&
+           !(parallelism.value.sequence && parallelism.value.tensor > 1))
     problems.warn(place(root, {"software", "async_tensor"}),
                   "'async_tensor' changes nothing without tensor parallelism and 'sequence: true' in 'parallelism'");
   constexpr std::string_view kWayOut = "set 'software: rehearsal' (this program's own kernels)";

@@ -56,10 +56,11 @@ std::optional<models::Software> load_software(Context& context, const Node& node
       software.selective_recompute);
   software.early_stop = map.boolean("early_stop", software.early_stop);
   software.compiled = map.boolean("compiled", software.compiled);
-  software.loss = map.choice<models::LossKernels>(
-      "loss",
-      {{"vocabulary-parallel", models::LossKernels::vocabulary_parallel}, {"torch", models::LossKernels::torch}}, {},
-      software.loss);
+  software.loss = map.choice<models::LossKernels>("loss",
+                                                  {{"vocabulary-parallel", models::LossKernels::vocabulary_parallel},
+                                                   {"torch", models::LossKernels::torch},
+                                                   {"fused", models::LossKernels::fused}},
+                                                  {}, software.loss);
   software.saves_gathered = map.boolean("saves_gathered", software.saves_gathered);
   software.keeps_stage_output = map.boolean("keeps_stage_output", software.keeps_stage_output);
   software.flat_gradient_bytes = map.number("flat_gradient_bytes", kTraffic, software.flat_gradient_bytes);

@@ -67,8 +67,6 @@ TEST_CASE("groups of part of a node") {
   CHECK(seen.rows == 3);
   CHECK(seen.before > 2 * seen.after);
   CHECK(seen.after <= 8);
-  for (const char* judged : {"megatron20_mpdp, partial", "vtrain_multi, partial"}) {
-    CAPTURE(std::string(judged));
-    CHECK(scores.at(judged).after <= scores.at(judged).before);
-  }
+  // The only other table with more than two such rows. Rules were compared with all tables in view.
+  CHECK(scores.at("vtrain_multi, partial").after <= scores.at("vtrain_multi, partial").before);
 }

@@ -17,8 +17,8 @@ inline cluster::Gpu a100() {
   gpu.memory_bandwidth = Bandwidth(2039e9);
   gpu.sustained_memory_bandwidth = Bandwidth(1620e9);
   gpu.gemm_efficiency = .951;
-  gpu.sustained_clock = .817;
-  gpu.weight_gradient_rate = 1.17;
+  gpu.sustained_clock = .79;
+  gpu.weight_gradient_rate = 1.13;
   gpu.small_tile_loss = .73;
   gpu.gemm_overhead = seconds(.3e-6);
   gpu.tile_overhead = seconds(5.1e-6);
