@@ -26,6 +26,15 @@ report::Summary answer(const std::string& path, std::vector<std::string> sets, c
                             {}});
 }
 
+// A coarse task frees what its parts free at its own end, so what the head saved may still be named there where the
+// fine form already counts activations that came in its place. Their sum is the same.
+timeline::MemoryByCategory named(timeline::MemoryByCategory memory) {
+  auto& loss = memory[static_cast<std::size_t>(graph::MemoryCategory::loss)];
+  memory[static_cast<std::size_t>(graph::MemoryCategory::activations)] += loss;
+  loss = Bytes{};
+  return memory;
+}
+
 void check_equal(const report::Summary& a, const report::Summary& b) {
   CHECK(a.iteration == b.iteration);
   CHECK(a.breakdown == b.breakdown);
@@ -35,7 +44,7 @@ void check_equal(const report::Summary& a, const report::Summary& b) {
     CAPTURE(r);
     CHECK(a.ranks[r].busy == b.ranks[r].busy);
     CHECK(a.ranks[r].peak.allocated == b.ranks[r].peak.allocated);
-    CHECK(a.ranks[r].memory == b.ranks[r].memory);
+    CHECK(named(a.ranks[r].memory) == named(b.ranks[r].memory));
   }
 }
 

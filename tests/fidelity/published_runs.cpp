@@ -7,7 +7,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <fstream>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include "published/against.hpp"
@@ -79,6 +81,19 @@ TEST_CASE("published runs, with what their tables tell of the framework") {
   const auto overall = published::overall(scores);
   CHECK(overall.rows > 1800);
   CHECK(overall.mean < overall.constant / 3);
+}
+
+TEST_CASE("the error bands are those of these runs") {
+  published::Against against;
+  against.jobs = std::max(1u, std::thread::hardware_concurrency());
+  against.memory = false;
+  const auto bands = published::bands_yaml(
+      published::predict(published::read_runs(TEST_DATA "/fidelity/training_runs.csv"), against), 8);
+  std::ifstream file(PROJECT_ROOT "/configs/error_bands.yaml");
+  std::stringstream text;
+  text << file.rdbuf();
+  INFO("if this was meant: rehearse validate --against tests/fidelity/training_runs.csv --bands");
+  CHECK(std::move(text).str().ends_with(bands));
 }
 
 TEST_CASE("published runs, with the profile of their framework alone") {
