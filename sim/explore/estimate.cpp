@@ -9,6 +9,19 @@
 namespace rehearsal::explore {
 namespace {
 
+// One rank, whose last backward begins `backward` before `passes_end`: parts on one lane, reductions on the other.
+Time overlapped_end(const lower::Lowering::End& end, const schedule::Problem& problem, Time passes_end,
+                    const std::vector<Time>& durations) {
+  Time clock = passes_end - problem.time({0, 0, schedule::Op::backward}), reduced = clock;
+  for (const auto& part : end.last_backward) {
+    clock += durations[part.backward.index()];
+    if (!part.reduction) continue;
+    reduced = std::max(reduced, clock) + durations[part.reduction->index()];
+    if (part.interference) clock += durations[part.interference->index()];
+  }
+  return std::max(clock, reduced);
+}
+
 // The walk of the schedule, then every rank's end of the step. The two ends of a tied embedding meet once on the way.
 Time iteration(const scenario::Scenario& scenario, const schedule::Problem& problem, bool blocking,
                const lower::Lowering::End& end, const std::vector<Time>& durations) {
@@ -17,6 +30,7 @@ Time iteration(const scenario::Scenario& scenario, const schedule::Problem& prob
   options.transfers = blocking ? schedule::Transfers::blocking : schedule::Transfers::free;
   const auto replay = schedule::replay(scenario.schedule.schedule(), problem, options);
   std::copy(replay.end.begin(), replay.end.end(), free.begin());
+  if (!end.last_backward.empty()) free[0] = overlapped_end(end, problem, free[0], durations);
 
   Time meeting;
   const auto before_meeting = [&](const auto& tasks) {

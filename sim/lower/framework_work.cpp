@@ -2,6 +2,7 @@
 // step. Given pipelines (no plan) have passes only.
 #include <utility>
 
+#include "lower/gradient_buckets.hpp"
 #include "lower/pass_tasks.hpp"
 #include "lower/rank_work.hpp"
 #include "lower/sharded_passes.hpp"
@@ -27,7 +28,7 @@ class FrameworkWork : public RankWork {
     if (zero() >= 2)
       sharded_.emplace(draft_, emitter_).begin(stages);
     else if (overlaps())
-      for (const auto& [stage, microbatch] : last_gradient) emitter_.split(stage, microbatch);
+      begin_buckets(last_gradient);
   }
 
   LocalTask pass(const Coordinates& at, bool last_gradient, std::vector<LocalTask> after) override {
@@ -45,8 +46,8 @@ class FrameworkWork : public RankWork {
     const LocalTask last(draft_.program.size() - 1);
     if (sharded_)
       reduced_ = sharded_->finish();
-    else if (overlaps())
-      close_bucket();
+    else if (const auto rest = overlaps() ? buckets_->close() : std::nullopt)
+      reduce(*rest);
 
     const bool reduced = !draft_.replicated() || sharded_ || overlaps();
     auto before = reduced_.value_or(last);
@@ -72,26 +73,30 @@ class FrameworkWork : public RankWork {
     return pipe_.detail == Detail::operators ? draft_.tensor_end() : std::nullopt;
   }
 
+  void begin_buckets(const std::map<std::uint32_t, std::uint32_t>& last_gradient) {
+    for (const auto& [stage, microbatch] : last_gradient) emitter_.split(stage, microbatch);
+    const bool both_ends = stages_.front() == 0 && stages_.back() + 1 == pipe_.problem.stages();
+    buckets_.emplace(*pipe_.plan, pipe_.parts, both_ends && pipe_.plan->job.model.tie_embeddings);
+  }
+
   // The last micro-batch of a stage, part by part, so that the reduction of a bucket runs under the backward of what
-  // follows. Buckets that one part fills go out together: gradients are known part by part.
+  // follows.
   LocalTask last_gradient_tasks(Coordinates at, std::vector<LocalTask> after) {
     const auto& uses = pipe_.parts.stages[at.stage].uses;
     LocalTask done;
     for (std::size_t i = uses.size(); i-- > 0;) {
       done = emitter_.emit_part(at, i, after, tensor());
       after.clear();
-      bucket_ += pipe_.parts.parts[uses[i].part].parameters;
       bucket_at_ = {Pass::gradient_reduce, at.stage, uses[i].layer, graph::kNoMicrobatch};
       bucket_complete_ = done;
-      if (bytes(bucket_ * gradient_bytes()) < pipe_.plan->job.training.bucket) continue;
-      close_bucket();
+      const auto full = buckets_->add(uses[i]);
+      if (!full) continue;
+      reduce(*full);
       if (i > 0) draft_.interference(*reduced_, emitter_.whole(at, i - 1), at);  // it runs beside the next part
     }
     return done;
   }
-  void close_bucket() {
-    if (bucket_ <= 0) return;
-    const auto reduction = gradient_reduction(*pipe_.plan, std::exchange(bucket_, 0));
+  void reduce(const graph::Collective& reduction) {
     reduced_ = draft_.data_collective(reduction.kind, reduction.size, bucket_at_, std::vector{bucket_complete_});
   }
 
@@ -139,7 +144,7 @@ class FrameworkWork : public RankWork {
   std::vector<std::uint32_t> stages_;
   std::optional<ShardedPasses> sharded_;  // ZeRO-2 and 3
   double parameters_ = 0;
-  double bucket_ = 0;  // parameters whose gradients wait for their bucket to be full
+  std::optional<GradientBuckets> buckets_;
   Coordinates bucket_at_;
   LocalTask bucket_complete_;
   std::optional<LocalTask> reduced_;  // the last task of the gradient reduction

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "lower/gradient_buckets.hpp"
 #include "lower/rank_program.hpp"
 #include "lower/step_end.hpp"
 #include "schedule/replay.hpp"
@@ -194,15 +195,35 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   end.ranks.resize(ranks_);
   if (!plan_) return end;
   const bool replicated = plan_->job.parallelism.data > 1;
-  if (plan_->network || plan_->zero() >= 2 || (replicated && plan_->overlaps_gradients())) return std::nullopt;
+  const bool overlapped = replicated && plan_->overlaps_gradients();
+  if (plan_->network || plan_->zero() >= 2) return std::nullopt;
+  if (overlapped && (problem.stages() > 1 || schedule.splits_backward)) return std::nullopt;
+  if (overlapped) end.last_backward = last_backward();
   for (std::uint32_t r = 0; r < ranks_; r++) {
     std::vector<std::uint32_t> stages;
     for (std::uint32_t c = 0; c < chunks_; c++) stages.push_back(schedule::stage_of(schedule.placement, problem, r, c));
     std::sort(stages.begin(), stages.end());
-    for (const auto& task : step_end(*plan_, stages, problem.stages(), !replicated))
+    for (const auto& task : step_end(*plan_, stages, problem.stages(), overlapped || !replicated))
       end.ranks[r].emplace_back(builder_.intern(task.work), task.joins == EndTask::Joins::embedding);
   }
   return end;
+}
+
+// One stage, as framework_work.cpp makes tasks of it.
+std::vector<Lowering::End::LastPart> Lowering::last_backward() {
+  std::vector<End::LastPart> parts;
+  GradientBuckets buckets(*plan_, parts_, plan_->job.model.tie_embeddings);
+  const auto& uses = parts_.stages.front().uses;
+  const auto backward = [&](std::size_t i) { return parts_.parts[uses[i].part].backward.whole; };
+  for (std::size_t i = uses.size(); i-- > 0;) {
+    auto& part = parts.emplace_back(End::LastPart{backward(i), {}, {}});
+    auto full = buckets.add(uses[i]);
+    if (!full && i == 0) full = buckets.close();
+    if (!full) continue;
+    part.reduction = builder_.intern(*full);
+    if (i > 0) part.interference = builder_.intern(graph::Interference{*part.reduction, backward(i - 1)});
+  }
+  return parts;
 }
 
 Time Lowering::time(ModelPart part, std::span<const Time> durations) const {

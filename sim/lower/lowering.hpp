@@ -45,11 +45,17 @@ class Lowering {
   // Forward and backward of one part of a model; the same in whatever stage it is.
   Time time(ModelPart part, std::span<const Time> durations) const;
   bool blocking_sends() const { return blocking_; }
-  // Times of an iteration without a graph, where nothing runs beside the passes: interns what each rank does when they
-  // are over. Nothing when only the graph can tell (gradients that are reduced, or parameters that are gathered, under
-  // computation; own kernels).
+  // Times of an iteration without a graph: interns what each rank does when the passes are over, and how the last
+  // backward goes where gradients are reduced under it and there is no pipeline. Nothing when only the graph can tell
+  // (a pipeline whose gradients are reduced, or parameters that are gathered, under computation; own kernels).
   struct End {
     std::vector<std::vector<std::pair<WorkId, bool>>> ranks;  // per pipeline rank, in order; true = joins the embedding
+    // Part by part: its backward, the reduction that it sends off, by how much that lengthens the next part.
+    struct LastPart {
+      WorkId backward;
+      std::optional<WorkId> reduction, interference;
+    };
+    std::vector<LastPart> last_backward;  // empty = nothing runs under it
   };
   std::optional<End> step_ends(const schedule::Schedule& schedule, const schedule::Problem& problem);
 
@@ -58,6 +64,8 @@ class Lowering {
                          const Options& options) &&;
 
  private:
+  std::vector<End::LastPart> last_backward();
+
   graph::GraphBuilder builder_;
   Parts parts_;
   std::optional<plan::Plan> plan_;  // empty for a given pipeline

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "first_line.hpp"
+
 #include "explore/estimate.hpp"
 #include "explore/rehearse.hpp"
 
@@ -66,14 +68,24 @@ double per_second(const std::vector<scenario::Scenario>& all, unsigned threads, 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 10'000;
+  const auto number = [&](int i, std::size_t otherwise) {
+    return argc > i ? static_cast<std::size_t>(std::strtoull(argv[i], nullptr, 10)) : otherwise;
+  };
+  const std::size_t count = number(1, 10'000), graphs = std::min(count, number(2, 500));
   const auto all = layouts(count);
   const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   const double quick = per_second(all, threads, [](const auto& s) { explore::estimate(s); });
-  const std::vector<scenario::Scenario> some(all.begin(),
-                                             all.begin() + std::ptrdiff_t(std::min<std::size_t>(500, all.size())));
-  const double whole = per_second(some, threads, [](const auto& s) { explore::rehearse(s); });
+  const std::vector<scenario::Scenario> some(all.begin(), all.begin() + std::ptrdiff_t(graphs));
+  const double whole = graphs ? per_second(some, threads, [](const auto& s) { explore::rehearse(s); }) : 0;
   fmt::print("{} layouts on {} threads: {:.0f} estimates/s ({:.3f} ms each and thread), {:.0f} task graphs/s\n", count,
              threads, quick, 1e3 * threads / quick, whole);
+  if (graphs == 0) return 0;
+  std::ofstream file(RESULTS, std::ios::app);
+  if (file.tellp() == 0) file << "date,cpu,benchmark,value,unit,limit\n";
+  const auto date = first_line_of("date -u +%F");
+  const auto cpu = first_line_of("sed -n 's/^model name[^:]*: //p' /proc/cpuinfo");
+  file << fmt::format("{},{},estimates of GPT-3 175B layouts ({} threads),{:.0f},1/s,>=12000\n", date, cpu, threads,
+                      quick);
+  file << fmt::format("{},{},the same by the whole task graph,{:.0f},1/s,\n", date, cpu, whole);
   return 0;
 }
