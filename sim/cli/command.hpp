@@ -22,6 +22,7 @@ int run_check(const Arguments& arguments);
 int run_compare(const Arguments& arguments);
 int run_list(const Arguments& arguments);
 int run_measure(const Arguments& arguments);
+int run_reshard(const Arguments& arguments);
 int run_run(const Arguments& arguments);
 int run_schedule(const Arguments& arguments);
 int run_validate(const Arguments& arguments);

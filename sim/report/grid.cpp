@@ -21,9 +21,12 @@ struct Kind {
   std::string_view name;
   std::array<int, 4> background;
 };
-constexpr std::array kKinds{Kind{'F', "forward", {69, 75, 147, 183}}, Kind{'I', "input gradient", {72, 79, 109, 152}},
+constexpr std::array kKinds{Kind{'F', "forward", {69, 75, 147, 183}},
+                            Kind{'I', "input gradient", {72, 79, 109, 152}},
                             Kind{'W', "weight gradient", {179, 186, 216, 223}},
-                            Kind{'B', "backward (input and weight)", {71, 77, 108, 151}}};
+                            Kind{'B', "backward (input and weight)", {71, 77, 108, 151}},
+                            Kind{'S', "sends", {69, 75, 147, 183}},
+                            Kind{'R', "receives", {72, 79, 109, 152}}};
 constexpr std::array kOther{244, 247, 250, 253};
 
 bool is_lower(char letter) { return letter >= 'a' && letter <= 'z'; }
@@ -187,7 +190,7 @@ std::string draw_grid(std::span<const GridSpan> spans, std::uint32_t rows, const
   std::string text;
   for (std::uint32_t r = 0; r < rows; r++) {
     if (!shown(r)) {
-      text += fmt::format("{:{}}... {} more ranks ...\n", "", margin, fold.hidden);
+      text += fmt::format("{:{}}... {} more {} ...\n", "", margin, fold.hidden, options.rows_are);
       r += fold.hidden - 1;
       continue;
     }

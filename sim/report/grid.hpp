@@ -19,8 +19,8 @@ inline constexpr std::uint32_t kNoLabel = 0xffffffff;
 struct GridSpan {
   std::uint32_t row = 0;
   Time start, end;
-  // F I W B have colours and names of their own, any other letter is drawn grey. Lower case: the same kind in another
-  // tint, to tell the chunks of a rank apart.
+  // F I W B and S R have colours and names of their own, any other letter is drawn grey. Lower case: the same kind in
+  // another tint, to tell the chunks of a rank apart.
   char kind = 'F';
   std::uint32_t label = 0;  // micro-batch: printed where it fits, unless kNoLabel
 };
@@ -30,6 +30,7 @@ struct GridOptions {
   bool color = false;
   std::uint32_t max_rows = 32;
   std::function<std::string(std::uint32_t row)> row_name;  // default "rank N"
+  std::string rows_are = "ranks";                          // in "... 9 more ranks ..."
   std::string lower_case = "another chunk";                // what the legend calls lower-case kinds
 };
 

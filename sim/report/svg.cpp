@@ -69,9 +69,12 @@ struct Kind {
   std::string_view name;
   Rgb color;
 };
-constexpr std::array kKinds{Kind{'F', "forward", {66, 122, 214}}, Kind{'I', "backward, input gradient", {38, 156, 142}},
+constexpr std::array kKinds{Kind{'F', "forward", {66, 122, 214}},
+                            Kind{'I', "backward, input gradient", {38, 156, 142}},
                             Kind{'W', "backward, weight gradient", {240, 176, 66}},
-                            Kind{'B', "backward, both gradients", {84, 158, 84}}};
+                            Kind{'B', "backward, both gradients", {84, 158, 84}},
+                            Kind{'S', "sends", {66, 122, 214}},
+                            Kind{'R', "receives", {38, 156, 142}}};
 constexpr Rgb kOther{140, 146, 156};
 
 Rgb color_of(char kind, std::uint32_t chunk, std::uint32_t chunks) {
@@ -159,6 +162,9 @@ class Picture {
 
   Length left() const { return kMargin + kNames; }
   Length x(std::int64_t time) const { return left() + Length((Wide(time - begin_) * width_ + span_ / 2) / span_); }
+  std::string row_name(std::int64_t r) const {
+    return drawing_.row_names.empty() ? fmt::format("rank {}", r) : drawing_.row_names[std::size_t(r)];
+  }
   // The rows that are drawn, in order; -1 stands for those left out.
   std::vector<std::int64_t> shown() const {
     std::vector<std::int64_t> list;
@@ -200,12 +206,13 @@ class Picture {
     const Length gap = row_ >= px(20) ? px(4) : px(2);
     for (const std::int64_t r : shown()) {
       if (r < 0) {
-        out_.label(left(), y + row_ * 7 / 10, fmt::format("\xe2\x8b\xae {} more ranks", fold_.hidden),
+        out_.label(left(), y + row_ * 7 / 10,
+                   fmt::format("\xe2\x8b\xae {} more {}", fold_.hidden, drawing_.row_names.empty() ? "ranks" : "rows"),
                    fmt::format("font-size=\"11\" {}", kMuted));
         y += row_ + gap;
         continue;
       }
-      out_.label(left() - px(10), y + row_ / 2 + px(4), fmt::format("rank {}", r),
+      out_.label(left() - px(10), y + row_ / 2 + px(4), row_name(r),
                  fmt::format("font-size=\"{}\" text-anchor=\"end\"", row_ >= px(20) ? 12 : 10));
       out_.rectangle(left(), y, width_, row_, "fill=\"#eef1f5\"");
       auto& boxes = of_row[std::size_t(r)];

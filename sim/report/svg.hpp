@@ -20,7 +20,7 @@ enum class Half : std::uint8_t { whole, upper, lower };  // two actions that ove
 struct SvgBox {
   std::uint32_t row = 0;
   Time start, end;
-  char kind = 'F';  // F I W B have colours and names of their own, any other letter is drawn grey
+  char kind = 'F';  // F I W B and S R have colours and names of their own, any other letter is drawn grey
   Half half = Half::whole;
   std::uint32_t chunk = 0;  // of its rank, below `chunks`
   std::string label;        // drawn where it fits
@@ -37,6 +37,7 @@ struct Drawing {
   std::string title, subtitle;
   std::uint32_t rows = 0, chunks = 1;
   std::string tints = "chunks of a rank";       // what the legend calls the tints of a colour
+  std::vector<std::string> row_names;           // empty: "rank N"
   std::vector<SvgBox> boxes;                    // in any order; those of one row do not overlap, halves aside
   std::vector<std::vector<MemoryStep>> memory;  // per row, in order of time; empty = no memory part
   std::optional<double> memory_limit;

@@ -12,9 +12,9 @@ struct Checked {
   bool ok() const { return errors.empty(); }
 };
 
-// A scenario, or a part in a folder of the name gpus, clusters, collectives, profiles, software or
-// zoo. Wrong input is a result
-// here; throws UserError only when the house's own folder cannot be found.
+// A scenario, a question of resharding (known by its keys, or by a folder of the name reshard), or a part in a folder
+// of the name gpus, clusters, collectives, profiles, software or zoo. Wrong input is a result here; throws UserError
+// only when the house's own folder cannot be found.
 Checked check(const std::string& path, const std::vector<std::string>& sets = {});
 
 }  // namespace rehearsal::scenario

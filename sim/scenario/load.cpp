@@ -5,6 +5,7 @@
 
 #include "scenario/check.hpp"
 #include "scenario/load.hpp"
+#include "scenario/reshard_file.hpp"
 
 namespace rehearsal::scenario {
 namespace {
@@ -298,7 +299,12 @@ Checked check(const std::string& path, const std::vector<std::string>& sets) {
   Context context;
   const Node* root = read_tree(context, path, sets);
   const auto folder = std::filesystem::path(path).parent_path().filename().string();
-  if (root && !check_part(context, folder, *root)) read(context, path, *root);
+  if (root && !check_part(context, folder, *root)) {
+    if (folder == "reshard" || is_reshard(*root))
+      read_reshard(context, path, *root);
+    else
+      read(context, path, *root);
+  }
   return {context.problems.errors(), context.problems.warnings()};
 }
 

@@ -8,6 +8,10 @@
 #include "scenario/reader.hpp"
 #include "scenario/scenario.hpp"
 
+namespace rehearsal::reshard {
+struct Question;
+}
+
 namespace rehearsal::scenario {
 
 struct Context {
@@ -100,6 +104,10 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
 ErrorBand load_error_band(Context& context, const Concrete& run);
 
 std::string digest(const Scenario& scenario);
+
+// A question of resharding (reshard_file.hpp) is known by its keys: it has no `version`, but tasks or meshes.
+bool is_reshard(const Node& root);
+reshard::Question read_reshard(Context& context, const std::string& path, const Node& root);
 
 // The whole file; what is wrong is left in context.problems. `path` names the scenario.
 Scenario read_scenario(Context& context, const std::string& path, const Node& root);

@@ -2,16 +2,16 @@
 #
 # One room of the house = one static library named after its folder. Each room gets an include folder of its own that
 # holds one symbolic link to its sources, and passes it on to the rooms that use it: an include of a room that is not
-# in USES (or below one that is) does not compile. `search/` holds more of a room's sources. `all/` and `topology/` hold
-# plug-ins: every file X.cpp there defines register_X(Registry&), and a generated file calls them in sorted order (no
-# static initialisers, which a linker drops).
+# in USES (or below one that is) does not compile. `search/` holds more of a room's sources. `all/`, `topology/` and
+# `planners/` hold plug-ins: every file X.cpp there defines register_X(Registry&), and a generated file calls them in
+# sorted order (no static initialisers, which a linker drops).
 function(room DIR)
   cmake_parse_arguments(R "" "" "USES;WITH" ${ARGN})
   get_filename_component(NAME ${DIR} NAME)
   set(SRC ${CMAKE_SOURCE_DIR}/${DIR})
   file(GLOB SOURCES CONFIGURE_DEPENDS ${SRC}/*.cpp ${SRC}/search/*.cpp)
   list(FILTER SOURCES EXCLUDE REGEX "/main\\.cpp$")
-  foreach(SHELF all topology)
+  foreach(SHELF all topology planners)
     if(IS_DIRECTORY ${SRC}/${SHELF})
       file(GLOB PLUGINS CONFIGURE_DEPENDS ${SRC}/${SHELF}/*.cpp)
       list(SORT PLUGINS)

@@ -1,0 +1,110 @@
+// rehearse reshard: a tensor from one mesh of devices to another (contract, section 6).
+#include <fmt/format.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/output.hpp"
+#include "report/reshard_report.hpp"
+#include "scenario/reshard_file.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+CommandText command_text() {
+  std::string planners = "Planners:\n";
+  for (const auto& [name, planner] : reshard::registry())
+    planners += fmt::format("  {:<13} {}\n", name, planner.summary);
+  return {.name = "reshard",
+          .operands = "FILE [OPTIONS]\n       rehearse reshard --compare FILE... [OPTIONS]",
+          .summary = "Plans how a tensor gets from one mesh of devices to another: who sends what, and when.",
+          .more =
+              "FILE (YAML or JSON) names 'source', 'destination' (mesh and spec) and 'tensor', or lists 'tasks';\n"
+              "scenarios/reshard/README.md is the reference of its keys.\n"
+              "Makespan, start and end count elements over one NIC; time_s has latency, chunks and NVLink.\n\n" +
+              planners,
+          .example =
+              "  rehearse reshard scenarios/reshard/case4.yaml\n"
+              "  rehearse reshard scenarios/reshard/case9.yaml --set planner=greedy --format json\n"
+              "  rehearse reshard --compare scenarios/reshard/*.yaml\n",
+          .takes_set = true};
+}
+
+reshard::Question load(const std::string& path, const CommonOptions& common) {
+  auto question = scenario::load_reshard(path, common.set);
+  if (!common.quiet)
+    for (const auto& warning : question.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
+  return question;
+}
+
+std::string dump(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+int compare(const CommandLine& line, const CommonOptions& common) {
+  if (line.operands.empty()) throw UserError("reshard --compare: name at least one file");
+  // Ours last: its lower bound is the highest.
+  std::vector<std::string> planners;
+  for (const auto& name : reshard::registry().names())
+    if (name != "best") planners.push_back(name);
+  planners.emplace_back("best");
+  std::vector<report::Compared> rows;
+  for (const auto& path : line.operands) {
+    auto question = load(path, common);
+    question.split = false;  // the others send tasks whole
+    report::Compared row{question.name, {}};
+    for (const auto& planner : planners) {
+      question.planner = planner;
+      row.plans.push_back(answer(question).plan);
+    }
+    rows.push_back(std::move(row));
+  }
+  switch (common.format) {
+    case Format::json:
+      emit_report(common, dump(report::compare_json(planners, rows)));
+      break;
+    case Format::csv:
+      emit_report(common, report::compare_csv(planners, rows));
+      break;
+    case Format::text:
+      emit_report(common, report::compare_text(planners, rows, {report_width(common), use_color(common)}));
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_reshard(const Arguments& arguments) {
+  const CommandText text = command_text();
+  CommonOptions common;
+  bool comparing = false;
+  std::string svg;
+  po::options_description own;
+  own.add_options()("compare", po::bool_switch(&comparing), "makespans of every planner, a row per file")(
+      "svg", po::value<std::string>(&svg)->value_name("FILE"), "draw what every NIC does as a picture");
+  const auto line = parse(text, own, arguments, common);
+  if (!line) return 0;
+  if (comparing && line->values.count("svg")) throw UserError("--compare draws no picture; leave --svg out");
+  if (line->values.count("svg")) AtomicFile::check(svg);
+  if (comparing) return compare(*line, common);
+
+  const auto question = load(one_operand(text, *line, "a file"), common);
+  const auto result = answer(question);
+  if (line->values.count("svg")) write_file(svg, report::to_svg(question, result));
+  switch (common.format) {
+    case Format::json:
+      emit_report(common, dump(report::to_json(question, result)));
+      break;
+    case Format::csv:
+      emit_report(common, report::to_csv(result));
+      break;
+    case Format::text:
+      emit_report(common, report::to_text(question, result, {report_width(common), use_color(common)}));
+      break;
+  }
+  return 0;
+}
+
+}  // namespace rehearsal::cli

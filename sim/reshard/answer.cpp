@@ -1,0 +1,56 @@
+#include "reshard/answer.hpp"
+
+#include <fmt/format.h>
+
+namespace rehearsal::reshard {
+
+std::optional<std::string> too_large(const Resharding& problem, Strategy strategy) {
+  // Per dimension, pairs of a destination part and a source part that meet.
+  constexpr double kMostIds = 2e7;  // of devices, over all lists of senders and receivers
+  double units = 1, source_tiles = 1, destination_tiles = 1;
+  for (std::size_t d = 0; d < problem.shape.size(); d++) {
+    const auto n = problem.shape[d];
+    const auto from = std::int64_t(problem.source.parts(d)), to = std::int64_t(problem.destination.parts(d));
+    const std::int64_t source = (n + from - 1) / from, destination = (n + to - 1) / to;
+    std::int64_t pairs = 0;
+    for (std::int64_t low = 0; low < n; low += destination)
+      pairs += (std::min(low + destination, n) - 1) / source - low / source + 1;
+    units *= double(pairs), source_tiles *= double(from), destination_tiles *= double(to);
+  }
+  const double senders = problem.source.mesh.devices() / source_tiles;
+  const double receivers = problem.destination.mesh.devices() / destination_tiles;
+  const bool one_each = strategy == Strategy::send_recv || strategy == Strategy::local_allgather;
+  const double count = units * (one_each ? receivers : 1);
+  if (count > double(kMostTransfers))
+    return fmt::format("{:.0f} transfers are more than {}; use smaller meshes or specs that split less", count,
+                       kMostTransfers);
+  if (count * (senders + receivers) > kMostIds)
+    return fmt::format("{:.0f} transfers with {:.0f} devices each are too many; use smaller meshes", count,
+                       senders + receivers);
+  return std::nullopt;
+}
+
+Answer answer(const Question& question) {
+  Answer a;
+  const Method& method = question.method;
+  std::int64_t size = 0;
+  if (question.resharding) {
+    a.transfers = transfers(*question.resharding, method);
+    size = 1;
+    for (const auto n : question.resharding->shape) size *= n;
+  } else {
+    a.transfers = question.given;
+    for (const auto& t : a.transfers) size += t.size;
+  }
+  a.tensor_bytes = size * method.element_bytes;
+  a.numbered = number(a.transfers);
+  a.numbered.problem.seed = question.seed;
+  a.numbered.problem.split = question.split;
+  a.plan = make_plan(registry().at(question.planner), a.numbered.problem);
+  a.seconds = plan_seconds(a.transfers, a.numbered, a.plan.schedule, method);
+  a.bandwidth_bound = double(a.tensor_bytes) /
+                      (double(a.plan.lower_bound * method.element_bytes) / method.link.nic + method.link.latency);
+  return a;
+}
+
+}  // namespace rehearsal::reshard

@@ -1,0 +1,44 @@
+// List scheduling: whenever NICs fall free, the waiting task of highest priority whose sender and receivers are all
+// free starts. Nothing that could start waits, so gaps left by one task are filled by others.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "reshard/problem.hpp"
+#include "reshard/random.hpp"
+
+namespace rehearsal::reshard {
+
+class ListScheduler {
+ public:
+  explicit ListScheduler(const Problem& problem);
+
+  // `jitter` = 0: longest first, by rule; above 0 each priority is worth up to that much more, by lot. `rule` picks
+  // what "long" means: 0 the task, 1 the task and all that its busiest receiver or only sender must do, 2 tasks with
+  // few senders before others.
+  std::vector<Sending> run(int rule, double jitter, Random& random);
+
+ private:
+  struct Waiting {
+    double priority;
+    std::uint32_t task;
+    bool operator<(const Waiting& other) const {
+      return priority != other.priority ? priority < other.priority : task > other.task;
+    }
+  };
+  using Heap = std::vector<Waiting>;
+
+  bool try_start(std::uint32_t task, std::int64_t now, Random& random, bool lots);
+  void park(std::size_t nic, Waiting waiting);
+
+  const Problem& problem_;
+  std::vector<std::int64_t> demand_of_receiver_;
+  std::vector<double> demand_of_sender_;  // every task's work shared evenly between its candidates
+  // Of one run. Receivers are NICs 0.. and senders come after them.
+  std::vector<std::int64_t> free_at_;
+  std::vector<Heap> parked_;  // per NIC: tasks that cannot start before it is free
+  std::vector<double> pressure_;
+  std::vector<Sending> schedule_;
+};
+
+}  // namespace rehearsal::reshard

@@ -1,0 +1,69 @@
+#include "reshard/share.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "reshard/bounds.hpp"
+#include "reshard/list_schedule.hpp"
+
+namespace rehearsal::reshard {
+namespace {
+
+constexpr std::int64_t kSteps = 500'000;  // parts placed
+
+// Every task in `parts` parts as even as whole elements allow; `task_of` says whose a part is.
+Problem cut(const Problem& problem, std::int64_t parts, std::vector<std::uint32_t>& task_of) {
+  Problem pieces = problem;
+  pieces.tasks.clear();
+  task_of.clear();
+  for (std::uint32_t t = 0; t < problem.tasks.size(); t++) {
+    const Task& task = problem.tasks[t];
+    const std::int64_t n = std::min(parts, task.work);
+    for (std::int64_t i = 0; i < n; i++) {
+      Task piece = task;
+      piece.work = task.work / n + (i < task.work % n ? 1 : 0);
+      pieces.tasks.push_back(std::move(piece));
+      task_of.push_back(t);
+    }
+  }
+  return pieces;
+}
+
+// Parts of a task that follow each other from the same sender are one sending.
+std::vector<Sending> joined(std::vector<Sending> parts) {
+  std::sort(parts.begin(), parts.end(),
+            [](const Sending& a, const Sending& b) { return std::pair(a.task, a.start) < std::pair(b.task, b.start); });
+  std::vector<Sending> all;
+  for (const auto& part : parts) {
+    if (!all.empty() && all.back().task == part.task && all.back().sender == part.sender &&
+        all.back().end == part.start)
+      all.back().end = part.end;
+    else
+      all.push_back(part);
+  }
+  return all;
+}
+
+}  // namespace
+
+Found share(const Problem& problem, const std::vector<Sending>& whole) {
+  const std::int64_t lower = lower_bound(problem);
+  std::vector<Sending> best = whole;
+  Random random(problem.seed);
+  for (const std::int64_t parts : std::array{2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+    if (makespan_of(best) == lower) break;
+    std::vector<std::uint32_t> task_of;
+    const Problem pieces = cut(problem, parts, task_of);
+    ListScheduler scheduler(pieces);
+    const auto runs = std::clamp<std::int64_t>(kSteps / std::int64_t(pieces.tasks.size()), 3, 60);
+    for (std::int64_t i = 0; i < runs && makespan_of(best) > lower; i++) {
+      auto schedule = scheduler.run(int(i % 3), i < 3 ? 0 : i % 2 ? 0.3 : 1.0, random);
+      if (makespan_of(schedule) >= makespan_of(best)) continue;
+      for (auto& part : schedule) part.task = task_of[part.task];
+      best = std::move(schedule);
+    }
+  }
+  return {joined(std::move(best)), lower};
+}
+
+}  // namespace rehearsal::reshard
