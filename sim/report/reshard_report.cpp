@@ -130,11 +130,13 @@ std::string to_text(const Question& question, const Answer& answer, const TextOp
   const auto& plan = answer.plan;
   const Clock clock(question);
   std::string text = paint.bold(title(question)) + "\n";
-  text += paint.dim(fmt::format("{}, planner {}, one NIC per {}; {} transfer{} of {}",
-                                reshard::name(question.method.strategy), question.planner,
-                                question.method.nic == reshard::NicSharing::host ? "host" : "GPU",
-                                grouped(answer.transfers.size()), answer.transfers.size() == 1 ? "" : "s",
-                                show(Bytes(answer.tensor_bytes)))) +
+  const char* nics = !question.resharding                               ? "NICs as given"
+                     : question.method.nic == reshard::NicSharing::host ? "one NIC per host"
+                                                                        : "one NIC per GPU";
+  text += paint.dim(fmt::format("{}, planner {}, {}; {} of {} in {} transfer{}",
+                                reshard::name(question.method.strategy), question.planner, nics,
+                                question.resharding ? "a tensor" : "tasks", show(Bytes(answer.tensor_bytes)),
+                                grouped(answer.transfers.size()), answer.transfers.size() == 1 ? "" : "s")) +
           "\n\n";
   text += fmt::format("  Makespan     {} elements over one NIC, {}\n",
                       paint.bold(grouped(std::uint64_t(plan.makespan))), show(clock.at(plan.makespan)));

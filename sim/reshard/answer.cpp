@@ -19,7 +19,8 @@ std::optional<std::string> too_large(const Resharding& problem, Strategy strateg
   }
   const double senders = problem.source.mesh.devices() / source_tiles;
   const double receivers = problem.destination.mesh.devices() / destination_tiles;
-  const bool one_each = strategy == Strategy::send_recv || strategy == Strategy::local_allgather;
+  const bool one_each =
+      strategy == Strategy::send_recv || strategy == Strategy::local_allgather || strategy == Strategy::striped;
   const double count = units * (one_each ? receivers : 1);
   if (count > double(kMostTransfers))
     return fmt::format("{:.0f} transfers are more than {}; use smaller meshes or specs that split less", count,
@@ -30,9 +31,12 @@ std::optional<std::string> too_large(const Resharding& problem, Strategy strateg
   return std::nullopt;
 }
 
-Answer answer(const Question& question) {
+namespace {
+
+Answer planned(const Question& question, Strategy strategy) {
   Answer a;
-  const Method& method = question.method;
+  Method method = question.method;
+  method.strategy = strategy;
   std::int64_t size = 0;
   if (question.resharding) {
     a.transfers = transfers(*question.resharding, method);
@@ -51,6 +55,26 @@ Answer answer(const Question& question) {
   a.bandwidth_bound = double(a.tensor_bytes) /
                       (double(a.plan.lower_bound * method.element_bytes) / method.link.nic + method.link.latency);
   return a;
+}
+
+}  // namespace
+
+Answer answer(const Question& question) {
+  if (question.method.strategy != Strategy::automatic || !question.resharding)
+    return planned(question, question.method.strategy);
+  // What is fastest for one task alone may stand in the way of others (a broadcast holds every receiving NIC, a stripe
+  // one per host), so whole plans are compared. The first of equals stays.
+  Answer best = planned(question, Strategy::broadcast);
+  for (const auto strategy : {Strategy::automatic, Strategy::striped, Strategy::local_allgather,
+                              Strategy::global_allgather, Strategy::send_recv}) {
+    if (strategy == Strategy::striped && question.method.nic == NicSharing::host) continue;
+    // Each task on its own: anything may come of it, at most as much as of send/recv.
+    const auto largest = strategy == Strategy::automatic ? Strategy::send_recv : strategy;
+    if (too_large(*question.resharding, largest)) continue;
+    Answer other = planned(question, strategy);
+    if (other.seconds < best.seconds) best = std::move(other);
+  }
+  return best;
 }
 
 }  // namespace rehearsal::reshard

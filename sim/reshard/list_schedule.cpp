@@ -18,16 +18,17 @@ void ListScheduler::park(std::size_t nic, Waiting waiting) {
   std::push_heap(parked_[nic].begin(), parked_[nic].end());
 }
 
-bool ListScheduler::try_start(std::uint32_t t, std::int64_t now, Random& random, bool lots) {
+bool ListScheduler::try_start(std::uint32_t t, std::int64_t now, Random* lots, const std::vector<Sending>* like) {
   const Task& task = problem_.tasks[t];
+  effort_ += std::int64_t(task.receivers.size() + task.senders.size());
   for (const auto r : task.receivers)
     if (free_at_[r] > now) return false;
-  // Of the free senders the one that others need least.
   std::uint32_t chosen = 0;
   double least = std::numeric_limits<double>::infinity();
   for (const auto s : task.senders) {
     if (free_at_[problem_.receivers + s] > now) continue;
-    const double need = pressure_[s] * (lots ? 1 + 0.2 * random.fraction() : 1.0);
+    double need = pressure_[s] * (lots ? 1 + 0.2 * lots->fraction() : 1.0);
+    if (like && (*like)[t].sender == s) need = -std::numeric_limits<double>::infinity();
     if (need < least) least = need, chosen = s;
   }
   if (least == std::numeric_limits<double>::infinity()) return false;
@@ -40,17 +41,9 @@ bool ListScheduler::try_start(std::uint32_t t, std::int64_t now, Random& random,
   return true;
 }
 
-std::vector<Sending> ListScheduler::run(int rule, double jitter, Random& random) {
-  const auto& tasks = problem_.tasks;
-  const std::size_t nics = problem_.receivers + problem_.senders;
-  free_at_.assign(nics, 0);
-  parked_.resize(nics);
-  for (auto& heap : parked_) heap.clear();
-  pressure_ = demand_of_sender_;
-  schedule_.assign(tasks.size(), {});
-  // At first every task waits at its first receiver, and every NIC has just fallen free.
-  for (std::uint32_t t = 0; t < tasks.size(); t++) {
-    const Task& task = tasks[t];
+std::vector<double> ListScheduler::priorities(int rule, double jitter, Random& random) const {
+  std::vector<double> priorities;
+  for (const auto& task : problem_.tasks) {
     double priority = double(task.work);
     if (rule == 1) {
       std::int64_t most = 0;
@@ -60,9 +53,22 @@ std::vector<Sending> ListScheduler::run(int rule, double jitter, Random& random)
     } else if (rule == 2) {
       priority /= double(task.senders.size());
     }
-    if (jitter > 0) priority *= 1 + jitter * random.fraction();
-    parked_[task.receivers.front()].push_back({priority, t});
+    priorities.push_back(jitter > 0 ? priority * (1 + jitter * random.fraction()) : priority);
   }
+  return priorities;
+}
+
+std::vector<Sending> ListScheduler::run(const std::vector<double>& priority, Random* lots,
+                                        const std::vector<Sending>* like) {
+  const auto& tasks = problem_.tasks;
+  const std::size_t nics = problem_.receivers + problem_.senders;
+  free_at_.assign(nics, 0);
+  parked_.resize(nics);
+  for (auto& heap : parked_) heap.clear();
+  pressure_ = demand_of_sender_;
+  schedule_.assign(tasks.size(), {});
+  // At first every task waits at its first receiver, and every NIC has just fallen free.
+  for (std::uint32_t t = 0; t < tasks.size(); t++) parked_[tasks[t].receivers.front()].push_back({priority[t], t});
   std::vector<std::uint32_t> freed;
   for (std::uint32_t nic = 0; nic < nics; nic++) {
     std::make_heap(parked_[nic].begin(), parked_[nic].end());
@@ -92,7 +98,7 @@ std::vector<Sending> ListScheduler::run(int rule, double jitter, Random& random)
       const Waiting waiting = heap.back();
       heap.pop_back();
       const Task& task = tasks[waiting.task];
-      if (try_start(waiting.task, now, random, jitter > 0)) {
+      if (try_start(waiting.task, now, lots, like)) {
         left--;
         for (const auto r : task.receivers)
           events.emplace_back(-free_at_[r], r), std::push_heap(events.begin(), events.end());

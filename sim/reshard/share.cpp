@@ -4,12 +4,12 @@
 #include <array>
 
 #include "reshard/bounds.hpp"
-#include "reshard/list_schedule.hpp"
+#include "reshard/search/list_search.hpp"
 
 namespace rehearsal::reshard {
 namespace {
 
-constexpr std::int64_t kSteps = 500'000;  // parts placed
+constexpr std::int64_t kEffort = 5'000'000, kAttempts = 200;  // of list schedules, per number of parts
 
 // Every task in `parts` parts as even as whole elements allow; `task_of` says whose a part is.
 Problem cut(const Problem& problem, std::int64_t parts, std::vector<std::uint32_t>& task_of) {
@@ -49,19 +49,16 @@ std::vector<Sending> joined(std::vector<Sending> parts) {
 Found share(const Problem& problem, const std::vector<Sending>& whole) {
   const std::int64_t lower = lower_bound(problem);
   std::vector<Sending> best = whole;
-  Random random(problem.seed);
   for (const std::int64_t parts : std::array{2, 3, 4, 6, 8, 12, 16, 24, 32}) {
     if (makespan_of(best) == lower) break;
     std::vector<std::uint32_t> task_of;
     const Problem pieces = cut(problem, parts, task_of);
-    ListScheduler scheduler(pieces);
-    const auto runs = std::clamp<std::int64_t>(kSteps / std::int64_t(pieces.tasks.size()), 3, 60);
-    for (std::int64_t i = 0; i < runs && makespan_of(best) > lower; i++) {
-      auto schedule = scheduler.run(int(i % 3), i < 3 ? 0 : i % 2 ? 0.3 : 1.0, random);
-      if (makespan_of(schedule) >= makespan_of(best)) continue;
-      for (auto& part : schedule) part.task = task_of[part.task];
-      best = std::move(schedule);
-    }
+    ListSearch search(pieces);
+    search.by_rules(lower, kEffort);
+    search.attempt(kAttempts, lower, kEffort);
+    if (search.makespan() >= makespan_of(best)) continue;
+    best = search.schedule();
+    for (auto& part : best) part.task = task_of[part.task];
   }
   return {joined(std::move(best)), lower};
 }

@@ -7,6 +7,8 @@
 // striped            with a NIC for every GPU: a box in B parts for the B devices of each host, every part a chain over
 //                    the hosts along one rail, then an all-gather by NVLink
 // auto               for every unit task what takes it least time alone; with a NIC for every GPU also striped
+// (answer.hpp
+//                    weighs it against the same strategy for all)
 //
 // The original's rule for local all-gather (alpa, commit b8078a9): no rewriting unless the destination is split over
 // its hosts already, so that the copies of a tile share a host. Then, dimension by dimension, the tile is cut into

@@ -5,12 +5,13 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <sstream>
 #include <string>
 
 #include "reshard/bounds.hpp"
 #include "reshard/registry.hpp"
 #include "reshard/transfers.hpp"
+#include "scenario/reshard_file.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::reshard;
@@ -213,4 +214,37 @@ TEST_CASE("send/recv with and without the original's local all-gather, message b
     CHECK(plan_of(parts, "normal").makespan == gathered.at("makespan"));
   }
   CHECK(rewritten == 9);
+}
+
+TEST_CASE("the benchmark's cases as shipped") {
+  // paper_cases.csv: suite,case,src_mesh,dst_mesh,src_spec,dst_spec,tensor_shape,...
+  std::ifstream in(std::string(TEST_DATA) + "/golden/resharding/paper_cases.csv");
+  std::string line;
+  std::getline(in, line);
+  std::size_t rows = 0;
+  const auto joined = [](const auto& numbers) {
+    std::string text;
+    for (const auto n : numbers) text += (text.empty() ? "" : "x") + std::to_string(n);
+    return text;
+  };
+  const auto text_of = [&](const Layout& layout) { return joined(std::vector{layout.mesh.rows, layout.mesh.columns}); };
+  while (std::getline(in, line)) {
+    if (!line.starts_with("n-to-m,")) continue;
+    std::vector<std::string> cells;
+    std::istringstream cut(line);
+    for (std::string cell; cells.size() < 7 && std::getline(cut, cell, ',');) cells.push_back(cell);
+    CAPTURE(line);
+    const auto question = scenario::load_reshard(PROJECT_ROOT "/scenarios/reshard/" + cells[1] + ".yaml");
+    REQUIRE(question.resharding);
+    const auto& asked = *question.resharding;
+    CHECK(text_of(asked.source) == cells[2]);
+    CHECK(text_of(asked.destination) == cells[3]);
+    CHECK(to_text(asked.source.spec) == cells[4]);
+    CHECK(to_text(asked.destination.spec) == cells[5]);
+    CHECK(joined(asked.shape) == cells[6]);
+    CHECK(question.method.element_bytes == 4);
+    CHECK(question.method.strategy == Strategy::broadcast);
+    rows++;
+  }
+  CHECK(rows == 9);
 }

@@ -1,81 +1,60 @@
-// Our own: list scheduling with restarts until the lower bound is met, else exact search; where neither ends the
-// matter, also the other planners, so that the answer is never worse than theirs.
+// Our own: list schedules until the lower bound is met, else exact search; where neither ends the matter, also the
+// other planners, so that the answer is never worse than theirs.
 #include <algorithm>
 
 #include "reshard/bounds.hpp"
-#include "reshard/list_schedule.hpp"
 #include "reshard/registry.hpp"
 #include "reshard/search/exact.hpp"
+#include "reshard/search/list_search.hpp"
 #include "reshard/share.hpp"
 
 namespace rehearsal::reshard {
 namespace {
 
-constexpr std::int64_t kSteps = 500'000;                            // tasks placed by restarts
+constexpr std::int64_t kEffort = 20'000'000;  // of list schedules, beyond which they end
+constexpr std::int64_t kFewAttempts = 100, kAttempts = 4000;
 constexpr std::int64_t kFirstNodes = 20'000, kMoreNodes = 400'000;  // of the exact search
+constexpr std::size_t kMostForOthers = 1000;                        // tasks
 
-class Best {
- public:
-  explicit Best(const Problem& problem) : problem_(problem), scheduler_(problem), random_(problem.seed) {}
+Found whole_tasks(const Problem& problem) {
+  ListSearch search(problem);
+  std::int64_t lower = bounds(problem, false).best();
+  search.by_rules(lower, kEffort);
+  if (search.makespan() == lower) return {search.schedule(), lower};
 
-  Found run() {
-    lower_ = bounds(problem_, false).best();
-    for (const int rule : {0, 1, 2}) {
-      keep(scheduler_.run(rule, 0, random_));
-      if (done()) return answer();
-    }
-    lower_ = std::max(lower_, lower_bound(problem_));
-    const auto n = std::int64_t(problem_.tasks.size());
-    const std::int64_t restarts = std::clamp<std::int64_t>(kSteps / n, 10, 4000);
-    if (restart(std::min<std::int64_t>(restarts, 100)) || exact(kFirstNodes) || restart(restarts) || exact(kMoreNodes))
-      return answer();
-    for (const char* other : {"load-balance", "greedy", "dfs"})
-      if (other != std::string_view("dfs") || n <= 1000) keep(registry().at(other).plan(problem_).schedule);
-    return answer();
+  lower = std::max(lower, lower_bound(problem));
+  const auto exact = [&](std::int64_t nodes) {
+    if (search.makespan() == lower) return;
+    const auto result = exact_search(problem, search.makespan(), lower, nodes);
+    if (result.schedule) search.keep(*result.schedule);
+    if (result.finished) lower = search.makespan();
+  };
+  search.attempt(kFewAttempts, lower, kEffort);
+  exact(kFirstNodes);
+  search.attempt(kAttempts, lower, kEffort);
+  exact(kMoreNodes);
+  // Where the matter is open, never worse than the others (of large problems: than the one that is quick).
+  for (const char* other : {"load-balance", "greedy", "dfs"}) {
+    if (search.makespan() == lower) break;
+    search.keep(registry().at(other).plan(problem).schedule);
+    if (problem.tasks.size() > kMostForOthers) break;
   }
-
- private:
-  bool done() const { return makespan_ == lower_; }
-
-  void keep(std::vector<Sending> schedule) {
-    const auto makespan = makespan_of(schedule);
-    if (!schedule_.empty() && makespan >= makespan_) return;
-    schedule_ = std::move(schedule), makespan_ = makespan;
-  }
-
-  bool restart(std::int64_t times) {
-    for (std::int64_t i = 0; i < times && !done(); i++) keep(scheduler_.run(int(i % 3), i % 2 ? 0.3 : 1.0, random_));
-    return done();
-  }
-
-  bool exact(std::int64_t nodes) {
-    if (done()) return true;
-    auto result = exact_search(problem_, makespan_, lower_, nodes);
-    if (result.schedule) keep(std::move(*result.schedule));
-    if (result.finished) lower_ = makespan_;
-    return done();
-  }
-
-  Found answer() { return {std::move(schedule_), lower_}; }
-
-  const Problem& problem_;
-  ListScheduler scheduler_;
-  Random random_;
-  std::vector<Sending> schedule_;
-  std::int64_t makespan_ = 0, lower_ = 0;
-};
+  return {search.schedule(), lower};
+}
 
 Found best(const Problem& problem) {
-  if (!problem.split) return Best(problem).run();
+  if (!problem.split) return whole_tasks(problem);
   Problem whole = problem;
   whole.split = false;
-  return share(problem, Best(whole).run().schedule);
+  return share(problem, whole_tasks(whole).schedule);
 }
 
 }  // namespace
 
 void register_best(Registry& registry) {
-  registry.add({"best", "List scheduling with restarts up to the lower bound, then exact search: our own.", best});
+  registry.add({"best",
+                "List schedules, the best one disturbed until it meets the lower bound, then exact search: our own.",
+                best});
 }
 
 }  // namespace rehearsal::reshard

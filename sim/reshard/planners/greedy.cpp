@@ -34,10 +34,9 @@ Found greedy(const Problem& problem) {
   Random random(problem.seed);
   std::vector<std::uint32_t> remaining = natural_order(problem), order, sender(tasks.size());
   std::vector<std::int64_t> load(problem.senders);
-  // Each set takes one of the smaller side's NICs at a time, so there are about n / min(senders, receivers) sets.
+  // At worst every set holds one task, and all trials together look at trials x n^2 / 2 tasks.
   const auto n = std::int64_t(tasks.size());
-  const std::int64_t sets = std::max<std::int64_t>(1, n / std::max(1u, std::min(problem.senders, problem.receivers)));
-  const std::int64_t trials = std::clamp<std::int64_t>(kMostSteps / (sets * n), 1, kTrials);
+  const std::int64_t trials = std::clamp<std::int64_t>(2 * kMostSteps / (n * n), 1, kTrials);
   std::vector<std::uint32_t> free;
   while (!remaining.empty()) {
     Chosen best;
