@@ -101,6 +101,7 @@ nlohmann::ordered_json to_json(const Question& question, const Answer& answer) {
   return {{"name", question.name},
           {"strategy", reshard::name(question.method.strategy)},
           {"planner", question.planner},
+          {"chunks", answer.chunks},
           {"tasks", tasks},
           {"schedule", schedule},
           {"makespan", answer.plan.makespan},
@@ -141,7 +142,8 @@ std::string to_text(const Question& question, const Answer& answer, const TextOp
   text += fmt::format("  Makespan     {} elements over one NIC, {}\n",
                       paint.bold(grouped(std::uint64_t(plan.makespan))), show(clock.at(plan.makespan)));
   text += fmt::format("  Lower bound  {}: {}\n", grouped(std::uint64_t(plan.lower_bound)), paint.bold(verdict(plan)));
-  text += fmt::format("  Time         {} with latency, chunks and NVLink\n", paint.bold(show(seconds(answer.seconds))));
+  text += fmt::format("  Time         {} with latency, NVLink and {} chunks per broadcast\n",
+                      paint.bold(show(seconds(answer.seconds))), grouped(std::uint64_t(answer.chunks)));
   text += fmt::format("  Bandwidth    {}, at most {}\n\n", paint.bold(rate(answer.bandwidth())),
                       rate(answer.bandwidth_bound));
 

@@ -51,6 +51,8 @@ Answer planned(const Question& question, Strategy strategy) {
   a.numbered.problem.seed = question.seed;
   a.numbered.problem.split = question.split;
   a.plan = make_plan(registry().at(question.planner), a.numbered.problem);
+  if (method.chunks == 0) method.chunks = plan_chunks(a.transfers, a.numbered, a.plan.schedule, method);
+  a.chunks = method.chunks;
   a.seconds = plan_seconds(a.transfers, a.numbered, a.plan.schedule, method);
   a.bandwidth_bound = double(a.tensor_bytes) /
                       (double(a.plan.lower_bound * method.element_bytes) / method.link.nic + method.link.latency);

@@ -26,6 +26,7 @@ struct Answer {
   Numbered numbered;
   Plan plan;  // times in elements over one NIC
   double seconds = 0;
+  std::int64_t chunks = 1;  // that a broadcast is cut into
   std::int64_t tensor_bytes = 0;
   double bandwidth() const { return double(tensor_bytes) / seconds; }
   // What no plan exceeds: the tensor over the time of the lower bound and one latency. With one sender, a single

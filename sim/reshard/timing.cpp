@@ -1,9 +1,12 @@
 #include "reshard/timing.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace rehearsal::reshard {
 namespace {
+
+Receivers receivers_of(const Transfer& t) { return {t.receiving_hosts, std::uint32_t(t.receiver_devices.size())}; }
 
 // From its start: how long the sender is held, when each host begins and how long it is held, when everything is there.
 struct Footprint {
@@ -12,7 +15,7 @@ struct Footprint {
 
 Footprint footprint(const Transfer& t, double bytes, const Method& method) {
   const Link& link = method.link;
-  const Receivers to{t.receiving_hosts, std::uint32_t(t.receiver_devices.size())};
+  const Receivers to = receivers_of(t);
   Footprint f;
   const double gather = t.gathered ? gather_seconds(double(t.gathered * method.element_bytes), t.gatherers, link) : 0;
   switch (t.strategy) {
@@ -21,7 +24,7 @@ Footprint footprint(const Transfer& t, double bytes, const Method& method) {
       break;
     case Strategy::broadcast:
     case Strategy::striped: {
-      const Chain c = chain(bytes, to, chunks_of(t, method), link);
+      const Chain c = chain(bytes, to, std::min(method.chunks, t.size), link);
       f.sending = f.receiving = double(c.chunks - 1) * c.slowest(to) + c.nic;
       f.between_hosts = c.nic + (to.per_host() - 1) * c.nvlink;
       f.complete = c.seconds(to) + gather;
@@ -35,12 +38,6 @@ Footprint footprint(const Transfer& t, double bytes, const Method& method) {
 }
 
 }  // namespace
-
-std::int64_t chunks_of(const Transfer& t, const Method& method) {
-  const Receivers to{t.receiving_hosts, std::uint32_t(t.receiver_devices.size())};
-  const double bytes = double(t.size) * double(method.element_bytes);
-  return method.chunks ? std::min(method.chunks, t.size) : best_chunks(bytes, to, t.size, method.link);
-}
 
 double plan_seconds(const std::vector<Transfer>& transfers, const Numbered& numbered,
                     const std::vector<Sending>& schedule, const Method& method) {
@@ -62,6 +59,31 @@ double plan_seconds(const std::vector<Transfer>& transfers, const Numbered& numb
     last = std::max(last, start + f.complete);
   }
   return last;
+}
+
+std::int64_t plan_chunks(const std::vector<Transfer>& transfers, const Numbered& numbered,
+                         const std::vector<Sending>& schedule, const Method& method) {
+  std::int64_t most = 1;
+  for (const auto& t : transfers)
+    if (t.strategy == Strategy::broadcast || t.strategy == Strategy::striped)
+      most = std::max(most,
+                      best_chunks(double(t.size) * double(method.element_bytes), receivers_of(t), t.size, method.link));
+  Method with = method;
+  std::int64_t best = 1;
+  double least = std::numeric_limits<double>::infinity();
+  const auto consider = [&](std::int64_t chunks) {
+    with.chunks = chunks;
+    if (const double seconds = plan_seconds(transfers, numbered, schedule, with); seconds < least)
+      least = seconds, best = chunks;
+  };
+  for (std::int64_t k = 1; k < most; k = k * 5 / 4 + 1) consider(k);
+  consider(most);
+  constexpr std::int64_t kSteps = 16;
+  for (std::int64_t reach = best / 4 + 1; reach > 1; reach = reach * 2 / kSteps) {
+    const std::int64_t low = std::max<std::int64_t>(1, best - reach), high = std::min(most, best + reach);
+    for (std::int64_t i = 0; i <= kSteps; i++) consider(low + (high - low) * i / kSteps);
+  }
+  return best;
 }
 
 }  // namespace rehearsal::reshard

@@ -12,7 +12,10 @@ namespace rehearsal::reshard {
 double plan_seconds(const std::vector<Transfer>& transfers, const Numbered& numbered,
                     const std::vector<Sending>& schedule, const Method& method);
 
-// The chunks of a broadcast transfer.
-std::int64_t chunks_of(const Transfer& transfer, const Method& method);
+// The one number of chunks for all broadcasts that makes the plan shortest; looked for on a geometric grid and then
+// between its neighbours. At most what is best for a broadcast alone: a plan pays the latency of every chunk on its
+// senders, while its chains drain behind each other.
+std::int64_t plan_chunks(const std::vector<Transfer>& transfers, const Numbered& numbered,
+                         const std::vector<Sending>& schedule, const Method& method);
 
 }  // namespace rehearsal::reshard

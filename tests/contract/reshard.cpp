@@ -128,7 +128,10 @@ TEST_CASE("strategies: what each needs of the NICs") {
   CHECK(plan_of(file + "global-allgather")["makespan"] == tensor * 3 / 2);
   CHECK(plan_of(file + "broadcast")["makespan"] == tensor);
   CHECK(plan_of(file + "auto")["makespan"] == tensor);
-  CHECK(plan_of(file + "broadcast --set chunks=optimal")["time_s"] <= plan_of(file + "broadcast")["time_s"]);
+  const auto optimal = plan_of(file + "broadcast --set chunks=optimal");
+  for (const char* chunks : {"1", "2", "10", "100", "200", "300", "1000", "10000"})
+    CHECK(optimal["time_s"] <= plan_of(file + "broadcast --set chunks=" + chunks)["time_s"]);
+  CHECK(optimal["chunks"] > 10);
   check_plan(plan_of(file + "send-recv"), tensor, 8);
   // With a NIC for every GPU stripes use all of them: source tile j to the j-th GPUs and on by NVLink.
   CHECK(plan_of(file + "auto --set nic=gpu")["makespan"] == tensor / 4);
