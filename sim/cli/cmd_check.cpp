@@ -19,7 +19,8 @@ const CommandText kText{
     .summary =
         "Validates scenario files without running them: every error with its line and column; or prints their schema.",
     .more =
-        "Files in folders named gpus, clusters, collectives, software or zoo are read as such parts.\n"
+        "Files in folders named gpus, clusters, collectives, software or zoo are read as such parts; questions of\n"
+        "resharding are known by their keys.\n"
         "Exit status 2 when any file is wrong; all files are read.\n"
         "--schema prints the JSON Schema (2020-12) of scenarios instead, for editors: text and json alike; csv\n"
         "lists all keys with their values and defaults.",

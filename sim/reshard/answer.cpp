@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/error.hpp"
+
 namespace rehearsal::reshard {
 
 std::optional<std::string> too_large(const Resharding& problem, Strategy strategy) {
@@ -59,9 +63,7 @@ Answer planned(const Question& question, Strategy strategy) {
   return a;
 }
 
-}  // namespace
-
-Answer answer(const Question& question) {
+Answer chosen(const Question& question) {
   if (question.method.strategy != Strategy::automatic || !question.resharding)
     return planned(question, question.method.strategy);
   // What is fastest for one task alone may stand in the way of others (a broadcast holds every receiving NIC, a stripe
@@ -77,6 +79,18 @@ Answer answer(const Question& question) {
     if (other.seconds < best.seconds) best = std::move(other);
   }
   return best;
+}
+
+}  // namespace
+
+Answer answer(const Question& question) {
+  Answer a = chosen(question);
+  // Reports show times in picoseconds, which end at 106 days.
+  constexpr double kLongest = 100 * 86400.0;
+  const double by_nic = double(a.plan.makespan) * double(question.method.element_bytes) / question.method.link.nic;
+  if (!(std::max(a.seconds, by_nic) < kLongest))
+    throw UserError("the plan takes more than 100 days; is 'link.nic' right?");
+  return a;
 }
 
 }  // namespace rehearsal::reshard

@@ -37,6 +37,7 @@ struct Answer {
 // Why the question is too large to be answered, or nothing.
 std::optional<std::string> too_large(const Resharding& resharding, Strategy strategy);
 
+// Throws UserError when the plan is longer than 100 days, or the planner refuses the problem.
 // With Strategy::automatic the plan that takes least time, over every strategy for all tasks and the fastest one for
 // each.
 Answer answer(const Question& question);

@@ -259,6 +259,9 @@ TEST_CASE("wrong questions: status 2, nothing on standard output, every rule by 
   refused("source: {mesh: [2, 2], spec: R}\n",
           {"1:1: error: missing key 'tensor'", "1:1: error: missing key 'destination'"});
 
+  const auto endless = rehearse("reshard '" + kCases + "case1.yaml' --set link.nic=10B/s");
+  CHECK(endless.status == 2);
+  CHECK(contains(endless.err, "more than 100 days"));
   CHECK(rehearse("reshard").status == 2);
   CHECK(rehearse("reshard --compare").status == 2);
   CHECK(rehearse("reshard /no/such/file").status == 2);

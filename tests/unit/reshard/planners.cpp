@@ -9,6 +9,7 @@
 #include "reshard/bounds.hpp"
 #include "reshard/random.hpp"
 #include "reshard/registry.hpp"
+#include "reshard/search/exact.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::reshard;
@@ -117,6 +118,26 @@ TEST_CASE("best is the optimum of exhaustive search") {
     const auto plan = plan_of(problem);
     CHECK(plan.makespan == exhaustive(problem));
     CHECK(plan.optimal());
+  }
+}
+
+TEST_CASE("the exact search alone, with no schedule to start from and no bound to stop at") {
+  Random random(6);
+  for (int i = 0; i < 150; i++) {
+    CAPTURE(i);
+    const auto problem =
+        random_problem(random, 1 + std::uint32_t(random.below(4)), 1 + std::uint32_t(random.below(4)), 5, 4);
+    const auto optimum = exhaustive(problem);
+    const auto found = exact_search(problem, INT64_MAX, 0, 1'000'000);
+    CHECK(found.finished);
+    REQUIRE(found.schedule);
+    check(problem, *found.schedule);
+    CHECK(makespan_of(*found.schedule) == optimum);
+    // Nothing shorter: the search ends empty-handed.
+    const auto none = exact_search(problem, optimum, 0, 1'000'000);
+    CHECK(none.finished);
+    CHECK_FALSE(none.schedule);
+    CHECK(lower_bound(problem) <= optimum);
   }
 }
 
