@@ -326,10 +326,11 @@ class LayerBuilder {
   void memory() {
     const auto& l = local_;
     const double tokens = double(l.tokens);
-    const double rotated = llama() ? 2. : 0.;  // rotated queries are kept beside the attention output
+    const double rotated = llama() ? 2. : 0.;        // rotated queries are kept beside the attention output
     const double masks = software_.dropout ? 2 : 0;  // of the two dropouts on the residual stream, 1 byte an element
-    const double linear_part = (8 + masks) * l.residual + tokens * (2 * double(l.qkv) + (2 + rotated) * double(l.query) +
-                                                           (swiglu() ? 6 : 4) * double(l.ffn));
+    const double linear_part =
+        (8 + masks) * l.residual +
+        tokens * (2 * double(l.qkv) + (2 + rotated) * double(l.query) + (swiglu() ? 6 : 4) * double(l.ffn));
     // Softmax output 2, dropout mask 1, dropout output 2 per score; a fused kernel keeps one fp32 log-sum-exp per
     // query.
     const double core = flash() ? 4. * tokens * double(l.heads) : 5 * scores_;

@@ -218,9 +218,9 @@ TEST_CASE("nothing overlapped is the sum of its parts") {
 
 TEST_CASE("reductions of data parallelism wait for a full bucket") {
   // GPT 1.7B in fp16, 24 layers of 12 h^2 + 13 h = 63.7 M parameters = 127.5 MB at h = 2304, vocabulary 51,200 padded
-  // to itself: embedding 236 + 9.4 MB of positions; of the head, whose table is the embedding's, the norm alone. Buckets
-  // of 300 MB: 8 times 3 layers, the first with the norm, then the embedding: 9 reductions. At 25 MB every layer and the
-  // embedding fill their own: 25.
+  // to itself: embedding 236 + 9.4 MB of positions; of the head, whose table is the embedding's, the norm alone.
+  // Buckets of 300 MB: 8 times 3 layers, the first with the norm, then the embedding: 9 reductions. At 25 MB every
+  // layer and the embedding fill their own: 25.
   const auto job = [](const std::string& bucket) {
     return rehearse(scenario::load(PROJECT_ROOT "/scenarios/megatron21-t1/gpt-1.7b-32xa100.yaml",
                                    {"training.bucket=" + bucket, "simulate.detail=layer"}));
