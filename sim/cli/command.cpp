@@ -22,6 +22,7 @@ constexpr std::array kCommands{
     Command{"compare", "Predict variants of scenarios and show them in one table.", run_compare},
     Command{"schedule", "Show one pipeline schedule with given costs: picture, order, bubble and memory.",
             run_schedule},
+    Command{"balance", "Place experts on GPUs so that the heaviest carries least.", run_balance},
     Command{"reshard", "Plan how a tensor gets from one mesh of devices to another.", run_reshard},
     Command{"measure", "Perform a scenario for real: the same task graph, by threads or processes.", run_measure},
     Command{"validate", "Predict, then perform, then compare task by task.", run_validate},

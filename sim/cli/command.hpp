@@ -17,6 +17,7 @@ struct Command {
 
 std::span<const Command> commands();
 
+int run_balance(const Arguments& arguments);
 int run_calibrate(const Arguments& arguments);
 int run_check(const Arguments& arguments);
 int run_compare(const Arguments& arguments);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "scenario/balance_file.hpp"
 #include "scenario/check.hpp"
 #include "scenario/load.hpp"
 #include "scenario/reshard_file.hpp"
@@ -300,7 +301,9 @@ Checked check(const std::string& path, const std::vector<std::string>& sets) {
   const Node* root = read_tree(context, path, sets);
   const auto folder = std::filesystem::path(path).parent_path().filename().string();
   if (root && !check_part(context, folder, *root)) {
-    if (folder == "reshard" || is_reshard(*root))
+    if (folder == "balance" || is_balance(*root))
+      read_balance(context, path, *root);
+    else if (folder == "reshard" || is_reshard(*root))
       read_reshard(context, path, *root);
     else
       read(context, path, *root);

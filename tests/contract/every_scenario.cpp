@@ -30,7 +30,10 @@ std::vector<fs::path> yaml_below(const fs::path& folder) {
 }
 
 // Questions of other commands than `run`, each kind in a folder of its own below scenarios/.
-bool asks_of_run(const fs::path& file) { return file.parent_path().filename() != "reshard"; }
+bool asks_of_run(const fs::path& file) {
+  const auto folder = file.parent_path().filename();
+  return folder != "reshard" && folder != "balance";
+}
 
 }  // namespace
 

@@ -131,7 +131,8 @@ json the_schema() {
 std::vector<fs::path> yaml_below(const std::string& folder) {
   std::vector<fs::path> files;
   for (const auto& file : fs::recursive_directory_iterator(fs::path(PROJECT_ROOT) / folder))
-    if (file.path().extension() == ".yaml" && file.path().parent_path().filename() != "reshard")
+    if (file.path().extension() == ".yaml" && file.path().parent_path().filename() != "reshard" &&
+        file.path().parent_path().filename() != "balance")
       files.push_back(file.path());
   return files;
 }

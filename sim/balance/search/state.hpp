@@ -1,0 +1,73 @@
+// A filling that changes move by move, and what each move would do to the loads. Loads are kept up to date by
+// differences, whose rounding adds up: who compares a worst load with another one takes worst_load() of the filling.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "balance/search/cell.hpp"
+
+namespace rehearsal::balance::search {
+
+class State {
+ public:
+  explicit State(const Cell& cell);
+  void fill(const std::vector<std::uint32_t>& expert);
+
+  std::uint32_t expert(std::uint32_t slot) const { return expert_[slot]; }
+  std::uint32_t gpu(std::uint32_t slot) const { return gpu_[slot]; }
+  std::uint32_t first(std::uint32_t gpu) const { return first_[gpu]; }
+  std::uint32_t copies(std::uint32_t e) const { return static_cast<std::uint32_t>(slots_of_[e].size()); }
+  std::uint32_t slot_of(std::uint32_t e, std::uint32_t copy) const { return slots_of_[e][copy]; }
+  double share(std::uint32_t e) const { return share_[e]; }
+  double load(std::uint32_t gpu) const { return load_[gpu]; }
+  std::uint32_t heaviest() const;
+  const std::vector<std::uint32_t>& filling() const { return expert_; }
+
+  // What a move makes of the loads: the GPUs whose load changes, with their new load.
+  struct Change {
+    std::uint32_t gpu;
+    double load;
+  };
+  // Slots p and q on different GPUs exchange their experts.
+  void after_swap(std::uint32_t p, std::uint32_t q, std::vector<Change>& changes) const {
+    const double d = share_[expert_[p]] - share_[expert_[q]];
+    changes.clear();
+    changes.push_back({gpu_[p], load_[gpu_[p]] - d});
+    changes.push_back({gpu_[q], load_[gpu_[q]] + d});
+  }
+  // Slot q, which holds an expert with two copies or more, becomes one more copy of another expert. All copies of both
+  // change their share.
+  void after_replace(std::uint32_t q, std::uint32_t by, std::vector<Change>& changes);
+
+  void swap(std::uint32_t p, std::uint32_t q);
+  void replace(std::uint32_t q, std::uint32_t by);
+
+ private:
+  void set_share(std::uint32_t e);
+  void add(std::uint32_t gpu, double load, std::vector<Change>& changes);
+
+  const Cell& cell_;
+  std::vector<std::uint32_t> expert_, gpu_, first_, place_;  // place_[slot] = its index in slots_of_
+  std::vector<std::vector<std::uint32_t>> slots_of_;
+  std::vector<double> share_, load_;
+  std::vector<std::uint32_t> mark_;  // 1 + index in changes, where a move touches a GPU twice
+};
+
+// splitmix64 (Steele et al. 2014): the same numbers everywhere.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>((next() >> 32) * n >> 32); }
+  double unit() { return double(next() >> 11) * 0x1p-53; }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace rehearsal::balance::search

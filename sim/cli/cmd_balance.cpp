@@ -1,0 +1,58 @@
+// rehearse balance: experts on GPUs (contract, section 7).
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "balance/registry.hpp"
+#include "cli/output.hpp"
+#include "report/balance_report.hpp"
+#include "scenario/balance_file.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+CommandText command_text() {
+  std::string methods = "Methods:\n";
+  for (const auto& [name, method] : balance::registry()) methods += fmt::format("  {:<6} {}\n", name, method.summary);
+  return {
+      .name = "balance",
+      .operands = "FILE [OPTIONS]",
+      .summary = "Places the experts of mixture-of-experts layers on GPUs so that the heaviest GPU carries least.",
+      .more =
+          "FILE (YAML or JSON) gives 'weights' (the load of every expert of every layer) or a 'trace' of them, and\n"
+          "'replicas', 'groups', 'nodes', 'gpus'; scenarios/balance/README.md is the reference of its keys.\n\n" +
+          methods,
+      .example =
+          "  rehearse balance scenarios/balance/eplb-readme.yaml\n"
+          "  rehearse balance scenarios/balance/eplb-readme.yaml --set method=eplb --format json\n",
+      .takes_set = true};
+}
+
+}  // namespace
+
+int run_balance(const Arguments& arguments) {
+  const CommandText text = command_text();
+  CommonOptions common;
+  po::options_description own;
+  const auto line = parse(text, own, arguments, common);
+  if (!line) return 0;
+  const auto question = scenario::load_balance(one_operand(text, *line, "a file"), common.set);
+  const auto answer = balance::answer(question, std::max(1u, std::thread::hardware_concurrency()));
+  switch (common.format) {
+    case Format::json:
+      emit_report(
+          common,
+          report::to_json(question, answer).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      break;
+    case Format::csv:
+      emit_report(common, report::to_csv(answer));
+      break;
+    case Format::text:
+      emit_report(common, report::to_text(question, answer, {report_width(common), use_color(common)}));
+      break;
+  }
+  return 0;
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,15 @@
+// Where experts stand, shown: text with the load of every GPU before and after, JSON (contract, section 7), CSV.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "balance/answer.hpp"
+#include "report/schedule_report.hpp"
+
+namespace rehearsal::report {
+
+nlohmann::ordered_json to_json(const balance::Question& question, const balance::Answer& answer);
+std::string to_text(const balance::Question& question, const balance::Answer& answer, const TextOptions& options);
+std::string to_csv(const balance::Answer& answer);  // one row per layer
+
+}  // namespace rehearsal::report
