@@ -11,5 +11,7 @@ namespace rehearsal::report {
 nlohmann::ordered_json to_json(const balance::Question& question, const balance::Answer& answer);
 std::string to_text(const balance::Question& question, const balance::Answer& answer, const TextOptions& options);
 std::string to_csv(const balance::Answer& answer);  // one row per layer
+// Two rows of cells per layer, the loads of its GPUs before and after.
+std::string to_svg(const balance::Question& question, const balance::Answer& answer);
 
 }  // namespace rehearsal::report

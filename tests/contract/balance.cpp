@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -88,6 +89,18 @@ TEST_CASE("a trace: made anew from what was seen, beside the first placement kep
   CHECK(a["steps"][1]["max_over_mean"] == a["steps"][1]["static_max_over_mean"]);  // nothing new was made yet
   CHECK(a["steps"][2]["rebalanced"] == true);
   CHECK(a["steps"][2]["max_over_mean"][0].get<double>() < a["steps"][2]["static_max_over_mean"][0].get<double>());
+}
+
+TEST_CASE("the picture has a cell per GPU, before and after") {
+  const Scratch scratch;
+  const auto file = (scratch.folder / "loads.svg").string();
+  REQUIRE(rehearse(kExample + "--svg " + file).status == 0);
+  std::ifstream in(file);
+  const std::string svg{std::istreambuf_iterator<char>(in), {}};
+  std::size_t cells = 0;
+  for (std::size_t at = 0; (at = svg.find("rgb(255,", at)) != std::string::npos; at++) cells++;
+  CHECK(cells == 2 * 2 * 8);
+  CHECK(contains(svg, "</svg>"));
 }
 
 TEST_CASE("wrong questions: exit 2 with the rule") {
