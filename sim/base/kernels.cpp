@@ -68,6 +68,41 @@ const char* name(KernelKind kind) {
   return "?";
 }
 
+Precision operand_precision(const Kernel& kernel, std::size_t operand) {
+  const auto fp32_from = [&](std::size_t first) { return operand >= first ? Precision::fp32 : kernel.precision; };
+  switch (kernel.kind) {
+    case KernelKind::layer_norm:
+      return fp32_from(4);
+    case KernelKind::attention:
+    case KernelKind::linear_weight_gradient:
+      return fp32_from(2);
+    case KernelKind::cross_entropy_local:
+    case KernelKind::squared_error:
+    case KernelKind::bias_gradient:
+    case KernelKind::embed_gradient:
+    case KernelKind::positions_gradient:
+      return fp32_from(1);
+    case KernelKind::cross_entropy:
+    case KernelKind::clear:
+      return Precision::fp32;
+    case KernelKind::cross_entropy_gradient:
+      return operand == 0 ? Precision::fp32 : kernel.precision;
+    case KernelKind::layer_norm_gradient:  // stats, dgain, dbias
+      return operand == 1 || operand == 3 || operand == 4 ? Precision::fp32 : kernel.precision;
+    case KernelKind::attention_gradient:  // lse
+      return operand == 2 ? Precision::fp32 : kernel.precision;
+    case KernelKind::add_own_shard:  // gradients
+      return Precision::fp32;
+    case KernelKind::sgd:
+    case KernelKind::adamw:
+    case KernelKind::adamw_keep:
+    case KernelKind::adamw_rollback:
+      return operand == 1 ? kernel.precision : Precision::fp32;
+    default:
+      return kernel.precision;
+  }
+}
+
 Flops Kernel::flops() const {
   const auto d = [&](std::size_t i) { return double(dims[i]); };
   switch (kind) {

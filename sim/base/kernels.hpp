@@ -124,10 +124,17 @@ struct Kernel {
   KernelKind kind{};
   std::array<std::int64_t, 5> dims{};
   std::array<std::int64_t, 6> offsets{};  // of each operand: its first element within the buffer
+  // Of activations and parameters: fp32 or bf16. See operand_precision() for the operands that stay in fp32.
+  Precision precision = Precision::fp32;
   friend auto operator<=>(const Kernel&, const Kernel&) = default;
   Flops flops() const;    // of its matrix products; attention counts the whole square
   Bytes traffic() const;  // read and written at least once, fp32
 };
+
+// How the elements of an operand are stored. Computed in `kernel.precision`: activations, their gradients, parameters.
+// Always fp32: statistics (stats, lse, parts, the two halves of the loss), gradients of parameters, what the optimizer
+// keeps. In bf16 that is [3,e]: both moments and the parameters in fp32 (master copy); of sgd the third operand, [e].
+Precision operand_precision(const Kernel& kernel, std::size_t operand);
 
 enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather };
 

@@ -68,6 +68,7 @@ struct AddWork {
   void operator()(const Collective& w) const {
     out.number(w.kind), out.number(w.size);
     out.number(w.group.ranks), out.number(w.group.per_node), out.number(w.group.concurrent), out.number(w.tensors);
+    if (w.precision != Precision::fp32) out.number(w.precision);
   }
   void operator()(const Exposed& w) const { out.number(w.collective), out.number(w.share); }
   void operator()(const Pipelined& w) const { out.number(w.kernel), out.number(w.pieces), out.number(w.collective); }
@@ -80,7 +81,10 @@ struct AddWork {
   void operator()(const Wait& w) const { out.number(w.duration); }
   void operator()(const HostBound& w) const { out.number(w.host), out.number(w.busy); }
   void operator()(const Interference& w) const { out.number(w.communication), out.number(w.compute); }
-  void operator()(const Kernel& w) const { out.number(w.kind), out.numbers(w.dims), out.numbers(w.offsets); }
+  void operator()(const Kernel& w) const {
+    out.number(w.kind), out.numbers(w.dims), out.numbers(w.offsets);
+    if (w.precision != Precision::fp32) out.number(w.precision);
+  }
   void operator()(const Handover& w) const { out.number(w.size), out.number(w.incoming); }
   void operator()(const Sequence& w) const {
     out.list(w.items, [this](const Sequence::Item& item) {

@@ -21,6 +21,7 @@ struct Collective {
   Bytes size;
   GroupShape group;
   std::uint32_t tensors = 1;  // the size is that of so many calls, one after the other (DeepSpeed ZeRO-3 of 2021)
+  Precision precision = Precision::fp32;  // of the elements, in graphs that compute: what is added up
   friend auto operator<=>(const Collective&, const Collective&) = default;
 };
 

@@ -1,0 +1,91 @@
+// What this program asks of a GPU, and nothing else: streams, events, memory, kernels. hw/cuda answers with the CUDA
+// runtime; the tests answer with a recorder that executes on the host and checks the rules.
+//
+// Work is queued on streams: a call returns at once, and one stream runs its work in order. Two streams know of each
+// other through events alone: wait() makes what follows on a stream wait for the last record() of the event that was
+// called before; without one it does nothing. Calls come from one thread. Everything throws MachineError with the
+// device's own words when the device fails. What a Device made lives as long as the Device.
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/units.hpp"
+#include "kernels/call.hpp"
+
+namespace rehearsal::gpu {
+
+using StreamId = Id<struct StreamTag>;
+using EventId = Id<struct EventTag>;
+using PoolId = Id<struct PoolTag>;
+using RecordingId = Id<struct RecordingTag>;
+using Address = std::byte*;  // device memory: looked into by a Device alone
+
+struct DeviceFacts {
+  std::string name;        // "NVIDIA H200"
+  std::string capability;  // "9.0"
+  int multiprocessors = 0;
+  Bytes memory, free;
+  std::string driver, runtime;                                 // versions
+  std::vector<std::pair<std::string, std::string>> libraries;  // name, version
+};
+
+enum class Direction : std::uint8_t { within_device, to_device, to_host };
+
+// What the profiler of the device saw, for comparison with events.
+struct Activity {
+  std::int64_t kernels = 0, copies = 0;
+  Time kernel_time, copy_time;  // summed
+  std::string unavailable;      // why there is nothing; empty otherwise
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceFacts& facts() const = 0;
+
+  // Shares the multiprocessors out to `parts` partitions of equal size, before any stream is made; returns how many
+  // each has. Throws MachineError when there are not that many partitions.
+  virtual std::vector<int> partition(std::size_t parts) = 0;
+  virtual StreamId make_stream(std::size_t part = 0) = 0;
+
+  virtual EventId make_event() = 0;
+  virtual void record(EventId event, StreamId stream) = 0;
+  virtual void wait(StreamId stream, EventId event) = 0;
+  virtual bool reached(EventId event) = 0;             // its last record; true when there was none
+  virtual Time between(EventId from, EventId to) = 0;  // both reached
+
+  // Memory in the order of a stream: what is queued on it later may use the block; free() takes effect when the stream
+  // comes to it. Blocks are aligned to 256 bytes.
+  virtual PoolId make_pool() = 0;
+  virtual Address allocate(PoolId pool, Bytes size, StreamId stream) = 0;
+  virtual void free(Address block, StreamId stream) = 0;
+  virtual Bytes high_water(PoolId pool) = 0;            // as the device's allocator counts, with its rounding
+  virtual std::span<std::byte> pinned(Bytes size) = 0;  // of the host, reachable by copies that do not block
+
+  // Host memory of to_device may be reused when the call returns; that of to_host must be pinned and is there when the
+  // stream has come to it.
+  virtual void copy(void* to, const void* from, Bytes size, Direction direction, StreamId stream) = 0;
+  virtual void fill(Address to, std::byte value, Bytes size, StreamId stream) = 0;
+
+  virtual void perform(const kernels::Call& call, StreamId stream) = 0;
+  virtual void spin(Time duration, StreamId stream) = 0;  // keeps the stream busy
+  virtual void accumulate(Precision precision, Address to, const std::byte* from, std::int64_t elements,
+                          StreamId stream) = 0;                                      // to += from
+  virtual void count(std::int64_t* number, std::int64_t more, StreamId stream) = 0;  // *number += more
+
+  // Records what is queued on `stream`, and on streams that wait for it, without running it; replay() runs it all. All
+  // streams must have joined `stream` again through events when the recording ends.
+  virtual void begin_recording(StreamId stream) = 0;
+  virtual RecordingId end_recording(StreamId stream) = 0;
+  virtual void replay(RecordingId recording, StreamId stream) = 0;
+
+  // The profiler's own records of kernels and copies, from observe() to observed(). May be unavailable.
+  virtual void observe() = 0;
+  virtual Activity observed() = 0;
+};
+
+}  // namespace rehearsal::gpu
