@@ -15,4 +15,17 @@ struct IssueList {
 // Of one program, lane by lane; lanes without tasks are left out.
 std::vector<IssueList> issue_lists(const graph::Program& program);
 
+// The same tasks as queues that know of each other through dependencies alone, as the streams of a GPU do: a serial
+// lane is one, and so is each endpoint of the lanes of messages. Messages of different channels do not wait for each
+// other then.
+struct Queue {
+  graph::Lane lane = graph::Lane::compute;
+  std::vector<LocalTask> tasks;  // ascending
+};
+struct Queues {
+  std::vector<Queue> queues;
+  std::vector<std::uint32_t> of;  // by LocalTask: index into `queues`
+};
+Queues queues(const graph::Program& program);
+
 }  // namespace rehearsal::dispatch

@@ -1,6 +1,7 @@
 #include "dispatch/zero_buffer.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "base/error.hpp"
@@ -45,38 +46,31 @@ class Rendezvous {
   }
 
  private:
-  struct Stream {
-    std::vector<LocalTask> tasks;
-    std::size_t next = 0;
-  };
-  // Serial lanes are one stream each, the others one per channel.
   struct RankState {
-    explicit RankState(const graph::Program& p) : program(&p), stream_of(p.size()), done(p.size(), 0), left(p.size()) {
-      streams.resize(graph::kLanes + p.endpoints.size());
-      for (std::size_t i = 0; i < p.size(); ++i) {
-        const bool own = !graph::is_serial(p.lane[i]) && p.endpoint[i] != graph::kNoEndpoint;
-        stream_of[i] = static_cast<std::uint32_t>(own ? graph::kLanes + p.endpoint[i] : std::size_t(p.lane[i]));
-        streams[stream_of[i]].tasks.push_back(LocalTask(i));
-      }
+    explicit RankState(const graph::Program& p)
+        : program(&p), streams(queues(p)), next(streams.queues.size()), done(p.size(), 0), left(p.size()) {}
+    // The head of a stream, or nothing.
+    std::optional<LocalTask> head(std::size_t stream) const {
+      const auto& tasks = streams.queues[stream].tasks;
+      return next[stream] < tasks.size() ? std::optional(tasks[next[stream]]) : std::nullopt;
     }
     const graph::Program* program;
-    std::vector<Stream> streams;
-    std::vector<std::uint32_t> stream_of;
+    Queues streams;
+    std::vector<std::size_t> next;  // of each stream
     std::vector<char> done;
     std::size_t left;
   };
 
   bool posted(RankId rank, LocalTask task) const {
     const RankState& mine = ranks_[rank.index()];
-    const Stream& stream = mine.streams[mine.stream_of[task.index()]];
-    return stream.next < stream.tasks.size() && stream.tasks[stream.next] == task &&
+    return mine.head(mine.streams.of[task.index()]) == task &&
            std::ranges::all_of(mine.program->dependencies[task.index()],
                                [&](LocalTask before) { return mine.done[before.index()] != 0; });
   }
 
   void complete(RankId rank, LocalTask task) {
     RankState& mine = ranks_[rank.index()];
-    ++mine.streams[mine.stream_of[task.index()]].next;
+    ++mine.next[mine.streams.of[task.index()]];
     mine.done[task.index()] = 1;
     --mine.left;
     if (queued_[rank.index()]) return;
@@ -87,8 +81,9 @@ class Rendezvous {
   // Performs what the heads of a rank's streams allow; true when something moved.
   bool advance(RankId rank) {
     bool moved = false;
-    for (const Stream& stream : ranks_[rank.index()].streams)
-      while (stream.next < stream.tasks.size() && perform(rank, stream.tasks[stream.next])) moved = true;
+    const RankState& mine = ranks_[rank.index()];
+    for (std::size_t stream = 0; stream < mine.next.size(); ++stream)
+      while (mine.head(stream) && perform(rank, *mine.head(stream))) moved = true;
     return moved;
   }
 
