@@ -8,6 +8,7 @@
 
 #include "backend/backend.hpp"
 #include "base/kernels.hpp"
+#include "kernels/call.hpp"
 
 namespace rehearsal::cpu {
 
@@ -17,9 +18,7 @@ struct Batch {
   std::span<const float> rows{}, row_targets{};       // T x width
 };
 
-struct Range {
-  std::int64_t begin = 0, end = 0;
-};
+using kernels::Range;
 
 // What a kernel needs beyond its operands: the place of the rank, the data, the state of the optimizer.
 struct Surroundings {

@@ -101,11 +101,12 @@ OperandElements operand_elements(const Kernel& kernel, std::int64_t data) {
     case KernelKind::add_own_shard:
       return list((data + 1) * a, a);
     case KernelKind::sgd:
+      if (keeps_master(kernel)) return list(first(b, a, data) + a, first(c, a, data) + a, a);
       return list(first(b, a, data) + a, first(c, a, data) + a);
     case KernelKind::adamw:
     case KernelKind::adamw_keep:
     case KernelKind::adamw_rollback:
-      return list(first(b, a, data) + a, first(c, a, data) + a, 2 * a);
+      return list(first(b, a, data) + a, first(c, a, data) + a, (keeps_master(kernel) ? 3 : 2) * a);
   }
   return {};
 }

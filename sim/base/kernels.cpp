@@ -120,63 +120,72 @@ Flops Kernel::flops() const {
   }
 }
 
+bool keeps_master(const Kernel& optimizer) {
+  if (optimizer.precision == Precision::fp32) return false;
+  return optimizer.kind != KernelKind::sgd || static_cast<Master>(optimizer.dims[3]) == Master::kept;
+}
+
 Bytes Kernel::traffic() const {
   const std::int64_t a = dims[0], b = dims[1], c = dims[2];
-  const auto floats = [](std::int64_t n) { return Bytes(4 * n); };
+  // Elements in the precision of the kernel, and those that stay in fp32 (operand_precision()).
+  const auto elements = [width = bytes_per_element(precision)](std::int64_t n, std::int64_t floats = 0) {
+    return Bytes(width * n + bytes_per_element(Precision::fp32) * floats);
+  };
   switch (kind) {
     case KernelKind::load_rows:
-      return floats(a * b);
+      return elements(a * b);
     case KernelKind::embed:
-      return floats(2 * a * b);
+      return elements(2 * a * b);
     case KernelKind::add_positions:
+      return elements(3 * a * b);
     case KernelKind::embed_gradient:
     case KernelKind::positions_gradient:
-      return floats(3 * a * b);
+      return elements(a * b, 2 * a * b);
     case KernelKind::layer_norm:
-      return floats(2 * a * b + 2 * b + 2 * a);
+      return elements(2 * a * b + 2 * b, 2 * a);
     case KernelKind::linear:
     case KernelKind::linear_input_gradient:
-      return floats(a * b + b * c + a * c);
+      return elements(a * b + b * c + a * c);
     case KernelKind::linear_weight_gradient:
-      return floats(a * b + 2 * b * c + a * c);
+      return elements(a * b + a * c, 2 * b * c);
     case KernelKind::add_bias:
-      return floats(2 * a * b + b);
+      return elements(2 * a * b + b);
     case KernelKind::gelu:
     case KernelKind::copy:
-      return floats(2 * a);
+      return elements(2 * a);
     case KernelKind::attention:
-      return floats(4 * a * b * c * dims[3] + a * b * c);
+      return elements(4 * a * b * c * dims[3], a * b * c);
     case KernelKind::attention_gradient:
-      return floats(8 * a * b * c * dims[3] + a * b * c);
+      return elements(8 * a * b * c * dims[3], a * b * c);
     case KernelKind::add_residual:
-      return floats(3 * a * b + b);
+      return elements(3 * a * b + b);
     case KernelKind::cross_entropy_local:
-      return floats(a * b);
+      return elements(a * b);
     case KernelKind::cross_entropy:
-      return floats(3 * a * dims[3] + a);
+      return elements(0, 3 * a * dims[3] + a);
     case KernelKind::squared_error:
-      return floats(a * b);
+      return elements(a * b);
     case KernelKind::cross_entropy_gradient:
-      return floats(2 * a * b);
+      return elements(2 * a * b);
     case KernelKind::squared_error_gradient:
-      return floats(2 * a * b);
+      return elements(2 * a * b);
     case KernelKind::bias_gradient:
-      return floats(a * b + 2 * b);
+      return elements(a * b, 2 * b);
     case KernelKind::layer_norm_gradient:
-      return floats(3 * a * b + 2 * a + 5 * b);
+      return elements(3 * a * b + b, 2 * a + 4 * b);
     case KernelKind::gelu_gradient:
-      return floats(3 * a);
     case KernelKind::add:
+      return elements(3 * a);
     case KernelKind::add_own_shard:
-      return floats(3 * a);
+      return elements(0, 3 * a);
     case KernelKind::clear:
-      return floats(a);
-    case KernelKind::sgd:
-      return floats(4 * a);
+      return elements(0, a);
+    case KernelKind::sgd:  // gradient and parameters read and written; with a master copy the latter once more written
+      return keeps_master(*this) ? elements(a, 4 * a) : elements(2 * a, 2 * a);
     case KernelKind::adamw:
     case KernelKind::adamw_keep:
     case KernelKind::adamw_rollback:
-      return floats(8 * a);
+      return keeps_master(*this) ? elements(a, 8 * a) : elements(2 * a, 6 * a);
   }
   return Bytes();
 }

@@ -105,7 +105,7 @@ enum class KernelKind : std::uint8_t {
   clear,          // (; x = 0)                                                                dims elements
   copy,           // (a; b = a)                                                               dims elements
   add_own_shard,  // (whole[shards,e]; shard[e] += the own part of it)                        dims e
-  sgd,            // (; gradient, parameters)  and clears the gradient                        dims e Flat Flat
+  sgd,            // (; gradient, parameters)  and clears the gradient                        dims e Flat Flat Master
   adamw,          // (; gradient, parameters, moments[2,e])  and clears the gradient          dims e Flat Flat
   adamw_keep,     // as adamw, but keeps the gradient, for a rollback                         dims e Flat Flat
   adamw_rollback  // (; gradient, parameters, moments[2,e])  undoes the last adamw_keep       dims e Flat Flat
@@ -119,6 +119,8 @@ enum class Bias : std::int64_t { whole, query_value };
 // dims[1] and dims[2] of the optimizer kernels: the operand is the e elements themselves (own), or a buffer of all
 // shards of which the rank updates its own (part).
 enum class Flat : std::int64_t { own, part };
+// dims[3] of sgd, below fp32: it keeps the parameters in fp32 too, or (LOMO) rounds them at every step.
+enum class Master : std::int64_t { kept, none };
 
 struct Kernel {
   KernelKind kind{};
@@ -128,13 +130,15 @@ struct Kernel {
   Precision precision = Precision::fp32;
   friend auto operator<=>(const Kernel&, const Kernel&) = default;
   Flops flops() const;    // of its matrix products; attention counts the whole square
-  Bytes traffic() const;  // read and written at least once, fp32
+  Bytes traffic() const;  // read and written at least once
 };
 
 // How the elements of an operand are stored. Computed in `kernel.precision`: activations, their gradients, parameters.
 // Always fp32: statistics (stats, lse, parts, the two halves of the loss), gradients of parameters, what the optimizer
-// keeps. In bf16 that is [3,e]: both moments and the parameters in fp32 (master copy); of sgd the third operand, [e].
+// keeps. In bf16 that is [3,e]: both moments and the parameters in fp32 (master copy); of sgd the third operand, [e],
+// unless it does without (Master).
 Precision operand_precision(const Kernel& kernel, std::size_t operand);
+bool keeps_master(const Kernel& optimizer);
 
 enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather };
 

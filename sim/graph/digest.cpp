@@ -119,6 +119,9 @@ void add_program(Stream& out, const Program& program) {
       out.number(t.kind), out.number(t.layer), out.number(t.offset), out.number(t.split);
       out.number(t.outer), out.number(t.slice), out.number(t.inner), out.number(t.extent);
     });
+    if (segment.precision == Precision::fp32) return;
+    out.number(segment.precision), out.number(segment.master.has_value());
+    out.number(segment.master.value_or(BufferId{}));
   });
 }
 

@@ -114,6 +114,10 @@ struct Segment {
   std::optional<BufferId> previous = {};  // the version before the last update, for schedules that compute with it
   bool copy = false;                      // of a tied embedding: the original counts, this one must equal it
   std::vector<Tensor> tensors;
+  Precision precision = Precision::fp32;  // of the parameters
+  // Where the optimizer keeps them in fp32, below fp32 and unless the optimizer does without: the last elements of the
+  // buffer, as many as the rank updates.
+  std::optional<BufferId> master = {};
 };
 
 // The template of a class of ranks. Structure of arrays, indexed by LocalTask.

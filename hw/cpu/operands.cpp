@@ -1,0 +1,124 @@
+#include "cpu/operands.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "cpu/kernels.hpp"
+
+namespace rehearsal::cpu {
+namespace {
+
+using graph::Access;
+
+std::size_t size_of(const graph::Program& program, BufferId id) {
+  return static_cast<std::size_t>(program.buffers[id.index()].size.count());
+}
+
+// Parts lie in the order of the group's members, which is that of the ranks' places: kernels that find their own part
+// go by those.
+std::size_t index_in_group(const graph::TaskGraph& graph, RankId id, LocalTask task, std::size_t members) {
+  const graph::Rank& rank = graph.ranks()[id.index()];
+  const graph::Program& program = graph.program_of(rank);
+  const auto& group = graph.groups()[rank.attachments[program.endpoint[task.index()]].group.index()].members;
+  const auto me = std::find_if(group.begin(), group.end(), [&](const auto& m) { return m.rank == id; });
+  INVARIANT(me != group.end() && group.size() == members, "a rank is a member of the groups it joins");
+  const auto index = static_cast<std::uint32_t>(me - group.begin());
+  const graph::Lane lane = program.lane[task.index()];
+  INVARIANT((lane != graph::Lane::data_comm || index == rank.data) &&
+                (lane != graph::Lane::tensor_comm || index == rank.tensor),
+            "a group lists its members by their places");
+  return index;
+}
+
+}  // namespace
+
+std::vector<BufferId> operands_of(const graph::Program& program, LocalTask task) {
+  std::vector<BufferId> result;
+  for (const graph::BufferUse& use : program.uses[task.index()])
+    if (use.how() == Access::read || use.how() == Access::write) result.push_back(use.id());
+  return result;
+}
+
+bool uses_data(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::load_rows:
+    case KernelKind::embed:
+    case KernelKind::embed_gradient:
+    case KernelKind::cross_entropy_local:
+    case KernelKind::cross_entropy_gradient:
+    case KernelKind::squared_error:
+    case KernelKind::squared_error_gradient:
+      return true;
+    default:
+      return false;
+  }
+}
+bool adds_loss(KernelKind kind) { return kind == KernelKind::cross_entropy || kind == KernelKind::squared_error; }
+bool is_optimizer(KernelKind kind) {
+  return kind == KernelKind::sgd || kind == KernelKind::adamw || kind == KernelKind::adamw_keep ||
+         kind == KernelKind::adamw_rollback;
+}
+
+KernelOperands kernel_operands(const graph::TaskGraph& graph, RankId id, LocalTask task) {
+  const graph::Rank& rank = graph.ranks()[id.index()];
+  const graph::Program& program = graph.program_of(rank);
+  const Kernel* kernel = std::get_if<Kernel>(&graph.work(program.work[task.index()]));
+  INVARIANT(kernel, "only kernels compute for real, not '" + graph.label(id, task) + "'");
+  const std::vector<BufferId> buffers = operands_of(program, task);
+  const OperandElements needed = operand_elements(*kernel, rank.data);
+  INVARIANT(buffers.size() == needed.count,
+            fmt::format("'{}' has {} operands, {} are named", graph.label(id, task), needed.count, buffers.size()));
+  KernelOperands result{.count = needed.count};
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const std::int64_t width = bytes_per_element(operand_precision(*kernel, i));
+    const std::int64_t from = kernel->offsets[i], to = from + needed.elements[i];
+    const std::size_t size = size_of(program, buffers[i]);
+    INVARIANT(from >= 0 && to * width <= static_cast<std::int64_t>(size),
+              fmt::format("operand {} of '{}' is elements {} to {} of a buffer of {}", i, graph.label(id, task), from,
+                          to, size / static_cast<std::size_t>(width)));
+    result.at[i] = {buffers[i], static_cast<std::size_t>(from * width), static_cast<std::size_t>((to - from) * width)};
+  }
+  return result;
+}
+
+CollectiveOperands collective_operands(const graph::TaskGraph& graph, RankId id, LocalTask task) {
+  const graph::Rank& rank = graph.ranks()[id.index()];
+  const graph::Program& program = graph.program_of(rank);
+  const auto* work = std::get_if<graph::Collective>(&graph.work(program.work[task.index()]));
+  INVARIANT(work, "'" + graph.label(id, task) + "' is no collective");
+  const std::uint32_t endpoint = program.endpoint[task.index()];
+  INVARIANT(endpoint != graph::kNoEndpoint, "a collective has a group");
+  const std::size_t members = graph.groups()[rank.attachments[endpoint].group.index()].members.size();
+  const auto width = static_cast<std::size_t>(bytes_per_element(work->precision));
+
+  const std::vector<BufferId> buffers = operands_of(program, task);
+  INVARIANT(!buffers.empty() && buffers.size() <= 2, "a collective works in place, or from one buffer into another");
+  const auto all_of = [&](BufferId buffer) { return Extent{buffer, 0, size_of(program, buffer)}; };
+  const auto elements = [&](const Extent& e) { return static_cast<std::int64_t>(e.size / width); };
+  const Extent first = all_of(buffers.front());
+  if (work->kind == CollectiveKind::all_reduce) {
+    const Extent out = all_of(buffers.back());
+    return {first, out, elements(out)};
+  }
+  const bool gathers = work->kind == CollectiveKind::all_gather;
+  if (buffers.size() == 2) {
+    const Extent out = all_of(buffers.back());
+    return {first, out, elements(gathers ? first : out)};
+  }
+  INVARIANT(first.size % (members * width) == 0,
+            "'" + graph.label(id, task) + "' divides its buffer evenly among its group");
+  const std::size_t part = first.size / members;
+  const Extent own{first.buffer, index_in_group(graph, id, task, members) * part, part};
+  return gathers ? CollectiveOperands{own, first, elements(own)} : CollectiveOperands{first, own, elements(own)};
+}
+
+Extent payload_of(const graph::TaskGraph& graph, RankId id, LocalTask task) {
+  const graph::Program& program = graph.program_of(graph.ranks()[id.index()]);
+  const std::vector<BufferId> buffers = operands_of(program, task);
+  INVARIANT(!buffers.empty(), "'" + graph.label(id, task) + "' names no buffer");
+  return {buffers.front(), 0, size_of(program, buffers.front())};
+}
+
+}  // namespace rehearsal::cpu

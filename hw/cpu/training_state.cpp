@@ -1,0 +1,146 @@
+#include "cpu/training_state.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/bf16.hpp"
+#include "base/error.hpp"
+#include "cpu/synthetic.hpp"
+
+namespace rehearsal::cpu {
+namespace {
+
+std::size_t bytes_of(std::int64_t elements, Precision precision) {
+  return static_cast<std::size_t>(elements * bytes_per_element(precision));
+}
+
+// Which of the elements that this rank's optimizer works on count for the norm of all gradients: every parameter of the
+// job once. Of a tied embedding the original counts; of what all tensor ranks hold, that of the first; of what all
+// data-parallel ranks update, that of the first, while the shards of ZeRO add up by themselves.
+std::vector<kernels::Range> counted_of(const graph::Segment& segment, const graph::Rank& rank) {
+  if (segment.copy || (segment.shards == 1 && rank.data > 0)) return {};
+  const std::int64_t own = segment.elements / segment.shards, begin = segment.shards == 1 ? 0 : rank.data * own;
+  std::vector<kernels::Range> ranges;
+  for (const graph::Tensor& tensor : segment.tensors) {
+    if (tensor.split == graph::Split::none && rank.tensor > 0) continue;
+    const std::int64_t from = std::max(tensor.offset, begin);
+    const std::int64_t to = std::min(tensor.offset + tensor.elements(), begin + own);
+    if (from < to) ranges.push_back({from - begin, to - begin});
+  }
+  return ranges;
+}
+
+}  // namespace
+
+TrainingState::TrainingState(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options)
+    : graph_(graph),
+      id_(rank),
+      rank_(graph.ranks()[rank.index()]),
+      program_(graph.program_of(rank_)),
+      learning_(options.learning),
+      other_microbatch_(options.tamper.other_microbatch) {
+  for (const graph::Segment& segment : segments()) progress_.push_back({.counted = counted_of(segment, rank_)});
+  for (std::size_t t = 0; t < program_.size(); ++t) note_loss(LocalTask(t));
+}
+
+void TrainingState::initialise(const Fill& fill) const {
+  for (std::size_t s = 0; s < segments().size(); ++s) {
+    const graph::Segment& segment = segments()[s];
+    std::vector<float> values(held(s).size / static_cast<std::size_t>(bytes_per_element(segment.precision)));
+    cpu::initialise(learning_.seed, segment, rank_, values);
+    const std::vector<std::byte> bytes = encode(segment.precision, values);
+    fill(held(s), bytes);
+    if (segment.previous) fill(held(s, *segment.previous), bytes);
+    if (const auto kept = master(s)) {
+      const std::int64_t own = segment.elements / segment.shards;
+      const bool part = segment.shards > 1 && !segment.sharded_parameters;
+      const auto mine = std::span(values).subspan(part ? static_cast<std::size_t>(rank_.data * own) : 0,
+                                                  static_cast<std::size_t>(own));
+      fill(*kept, std::as_bytes(mine));
+    }
+  }
+}
+
+Extent TrainingState::held(std::size_t index, BufferId version) const {
+  const graph::Segment& segment = segments()[index];
+  const std::int64_t elements = segment.sharded_parameters ? segment.elements / segment.shards : segment.elements;
+  const Extent all{version, 0, bytes_of(elements, segment.precision)};
+  INVARIANT(static_cast<std::int64_t>(all.size) <= program_.buffers[version.index()].size.count(),
+            "a segment fits its buffer");
+  return all;
+}
+
+std::optional<Extent> TrainingState::master(std::size_t index) const {
+  const graph::Segment& segment = segments()[index];
+  if (!segment.master) return std::nullopt;
+  const auto all = static_cast<std::size_t>(program_.buffers[segment.master->index()].size.count());
+  const std::size_t own = bytes_of(segment.elements / segment.shards, Precision::fp32);
+  INVARIANT(own <= all, "a master copy fits its buffer");
+  return Extent{*segment.master, all - own, own};
+}
+
+std::int64_t TrainingState::global_microbatch(LocalTask task) const {
+  std::uint32_t microbatch = program_.coordinates[task.index()].microbatch;
+  INVARIANT(microbatch != graph::kNoMicrobatch, "'" + graph_.label(id_, task) + "' needs the data of a micro-batch");
+  if (other_microbatch_) microbatch = other_microbatch_(id_, task, microbatch);
+  return rank_.data * learning_.microbatches + microbatch;
+}
+
+TrainingState::Update TrainingState::update(LocalTask task) {
+  const auto& kernel = std::get<Kernel>(graph_.work(program_.work[task.index()]));
+  const BufferId parameters = operands_of(program_, task).at(1);
+  const auto segment = std::find_if(segments().begin(), segments().end(),
+                                    [&](const graph::Segment& s) { return s.parameters == parameters; });
+  INVARIANT(segment != segments().end() && kernel.dims[0] == segment->elements / segment->shards,
+            "an optimizer task updates the parameters of one segment");
+  const auto index = static_cast<std::size_t>(segment - segments().begin());
+  Progress& progress = progress_[index];
+  if (kernel.kind == KernelKind::adamw_rollback) {
+    progress.again = true;
+    return {index, --progress.steps, {}};
+  }
+  const bool again = std::exchange(progress.again, false);
+  return {index, progress.steps++, again ? std::span<const kernels::Range>() : progress.counted};
+}
+
+// The buffer of the loss is the one that the kernels of the loss name last.
+void TrainingState::note_loss(LocalTask task) {
+  const auto* kernel = std::get_if<Kernel>(&graph_.work(program_.work[task.index()]));
+  if (!kernel || !adds_loss(kernel->kind)) return;
+  const BufferId buffer = operands_of(program_, task).back();
+  INVARIANT(buffer.index() < program_.residents &&
+                program_.buffers[buffer.index()].size == Bytes(static_cast<std::int64_t>(sizeof(double))),
+            "the loss is a resident buffer of one double");
+  INVARIANT(!loss_ || buffer == *loss_, "one loss per rank");
+  loss_ = buffer;
+}
+
+std::vector<float> decode(Precision precision, std::span<const std::byte> bytes) {
+  std::vector<float> values(bytes.size() / static_cast<std::size_t>(bytes_per_element(precision)));
+  if (precision == Precision::fp32) {
+    if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  INVARIANT(precision == Precision::bf16, "parameters are fp32 or bf16");
+  std::vector<std::uint16_t> bits(values.size());
+  if (!bytes.empty()) std::memcpy(bits.data(), bytes.data(), bytes.size());
+  std::transform(bits.begin(), bits.end(), values.begin(), from_bf16);
+  return values;
+}
+
+std::vector<std::byte> encode(Precision precision, std::span<const float> values) {
+  std::vector<std::byte> bytes(bytes_of(static_cast<std::int64_t>(values.size()), precision));
+  if (values.empty()) return bytes;
+  if (precision == Precision::fp32) {
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  }
+  INVARIANT(precision == Precision::bf16, "parameters are fp32 or bf16");
+  std::vector<std::uint16_t> bits(values.size());
+  std::transform(values.begin(), values.end(), bits.begin(), to_bf16);
+  std::memcpy(bytes.data(), bits.data(), bytes.size());
+  return bytes;
+}
+
+}  // namespace rehearsal::cpu

@@ -1,0 +1,71 @@
+// What one rank knows while it trains, apart from its memory: what its buffers begin with, which micro-batch a task
+// works on, how many steps each segment has taken, where the loss is. Workers of a CPU and of a GPU share it.
+#pragma once
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "cpu/operands.hpp"
+#include "kernels/call.hpp"
+
+namespace rehearsal::cpu {
+
+class TrainingState {
+ public:
+  // The graph outlives it. Checks that there is one loss at most, a resident double.
+  TrainingState(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options);
+
+  // Hands out what the parameters and their master copies begin with; all other residents begin as zeros.
+  using Fill = std::function<void(const Extent&, std::span<const std::byte>)>;
+  void initialise(const Fill& fill) const;
+
+  // The parameters of a segment as this rank holds them: the newest version.
+  Extent held(std::size_t segment) const { return held(segment, segments()[segment].parameters); }
+  // The same, or the own shard of the master copy.
+  std::optional<Extent> master(std::size_t segment) const;
+
+  std::optional<BufferId> loss() const { return loss_; }
+
+  // Index, in the global batch, of the micro-batch whose data the task uses.
+  std::int64_t global_microbatch(LocalTask task) const;
+
+  // An optimizer kernel is about to run: how many steps its segment has taken before the one that is taken or undone,
+  // and which of the e elements count for the norm of all gradients (no ranges: none). A rollback uses none up, and the
+  // step after it takes the same gradient again, which counts once.
+  struct Update {
+    std::size_t segment = 0;
+    std::int64_t steps = 0;
+    std::span<const kernels::Range> counted;
+  };
+  Update update(LocalTask task);
+  // The most that update() can name of a segment.
+  std::span<const kernels::Range> counted(std::size_t segment) const { return progress_[segment].counted; }
+
+ private:
+  struct Progress {
+    std::vector<kernels::Range> counted;
+    std::int64_t steps = 0;  // taken; several in an iteration where every backward updates
+    bool again = false;      // a rollback was the last
+  };
+
+  const std::vector<graph::Segment>& segments() const { return program_.segments; }
+  Extent held(std::size_t segment, BufferId version) const;
+  void note_loss(LocalTask task);
+
+  const graph::TaskGraph& graph_;
+  RankId id_;
+  const graph::Rank& rank_;
+  const graph::Program& program_;
+  backend::Learning learning_;
+  std::function<std::uint32_t(RankId, LocalTask, std::uint32_t)> other_microbatch_;
+  std::vector<Progress> progress_;  // by segment
+  std::optional<BufferId> loss_;
+};
+
+// Parameters as numbers, from the bytes that hold them (fp32 or bf16), and the way back, which rounds.
+std::vector<float> decode(Precision precision, std::span<const std::byte> bytes);
+std::vector<std::byte> encode(Precision precision, std::span<const float> values);
+
+}  // namespace rehearsal::cpu
