@@ -10,6 +10,7 @@
 #include "dispatch/issue.hpp"
 #include "dispatch/performable.hpp"
 #include "dispatch/results.hpp"
+#include "dispatch/traffic.hpp"
 #include "dispatch/watchdog.hpp"
 
 namespace rehearsal::dispatch {
@@ -24,35 +25,6 @@ constexpr Time kNever{INT64_MAX};
 const Time kSlice = seconds(20e-3);
 
 enum class Kind : std::uint8_t { plain, send, receive, group, hand_out, take_in };
-
-// Bytes that a message carries when nothing is computed. Works without a size (abstract scenarios) still need to be
-// seen at the other end.
-std::size_t message_bytes(const graph::Work& work) {
-  if (const auto* message = std::get_if<graph::Message>(&work))
-    return static_cast<std::size_t>(std::max<std::int64_t>(message->size.count(), 1));
-  return 1;
-}
-
-// Elements of the whole array of a collective and of one member's part, with NCCL's rule whole = part x members.
-struct Lengths {
-  CollectiveKind kind = CollectiveKind::all_reduce;
-  std::size_t in = 1, out = 1;
-};
-Lengths dummy_lengths(const graph::Work& work, std::size_t members) {
-  const auto* collective = std::get_if<graph::Collective>(&work);
-  if (!collective) return {};
-  const auto whole = static_cast<std::size_t>(collective->size.count()) / sizeof(float);
-  const std::size_t part = std::max<std::size_t>(whole / members, 1);
-  switch (collective->kind) {
-    case CollectiveKind::all_reduce:
-      return {collective->kind, std::max<std::size_t>(whole, 1), std::max<std::size_t>(whole, 1)};
-    case CollectiveKind::all_gather:
-      return {collective->kind, part, part * members};
-    case CollectiveKind::reduce_scatter:
-      return {collective->kind, part * members, part};
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -136,15 +108,8 @@ struct RankLoop::Impl {
 
   const graph::Work& work(LocalTask task) const { return graph.work(program.work[task.index()]); }
   EndpointId endpoint(LocalTask task) const { return EndpointId(program.endpoint[task.index()]); }
-  std::size_t members(LocalTask task) const {
-    const graph::Attachment& to = graph.ranks()[rank.index()].attachments[endpoint(task).index()];
-    return graph.groups()[to.group.index()].members.size();
-  }
-  // What arrives at a receive is what its sender posts.
-  std::size_t incoming_bytes(LocalTask task) const {
-    const TaskId send = graph.partner(rank, task);
-    const graph::Program& theirs = graph.program_of(graph.ranks()[graph.rank_of(send).index()]);
-    return message_bytes(graph.work(theirs.work[graph.local(send).index()]));
+  std::size_t message_bytes(LocalTask message) const {
+    return static_cast<std::size_t>(message_size(graph, rank, message).count());
   }
 
   void make_dummies() {
@@ -152,10 +117,10 @@ struct RankLoop::Impl {
     for (LaneState& lane : lanes) {
       std::size_t floats = 0;
       for (LocalTask task : lane.tasks) {
-        if (kind[task.index()] == Kind::send) bytes = std::max(bytes, message_bytes(work(task)));
-        if (kind[task.index()] == Kind::receive) bytes = std::max(bytes, incoming_bytes(task));
+        if (kind[task.index()] == Kind::send || kind[task.index()] == Kind::receive)
+          bytes = std::max(bytes, message_bytes(task));
         if (kind[task.index()] != Kind::group) continue;
-        const Lengths lengths = dummy_lengths(work(task), members(task));
+        const Lengths lengths = timed_lengths(graph, rank, task);
         floats = std::max(floats, lengths.in + lengths.out);
       }
       lane.dummy.resize(floats);
@@ -340,7 +305,7 @@ struct RankLoop::Impl {
     if (!lane.skip) {
       at = std::max(*arrival(task), lane.last_start);
       for (LocalTask before : program.dependencies[task.index()]) at = std::max(at, ended[before.index()]);
-      if (!real && transport.has_wire()) transport.take(endpoint(task), {dummy.data(), incoming_bytes(task)});
+      if (!real && transport.has_wire()) transport.take(endpoint(task), {dummy.data(), message_bytes(task)});
     }
     begins(lane, task, at);
     end(lane, task, at);
@@ -353,7 +318,7 @@ struct RankLoop::Impl {
     if (real)
       out = posted[task.index()];
     else if (!lane.skip)
-      out = transport.post(endpoint(task), {dummy.data(), transport.has_wire() ? message_bytes(work(task)) : 0},
+      out = transport.post(endpoint(task), {dummy.data(), transport.has_wire() ? message_bytes(task) : 0},
                            duration(task));
     const Time at = std::max(real && out ? out->at : now, lane.last_start);
     begins(lane, task, at);
@@ -368,7 +333,7 @@ struct RankLoop::Impl {
       const auto [in, out] = worker->operands(task);
       return transport.join(endpoint(task), std::get<graph::Collective>(work(task)).kind, in, out);
     }
-    Lengths lengths = dummy_lengths(work(task), members(task));
+    Lengths lengths = timed_lengths(graph, rank, task);
     if (!transport.has_wire()) lengths.in = lengths.out = 0;
     const std::span<float> floats(lane.dummy);
     transport.join(endpoint(task), lengths.kind, floats.first(lengths.in), floats.subspan(lengths.in, lengths.out));

@@ -16,6 +16,7 @@ struct Learned {
   std::vector<double> squared_gradients;  // the rank's part of the squared norm; what replicas share is counted once
   std::vector<std::vector<float>> parameters;  // of each segment: the buffer as it is held
   Bytes peak;                                  // high-water mark of the rank's buffers
+  Bytes allocator_peak;  // the same as the device's allocator counts it, with its rounding; 0 where there is none
 };
 
 class Worker {

@@ -1,0 +1,39 @@
+#include "dispatch/traffic.hpp"
+
+#include <algorithm>
+
+namespace rehearsal::dispatch {
+
+Bytes message_size(const graph::TaskGraph& graph, RankId rank, LocalTask message) {
+  const graph::Program* program = &graph.program_of(graph.ranks()[rank.index()]);
+  LocalTask send = message;
+  if (program->endpoints[program->endpoint[message.index()]] == graph::EndpointKind::receive) {
+    const TaskId partner = graph.partner(rank, message);
+    program = &graph.program_of(graph.ranks()[graph.rank_of(partner).index()]);
+    send = graph.local(partner);
+  }
+  const auto* work = std::get_if<graph::Message>(&graph.work(program->work[send.index()]));
+  return work ? std::max(work->size, Bytes(1)) : Bytes(1);
+}
+
+Lengths timed_lengths(const graph::TaskGraph& graph, RankId rank, LocalTask task) {
+  const graph::Rank& mine = graph.ranks()[rank.index()];
+  const graph::Program& program = graph.program_of(mine);
+  const auto* collective = std::get_if<graph::Collective>(&graph.work(program.work[task.index()]));
+  if (!collective) return {};
+  const graph::Attachment& to = mine.attachments[program.endpoint[task.index()]];
+  const std::size_t members = graph.groups()[to.group.index()].members.size();
+  const auto whole = static_cast<std::size_t>(collective->size.count()) / sizeof(float);
+  const std::size_t part = std::max<std::size_t>(whole / members, 1);
+  switch (collective->kind) {
+    case CollectiveKind::all_reduce:
+      return {collective->kind, std::max<std::size_t>(whole, 1), std::max<std::size_t>(whole, 1)};
+    case CollectiveKind::all_gather:
+      return {collective->kind, part, part * members};
+    case CollectiveKind::reduce_scatter:
+      return {collective->kind, part * members, part};
+  }
+  return {};
+}
+
+}  // namespace rehearsal::dispatch

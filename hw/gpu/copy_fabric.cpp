@@ -1,0 +1,161 @@
+#include "gpu/copy_fabric.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearsal::gpu {
+
+CopyFabric::CopyFabric(const graph::TaskGraph& graph, Device& device)
+    : graph_(graph), device_(device), slots_(device, device.make_pool()), last_(device.make_stream()) {}
+
+CopyFabric::~CopyFabric() {
+  try {
+    slots_.clear(last_);
+  } catch (...) {  // the device has failed, and says so elsewhere
+  }
+}
+
+void CopyFabric::begin_iteration() {
+  slots_.begin_iteration();
+  inboxes_.clear();
+  used_events_ = 0;
+}
+
+EventId CopyFabric::fresh_event() {
+  if (used_events_ == events_.size()) events_.push_back(device_.make_event());
+  return events_[used_events_++];
+}
+
+void CopyFabric::send(RankId rank, graph::EndpointId to, const std::byte* from, Bytes size, StreamId stream) {
+  const graph::Attachment& far = graph_.ranks()[rank.index()].attachments[to.index()];
+  const Delivered message{slots_.acquire(size, stream), fresh_event()};
+  device_.copy(message.message, from, size, Direction::within_device, stream);
+  device_.record(message.arrived, stream);
+  inboxes_[{far.peer, far.peer_endpoint}].push(message);
+}
+
+Address CopyFabric::receive(RankId rank, graph::EndpointId from, Bytes, StreamId stream) {
+  auto& inbox = inboxes_[{rank, from}];
+  INVARIANT(!inbox.empty(), "a receive is queued after its send");
+  const Delivered message = inbox.front();
+  inbox.pop();
+  device_.wait(stream, message.arrived);
+  return message.message;
+}
+
+void CopyFabric::release(RankId, graph::EndpointId, Address message, StreamId last_user) {
+  slots_.release(message, last_user);
+}
+
+// One collective among `n` members. In step s of the first round member i hands the partial sum of chunk i-1-s (mod n)
+// to member i+1, who adds its own; after n-1 steps member i has the sum of chunk i. In the second round it hands on the
+// chunk i-s, which its neighbour lacks. Copies are queued on the sender's stream, sums on the receiver's.
+class CopyFabric::Ring {
+ public:
+  Ring(CopyFabric& fabric, const Operation& operation, std::span<const Member> members)
+      : fabric_(fabric), device_(fabric.device_), operation_(operation), members_(members), n_(members.size()) {
+    const std::int64_t whole = operation.kind == CollectiveKind::all_reduce ? operation.part : operation.part * count();
+    // Of an all-reduce the last chunks may be shorter, or empty.
+    chunk_ = (whole + count() - 1) / count();
+    whole_ = whole;
+  }
+
+  void reduce_scatter(bool into_whole) {
+    if (n_ == 1) return take_over(0, 0, into_whole);
+    std::vector<Address> partial(n_, nullptr);  // what a member got and added to, in the step before
+    for (std::size_t step = 0; step + 1 < n_; ++step) {
+      std::vector<Address> got(n_);
+      for (std::size_t i = 0; i < n_; ++i) {
+        const std::size_t chunk = (i + 2 * n_ - 1 - step) % n_, next = (i + 1) % n_;
+        got[next] = fabric_.slots_.acquire(bytes_of_slot(), stream(i));
+        const std::byte* from = partial[i] ? partial[i] : in(i, chunk);
+        move(got[next], from, chunk, i);
+        if (partial[i]) fabric_.slots_.release(partial[i], stream(i));
+      }
+      handed_on();
+      for (std::size_t i = 0; i < n_; ++i) {
+        const std::size_t chunk = (i + 2 * n_ - 2 - step) % n_;
+        if (elements(chunk) > 0)
+          device_.accumulate(operation_.precision, got[i], in(i, chunk), elements(chunk), stream(i));
+      }
+      partial = std::move(got);
+    }
+    // An `out` that overlaps what a neighbour still reads is written only now: nobody reads another's `in`.
+    for (std::size_t i = 0; i < n_; ++i) {
+      move(into_whole ? out(i, i) : members_[i].out, partial[i], i, i);
+      fabric_.slots_.release(partial[i], stream(i));
+    }
+  }
+
+  void all_gather(bool own_part_in_place) {
+    if (!own_part_in_place)
+      for (std::size_t i = 0; i < n_; ++i) take_over(i, i, true);
+    if (n_ == 1) return;
+    handed_on();  // a neighbour writes into my `out` after I have read all of my `in`
+    for (std::size_t step = 0; step + 1 < n_; ++step) {
+      for (std::size_t i = 0; i < n_; ++i) {
+        const std::size_t chunk = (i + n_ - step) % n_, next = (i + 1) % n_;
+        move(out(next, chunk), out(i, chunk), chunk, i);
+      }
+      handed_on();
+    }
+  }
+
+ private:
+  std::int64_t count() const { return static_cast<std::int64_t>(n_); }
+  StreamId stream(std::size_t i) const { return members_[i].stream; }
+  std::int64_t first(std::size_t chunk) const { return std::min(static_cast<std::int64_t>(chunk) * chunk_, whole_); }
+  std::int64_t elements(std::size_t chunk) const { return first(chunk + 1) - first(chunk); }
+  std::int64_t bytes(std::int64_t elements) const { return elements * bytes_per_element(operation_.precision); }
+  void move(Address to, const std::byte* from, std::size_t chunk, std::size_t by) {
+    if (elements(chunk) > 0)
+      device_.copy(to, from, Bytes(bytes(elements(chunk))), Direction::within_device, stream(by));
+  }
+  Bytes bytes_of_slot() const { return Bytes(bytes(std::max<std::int64_t>(chunk_, 1))); }
+  const std::byte* in(std::size_t i, std::size_t chunk) const { return members_[i].in + bytes(first(chunk)); }
+  Address out(std::size_t i, std::size_t chunk) const { return members_[i].out + bytes(first(chunk)); }
+
+  // Own part of `in` to where it belongs in `out`.
+  void take_over(std::size_t i, std::size_t chunk, bool whole_out) {
+    const Address to = whole_out ? out(i, chunk) : members_[i].out;
+    const std::byte* from = operation_.kind == CollectiveKind::all_gather ? members_[i].in : in(i, chunk);
+    if (to != from) move(to, from, chunk, i);
+  }
+
+  // Every member waits for what its neighbours queued: the one before wrote what it will read, the one after has read
+  // what it will write.
+  void handed_on() {
+    std::vector<EventId> done;
+    for (std::size_t i = 0; i < n_; ++i) {
+      done.push_back(fabric_.fresh_event());
+      device_.record(done.back(), stream(i));
+    }
+    for (std::size_t i = 0; i < n_; ++i) {
+      device_.wait(stream(i), done[(i + n_ - 1) % n_]);
+      if (n_ > 2) device_.wait(stream(i), done[(i + 1) % n_]);
+    }
+  }
+
+  CopyFabric& fabric_;
+  Device& device_;
+  const Operation& operation_;
+  std::span<const Member> members_;
+  std::size_t n_;
+  std::int64_t chunk_ = 0, whole_ = 0;
+};
+
+void CopyFabric::collective(const Operation& operation, std::span<const Member> members) {
+  Ring ring(*this, operation, members);
+  switch (operation.kind) {
+    case CollectiveKind::all_reduce:
+      ring.reduce_scatter(true);
+      return ring.all_gather(true);
+    case CollectiveKind::reduce_scatter:
+      return ring.reduce_scatter(false);
+    case CollectiveKind::all_gather:
+      return ring.all_gather(false);
+  }
+}
+
+}  // namespace rehearsal::gpu

@@ -1,0 +1,45 @@
+// Virtual stages: the ranks share one GPU, and copies within its memory stand in for links. Order, waiting and overlap
+// are real; bandwidths are those of the memory, so results are labelled as emulated.
+//
+// Collectives are rings of copies and additions, chunk by chunk (Thakur, Rabenseifner and Gropp 2005, section 4): each
+// member adds its own chunk to what it got and hands it on, then passes the sums around. Sums are added in the order of
+// the ring, the same for everybody, so replicas are equal to the last bit.
+#pragma once
+#include <map>
+#include <queue>
+#include <vector>
+
+#include "gpu/fabric.hpp"
+#include "gpu/slots.hpp"
+
+namespace rehearsal::gpu {
+
+class CopyFabric : public Fabric {
+ public:
+  CopyFabric(const graph::TaskGraph& graph, Device& device);
+  ~CopyFabric() override;
+  void begin_iteration() override;
+  void send(RankId rank, graph::EndpointId to, const std::byte* from, Bytes size, StreamId stream) override;
+  Address receive(RankId rank, graph::EndpointId from, Bytes size, StreamId stream) override;
+  void release(RankId rank, graph::EndpointId from, Address message, StreamId last_user) override;
+  void collective(const Operation& operation, std::span<const Member> members) override;
+
+ private:
+  struct Delivered {
+    Address message = nullptr;
+    EventId arrived;
+  };
+  // Events that nobody needs beyond the iteration, used again in the next.
+  EventId fresh_event();
+  class Ring;
+
+  const graph::TaskGraph& graph_;
+  Device& device_;
+  Slots slots_;
+  StreamId last_;                                                                  // for giving memory back
+  std::map<std::pair<RankId, graph::EndpointId>, std::queue<Delivered>> inboxes_;  // by receive endpoint
+  std::vector<EventId> events_;
+  std::size_t used_events_ = 0;
+};
+
+}  // namespace rehearsal::gpu

@@ -1,0 +1,116 @@
+#include "gpu/crew.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/error.hpp"
+#include "dispatch/clock.hpp"
+
+namespace rehearsal::gpu {
+namespace {
+
+constexpr auto kLook = std::chrono::microseconds(50);
+const Time kCheck = seconds(10e-3);
+
+}  // namespace
+
+Crew::Crew(const graph::TaskGraph& graph, std::vector<RankId> served, const backend::RunOptions& options,
+           Device& device, Fabric& fabric)
+    : graph_(graph),
+      device_(device),
+      fabric_(fabric),
+      main_(device.make_stream()),
+      probe_(device.make_event()),
+      base_(device.make_event()),
+      done_(device.make_event()),
+      index_(graph.ranks().size(), 0),
+      order_(issue_order(graph, served, options.starts)),
+      progress_(served.size()) {
+  for (std::size_t i = 0; i < served.size(); ++i) {
+    index_[served[i].index()] = i;
+    ranks_.push_back(std::make_unique<GpuRank>(graph, served[i], options, device, served.size() > 1 ? i : 0, fabric));
+    rank_done_.push_back(device.make_event());
+    const auto lanes = dispatch::issue_lists(graph.program_of(graph.ranks()[served[i].index()])).size();
+    progress_[i].heads = std::vector<std::atomic<std::uint32_t>>(lanes);
+  }
+  for (const auto& rank : ranks_) drain(device_, rank->home());
+}
+
+void Crew::issue(int step, bool recorded) {
+  // Where the device stands on the host's clock: nothing is queued, so an event is reached at once.
+  device_.record(probe_, main_);
+  const Time before = dispatch::now();
+  while (!device_.reached(probe_)) {
+  }
+  began_error_ = Time((dispatch::now() - before).count() / 2);
+  began_ = before + began_error_;
+  if (!recorded) {
+    queue_all(step);
+  } else {
+    if (!recording_) {
+      device_.begin_recording(main_);
+      queue_all(step);
+      recording_ = device_.end_recording(main_);
+    }
+    device_.replay(*recording_, main_);
+  }
+  device_.record(done_, main_);
+}
+
+void Crew::queue_all(int step) {
+  fabric_.begin_iteration();
+  device_.record(base_, main_);
+  for (const auto& rank : ranks_) rank->begin(step, base_);
+  for (std::size_t row = 0; row < order_.rows(); ++row) {
+    const auto tasks = order_[row];
+    const graph::Program& program = graph_.program_of(graph_.ranks()[tasks.front().rank.index()]);
+    const std::uint32_t endpoint = program.endpoint[tasks.front().task.index()];
+    if (endpoint != graph::kNoEndpoint && program.endpoints[endpoint] == graph::EndpointKind::group)
+      queue_collective(tasks);
+    else
+      rank(tasks.front().rank).issue(tasks.front().task);
+  }
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    ranks_[i]->end();
+    device_.record(rank_done_[i], ranks_[i]->home());
+    device_.wait(main_, rank_done_[i]);
+  }
+}
+
+void Crew::queue_collective(std::span<const TaskOfRank> members) {
+  std::vector<Fabric::Member> here;
+  for (const TaskOfRank& member : members)
+    if (const auto joining = rank(member.rank).begin_collective(member.task)) here.push_back(*joining);
+  INVARIANT(here.empty() || here.size() == members.size(), "a collective is left out by all members or by none");
+  if (!here.empty()) fabric_.collective(rank(members.front().rank).operation(members.front().task), here);
+  for (const TaskOfRank& member : members) rank(member.rank).end_collective(member.task);
+}
+
+void Crew::look() {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->look(progress_[i]);
+}
+
+void Crew::finish(const std::function<void()>& check) {
+  Time next_check = dispatch::now() + kCheck;
+  while (!device_.reached(done_)) {
+    if (dispatch::now() >= next_check) {
+      look();
+      if (const auto failure = fabric_.failure()) throw MachineError(*failure);
+      check();
+      next_check = dispatch::now() + kCheck;
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+  look();
+  for (const auto& rank : ranks_) rank->collect();
+}
+
+std::vector<timeline::Spans> Crew::spans(Time origin) const {
+  std::vector<timeline::Spans> all;
+  const Time base_at = began_ - origin;
+  for (const auto& rank : ranks_) all.push_back(rank->spans(base_, base_at));
+  return all;
+}
+
+}  // namespace rehearsal::gpu

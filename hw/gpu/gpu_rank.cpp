@@ -1,0 +1,241 @@
+#include "gpu/gpu_rank.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "dispatch/clock.hpp"
+#include "dispatch/performable.hpp"
+#include "dispatch/traffic.hpp"
+
+namespace rehearsal::gpu {
+
+using graph::EndpointKind;
+using graph::Lane;
+
+GpuRank::GpuRank(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, Device& device,
+                 std::size_t part, Fabric& fabric)
+    : graph_(graph),
+      id_(rank),
+      program_(graph.program_of(graph.ranks()[rank.index()])),
+      options_(options),
+      device_(device),
+      fabric_(fabric),
+      real_(options.compute == backend::Compute::real),
+      queues_(dispatch::queues(program_)),
+      lanes_(dispatch::issue_lists(program_)),
+      heads_(lanes_.size(), 0),
+      outbox_(device, device.make_pool()),
+      message_(program_.size(), nullptr),
+      dummies_(device.make_pool()) {
+  if (real_) {
+    if (const auto why = dispatch::why_not_real(graph, rank)) throw UserError(*why);
+    other_ = dispatch::handovers(graph, program_);
+  } else {
+    INVARIANT(options.durations.size() == graph.works().size(),
+              fmt::format("{} durations for {} works", options.durations.size(), graph.works().size()));
+  }
+  home_ = device_.make_stream(part);
+  for (const dispatch::Queue& queue : queues_.queues)
+    streams_.push_back(queue.lane == Lane::compute ? home_ : device_.make_stream(part));
+  for (std::size_t i = 0; i < program_.size(); ++i) {
+    kind_.push_back(kind_of(i));
+    started_.push_back(device_.make_event()), ended_.push_back(device_.make_event());
+  }
+  if (real_)
+    worker_ = std::make_unique<GpuWorker>(graph, rank, options, device, home_);
+  else
+    prepare_dummies();
+}
+
+GpuRank::~GpuRank() {
+  try {
+    outbox_.clear(home_);
+    for (const auto& list : {dummy_in_, dummy_out_})
+      for (const Address block : list)
+        if (block) device_.free(block, home_);
+  } catch (...) {  // the device has failed, and says so elsewhere
+  }
+}
+
+GpuRank::Kind GpuRank::kind_of(std::size_t task) const {
+  if (program_.endpoint[task] != graph::kNoEndpoint) {
+    switch (program_.endpoints[program_.endpoint[task]]) {
+      case EndpointKind::send:
+        return Kind::send;
+      case EndpointKind::receive:
+        return Kind::receive;
+      case EndpointKind::group:
+        return Kind::group;
+    }
+  }
+  const auto* handover = std::get_if<graph::Handover>(&graph_.work(program_.work[task]));
+  if (!handover || !real_) return Kind::plain;  // timed handovers are waited out like compute
+  return handover->incoming ? Kind::take_in : Kind::hand_out;
+}
+
+Bytes GpuRank::message_size(LocalTask message) const { return dispatch::message_size(graph_, id_, message); }
+
+// Timed compute has no buffers: messages and collectives work on memory of the right size.
+void GpuRank::prepare_dummies() {
+  dummy_in_.assign(queues_.queues.size(), nullptr), dummy_out_.assign(queues_.queues.size(), nullptr);
+  for (std::size_t q = 0; q < queues_.queues.size(); ++q) {
+    Bytes in, out;
+    for (const LocalTask task : queues_.queues[q].tasks) {
+      if (kind_[task.index()] == Kind::send) in = std::max(in, message_size(task));
+      if (kind_[task.index()] != Kind::group) continue;
+      const auto lengths = dispatch::timed_lengths(graph_, id_, task);
+      in = std::max(in, Bytes(static_cast<std::int64_t>(lengths.in * sizeof(float))));
+      out = std::max(out, Bytes(static_cast<std::int64_t>(lengths.out * sizeof(float))));
+    }
+    const auto block = [&](Bytes size) {
+      if (size == Bytes{}) return Address{};
+      const Address at = device_.allocate(dummies_, size, home_);
+      device_.fill(at, std::byte{0}, size, home_);
+      return at;
+    };
+    dummy_in_[q] = block(in), dummy_out_[q] = block(out);
+  }
+}
+
+void GpuRank::begin(int step, EventId base) {
+  step_ = step;
+  std::ranges::fill(heads_, 0);
+  outbox_.begin_iteration();
+  device_.wait(home_, base);
+  for (const StreamId stream : streams_)
+    if (stream != home_) device_.wait(stream, base);
+  if (worker_) worker_->begin_iteration();
+}
+
+void GpuRank::enter(LocalTask task) {
+  const StreamId mine = stream(task);
+  for (const LocalTask before : program_.dependencies[task.index()])
+    if (stream(before) != mine) device_.wait(mine, ended_[before.index()]);
+  if (worker_) worker_->enter(task, mine);
+  device_.record(started_[task.index()], mine);
+}
+
+void GpuRank::leave(LocalTask task) {
+  device_.record(ended_[task.index()], stream(task));
+  if (worker_) worker_->leave(task, stream(task));
+}
+
+void GpuRank::issue(LocalTask task) {
+  enter(task);
+  act(task);
+  leave(task);
+}
+
+void GpuRank::act(LocalTask task) {
+  switch (kind_[task.index()]) {
+    case Kind::send:
+      return send(task);
+    case Kind::receive: {
+      Address& message = message_[task.index()];
+      message = fabric_.receive(id_, endpoint(task), message_size(task), stream(task));
+      if (!real_) fabric_.release(id_, endpoint(task), message, stream(task));
+      return;
+    }
+    case Kind::hand_out: {
+      const auto [from, size] = worker_->payload(task);
+      Address& message = message_[other_[task.index()].index()];
+      message = outbox_.acquire(size, home_);
+      return device_.copy(message, from, size, Direction::within_device, stream(task));
+    }
+    case Kind::take_in:
+      return take_in(task);
+    case Kind::group:
+      INVARIANT(false, "collectives are queued with all their members");
+      return;
+    case Kind::plain:
+      if (skips(task)) return;
+      if (!real_) {
+        if (duration(task) > Time{}) device_.spin(duration(task), stream(task));
+      } else if (std::holds_alternative<Kernel>(work(task))) {
+        INVARIANT(stream(task) == home_, "kernels run on the compute lane");
+        worker_->perform(task);
+      }
+  }
+}
+
+void GpuRank::send(LocalTask task) {
+  const StreamId mine = stream(task);
+  if (real_) {
+    const Address message = message_[task.index()];
+    fabric_.send(id_, endpoint(task), message, message_size(task), mine);
+    return outbox_.release(message, mine);
+  }
+  fabric_.send(id_, endpoint(task), dummy_in_[queues_.of[task.index()]], message_size(task), mine);
+}
+
+void GpuRank::take_in(LocalTask task) {
+  const LocalTask receive = other_[task.index()];
+  const auto [into, size] = worker_->payload(task);
+  device_.copy(into, message_[receive.index()], size, Direction::within_device, stream(task));
+  fabric_.release(id_, endpoint(receive), message_[receive.index()], stream(task));
+}
+
+std::optional<Fabric::Member> GpuRank::begin_collective(LocalTask task) {
+  enter(task);
+  if (skips(task)) return std::nullopt;
+  Fabric::Member member{.rank = id_, .endpoint = endpoint(task), .stream = stream(task)};
+  if (real_) {
+    const auto operands = worker_->operands(task);
+    member.in = operands.in, member.out = operands.out;
+  } else {
+    member.in = dummy_in_[queues_.of[task.index()]], member.out = dummy_out_[queues_.of[task.index()]];
+  }
+  return member;
+}
+
+Fabric::Operation GpuRank::operation(LocalTask task) const {
+  if (real_) {
+    const auto& collective = std::get<graph::Collective>(work(task));
+    return {collective.kind, collective.precision, worker_->operands(task).part};
+  }
+  const auto lengths = dispatch::timed_lengths(graph_, id_, task);
+  return {lengths.kind, Precision::fp32, static_cast<std::int64_t>(std::min(lengths.in, lengths.out))};
+}
+
+void GpuRank::end_collective(LocalTask task) { leave(task); }
+
+void GpuRank::end() {
+  for (std::size_t q = 0; q < streams_.size(); ++q)
+    if (streams_[q] != home_ && !queues_.queues[q].tasks.empty())
+      device_.wait(home_, ended_[queues_.queues[q].tasks.back().index()]);
+  if (worker_) worker_->end_iteration();
+}
+
+void GpuRank::look(dispatch::Progress& progress) {
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    const auto& tasks = lanes_[l].tasks;
+    while (heads_[l] < tasks.size() && device_.reached(ended_[tasks[heads_[l]].index()])) {
+      ++heads_[l], ++progress.moves;
+      // The watchdog waits as long as the device is known to.
+      if (!real_ && heads_[l] < tasks.size())
+        progress.busy_until =
+            std::max(progress.busy_until.load(), (dispatch::now() + duration(tasks[heads_[l]])).count());
+    }
+    progress.heads[l] = static_cast<std::uint32_t>(heads_[l]);
+  }
+}
+
+timeline::Spans GpuRank::spans(EventId base, Time base_at) const {
+  timeline::Spans spans;
+  for (std::size_t i = 0; i < program_.size(); ++i) {
+    const Time end = base_at + device_.between(base, ended_[i]);
+    spans.end.push_back(end);
+    // A receive is the instant of arrival.
+    spans.start.push_back(kind_[i] == Kind::receive ? end
+                                                    : std::min(end, base_at + device_.between(base, started_[i])));
+  }
+  return spans;
+}
+
+void GpuRank::collect() {
+  if (worker_) worker_->collect();
+}
+
+}  // namespace rehearsal::gpu

@@ -1,0 +1,95 @@
+// One rank on a GPU: queues its tasks on streams, in any order that issue_order() allows, and reads afterwards when
+// each of them ran.
+//
+// Every queue of the program (dispatch/issue.hpp) is a stream. A task waits, on the device, for the events that end the
+// tasks it depends on; two timed events stand around it. Messages go through memory of their own: a handover copies out
+// of a buffer or into it, as the graph says, so that a buffer may be freed while its message is under way.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "dispatch/issue.hpp"
+#include "dispatch/rank_loop.hpp"
+#include "gpu/fabric.hpp"
+#include "gpu/gpu_worker.hpp"
+#include "gpu/slots.hpp"
+
+namespace rehearsal::gpu {
+
+class GpuRank {
+ public:
+  // `part`: of the device's multiprocessors. Borrows everything. Throws UserError when real compute was asked for and
+  // the graph has none (dispatch/performable.hpp).
+  GpuRank(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, Device& device,
+          std::size_t part, Fabric& fabric);
+  ~GpuRank();
+  GpuRank(const GpuRank&) = delete;
+  GpuRank& operator=(const GpuRank&) = delete;
+
+  RankId id() const { return id_; }
+  StreamId home() const { return home_; }  // of the compute lane
+
+  // An iteration: everything after `base`, which has been recorded.
+  void begin(int step, EventId base);
+  void issue(LocalTask task);
+  // A collective in three parts, for the fabric joins all members that are served together. Nothing when left out.
+  std::optional<Fabric::Member> begin_collective(LocalTask task);
+  Fabric::Operation operation(LocalTask task) const;
+  void end_collective(LocalTask task);
+  // `home` comes after all other streams, and after the losses were sent to the host.
+  void end();
+
+  // How far the device is; from the thread that issues.
+  void look(dispatch::Progress& progress);
+  // After the device has passed end().
+  timeline::Spans spans(EventId base, Time base_at) const;
+  dispatch::Learned learned() { return worker_ ? worker_->learned() : dispatch::Learned{}; }
+  void collect();
+
+ private:
+  enum class Kind : std::uint8_t { plain, send, receive, group, hand_out, take_in };
+  Kind kind_of(std::size_t task) const;
+  const graph::Work& work(LocalTask task) const { return graph_.work(program_.work[task.index()]); }
+  graph::EndpointId endpoint(LocalTask task) const { return graph::EndpointId(program_.endpoint[task.index()]); }
+  StreamId stream(LocalTask task) const { return streams_[queues_.of[task.index()]]; }
+  Time duration(LocalTask task) const { return options_.durations[program_.work[task.index()].index()]; }
+  bool skips(LocalTask task) const { return options_.tamper.skip && options_.tamper.skip(id_, task, step_); }
+  Bytes message_size(LocalTask message) const;
+
+  void prepare_dummies();
+  void enter(LocalTask task);
+  void leave(LocalTask task);
+  void act(LocalTask task);
+  void send(LocalTask task);
+  void take_in(LocalTask task);
+
+  const graph::TaskGraph& graph_;
+  const RankId id_;
+  const graph::Program& program_;
+  const backend::RunOptions& options_;
+  Device& device_;
+  Fabric& fabric_;
+  const bool real_;
+
+  dispatch::Queues queues_;
+  std::vector<StreamId> streams_;  // by queue
+  StreamId home_;
+  std::unique_ptr<GpuWorker> worker_;
+  std::vector<Kind> kind_;                // by task
+  std::vector<LocalTask> other_;          // dispatch::handovers()
+  std::vector<EventId> started_, ended_;  // by task
+  std::vector<dispatch::IssueList> lanes_;
+  std::vector<std::size_t> heads_;  // by lane: what the device has not reached yet
+
+  Slots outbox_;
+  std::vector<Address> message_;  // by task: of a message between its copy and its way, or its way and its copy
+  PoolId dummies_;
+  std::vector<Address> dummy_in_, dummy_out_;  // operands of timed compute, by queue
+  int step_ = 0;
+};
+
+}  // namespace rehearsal::gpu

@@ -1,0 +1,209 @@
+#include "gpu/gpu_worker.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/error.hpp"
+#include "cpu/operands.hpp"
+#include "cpu/synthetic.hpp"
+
+namespace rehearsal::gpu {
+namespace {
+
+using graph::Access;
+
+constexpr std::byte kNan{0xff};                          // two, four or eight of these bytes are a NaN
+constexpr std::int64_t kPiece = std::int64_t{64} << 20;  // of what is copied to the host through pinned memory
+
+template <class T>
+Bytes bytes_of(std::span<const T> values) {
+  return Bytes(static_cast<std::int64_t>(values.size_bytes()));
+}
+
+}  // namespace
+
+void drain(Device& device, StreamId stream) {
+  const EventId done = device.make_event();
+  device.record(done, stream);
+  while (!device.reached(done)) std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
+GpuWorker::GpuWorker(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, Device& device,
+                     StreamId home)
+    : graph_(graph),
+      id_(rank),
+      rank_(graph.ranks()[rank.index()]),
+      program_(graph.program_of(rank_)),
+      learning_(options.learning),
+      state_(graph, rank, options),
+      device_(device),
+      home_(home),
+      poison_(!options.times_matter),
+      buffers_(device.make_pool()),
+      inputs_(device.make_pool()),
+      blocks_(program_.buffers.size(), nullptr) {
+  for (std::size_t b = 0; b < program_.residents; ++b) {
+    allocate(BufferId(b), "resident buffers", home_);
+    device_.fill(blocks_[b], std::byte{0}, program_.buffers[b].size, home_);
+  }
+  state_.initialise([this](const cpu::Extent& to, std::span<const std::byte> values) {
+    device_.copy(at(to), values.data(), bytes_of(values), Direction::to_device, home_);
+  });
+  for (std::size_t s = 0; s < program_.segments.size(); ++s) counted_.push_back(upload(state_.counted(s)));
+  steps_ = upload(std::span<const std::int64_t>(std::vector<std::int64_t>(program_.segments.size(), 0)));
+  scratch_ = upload(std::span<const double>(std::vector<double>(kernels::kScratch, 0.)));
+  squared_gradients_ = upload(std::span<const double>(std::vector<double>(1, 0.)));
+  const auto pinned = device_.pinned(Bytes(2 * sizeof(double)));
+  results_ = {reinterpret_cast<double*>(pinned.data()), 2};
+  for (std::size_t t = 0; t < program_.size(); ++t)
+    if (const auto* kernel = std::get_if<Kernel>(&graph_.work(program_.work[t])))
+      if (cpu::uses_data(kernel->kind)) data(LocalTask(t));
+}
+
+GpuWorker::~GpuWorker() {
+  try {
+    for (const Address block : blocks_)
+      if (block) device_.free(block, home_);
+    for (const Address block : inputs_held_) device_.free(block, home_);
+  } catch (...) {  // the device has failed, and says so elsewhere
+  }
+}
+
+template <class T>
+T* GpuWorker::upload(std::span<const T> values) {
+  if (values.empty()) return nullptr;
+  const Address block = device_.allocate(inputs_, bytes_of(values), home_);
+  inputs_held_.push_back(block);
+  device_.copy(block, values.data(), bytes_of(values), Direction::to_device, home_);
+  return reinterpret_cast<T*>(block);
+}
+
+// Drawn and uploaded once; input, not memory of the network: it does not count.
+const GpuWorker::Data& GpuWorker::data(LocalTask task) {
+  const std::int64_t global = state_.global_microbatch(task);
+  const auto found = data_.find(global);
+  if (found != data_.end()) return found->second;
+  const cpu::Sample sample = cpu::sample(learning_, global);
+  return data_
+      .emplace(global,
+               Data{upload(std::span<const std::int32_t>(sample.tokens)),
+                    upload(std::span<const std::int32_t>(sample.targets)), upload(std::span<const float>(sample.rows)),
+                    upload(std::span<const float>(sample.row_targets))})
+      .first->second;
+}
+
+void GpuWorker::allocate(BufferId id, const std::string& whose, StreamId stream) {
+  INVARIANT(!blocks_[id.index()], "a buffer is allocated once");
+  const Bytes size = program_.buffers[id.index()].size;
+  try {
+    blocks_[id.index()] = device_.allocate(buffers_, size, stream);
+  } catch (const MachineError& error) {
+    throw MachineError(fmt::format("rank {}: out of memory for {}: {} bytes wanted while {} are in use ({})", id_.value,
+                                   whose, size.count(), live_.count(), error.what()));
+  }
+  if (poison_) device_.fill(blocks_[id.index()], kNan, size, stream);
+  live_ += size;
+  peak_ = std::max(peak_, live_);
+}
+
+Address GpuWorker::at(const cpu::Extent& extent) const {
+  INVARIANT(blocks_[extent.buffer.index()], "a buffer is used while it is live");
+  return blocks_[extent.buffer.index()] + extent.offset;
+}
+
+void GpuWorker::begin_iteration() {
+  device_.fill(reinterpret_cast<Address>(squared_gradients_), std::byte{0}, Bytes(sizeof(double)), home_);
+  if (const auto loss = state_.loss()) device_.fill(blocks_[loss->index()], std::byte{0}, Bytes(sizeof(double)), home_);
+}
+
+void GpuWorker::enter(LocalTask task, StreamId stream) {
+  for (const graph::BufferUse& use : program_.uses[task.index()])
+    if (use.how() == Access::allocate) allocate(use.id(), "'" + graph_.label(id_, task) + "'", stream);
+}
+
+void GpuWorker::perform(LocalTask task) {
+  const auto& kernel = std::get<Kernel>(graph_.work(program_.work[task.index()]));
+  const cpu::KernelOperands operands = cpu::kernel_operands(graph_, id_, task);
+  kernels::Call call;
+  call.kernel = kernel, call.tensor = rank_.tensor, call.data = rank_.data, call.scratch = scratch_;
+  for (std::size_t i = 0; i < operands.count; ++i) call.operands[i] = at(operands.at[i]);
+  if (cpu::uses_data(kernel.kind)) {
+    const Data& batch = data(task);
+    call.tokens = batch.tokens, call.targets = batch.targets;
+    call.rows = batch.rows, call.row_targets = batch.row_targets;
+  }
+  if (!cpu::is_optimizer(kernel.kind)) return device_.perform(call, home_);
+
+  const auto update = state_.update(task);
+  call.rates = {learning_.learning_rate, learning_.beta1, learning_.beta2, learning_.epsilon, learning_.weight_decay};
+  call.steps = steps_ + update.segment;
+  if (!update.counted.empty()) {
+    call.counted = counted_[update.segment], call.ranges = static_cast<std::int64_t>(update.counted.size());
+    call.squared_gradients = squared_gradients_;
+  }
+  // A rollback undoes the step before the one that would come next.
+  const bool back = kernel.kind == KernelKind::adamw_rollback;
+  if (back) device_.count(steps_ + update.segment, -1, home_);
+  device_.perform(call, home_);
+  if (!back) device_.count(steps_ + update.segment, 1, home_);
+}
+
+void GpuWorker::leave(LocalTask task, StreamId stream) {
+  for (const graph::BufferUse& use : program_.uses[task.index()]) {
+    if (use.how() != Access::free) continue;
+    Address& block = blocks_[use.id().index()];
+    INVARIANT(block, "only live buffers are freed");
+    device_.free(block, stream);
+    block = nullptr;
+    live_ -= program_.buffers[use.id().index()].size;
+  }
+}
+
+void GpuWorker::end_iteration() {
+  if (const auto loss = state_.loss())
+    device_.copy(&results_[0], blocks_[loss->index()], Bytes(sizeof(double)), Direction::to_host, home_);
+  device_.copy(&results_[1], squared_gradients_, Bytes(sizeof(double)), Direction::to_host, home_);
+}
+
+void GpuWorker::collect() {
+  learned_.loss.push_back(state_.loss() ? results_[0] : 0);
+  learned_.squared_gradients.push_back(results_[1]);
+}
+
+GpuWorker::Payload GpuWorker::payload(LocalTask handover) const {
+  const cpu::Extent extent = cpu::payload_of(graph_, id_, handover);
+  const Bytes size = std::get<graph::Handover>(graph_.work(program_.work[handover.index()])).size;
+  INVARIANT(static_cast<std::int64_t>(extent.size) >= size.count(),
+            "a handover copies from or into a buffer that holds its message");
+  return {at(extent), size};
+}
+
+GpuWorker::Operands GpuWorker::operands(LocalTask collective) const {
+  const auto [in, out, part] = cpu::collective_operands(graph_, id_, collective);
+  return {at(in), at(out), part};
+}
+
+dispatch::Learned GpuWorker::learned() {
+  dispatch::Learned result = learned_;
+  result.peak = peak_;
+  result.allocator_peak = device_.high_water(buffers_);
+  std::span<std::byte> staging;
+  for (std::size_t s = 0; s < program_.segments.size(); ++s) {
+    const cpu::Extent held = state_.held(s);
+    std::vector<std::byte> bytes(held.size);
+    if (staging.empty()) staging = device_.pinned(Bytes(kPiece));
+    for (std::size_t done = 0; done < held.size; done += staging.size()) {
+      const std::size_t size = std::min(staging.size(), held.size - done);
+      device_.copy(staging.data(), at(held) + done, Bytes(static_cast<std::int64_t>(size)), Direction::to_host, home_);
+      drain(device_, home_);
+      std::copy_n(staging.begin(), size, bytes.begin() + static_cast<std::ptrdiff_t>(done));
+    }
+    result.parameters.push_back(cpu::decode(program_.segments[s].precision, bytes));
+  }
+  return result;
+}
+
+}  // namespace rehearsal::gpu

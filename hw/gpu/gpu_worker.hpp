@@ -1,0 +1,88 @@
+// Real compute of one rank on a GPU: its buffers, weights and data in device memory, and the kernels of its tasks,
+// queued on streams. The counterpart of cpu/cpu_worker.hpp, with which it shares what a rank knows (cpu/operands.hpp,
+// cpu/training_state.hpp).
+//
+// Two counts of memory: the sum of the buffers that are live at once, in the order of the program, which a prediction
+// can be held against to the byte; and the high-water mark of the device's own allocator, which rounds.
+#pragma once
+#include <map>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "cpu/training_state.hpp"
+#include "dispatch/worker.hpp"
+#include "gpu/device.hpp"
+
+namespace rehearsal::gpu {
+
+class GpuWorker {
+ public:
+  // Allocates the residents, fills the parameters, uploads the data of all micro-batches. `home`: the stream on which
+  // it does that, and all kernels run. Throws MachineError when memory runs out, there and later.
+  GpuWorker(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, Device& device,
+            StreamId home);
+  ~GpuWorker();
+  GpuWorker(const GpuWorker&) = delete;
+  GpuWorker& operator=(const GpuWorker&) = delete;
+
+  void begin_iteration();
+  void enter(LocalTask task, StreamId stream);  // allocates what the task allocates
+  void perform(LocalTask task);                 // a Kernel
+  void leave(LocalTask task, StreamId stream);  // frees what the task frees
+  void end_iteration();                         // losses on their way to the host
+
+  struct Payload {
+    Address at = nullptr;
+    Bytes size;
+  };
+  Payload payload(LocalTask handover) const;
+  struct Operands {
+    const std::byte* in = nullptr;
+    Address out = nullptr;
+    std::int64_t part = 0;
+  };
+  Operands operands(LocalTask collective) const;
+
+  // The device has passed end_iteration().
+  void collect();
+  // What the rank has to show; the device is at rest.
+  dispatch::Learned learned();
+
+ private:
+  struct Data {
+    std::int32_t *tokens = nullptr, *targets = nullptr;
+    float *rows = nullptr, *row_targets = nullptr;
+  };
+  void allocate(BufferId id, const std::string& whose, StreamId stream);
+  Address at(const cpu::Extent& extent) const;
+  template <class T>
+  T* upload(std::span<const T> values);
+  const Data& data(LocalTask task);
+
+  const graph::TaskGraph& graph_;
+  RankId id_;
+  const graph::Rank& rank_;
+  const graph::Program& program_;
+  backend::Learning learning_;
+  cpu::TrainingState state_;
+  Device& device_;
+  StreamId home_;
+  bool poison_;
+  PoolId buffers_, inputs_;
+
+  std::vector<Address> blocks_;  // by BufferId; null when not live
+  Bytes live_, peak_;
+  std::vector<Address> inputs_held_;
+  std::map<std::int64_t, Data> data_;           // by global micro-batch
+  std::vector<const kernels::Range*> counted_;  // by segment
+  std::int64_t* steps_ = nullptr;               // of the optimizer, by segment: read by the kernels
+  double* squared_gradients_ = nullptr;
+  double* scratch_ = nullptr;
+  std::span<double> results_;  // pinned: loss, squared gradients
+  dispatch::Learned learned_;
+};
+
+// Waits until a stream has done all that was queued on it.
+void drain(Device& device, StreamId stream);
+
+}  // namespace rehearsal::gpu

@@ -1,0 +1,115 @@
+#include "gpu/nccl_fabric.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearsal::gpu {
+namespace {
+
+constexpr Bytes kToken{256};
+
+}  // namespace
+
+NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& device, Communicators& communicators,
+                       const Exchange& exchange, Time patience)
+    : rank_(rank),
+      device_(device),
+      setup_(device.make_stream()),
+      pool_(device.make_pool()),
+      slots_(device, pool_),
+      line_of_(graph.ranks()[rank.index()].attachments.size(), 0) {
+  const auto join = [&](const std::string& key, Side side, graph::EndpointId endpoint, std::string what, int members,
+                        int index) {
+    if (index == 0) exchange.set(key, communicators.make_id());
+    const std::string id = exchange.get(key);
+    line_of_[endpoint.index()] = lines_.size();
+    try {
+      lines_.push_back({side, endpoint, what, communicators.join(id, members, index, patience)});
+    } catch (const MachineError& error) {
+      throw MachineError(fmt::format("{} could not be made: {}", what, error.what()));
+    }
+  };
+  for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
+    const graph::Program& program = graph.program_of(graph.ranks()[r]);
+    for (std::size_t e = 0; e < program.endpoints.size(); ++e) {
+      if (program.endpoints[e] != graph::EndpointKind::send) continue;
+      const graph::Attachment& far = graph.ranks()[r].attachments[e];
+      const std::string key = fmt::format("channel {} {}", r, e);
+      const std::string what = fmt::format("the channel from rank {} to rank {}", r, far.peer.value);
+      INVARIANT(far.peer != RankId(r), "nobody sends to himself");
+      if (RankId(r) == rank) join(key, Side::sends, graph::EndpointId(e), what, 2, 0);
+      if (far.peer == rank) join(key, Side::receives, far.peer_endpoint, what, 2, 1);
+    }
+  }
+  for (std::size_t g = 0; g < graph.groups().size(); ++g) {
+    const auto& members = graph.groups()[g].members;
+    for (std::size_t i = 0; i < members.size(); ++i)
+      if (members[i].rank == rank)
+        join(fmt::format("group {}", g), Side::member, members[i].endpoint,
+             fmt::format("group {} '{}' of {} ranks", g, graph.groups()[g].name, members.size()),
+             static_cast<int>(members.size()), static_cast<int>(i));
+  }
+  token_ = device_.allocate(pool_, kToken, setup_);
+  device_.fill(token_, std::byte{0}, kToken, setup_);
+}
+
+NcclFabric::~NcclFabric() {
+  try {
+    slots_.clear(setup_);
+    if (token_) device_.free(token_, setup_);
+  } catch (...) {  // the device has failed, and says so elsewhere
+  }
+}
+
+void NcclFabric::connect() {
+  for (Line& line : lines_) {
+    switch (line.side) {
+      case Side::sends:
+        line.communicator->send(token_, Bytes(1), 1, setup_);
+        break;
+      case Side::receives:
+        line.communicator->receive(token_, Bytes(1), 0, setup_);
+        break;
+      case Side::member:
+        line.communicator->collective(CollectiveKind::all_reduce, Precision::fp32, token_, token_, 1, setup_);
+    }
+  }
+}
+
+void NcclFabric::begin_iteration() { slots_.begin_iteration(); }
+
+void NcclFabric::send(RankId, graph::EndpointId to, const std::byte* from, Bytes size, StreamId stream) {
+  at(to).send(from, size, 1, stream);
+}
+
+Address NcclFabric::receive(RankId, graph::EndpointId from, Bytes size, StreamId stream) {
+  const Address message = slots_.acquire(size, stream);
+  at(from).receive(message, size, 0, stream);
+  return message;
+}
+
+void NcclFabric::release(RankId, graph::EndpointId, Address message, StreamId last_user) {
+  slots_.release(message, last_user);
+}
+
+void NcclFabric::collective(const Operation& operation, std::span<const Member> here) {
+  INVARIANT(here.size() == 1 && here.front().rank == rank_, "a process serves one rank");
+  const Member& mine = here.front();
+  at(mine.endpoint).collective(operation.kind, operation.precision, mine.in, mine.out, operation.part, mine.stream);
+}
+
+std::optional<std::string> NcclFabric::failure() {
+  for (const Line& line : lines_)
+    if (const auto why = line.communicator->failure())
+      return fmt::format("rank {}: {} failed: {}", rank_.value, line.what, *why);
+  return std::nullopt;
+}
+
+void NcclFabric::abort() noexcept {
+  for (const Line& line : lines_) line.communicator->abort();
+}
+
+}  // namespace rehearsal::gpu
