@@ -58,10 +58,28 @@ void end_sends(const graph::TaskGraph& graph, Spans& spans) {
   }
 }
 
+// A collective begins when its last member joins, which a member may not have known.
+void start_collectives(const graph::TaskGraph& graph, Spans& spans) {
+  for (const graph::Group& group : graph.groups()) {
+    const auto tasks_of = [&](const graph::GroupMember& member) {
+      return graph.program_of(graph.ranks()[member.rank.index()]).endpoint_tasks[member.endpoint.index()];
+    };
+    for (std::size_t use = 0; use < tasks_of(group.members.front()).size(); ++use) {
+      Time together{INT64_MIN};
+      for (const graph::GroupMember& member : group.members)
+        together = std::max(together, spans.start[graph.task(member.rank, tasks_of(member)[use]).index()]);
+      for (const graph::GroupMember& member : group.members) {
+        const std::size_t task = graph.task(member.rank, tasks_of(member)[use]).index();
+        spans.start[task] = std::min(together, spans.end[task]);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResult> ranks, const std::string& backend,
-                  backend::Compute compute) {
+                  backend::Compute compute, bool on_cores) {
   INVARIANT(ranks.size() == graph.ranks().size(), "a result of every rank");
   const bool real = compute == backend::Compute::real;
   Timeline timeline;
@@ -74,6 +92,7 @@ Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResult> ranks, 
   for (std::size_t i = 0; i < iterations; ++i) {
     Spans spans = join(graph, ranks, i);
     end_sends(graph, spans);
+    start_collectives(graph, spans);
     const auto last = std::ranges::max_element(spans.end);
     timeline.iteration_end.push_back(last == spans.end.end() ? Time{} : *last);
     timeline.iterations.push_back(std::move(spans));
@@ -91,12 +110,14 @@ Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResult> ranks, 
   Circumstances around{.lengths = timeline.iteration_end, .cores = std::thread::hardware_concurrency()};
   for (const RankResult& rank : ranks) {
     if (real) timeline.peak_bytes.push_back(rank.learned.peak);
+    if (rank.learned.allocator_peak > Bytes{}) timeline.allocator_peak_bytes.push_back(rank.learned.allocator_peak);
+    if (!on_cores) continue;
     around.own += rank.used.own;
     around.others = std::max(around.others, rank.used.machine);
     around.stolen = std::max(around.stolen, rank.used.stolen);
     around.ordinary_priority = around.ordinary_priority || (real && !rank.raised_priority);
   }
-  if (real) around.computing_ranks = ranks.size();
+  if (real && on_cores) around.computing_ranks = ranks.size();
   around.others = std::max(around.others - around.own, Time{});
   around.wall = std::accumulate(around.lengths.begin(), around.lengths.end(), Time{});
   timeline.disturbances = disturbances(around);

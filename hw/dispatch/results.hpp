@@ -22,9 +22,10 @@ struct RankResult {
 };
 
 // `ranks` in RankId order. Sends end when their receive saw them arrive. Fills iterations, the median iteration,
-// peak_bytes and disturbances; `engine` is the backend's to say.
+// peak_bytes and disturbances; `engine` is the backend's to say. `on_cores`: the ranks compute on this machine's
+// processor, so other programs that use it disturb them.
 timeline::Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResult> ranks, const std::string& backend,
-                            backend::Compute compute);
+                            backend::Compute compute, bool on_cores = true);
 
 // What disturbed a run, as sentences; empty when nothing was noticed.
 struct Circumstances {

@@ -83,27 +83,9 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
       throw;
     }
     environment_->presence().end();
-    start_together(transport, result);
     result.raised_priority = priority && priority->granted();
     if (worker) result.learned = worker->learned();
     return result;
-  }
-
-  // A collective starts when its last member joins, which no other member knows at that time.
-  void start_together(MpiTransport& transport, RankResult& result) const {
-    const graph::Program& program = graph_.program_of(graph_.ranks()[rank_.index()]);
-    for (const graph::Group& group : graph_.groups())
-      for (const graph::GroupMember& member : group.members) {
-        if (member.rank != rank_) continue;
-        const auto tasks = program.endpoint_tasks[member.endpoint.index()];
-        std::vector<std::int64_t> joined;
-        for (const timeline::Spans& spans : result.iterations)
-          for (LocalTask task : tasks) joined.push_back(spans.start[task.index()].count());
-        transport.latest(member.endpoint, joined);
-        auto last = joined.begin();
-        for (timeline::Spans& spans : result.iterations)
-          for (LocalTask task : tasks) spans.start[task.index()] = std::min(Time(*last++), spans.end[task.index()]);
-      }
   }
 
   // To whoever makes the timeline: the parent, or rank 0 of a job without one.

@@ -323,10 +323,4 @@ Time MpiTransport::agree_on_start() {
   return Time(start) + manner_.clock.offset;
 }
 
-void MpiTransport::latest(EndpointId group, std::span<std::int64_t> times) {
-  check(MPI_Allreduce(MPI_IN_PLACE, times.data(), counted(times.size(), "a list"), MPI_INT64_T, MPI_MAX,
-                      rooms_[group.index()].members),
-        "MPI_Allreduce");
-}
-
 }  // namespace rehearsal::mpi

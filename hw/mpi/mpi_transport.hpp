@@ -47,14 +47,10 @@ class MpiTransport : public dispatch::Transport {
   std::optional<Time> arrived(graph::EndpointId from, std::uint32_t k) override;
   void take(graph::EndpointId from, std::span<std::byte> into) override;
   void join(graph::EndpointId group, CollectiveKind kind, std::span<const float> in, std::span<float> out) override;
-  // `together` is when this rank joined: what others did is known later (see latest()).
+  // `together` is when this rank joined: what others did is known when all results are together (dispatch::assemble).
   std::optional<Meeting> joined(graph::EndpointId group) override;
   void wait(Time deadline) override;
   Time agree_on_start() override;
-
-  // Replaces each time by the latest one that a member of the group has in its place. All members at the same time, and
-  // all groups in the order of the graph.
-  void latest(graph::EndpointId group, std::span<std::int64_t> times);
 
  private:
   struct Arrival {

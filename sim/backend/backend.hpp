@@ -65,6 +65,9 @@ struct RunOptions {
   // False (verification): more ranks than cores may compute for real; what they measure means nothing then.
   bool times_matter = true;
   int warmup = 0, iterations = 1;
+  // Record the second iteration and replay it from then on, where the backend can (CUDA graphs): the host's share of
+  // the time is gone.
+  bool recorded = false;
   Time timeout = seconds(60);   // real backends give up with the unmatched heads after this long without progress
   std::string engine = "auto";  // simulator: "auto", "replay" or "events"
 };

@@ -25,9 +25,10 @@ struct Timeline {
   // Of performed timelines: every measured iteration, oldest first; `start` and `end` are those of the iteration of
   // median length, and `iteration_end` is in the same order.
   std::vector<Spans> iterations;
-  std::vector<Bytes> peak_bytes;          // per rank: high-water mark of its own buffers; empty where none are made
-  std::vector<std::string> disturbances;  // what else the machine did meanwhile; empty = nothing was noticed
-  Time clock_error;                       // performed on several hosts: how far their clocks may be apart
+  std::vector<Bytes> peak_bytes;            // per rank: high-water mark of its own buffers; empty where none are made
+  std::vector<Bytes> allocator_peak_bytes;  // the same as a device's allocator counts it; empty where there is none
+  std::vector<std::string> disturbances;    // what else the machine did meanwhile; empty = nothing was noticed
+  Time clock_error;                         // performed on several hosts: how far their clocks may be apart
   Fidelity fidelity = Fidelity::simulated;
   std::string backend;  // "sim", "loopback", "mpi"
   std::string engine;   // which evaluator: "replay", "events", "threads"

@@ -1,0 +1,44 @@
+#include "gpu/gpu_backend.hpp"
+
+#include "dispatch/zero_buffer.hpp"
+#include "gpu/sessions.hpp"
+#include "graph/validate.hpp"
+
+namespace rehearsal::gpu {
+namespace {
+
+using backend::Capability;
+using backend::Fidelity;
+
+class GpuBackend : public backend::Backend {
+ public:
+  explicit GpuBackend(Platform platform) : platform_(std::move(platform)) {}
+  std::string name() const override { return platform_.name; }
+  std::string summary() const override {
+    return "Performs the graph on GPUs: a process for each with NCCL between them, or virtual stages that share one.";
+  }
+  std::vector<Capability> capabilities() const override {
+    return {{"compute", Fidelity::exact, "real: fp32 and bf16 kernels for software 'rehearsal', cuBLASLt for products"},
+            {"compute", Fidelity::timed, "timed: keeps the stream busy for the predicted time"},
+            {"message", Fidelity::exact, "a GPU per process: NCCL, a communicator for each directed channel"},
+            {"message", Fidelity::emulated, "virtual stages: copies within the memory of the GPU"},
+            {"collective", Fidelity::exact, "a GPU per process: NCCL"},
+            {"collective", Fidelity::emulated, "virtual stages: rings of copies and additions"}};
+  }
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
+    graph::validate(graph);
+    dispatch::check_zero_buffer(graph);
+    return virtual_stages(graph, platform_);
+  }
+
+ private:
+  Platform platform_;
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Backend> make_backend(Platform platform) {
+  return std::make_unique<GpuBackend>(std::move(platform));
+}
+
+}  // namespace rehearsal::gpu

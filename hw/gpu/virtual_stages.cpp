@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "dispatch/clock.hpp"
+#include "dispatch/results.hpp"
+#include "dispatch/watchdog.hpp"
+#include "gpu/copy_fabric.hpp"
+#include "gpu/crew.hpp"
+#include "gpu/sessions.hpp"
+
+namespace rehearsal::gpu {
+namespace {
+
+using backend::Compute;
+using backend::RunOptions;
+using backend::Timeline;
+
+class VirtualStages : public backend::Session {
+ public:
+  VirtualStages(const graph::TaskGraph& graph, const Platform& platform) : graph_(graph), platform_(platform) {
+    platform.devices();  // throws why there is none
+  }
+
+  Timeline run(const RunOptions& options) override {
+    trained_ = {};
+    const auto device = platform_.open(0);
+    std::vector<RankId> ranks;
+    for (std::size_t r = 0; r < graph_.ranks().size(); ++r) ranks.push_back(RankId(r));
+    if (ranks.size() > 1) device->partition(ranks.size());
+    CopyFabric fabric(graph_, *device);
+    Crew crew(graph_, ranks, options, *device, fabric);
+    auto results = perform(crew, options);
+    for (std::size_t r = 0; r < ranks.size(); ++r) results[r].learned = crew.learned(r);
+    if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, results);
+    Timeline timeline = dispatch::assemble(graph_, std::move(results), platform_.name, options.compute, false);
+    timeline.engine = ranks.size() > 1 ? "virtual stages on one GPU" : "one GPU";
+    if (ranks.size() > 1) timeline.fidelity = timeline::Fidelity::emulated;  // links and collectives are copies
+    return timeline;
+  }
+  backend::Trained trained() const override { return trained_; }
+
+ private:
+  std::vector<dispatch::RankResult> perform(Crew& crew, const RunOptions& options) const {
+    std::vector<dispatch::RankResult> results(graph_.ranks().size());
+    std::vector<const dispatch::Progress*> watched;
+    for (std::size_t r = 0; r < results.size(); ++r) watched.push_back(&crew.progress(r));
+    for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
+      dispatch::Watchdog watchdog(options.timeout);
+      crew.issue(step, options.recorded && step > 0);
+      crew.finish([&] {
+        if (!watchdog.expired(watched, dispatch::now())) return;
+        std::vector<dispatch::Positions> positions;
+        for (const dispatch::Progress* rank : watched) positions.push_back(dispatch::positions(*rank));
+        throw MachineError(fmt::format("{}: nothing has moved for {}; {}", platform_.name, show(options.timeout),
+                                       dispatch::hang_report(graph_, positions)));
+      });
+      if (step < options.warmup) continue;
+      auto spans = crew.spans(crew.began());  // one device, one clock
+      for (std::size_t r = 0; r < results.size(); ++r) results[r].iterations.push_back(std::move(spans[r]));
+    }
+    return results;
+  }
+
+  const graph::TaskGraph& graph_;
+  const Platform& platform_;
+  backend::Trained trained_;
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Session> virtual_stages(const graph::TaskGraph& graph, const Platform& platform) {
+  return std::make_unique<VirtualStages>(graph, platform);
+}
+
+}  // namespace rehearsal::gpu
