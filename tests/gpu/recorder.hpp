@@ -1,0 +1,238 @@
+// A GPU and NCCL for tests: what is queued on them is kept, executed on the host in an order that the streams allow,
+// and held against the rules. It stands behind our own tables (gpu/device.hpp, gpu/communicator.hpp); no symbol of CUDA
+// or NCCL is faked.
+//
+// Streams run in a random order, as far apart as events let them, so that a missing wait shows: as wrong numbers, and
+// because every access to memory is checked. An access must come after (in the order that streams, events and messages
+// give, by vector clocks) every write it depends on and every access that it destroys; nobody may touch memory before
+// its allocation or after its release; fresh and freed memory reads as NaN. Communicators hold nothing back: a message
+// moves when both sides have come to it. Broken rules are collected as sentences; tests want none.
+//
+// Time is logical: an operation takes a nanosecond, spin() what it was told, a message or a collective nothing.
+#pragma once
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gpu/communicator.hpp"
+#include "gpu/device.hpp"
+#include "gpu/platform.hpp"
+
+namespace rehearsal::test {
+
+using gpu::Address;
+using gpu::EventId;
+using gpu::PoolId;
+using gpu::StreamId;
+
+// How many operations of each stream of the world are known to have ended, by stream: a vector clock.
+using Knowledge = std::vector<std::uint64_t>;
+
+class RecordingDevice;
+
+// to += from on the host.
+void add_up(Precision precision, std::byte* to, const std::byte* from, std::int64_t elements);
+
+// All devices and communicators that can meet. Outlives them.
+class World {
+ public:
+  struct Manner {
+    unsigned seed = 1;
+    // NCCL_LAUNCH_ORDER_IMPLICIT: a call of one device starts no earlier than those queued before it have started.
+    bool launch_order = false;
+    int multiprocessors = 132;
+    std::function<void(const kernels::Call&)> perform;  // on the host; nothing: kernels only touch their operands
+  };
+  explicit World(Manner manner) : manner_(std::move(manner)), random_(manner_.seed) {}
+
+  // Executes everything that can be; false when nothing could.
+  bool progress();
+  const std::vector<std::string>& broken() const { return broken_; }
+  // Blocks that are allocated now, over all devices; with nothing left in the queues.
+  std::size_t blocks() const;
+  std::size_t waiting() const;  // operations that could not be executed
+  std::uint64_t executed() const { return executed_; }
+
+  // Calls by name, over all devices: "perform linear", "send", "record", ...
+  std::map<std::string, std::uint64_t> calls;
+
+ private:
+  friend class RecordingDevice;
+  friend class RecordingCommunicator;
+  friend class RecordingCommunicators;
+
+  struct Access {
+    const std::byte* from = nullptr;
+    std::size_t size = 0;
+    bool writes = false;
+  };
+  // One side of a message or a collective.
+  struct Meeting {
+    enum class Kind : std::uint8_t { send, receive, collective };
+    Kind kind{};
+    std::size_t line = 0;  // communicator of the world
+    int index = 0, peer = 0;
+    std::uint64_t number = 0;  // the how-manieth of this side to that peer, or of this member
+    const std::byte* in = nullptr;
+    Address out = nullptr;
+    std::size_t in_size = 0, out_size = 0;
+    CollectiveKind collective{};
+    Precision precision{};
+    bool done = false;
+  };
+  struct Operation {
+    std::string name;
+    std::vector<Access> accesses = {};
+    std::function<void()> run = {};
+    Time lasts = {};
+    struct Mark {  // the number of a record of an event of this device
+      std::size_t event = 0;
+      std::uint64_t number = 0;
+    };
+    std::optional<Mark> waits = {}, records = {};
+    std::vector<Meeting> meetings = {};  // of one group
+    std::uint64_t launch = 0;            // order among the meetings of its device
+    bool started = false;
+    Knowledge learned = {};  // from others, in its meetings
+    Time together = {};
+  };
+  struct Stream {
+    RecordingDevice* device = nullptr;
+    std::deque<Operation> queue = {};
+    Knowledge known = {};
+    Time at = {};
+  };
+  struct Past {
+    std::size_t from = 0, to = 0, stream = 0;
+    std::uint64_t when = 0;
+    bool writes = false;
+    std::string who;
+  };
+  struct Block {
+    std::vector<std::byte> bytes = {};
+    std::size_t pool = 0;
+    bool allocated = false;       // executed, and not released yet
+    std::vector<Past> past = {};  // what a later access may have to come after
+  };
+  struct Line {
+    int members = 0;
+    std::vector<std::uint64_t> collectives = {};
+    std::map<std::pair<int, int>, std::uint64_t> sends = {}, receives = {};
+  };
+
+  bool advance(std::size_t stream);  // its head; true when something happened
+  bool meet(std::size_t stream);
+  bool exchange(std::size_t stream, Meeting& send);
+  bool combine(std::size_t stream, Meeting& mine);
+  void end(std::size_t stream);
+  void check(std::size_t stream, const Access& access, const std::string& who);
+  bool knows(const Knowledge& known, std::size_t stream, std::uint64_t when) const;
+  Block* block_of(const std::byte* address);
+  void complain(const std::string& what);
+
+  Manner manner_;
+  std::mt19937 random_;
+  std::vector<Stream> streams_;
+  std::map<const std::byte*, std::unique_ptr<Block>> blocks_;  // by first byte; freed ones stay
+  std::vector<Line> lines_;
+  std::map<std::string, std::size_t> line_of_id_;
+  std::vector<RecordingDevice*> devices_;
+  std::vector<std::uint64_t> launched_, started_;  // meetings of each device
+  std::vector<std::string> broken_;
+  std::uint64_t executed_ = 0;
+};
+
+class RecordingDevice : public gpu::Device {
+ public:
+  explicit RecordingDevice(World& world);
+  ~RecordingDevice() override;
+  const gpu::DeviceFacts& facts() const override { return facts_; }
+  std::vector<int> partition(std::size_t parts) override;
+  StreamId make_stream(std::size_t part) override;
+  EventId make_event() override;
+  void record(EventId event, StreamId stream) override;
+  void wait(StreamId stream, EventId event) override;
+  bool reached(EventId event) override;
+  Time between(EventId from, EventId to) override;
+  PoolId make_pool() override;
+  Address allocate(PoolId pool, Bytes size, StreamId stream) override;
+  void free(Address block, StreamId stream) override;
+  Bytes high_water(PoolId pool) override;
+  std::span<std::byte> pinned(Bytes size) override;
+  void copy(void* to, const void* from, Bytes size, gpu::Direction direction, StreamId stream) override;
+  void fill(Address to, std::byte value, Bytes size, StreamId stream) override;
+  void perform(const kernels::Call& call, StreamId stream) override;
+  void spin(Time duration, StreamId stream) override;
+  void accumulate(Precision precision, Address to, const std::byte* from, std::int64_t elements,
+                  StreamId stream) override;
+  void count(std::int64_t* number, std::int64_t more, StreamId stream) override;
+  void begin_recording(StreamId stream) override;
+  gpu::RecordingId end_recording(StreamId stream) override;
+  void replay(gpu::RecordingId recording, StreamId stream) override;
+  void observe() override {}
+  gpu::Activity observed() override { return {}; }
+
+  // The most partitions, as on a real one in steps of 8 multiprocessors.
+  std::size_t most_partitions() const;
+
+ private:
+  friend class World;
+  friend class RecordingCommunicator;
+  friend class RecordingCommunicators;
+  using Operation = World::Operation;
+  struct Event {
+    std::uint64_t recorded = 0, reached = 0;  // numbers of records
+    Knowledge known = {};                     // of the stream, at the last that was reached
+    Time time = {};
+  };
+  using Recorded = std::vector<std::function<void()>>;
+  // Now, or at every replay.
+  void call(const std::string& name, std::function<void()> effect);
+  void queue(StreamId stream, Operation operation);
+  bool is_pinned(const void* address) const;
+
+  World& world_;
+  std::size_t index_;
+  gpu::DeviceFacts facts_;
+  std::vector<std::size_t> streams_;  // of the world, by StreamId
+  std::vector<Event> events_;
+  std::size_t parts_ = 1;
+  struct Pool {
+    Bytes live, peak;
+  };
+  std::vector<Pool> pools_;
+  std::list<std::vector<std::byte>> pinned_;
+  std::optional<Recorded> recording_;
+  std::set<std::size_t> recorded_events_;  // of the recording
+  std::vector<Recorded> recordings_;
+};
+
+class RecordingCommunicators : public gpu::Communicators {
+ public:
+  RecordingCommunicators(World& world, RecordingDevice& device) : world_(world), device_(device) {}
+  std::string make_id() override;
+  // Does not wait for the others: the ranks of a test take turns in one thread.
+  std::unique_ptr<gpu::Communicator> join(const std::string& id, int members, int index, Time patience) override;
+  void begin_group() override;
+  void end_group() override;
+
+ private:
+  friend class RecordingCommunicator;
+  // Queues the side of a call, at once or with its group.
+  void join(StreamId stream, const char* name, World::Meeting meeting);
+  World& world_;
+  RecordingDevice& device_;
+  bool grouped_ = false;
+  std::map<StreamId, World::Operation> group_;
+};
+
+// One device of `world`, for a backend.
+gpu::Platform recording_platform(World& world);
+
+}  // namespace rehearsal::test
