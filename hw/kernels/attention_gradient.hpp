@@ -1,0 +1,179 @@
+// Gradient of attention after FlashAttention-2 (Dao, arXiv 2307.08691, section 3.1), with p_ij computed again from the
+// log-sum-exp of each row (attention.hpp has the layout and the forward equations):
+//   D_i = do_i o_i,  dp_ij = do_i v_j,  ds_ij = p_ij (dp_ij - D_i),  dv_j = sum_i p_ij do_i,
+//   dq_i = sum_j ds_ij k_j / sqrt(depth),  dk_j = sum_i ds_ij q_i / sqrt(depth)
+// Two kernels: one goes over tiles of keys and sums over queries, one goes over tiles of queries and sums over keys.
+// Each sum belongs to one block and has a fixed order: no atomics, at the price of computing scores and dp twice (seven
+// products instead of five).
+#pragma once
+#include "kernels/attention.hpp"
+
+namespace rehearsal::kernels {
+
+template <class T, int kDepth>
+struct AttentionOperands {
+  Heads shape;
+  const T *qkv, *out;
+  const float* lse;
+  const T* dout;
+  T* dqkv;
+  float scale;   // log2(e) / sqrt(depth)
+  float factor;  // 1 / sqrt(depth)
+  bool wide;
+
+  // Four tiles of rows have to fit into shared memory: 152 KiB at depth 128 (A100: 163 KiB), 135 KiB at depth 256.
+  static constexpr int kTile = kDepth <= 128 ? 64 : 32, kR = kTile / kSide, kColumns = kDepth / kSide;
+  struct Shared {
+    Tile<kTile, kDepth> queries, keys, values, dout;
+    Tile<kTile, kTile> weights;
+    float level[kTile], lse[kTile];  // D_i; log-sum-exp over ln 2
+  };
+
+  REHEARSAL_DEVICE Rows<T> rows(std::int64_t head, int part, std::int64_t first) const {
+    return {qkv + shape.qkv(head) + part * shape.row() + first * shape.qkv_row(), shape.qkv_row(),
+            shape.positions - first, shape.depth, wide};
+  }
+  REHEARSAL_DEVICE Rows<T> rows_of(const T* heads, std::int64_t head, std::int64_t first) const {
+    return {heads + shape.out(head) + first * shape.row(), shape.row(), shape.positions - first, shape.depth, wide};
+  }
+  template <class SumsOf>
+  REHEARSAL_DEVICE void write_part(int thread, std::int64_t head, int part, std::int64_t first,
+                                   const SumsOf& sums) const {
+    Floats<kR> one;
+    REHEARSAL_UNROLL
+    for (int r = 0; r < kR; ++r) one[r] = 1;
+    write<kDepth>(thread, sums, one, dqkv + shape.qkv(head) + part * shape.row() + first * shape.qkv_row(),
+                  shape.qkv_row(), shape.positions - first, shape.depth, wide);
+  }
+
+  // Fills what belongs to a tile of queries: Q, dO, D and lse.
+  template <class Team>
+  REHEARSAL_DEVICE void fill_queries(Team& team, std::int64_t head, std::int64_t first) const {
+    constexpr int kEach = kSquare / kTile;  // threads per row of D
+    team.each([&](int thread) {
+      fill(thread, team.shared.queries, rows(head, 0, first));
+      fill(thread, team.shared.dout, rows_of(dout, head, first));
+      if (thread < kTile)
+        team.shared.lse[thread] = first + thread < shape.positions ? lse[shape.lse(head) + first + thread] * kLog2e : 0;
+    });
+    Local<Team, Floats<1>> level(team);
+    team.own([&](int thread) {
+      const int row = thread / kEach;
+      float sum = 0;
+      if (first + row < shape.positions) {
+        const T* o = out + shape.out(head) + (first + row) * shape.row();
+        stride<kWide<T>>(thread % kEach, kEach, shape.depth, wide, [&](auto width, std::int64_t c) {
+          const auto x = load<width()>(o + c);
+          REHEARSAL_UNROLL
+          for (int e = 0; e < width(); ++e) sum += x[e] * team.shared.dout.row(row)[c + e];
+        });
+      }
+      level(thread)[0] = sum;
+    });
+    team.template sum_of<kEach>(level);
+    team.each([&](int thread) {
+      if (thread % kEach == 0) team.shared.level[thread / kEach] = level(thread)[0];
+    });
+  }
+};
+
+// dk and dv of a tile of keys. Products are transposed: a thread's rows are keys, its columns queries.
+template <class T, int kDepth>
+struct AttentionKeys {
+  using Operands = AttentionOperands<T, kDepth>;
+  using Shared = typename Operands::Shared;
+  static constexpr int kThreads = kSquare, kTile = Operands::kTile, kR = Operands::kR;
+  Operands at;
+
+  template <class Team>
+  REHEARSAL_DEVICE void operator()(Team& team) const {
+    // The first keys of a causal head are seen by the most queries: they go first.
+    const std::int64_t all_heads = at.shape.batch * at.shape.heads, head = team.block() % all_heads;
+    const std::int64_t first = team.block() / all_heads * kTile;
+    Local<Team, Sums<kR, Operands::kColumns>> dkeys(team), dvalues(team);
+    Local<Team, Sums<kR, kR>> slopes(team);
+    team.each([&](int thread) {
+      fill(thread, team.shared.keys, at.rows(head, 1, first));
+      fill(thread, team.shared.values, at.rows(head, 2, first));
+      dkeys(thread).clear(), dvalues(thread).clear();
+    });
+    for (std::int64_t query = at.shape.causal ? first : 0; query < at.shape.positions; query += kTile) {
+      at.fill_queries(team, head, query);
+      team.each([&](int thread) {
+        Sums<kR, kR> p;
+        auto& ds = slopes(thread);
+        rows_times_rows(thread, team.shared.keys, team.shared.queries, p);
+        rows_times_rows(thread, team.shared.values, team.shared.dout, ds);
+        REHEARSAL_UNROLL
+        for (int r = 0; r < kR; ++r) {
+          REHEARSAL_UNROLL
+          for (int c = 0; c < kR; ++c) {
+            const int j = thread / kSide + r * kSide, i = thread % kSide + c * kSide;
+            const bool seen = at.shape.sees(query + i, first + j);
+            const float weight = seen ? exp2f(p.v[r][c] * at.scale - team.shared.lse[i]) : 0;
+            ds.v[r][c] = weight * (ds.v[r][c] - team.shared.level[i]) * at.factor;
+            team.shared.weights.row(j)[i] = weight;
+          }
+        }
+      });
+      team.each([&](int thread) { add_rows_times(thread, team.shared.weights, team.shared.dout, dvalues(thread)); });
+      team.each([&](int thread) {
+        REHEARSAL_UNROLL
+        for (int r = 0; r < kR; ++r) {
+          REHEARSAL_UNROLL
+          for (int c = 0; c < kR; ++c)
+            team.shared.weights.row(thread / kSide + r * kSide)[thread % kSide + c * kSide] = slopes(thread).v[r][c];
+        }
+      });
+      team.each([&](int thread) { add_rows_times(thread, team.shared.weights, team.shared.queries, dkeys(thread)); });
+    }
+    team.own([&](int thread) {
+      at.write_part(thread, head, 1, first, dkeys(thread));
+      at.write_part(thread, head, 2, first, dvalues(thread));
+    });
+  }
+};
+
+// dq of a tile of queries.
+template <class T, int kDepth>
+struct AttentionQueries {
+  using Operands = AttentionOperands<T, kDepth>;
+  using Shared = typename Operands::Shared;
+  static constexpr int kThreads = kSquare, kTile = Operands::kTile, kR = Operands::kR;
+  Operands at;
+
+  template <class Team>
+  REHEARSAL_DEVICE void operator()(Team& team) const {
+    const std::int64_t all_heads = at.shape.batch * at.shape.heads, head = team.block() % all_heads;
+    const std::int64_t first = ((at.shape.positions - 1) / kTile - team.block() / all_heads) * kTile;
+    const std::int64_t end = at.shape.causal ? first + kTile : at.shape.positions;
+    Local<Team, Sums<kR, Operands::kColumns>> dqueries(team);
+    team.own([&](int thread) { dqueries(thread).clear(); });
+    at.fill_queries(team, head, first);
+    for (std::int64_t key = 0; key < end && key < at.shape.positions; key += kTile) {
+      team.each([&](int thread) {
+        fill(thread, team.shared.keys, at.rows(head, 1, key));
+        fill(thread, team.shared.values, at.rows(head, 2, key));
+      });
+      team.each([&](int thread) {
+        Sums<kR, kR> p, ds;
+        rows_times_rows(thread, team.shared.queries, team.shared.keys, p);
+        rows_times_rows(thread, team.shared.dout, team.shared.values, ds);
+        REHEARSAL_UNROLL
+        for (int r = 0; r < kR; ++r) {
+          REHEARSAL_UNROLL
+          for (int c = 0; c < kR; ++c) {
+            const int i = thread / kSide + r * kSide, j = thread % kSide + c * kSide;
+            const bool seen = at.shape.sees(first + i, key + j);
+            const float weight = seen ? exp2f(p.v[r][c] * at.scale - team.shared.lse[i]) : 0;
+            team.shared.weights.row(i)[j] = weight * (ds.v[r][c] - team.shared.level[i]) * at.factor;
+          }
+        }
+      });
+      team.each([&](int thread) { add_rows_times(thread, team.shared.weights, team.shared.keys, dqueries(thread)); });
+    }
+    team.own([&](int thread) { at.write_part(thread, head, 0, first, dqueries(thread)); });
+  }
+};
+
+}  // namespace rehearsal::kernels

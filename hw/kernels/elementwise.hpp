@@ -1,0 +1,170 @@
+// Kernels that do the same to every element, and those of rows and columns that are no more than that. T is how
+// activations and parameters are stored; arithmetic in fp32. Names and shapes: table of KernelKind (base/kernels.hpp).
+//
+// Each is a body with at<N>(i): elements i .. i + N - 1, all in one row. What goes over rows may be `wide` only if the
+// length of a row is a multiple of N.
+#pragma once
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/team.hpp"
+
+namespace rehearsal::kernels {
+
+template <class Body>
+struct Elementwise {
+  static constexpr int kThreads = 256;
+  using Shared = Nothing;
+  Body body;
+  std::int64_t elements = 0;
+  bool wide = false;
+
+  template <class Team>
+  REHEARSAL_DEVICE void operator()(Team& team) const {
+    team.each([&](int thread) {
+      stride<Body::kAtOnce>(team.block() * kThreads + thread, team.blocks() * kThreads, elements, wide,
+                            [&](auto width, std::int64_t i) { body.template at<width()>(i); });
+    });
+  }
+};
+
+template <class T>
+struct LoadRows {
+  static constexpr int kAtOnce = kWide<T>;
+  const float* rows;
+  T* x;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    store<N>(x + i, load<N>(rows + i));
+  }
+};
+
+template <class T>
+struct Copy {
+  static constexpr int kAtOnce = kWide<T>;
+  const T* from;
+  T* to;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    store<N>(to + i, load<N>(from + i));
+  }
+};
+
+struct Clear {
+  static constexpr int kAtOnce = kWide<float>;
+  float* x;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    store<N>(x + i, Floats<N>{});
+  }
+};
+
+// to += from
+template <class T>
+struct Add {
+  static constexpr int kAtOnce = kWide<T>;
+  const T* from;
+  T* to;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    const Floats<N> a = load<N>(from + i);
+    Floats<N> b = load<N>(to + i);
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) b[e] += a[e];
+    store<N>(to + i, b);
+  }
+};
+
+// The tanh form of GELU (Hendrycks and Gimpel, arXiv 1606.08415, section 2) is u s with a logistic function s, because
+// (1 + tanh z) / 2 = 1 / (1 + exp(-2z)):  z = sqrt(2/pi) (u + 0.044715 u^3).
+inline constexpr float kTwiceRoot = 1.5957691216057308f, kCubic = 0.044715f;  // 2 sqrt(2/pi)
+REHEARSAL_DEVICE float logistic(float u) { return 1 / (1 + expf(-kTwiceRoot * (u + kCubic * u * u * u))); }
+
+template <class T>
+struct Gelu {
+  static constexpr int kAtOnce = kWide<T>;
+  const T* u;
+  T* g;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    Floats<N> x = load<N>(u + i);
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) x[e] *= logistic(x[e]);
+    store<N>(g + i, x);
+  }
+};
+
+// (u s)' = s + u s', s' = s (1 - s) 2 z', z' = sqrt(2/pi) (1 + 3 0.044715 u^2)
+template <class T>
+struct GeluGradient {
+  static constexpr int kAtOnce = kWide<T>;
+  const T* u;
+  T* dg;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    const Floats<N> x = load<N>(u + i);
+    Floats<N> d = load<N>(dg + i);
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) {
+      const float s = logistic(x[e]);
+      d[e] *= s + x[e] * s * (1 - s) * kTwiceRoot * (1 + 3 * kCubic * x[e] * x[e]);
+    }
+    store<N>(dg + i, d);
+  }
+};
+
+// The middle third of the columns has no bias with Bias::query_value; the entries of the bias lie one after the other.
+template <class T>
+struct AddBias {
+  static constexpr int kAtOnce = kWide<T>;
+  const T* bias;
+  T* y;
+  std::int64_t columns;
+  std::int64_t skip_from, skip;  // columns without a bias
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    std::int64_t column = remainder(i, columns);
+    if (column >= skip_from && column < skip_from + skip) return;
+    if (column >= skip_from) column -= skip;
+    const Floats<N> b = load<N>(bias + column);
+    Floats<N> x = load<N>(y + i);
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) x[e] += b[e];
+    store<N>(y + i, x);
+  }
+};
+
+template <class T>
+struct AddResidual {
+  static constexpr int kAtOnce = kWide<T>;
+  const T *x, *bias;
+  T* r;
+  std::int64_t columns;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    const Floats<N> a = load<N>(x + i), b = load<N>(bias + remainder(i, columns));
+    Floats<N> sum = load<N>(r + i);
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) sum[e] += a[e] + b[e];
+    store<N>(r + i, sum);
+  }
+};
+
+// y += a table that repeats every `period` elements: positions x columns.
+template <class T>
+struct AddPositions {
+  static constexpr int kAtOnce = kWide<T>;
+  const T* table;
+  T* y;
+  std::int64_t period;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    const Floats<N> a = load<N>(table + remainder(i, period));
+    Floats<N> b = load<N>(y + i);
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) b[e] += a[e];
+    store<N>(y + i, b);
+  }
+};
+
+}  // namespace rehearsal::kernels

@@ -1,0 +1,109 @@
+// Tables of tokens and of positions. The table of tokens has the rows first .. first + slice of the vocabulary; tokens
+// of another rank's slice give rows of 0 and take no gradient. Gradients add the rows of a token in the order of the
+// batch, one after the other, by one thread per column: no atomics, so all replicas get the same bits.
+#pragma once
+#include <cstdint>
+
+#include "kernels/team.hpp"
+
+namespace rehearsal::kernels {
+
+template <class T>
+struct Embed {
+  static constexpr int kAtOnce = kWide<T>;
+  const std::int32_t* tokens;
+  const T* table;
+  T* y;
+  std::int64_t columns, first, slice;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    const std::int64_t place = quotient(i, columns);
+    const std::int64_t row = tokens[place] - first;
+    const bool own = row >= 0 && row < slice;
+    store<N>(y + i, own ? load<N>(table + row * columns + (i - place * columns)) : Floats<N>{});
+  }
+};
+
+// dtable[token] += rows of dy. A block serves the places of the batch block, block + blocks, ...; of a token that
+// occurs more than once, the block of the first place adds all rows. Each thread marks the equal ones among kEach
+// tokens of its own in a word of shared memory; all threads then walk over the words.
+template <class T>
+struct EmbedGradient {
+  static constexpr int kThreads = 256, kEach = 32;
+  static constexpr std::int64_t kChunk = kThreads * kEach;
+  struct Shared {
+    std::uint32_t equal[kThreads];
+  };
+  const std::int32_t* tokens;
+  const T* dy;
+  float* dtable;
+  std::int64_t rows, columns, first, slice;
+
+  template <class Team>
+  REHEARSAL_DEVICE void operator()(Team& team) const {
+    for (std::int64_t place = team.block(); place < rows; place += team.blocks()) {
+      const std::int64_t row = tokens[place] - first;
+      if (row < 0 || row >= slice) continue;
+      bool taken = false;
+      for (std::int64_t chunk = 0; chunk < rows && !taken; chunk += kChunk) taken = add(team, place, row, chunk);
+    }
+  }
+
+ private:
+  // Returns whether an earlier place has the token; adds the rows of the chunk otherwise.
+  template <class Team>
+  REHEARSAL_DEVICE bool add(Team& team, std::int64_t place, std::int64_t row, std::int64_t chunk) const {
+    const std::int32_t token = tokens[place];
+    Local<Team, std::int32_t> earlier(team);
+    team.each([&](int thread) {
+      const std::int64_t from = chunk + std::int64_t(thread) * kEach;
+      std::uint32_t equal = 0;
+      earlier(thread) = 0;
+      for (int e = 0; e < kEach; ++e) {
+        if (from + e >= rows || tokens[from + e] != token) continue;
+        equal |= 1u << e;
+        if (from + e < place) earlier(thread) = 1;
+      }
+      team.shared.equal[thread] = equal;
+    });
+    const bool taken = chunk <= place && team.largest(earlier) != 0;
+    team.each([&](int thread) {
+      if (taken) return;
+      for (int word = 0; word < kThreads; ++word)
+        for (std::uint32_t left = team.shared.equal[word]; left; left &= left - 1) {
+          const std::int64_t other = chunk + word * kEach + lowest(left);
+          for (std::int64_t j = thread; j < columns; j += kThreads)
+            dtable[row * columns + j] += widened(dy[other * columns + j]);
+        }
+    });
+    return taken;
+  }
+  REHEARSAL_DEVICE static int lowest(std::uint32_t bits) {
+#if defined(__CUDACC__)
+    return __ffs(int(bits)) - 1;
+#else
+    return std::countr_zero(bits);
+#endif
+  }
+};
+
+// dtable[i] += dy[i], dy[i + period], ...: one element of the table of positions over the sequences of the batch.
+template <class T>
+struct PositionsGradient {
+  static constexpr int kAtOnce = kWide<T>;
+  const T* dy;
+  float* dtable;
+  std::int64_t period, elements;  // positions x columns, and of dy
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    Floats<N> sum = load<N>(dtable + i);
+    for (std::int64_t j = i; j < elements; j += period) {
+      const Floats<N> x = load<N>(dy + j);
+      REHEARSAL_UNROLL
+      for (int e = 0; e < N; ++e) sum[e] += x[e];
+    }
+    store<N>(dtable + i, sum);
+  }
+};
+
+}  // namespace rehearsal::kernels

@@ -1,0 +1,34 @@
+// Runs a Call on the host, through the sources that a GPU runs (team.hpp): blocks one after the other, threads of a
+// block one after the other. Slow, and meant to be checked against, not to train with.
+#pragma once
+#include <cstdint>
+
+#include "kernels/call.hpp"
+
+namespace rehearsal::kernels {
+
+// Row major, without gaps: c[m,n] (+)= a[m,k] b[k,n]; b is stored as [n,k] when transposed_b, a as [k,m] when
+// transposed_a.
+struct Product {
+  std::int64_t m, n, k;
+  const float* a;
+  const float* b;
+  float* c;
+  bool transposed_a = false, transposed_b = false, accumulate = false;
+};
+using ProductFunction = void (*)(const Product&);
+void plain_product(const Product& product);  // sums in fp32, in the order of k
+
+struct HostOrder {
+  std::uint64_t shuffle = 0;  // other than 0: blocks, and the threads of each phase, in an order drawn from this seed
+  bool poison = false;        // shared memory and locals are NaN before they are written
+  int multiprocessors = 2;    // how many blocks those kernels have that stride over the grid
+};
+
+// Operands in bf16 are widened for a product, whose sums are of fp32, and its result is rounded once.
+void perform_on_host(const Call& call, ProductFunction product = plain_product, const HostOrder& order = {});
+
+// to += from, of gpu::Device.
+void accumulate_on_host(Precision precision, void* to, const void* from, std::int64_t elements);
+
+}  // namespace rehearsal::kernels

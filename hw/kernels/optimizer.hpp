@@ -1,0 +1,117 @@
+// SGD and AdamW with bias correction and decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2),
+// and the way back of optimizer post-validation (Zero Bubble, arXiv 2401.10241, section 4). With t' = steps + 1:
+//   m' = b1 m + (1-b1) g;  v' = b2 v + (1-b2) g^2
+//   theta' = theta (1 - lr wd) - lr mhat / (sqrt(vhat) + eps),  mhat = m' / (1 - b1^t'), vhat = v' / (1 - b2^t')
+// Gradients and states are fp32 arrays of e elements. Parameters stored as bf16 have a master copy in fp32: the step
+// is taken there and then rounded into them (Micikevicius et al., arXiv 1710.03740, section 3.1).
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/call.hpp"
+#include "kernels/team.hpp"
+
+namespace rehearsal::kernels {
+
+// theta -= lr g, and clears g. `master` null: what is stored is all there is, and is rounded at every step.
+template <class T>
+struct Sgd {
+  static constexpr int kAtOnce = 4;
+  float rate;
+  float* gradient;
+  T* parameters;
+  float* master;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    const Floats<N> g = load<N>(gradient + i);
+    Floats<N> x = master ? load<N>(master + i) : load<N>(parameters + i);
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) x[e] -= rate * g[e];
+    if (master) store<N>(master + i, x);
+    store<N>(parameters + i, x);
+    store<N>(gradient + i, Floats<N>{});
+  }
+};
+
+enum class Step : std::uint8_t { take_and_clear, take, undo };
+
+// undo inverts the step that was taken with the same gradient and the same number of steps before.
+template <class T, Step kStep>
+struct AdamW {
+  static constexpr int kThreads = 256, kAtOnce = 4;
+  struct Shared {
+    float correction1, correction2;
+  };
+  Rates rates;
+  const std::int64_t* steps;
+  float* gradient;
+  T* parameters;
+  float *m, *v, *master;  // master: the parameters themselves where they are fp32
+  std::int64_t elements;
+  bool wide;
+
+  template <class Team>
+  REHEARSAL_DEVICE void operator()(Team& team) const {
+    team.each([&](int thread) {
+      if (thread != 0) return;
+      team.shared.correction1 = correction(rates.beta1, *steps + 1);
+      team.shared.correction2 = correction(rates.beta2, *steps + 1);
+    });
+    team.each([&](int thread) {
+      const float correction1 = team.shared.correction1, correction2 = team.shared.correction2;
+      stride<kAtOnce>(team.block() * kThreads + thread, team.blocks() * kThreads, elements, wide,
+                      [&](auto width, std::int64_t i) { step<width()>(i, correction1, correction2); });
+    });
+  }
+
+ private:
+  // In double: 1 - 0.999f has three digits in fp32.
+  REHEARSAL_DEVICE static float correction(float beta, std::int64_t t) {
+    return float(1 - std::pow(double(beta), double(t)));
+  }
+  // What a step subtracts from a parameter, given the moments after it. 0 where nothing ever had a gradient.
+  REHEARSAL_DEVICE float update(float m_after, float v_after, float correction1, float correction2) const {
+    const float denominator = std::sqrt(v_after / correction2) + rates.epsilon;
+    const float quotient = rates.learning_rate * (m_after / correction1) / denominator;
+    return denominator > 0 ? quotient : 0;
+  }
+  template <int N>
+  REHEARSAL_DEVICE void step(std::int64_t i, float correction1, float correction2) const {
+    const float b1 = rates.beta1, b2 = rates.beta2, decay = 1 - rates.learning_rate * rates.weight_decay;
+    const Floats<N> g = load<N>(gradient + i);
+    Floats<N> first = load<N>(m + i), second = load<N>(v + i), x = load<N>(master + i);
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) {
+      if constexpr (kStep != Step::undo) {
+        first[e] = b1 * first[e] + (1 - b1) * g[e];
+        second[e] = b2 * second[e] + (1 - b2) * g[e] * g[e];
+        x[e] = x[e] * decay - update(first[e], second[e], correction1, correction2);
+      } else {
+        x[e] = (x[e] + update(first[e], second[e], correction1, correction2)) / decay;
+        first[e] = (first[e] - (1 - b1) * g[e]) / b1;
+        // Rounding may leave a v that was nearly 0 below it, where no square root exists.
+        const float before = (second[e] - (1 - b2) * g[e] * g[e]) / b2;
+        second[e] = before < 0 ? 0 : before;
+      }
+    }
+    store<N>(m + i, first), store<N>(v + i, second), store<N>(master + i, x);
+    if constexpr (!std::is_same_v<T, float>) store<N>(parameters + i, x);
+    if constexpr (kStep == Step::take_and_clear) store<N>(gradient + i, Floats<N>{});
+  }
+};
+
+// Summands: squares of the entries in the counted ranges.
+struct CountedSquares {
+  const float* gradient;
+  const Range* counted;
+  std::int64_t ranges;
+  template <class Take>
+  REHEARSAL_DEVICE void each(std::int64_t begin, std::int64_t step, const Take& take) const {
+    for (std::int64_t r = 0; r < ranges; ++r)
+      for (std::int64_t i = counted[r].begin + begin; i < counted[r].end; i += step)
+        take(double(gradient[i]) * double(gradient[i]));
+  }
+};
+
+}  // namespace rehearsal::kernels

@@ -1,0 +1,287 @@
+// Which kernels a Call consists of, with how many blocks each: the same on a GPU and on the host. All kinds but the
+// matrix products, which a GPU leaves to a library and the host to a function (host.hpp).
+//
+// run(kernel, blocks) is called for each pass, one after the other; a pass sees what those before it wrote.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base/error.hpp"
+#include "kernels/attention_gradient.hpp"
+#include "kernels/call.hpp"
+#include "kernels/columns.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/embedding.hpp"
+#include "kernels/loss.hpp"
+#include "kernels/norm.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/sums.hpp"
+
+namespace rehearsal::kernels {
+
+// The largest head depth that attention is made for.
+inline constexpr std::int64_t kLargestDepth = 256;
+
+constexpr bool is_product(KernelKind kind) {
+  return kind == KernelKind::linear || kind == KernelKind::linear_input_gradient ||
+         kind == KernelKind::linear_weight_gradient;
+}
+
+constexpr std::int64_t ceil_of(std::int64_t n, std::int64_t parts) { return (n + parts - 1) / parts; }
+
+// T is how activations and parameters are stored.
+template <class T, class Run>
+class Passes {
+ public:
+  Passes(const Call& call, int multiprocessors, Run& run) : call_(call), multiprocessors_(multiprocessors), run_(run) {}
+
+  void go() {
+    const auto [a, b, c, d, e] = call_.kernel.dims;
+    const std::int64_t elements = a * b;
+    switch (call_.kernel.kind) {
+      case KernelKind::load_rows:
+        return all(LoadRows<T>{call_.rows, x<T>(0)}, elements, aligned(call_.rows, x<T>(0)));
+      case KernelKind::embed:
+        return all(Embed<T>{call_.tokens, x<T>(0), x<T>(1), b, call_.tensor * c, c}, elements, wide<T>(b, {0, 1}));
+      case KernelKind::add_positions:
+        return all(AddPositions<T>{x<T>(0), x<T>(1), c * b}, elements, wide<T>(b, {0, 1}));
+      case KernelKind::layer_norm:
+        return b <= kNarrow ? layer_norm<64>() : layer_norm<256>();
+      case KernelKind::add_bias: {
+        const auto [from, skip] = without_bias(b, c);
+        return all(AddBias<T>{x<T>(0), x<T>(1), b, from, skip}, elements, wide<T>(skip ? skip : b, {0, 1}));
+      }
+      case KernelKind::gelu:
+        return all(Gelu<T>{x<T>(0), x<T>(1)}, a, wide<T>(0, {0, 1}));
+      case KernelKind::attention:
+        return attention();
+      case KernelKind::add_residual:
+        return all(AddResidual<T>{x<T>(0), x<T>(1), x<T>(2), b}, elements, wide<T>(b, {0, 1, 2}));
+      case KernelKind::cross_entropy_local:
+        return rows(CrossEntropyLocal<T>{x<T>(0), call_.targets, x<float>(1) + call_.tensor * kEntries * a, a, b,
+                                         real_columns(), call_.tensor * b, wide<T>(b, {0})},
+                    a);
+      case KernelKind::cross_entropy:
+        return sum(CrossEntropyRows{x<float>(0), x<float>(1), a, d}, a, double(e),
+                   call_.tensor == 0 ? x<float>(2) : nullptr);
+      case KernelKind::squared_error:
+        if (call_.tensor != 0) return;
+        return sum(SquaredErrors<T>{x<T>(0), call_.row_targets, elements, aligned(x<T>(0), call_.row_targets)},
+                   elements, 2. * double(c * b), x<float>(1));
+      case KernelKind::cross_entropy_gradient:
+        return all(CrossEntropyGradient<T>{x<float>(0), call_.targets, x<T>(1), b, real_columns(), call_.tensor * b,
+                                           float(1 / double(d))},
+                   elements, wide<T>(b, {1}));
+      case KernelKind::squared_error_gradient:
+        return all(SquaredErrorGradient<T>{x<T>(0), call_.row_targets, x<T>(1), float(1 / (double(c) * double(b)))},
+                   elements, aligned(x<T>(0), x<T>(1), call_.row_targets));
+      case KernelKind::bias_gradient: {
+        const auto [from, skip] = without_bias(b, c);
+        return columns(BiasColumns<T>{x<T>(0), x<float>(1), b, from, skip});
+      }
+      case KernelKind::layer_norm_gradient:
+        columns(NormColumns<T>{x<T>(0), x<float>(1), x<T>(5), x<float>(3), x<float>(4), b});
+        return b <= kNarrow ? layer_norm_gradient<64>() : layer_norm_gradient<256>();
+      case KernelKind::gelu_gradient:
+        return all(GeluGradient<T>{x<T>(0), x<T>(1)}, a, wide<T>(0, {0, 1}));
+      case KernelKind::attention_gradient:
+        return attention_gradient();
+      case KernelKind::add:
+        return all(Add<T>{x<T>(0), x<T>(1)}, a, wide<T>(0, {0, 1}));
+      case KernelKind::embed_gradient:
+        return rows(EmbedGradient<T>{call_.tokens, x<T>(0), x<float>(1), a, b, call_.tensor * c, c}, a);
+      case KernelKind::positions_gradient:
+        return all(PositionsGradient<T>{x<T>(0), x<float>(1), c * b, elements}, std::min(c * b, elements),
+                   wide<T>(b, {0, 1}));
+      case KernelKind::clear:
+        return all(Clear{x<float>(0)}, a, wide<float>(0, {0}));
+      case KernelKind::copy:
+        return all(Copy<T>{x<T>(0), x<T>(1)}, a, wide<T>(0, {0, 1}));
+      case KernelKind::add_own_shard:
+        return all(Add<float>{x<float>(0) + call_.data * a, x<float>(1)}, a,
+                   aligned(x<float>(0) + call_.data * a, x<float>(1)));
+      case KernelKind::sgd:
+      case KernelKind::adamw:
+      case KernelKind::adamw_keep:
+      case KernelKind::adamw_rollback:
+        return optimize();
+      case KernelKind::linear:
+      case KernelKind::linear_input_gradient:
+      case KernelKind::linear_weight_gradient:
+        break;
+    }
+    INVARIANT(false, "matrix products are not made here");
+  }
+
+ private:
+  // Rows of up to so many columns are served by a small block, of which many fit on a multiprocessor.
+  static constexpr std::int64_t kNarrow = 1024;
+  // Blocks per multiprocessor of kernels that stride over the grid: 2048 threads of 256 fill one.
+  static constexpr std::int64_t kBlocksEach = 8;
+
+  template <class X>
+  X* x(std::size_t operand) const {
+    return static_cast<X*>(call_.operands[operand]);
+  }
+  // Operands may be taken 16 bytes at a time, when runs of them may be as long as `columns` (0: any).
+  template <class X>
+  bool wide(std::int64_t columns, std::initializer_list<std::size_t> operands) const {
+    return columns % kWide<X> == 0 &&
+           std::all_of(operands.begin(), operands.end(), [&](std::size_t o) { return aligned(call_.operands[o]); });
+  }
+
+  std::int64_t at_most(std::int64_t blocks) const { return std::min(blocks, kBlocksEach * multiprocessors_); }
+  template <class Kernel>
+  void pass(const Kernel& kernel, std::int64_t blocks) {
+    if (blocks > 0) run_(kernel, blocks);
+  }
+  template <class Body>
+  void all(const Body& body, std::int64_t elements, bool wide) {
+    using Kernel = Elementwise<Body>;
+    const std::int64_t each = Kernel::kThreads * (wide ? Body::kAtOnce : 1);
+    pass(Kernel{body, elements, wide}, at_most(ceil_of(elements, each)));
+  }
+  // A block for each row, as long as there is room; small blocks leave room for more.
+  template <class Kernel>
+  void rows(const Kernel& kernel, std::int64_t rows) {
+    pass(kernel, std::min(rows, kBlocksEach * multiprocessors_ * std::max<std::int64_t>(1, 256 / Kernel::kThreads)));
+  }
+
+  // A strip as narrow as keeps the multiprocessors of a large GPU busy, by the shape alone (the order of the sums hangs
+  // on it); no narrower than 8 columns, which are one sector of fp32.
+  template <class Body>
+  void columns(const Body& body) {
+    const std::int64_t height = call_.kernel.dims[0];
+    if (body.columns >= 4096)
+      pass(ColumnSums<Body, 32>{body, height}, ceil_of(body.columns, 32));
+    else if (body.columns >= 2048)
+      pass(ColumnSums<Body, 16>{body, height}, ceil_of(body.columns, 16));
+    else
+      pass(ColumnSums<Body, 8>{body, height}, ceil_of(body.columns, 8));
+  }
+
+  // Blocks by the number of elements alone: the order of the sum hangs on it.
+  template <class Body>
+  void sum(const Body& body, std::int64_t elements, double divisor, void* total) {
+    constexpr std::int64_t kEach = 8;  // elements for a thread, at least
+    const std::int64_t blocks = std::min(kScratch, ceil_of(elements, GridSum<Body>::kThreads * kEach));
+    pass(GridSum<Body>{body, call_.scratch}, blocks);
+    if (total && blocks > 0) pass(AddParts{call_.scratch, blocks, divisor, total}, 1);
+  }
+
+  // Columns of the slice that are not padding. dims: T r vocabulary.
+  std::int64_t real_columns() const {
+    const auto& dims = call_.kernel.dims;
+    return std::clamp<std::int64_t>(dims[2] - call_.tensor * dims[1], 0, dims[1]);
+  }
+  struct Gap {
+    std::int64_t from, length;
+  };
+  static Gap without_bias(std::int64_t columns, std::int64_t which) {
+    if (static_cast<Bias>(which) == Bias::whole) return {columns, 0};
+    INVARIANT(columns % 3 == 0, "query, key and value have the same width");
+    return {columns / 3, columns / 3};
+  }
+
+  template <int kBlock>
+  void layer_norm() {
+    const std::int64_t height = call_.kernel.dims[0], width = call_.kernel.dims[1];
+    rows(LayerNorm<T, kBlock>{x<T>(0), x<T>(1), x<T>(2), x<T>(3), x<float>(4), height, width,
+                              wide<T>(width, {0, 1, 2, 3})},
+         height);
+  }
+  template <int kBlock>
+  void layer_norm_gradient() {
+    const std::int64_t height = call_.kernel.dims[0], width = call_.kernel.dims[1];
+    rows(LayerNormGradient<T, kBlock>{x<T>(0), x<float>(1), x<T>(2), x<T>(5), height, width, wide<T>(width, {0, 2, 5})},
+         height);
+  }
+
+  Heads heads() const {
+    const auto [batch, heads, positions, depth, causal] = call_.kernel.dims;
+    return {batch, heads, positions, depth, causal != 0};
+  }
+  float root() const { return float(1 / std::sqrt(double(call_.kernel.dims[3]))); }
+  float scale() const { return float(double(kLog2e) / std::sqrt(double(call_.kernel.dims[3]))); }
+
+  // Calls with_depth(integral_constant) for the depth that the heads are rounded up to.
+  template <class With>
+  void by_depth(const With& with_depth) {
+    const Heads shape = heads();
+    INVARIANT(shape.depth <= kLargestDepth, "attention is made for heads of up to 256 columns");
+    if (shape.batch * shape.heads * shape.positions * shape.depth == 0) return;
+    if (shape.depth <= 32) return with_depth(std::integral_constant<int, 32>{});
+    if (shape.depth <= 64) return with_depth(std::integral_constant<int, 64>{});
+    if (shape.depth <= 128) return with_depth(std::integral_constant<int, 128>{});
+    with_depth(std::integral_constant<int, 256>{});
+  }
+  void attention() {
+    by_depth([&](auto depth) {
+      using Kernel = Attention<T, depth()>;
+      const Heads shape = heads();
+      pass(Kernel{shape, x<T>(0), x<T>(1), x<float>(2), scale(), wide<T>(shape.depth, {0, 1})},
+           shape.batch * shape.heads * ceil_of(shape.positions, Kernel::kTile));
+    });
+  }
+  void attention_gradient() {
+    by_depth([&](auto depth) {
+      using Operands = AttentionOperands<T, depth()>;
+      const Heads shape = heads();
+      const Operands operands{
+          shape, x<T>(0), x<T>(1), x<float>(2), x<T>(3), x<T>(4), scale(), root(), wide<T>(shape.depth, {0, 1, 3, 4})};
+      const std::int64_t blocks = shape.batch * shape.heads * ceil_of(shape.positions, Operands::kTile);
+      pass(AttentionKeys<T, depth()>{operands}, blocks);
+      pass(AttentionQueries<T, depth()>{operands}, blocks);
+    });
+  }
+
+  // First of the e elements that an optimizer works on.
+  std::int64_t first(std::int64_t flat) const {
+    return static_cast<Flat>(flat) == Flat::part ? call_.data * call_.kernel.dims[0] : 0;
+  }
+  void optimize() {
+    const auto& dims = call_.kernel.dims;
+    const KernelKind kind = call_.kernel.kind;
+    float* gradient = x<float>(0) + first(dims[1]);
+    T* parameters = x<T>(1) + first(dims[2]);
+    if (call_.squared_gradients && kind != KernelKind::adamw_rollback)
+      sum(CountedSquares{gradient, call_.counted, call_.ranges}, dims[0], 1, call_.squared_gradients);
+    if (kind == KernelKind::sgd) {
+      float* master = std::is_same_v<T, float> || dims[3] != 0 ? nullptr : x<float>(2);
+      return all(Sgd<T>{call_.rates.learning_rate, gradient, parameters, master}, dims[0],
+                 aligned(gradient, parameters, master));
+    }
+    if (kind == KernelKind::adamw) return adamw<Step::take_and_clear>(gradient, parameters);
+    if (kind == KernelKind::adamw_keep) return adamw<Step::take>(gradient, parameters);
+    adamw<Step::undo>(gradient, parameters);
+  }
+  template <Step kStep>
+  void adamw(float* gradient, T* parameters) {
+    using Kernel = AdamW<T, kStep>;
+    const std::int64_t e = call_.kernel.dims[0];
+    float *m = x<float>(2), *v = m + e, *master = v + e;
+    if constexpr (std::is_same_v<T, float>) master = parameters;
+    const bool wide = aligned(gradient, parameters, m, v, master);
+    pass(Kernel{call_.rates, call_.steps, gradient, parameters, m, v, master, e, wide},
+         at_most(ceil_of(e, Kernel::kThreads * (wide ? Kernel::kAtOnce : 1))));
+  }
+
+  const Call& call_;
+  const std::int64_t multiprocessors_;
+  Run& run_;
+};
+
+template <class Run>
+void passes(const Call& call, int multiprocessors, Run&& run) {
+  switch (call.kernel.precision) {
+    case Precision::fp32:
+      return Passes<float, std::remove_reference_t<Run>>(call, multiprocessors, run).go();
+    case Precision::bf16:
+      return Passes<BFloat16, std::remove_reference_t<Run>>(call, multiprocessors, run).go();
+    default:
+      INVARIANT(false, "kernels are made for fp32 and bf16");
+  }
+}
+
+}  // namespace rehearsal::kernels
