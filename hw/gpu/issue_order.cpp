@@ -33,8 +33,7 @@ class Order {
     while (!possible_.empty()) {
       const TaskOfRank task = std::get<2>(possible_.top());
       possible_.pop();
-      row.clear();
-      add_with_members(task, row);
+      row = members(*state(task.rank), task.task);
       for (const TaskOfRank& one : row) pass(one);
       order.push_row(row);
     }
@@ -109,18 +108,15 @@ class Order {
     }
     // The last member that comes brings the others with it.
     std::uint64_t start = 0;
-    for (const TaskOfRank& member : members(mine, task)) {
+    const auto together = members(mine, task);
+    for (const TaskOfRank& member : together) {
       if (!free(*state(member.rank), member.task)) return;
       if (!starts_.empty())
         start = std::max(start, static_cast<std::uint64_t>(std::max<std::int64_t>(
                                     starts_[graph_.task(member.rank, member.task).index()].count(), 0)));
     }
-    mine.offered[task.index()] = 1;
+    for (const TaskOfRank& member : together) state(member.rank)->offered[member.task.index()] = 1;
     possible_.emplace(start, graph_.task(mine.rank, task).value, TaskOfRank{mine.rank, task});
-  }
-
-  void add_with_members(const TaskOfRank& task, std::vector<TaskOfRank>& row) {
-    row = members(*state(task.rank), task.task);
   }
 
   void pass(const TaskOfRank& task) {

@@ -116,6 +116,8 @@ Performed perform(const scenario::Scenario& scenario, const Prepared& prepared, 
   run.warmup = options.warmup;
   run.iterations = options.iterations;
   run.timeout = options.timeout;
+  run.starts = options.starts;
+  run.recorded = options.recorded;
   Performed performed;
   performed.timeline = session->run(run);
   if (options.compute == Compute::real) performed.trained = session->trained();

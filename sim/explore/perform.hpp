@@ -32,6 +32,8 @@ struct PerformOptions {
   bool times_matter = true;  // backend::RunOptions
   int warmup = 3, iterations = 10;
   Time timeout = seconds(60);
+  std::span<const Time> starts;  // backend::RunOptions, likewise `recorded`
+  bool recorded = false;
   backend::Tamper tamper;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cpu/kernels.hpp"
+#include "kernels/host.hpp"
 
 namespace rehearsal::test {
 namespace {
@@ -66,6 +67,7 @@ void RecordingDevice::call(const std::string& name, std::function<void()> effect
 void RecordingDevice::queue(StreamId stream, Operation operation) {
   if (operation.lasts == Time{} && operation.meetings.empty() && !operation.waits && !operation.records)
     operation.lasts = picoseconds(1000);
+  operation.host = seen_;
   world_.streams_[streams_.at(stream.index())].queue.push_back(std::move(operation));
 }
 
@@ -115,6 +117,9 @@ bool RecordingDevice::reached(EventId event) {
   const auto there = [&] { return events_.at(event.index()).reached >= events_.at(event.index()).recorded; };
   while (!there())
     if (!world_.progress()) return false;
+  auto seen = std::make_shared<Knowledge>(*seen_);
+  merge(*seen, events_[event.index()].known);
+  seen_ = std::move(seen);
   return true;
 }
 
@@ -246,9 +251,10 @@ void RecordingDevice::accumulate(Precision precision, Address to, const std::byt
                                  StreamId stream) {
   const auto bytes = static_cast<std::size_t>(elements * bytes_per_element(precision));
   call("accumulate", [this, precision, to, from, elements, bytes, stream] {
-    queue(stream, {.name = "accumulate",
-                   .accesses = {{from, bytes, false}, {to, bytes, true}},
-                   .run = [precision, to, from, elements] { add_up(precision, to, from, elements); }});
+    queue(stream,
+          {.name = "accumulate",
+           .accesses = {{from, bytes, false}, {to, bytes, true}},
+           .run = [precision, to, from, elements] { kernels::accumulate_on_host(precision, to, from, elements); }});
   });
 }
 
@@ -344,12 +350,14 @@ void RecordingCommunicators::end_group() {
   group_.clear();
 }
 
-std::string RecordingCommunicators::make_id() {
-  const std::string id = fmt::format("line {}", world_.lines_.size());
-  world_.line_of_id_[id] = world_.lines_.size();
-  world_.lines_.push_back({});
+std::string World::make_line() {
+  const std::string id = fmt::format("line {}", lines_.size());
+  line_of_id_[id] = lines_.size();
+  lines_.push_back({});
   return id;
 }
+
+std::string RecordingCommunicators::make_id() { return world_.make_line(); }
 
 std::unique_ptr<gpu::Communicator> RecordingCommunicators::join(const std::string& id, int members, int index, Time) {
   const std::size_t at = world_.line_of_id_.at(id);

@@ -33,11 +33,9 @@ using gpu::StreamId;
 
 // How many operations of each stream of the world are known to have ended, by stream: a vector clock.
 using Knowledge = std::vector<std::uint64_t>;
+void merge(Knowledge& into, const Knowledge& more);
 
 class RecordingDevice;
-
-// to += from on the host.
-void add_up(Precision precision, std::byte* to, const std::byte* from, std::int64_t elements);
 
 // All devices and communicators that can meet. Outlives them.
 class World {
@@ -57,7 +55,10 @@ class World {
   // Blocks that are allocated now, over all devices; with nothing left in the queues.
   std::size_t blocks() const;
   std::size_t waiting() const;  // operations that could not be executed
+  std::string heads() const;    // of the streams with such operations, a line each
   std::uint64_t executed() const { return executed_; }
+
+  std::string make_line();  // an id of communicators
 
   // Calls by name, over all devices: "perform linear", "send", "record", ...
   std::map<std::string, std::uint64_t> calls;
@@ -99,7 +100,8 @@ class World {
     std::vector<Meeting> meetings = {};  // of one group
     std::uint64_t launch = 0;            // order among the meetings of its device
     bool started = false;
-    Knowledge learned = {};  // from others, in its meetings
+    Knowledge learned = {};                      // from others, in its meetings
+    std::shared_ptr<const Knowledge> host = {};  // what the host had seen when it queued this
     Time together = {};
   };
   struct Stream {
@@ -209,7 +211,8 @@ class RecordingDevice : public gpu::Device {
   std::vector<Pool> pools_;
   std::list<std::vector<std::byte>> pinned_;
   std::optional<Recorded> recording_;
-  std::set<std::size_t> recorded_events_;  // of the recording
+  std::set<std::size_t> recorded_events_;                                  // of the recording
+  std::shared_ptr<const Knowledge> seen_ = std::make_shared<Knowledge>();  // by the host
   std::vector<Recorded> recordings_;
 };
 

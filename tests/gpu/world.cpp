@@ -4,31 +4,19 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/bf16.hpp"
 #include "gpu/recorder.hpp"
+#include "kernels/host.hpp"
 
 namespace rehearsal::test {
 namespace {
 
 constexpr std::size_t kComplaints = 20;
 
+}  // namespace
+
 void merge(Knowledge& into, const Knowledge& more) {
   if (into.size() < more.size()) into.resize(more.size());
   for (std::size_t i = 0; i < more.size(); ++i) into[i] = std::max(into[i], more[i]);
-}
-
-}  // namespace
-
-void add_up(Precision precision, std::byte* to, const std::byte* from, std::int64_t elements) {
-  if (precision == Precision::fp32) {
-    auto* sum = reinterpret_cast<float*>(to);
-    const auto* more = reinterpret_cast<const float*>(from);
-    for (std::int64_t i = 0; i < elements; ++i) sum[i] += more[i];
-    return;
-  }
-  auto* sum = reinterpret_cast<std::uint16_t*>(to);
-  const auto* more = reinterpret_cast<const std::uint16_t*>(from);
-  for (std::int64_t i = 0; i < elements; ++i) sum[i] = to_bf16(from_bf16(sum[i]) + from_bf16(more[i]));
 }
 
 void World::complain(const std::string& what) {
@@ -56,6 +44,20 @@ std::size_t World::waiting() const {
   return left;
 }
 
+std::string World::heads() const {
+  std::string lines;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i].queue.empty()) continue;
+    const Operation& head = streams_[i].queue.front();
+    lines += fmt::format("  device {} stream {}: {}", streams_[i].device->index_, i, head.name);
+    for (const Meeting& m : head.meetings)
+      lines += fmt::format(" (communicator {}, number {}, {} in the device's order{})", m.line, m.number, head.launch,
+                           head.started ? ", started" : "");
+    lines += "\n";
+  }
+  return lines;
+}
+
 bool World::progress() {
   std::vector<std::size_t> order(streams_.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -73,6 +75,8 @@ bool World::advance(std::size_t index) {
   Stream& stream = streams_[index];
   if (stream.queue.empty()) return false;
   Operation& head = stream.queue.front();
+  if (head.host) merge(stream.known, *head.host);
+  head.host.reset();
   auto& events = stream.device->events_;
   if (head.waits) {
     const auto& event = events[head.waits->event];
@@ -160,7 +164,7 @@ bool World::combine(std::size_t, Meeting& mine) {
     sum = in.front();
     const auto elements = static_cast<std::int64_t>(sum.size()) / bytes_per_element(mine.precision);
     for (std::size_t i = 1; i < members; ++i)
-      if (in[i].size() == sum.size()) add_up(mine.precision, sum.data(), in[i].data(), elements);
+      if (in[i].size() == sum.size()) kernels::accumulate_on_host(mine.precision, sum.data(), in[i].data(), elements);
   }
   for (std::size_t i = 0; i < members; ++i) {
     Meeting& m = *all[i].second;

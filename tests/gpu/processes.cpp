@@ -1,0 +1,90 @@
+#include "gpu/processes.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "dispatch/zero_buffer.hpp"
+#include "gpu/crew.hpp"
+#include "gpu/nccl_fabric.hpp"
+#include "graph/validate.hpp"
+
+namespace rehearsal::test {
+namespace {
+
+using backend::Compute;
+
+struct OneProcess {
+  OneProcess(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, World& world,
+             const gpu::Exchange& exchange)
+      : device(world),
+        communicators(world, device),
+        fabric(graph, rank, device, communicators, exchange, seconds(1)),
+        crew(graph, {rank}, options, device, fabric) {}
+  RecordingDevice device;
+  RecordingCommunicators communicators;
+  gpu::NcclFabric fabric;
+  gpu::Crew crew;
+};
+
+class Processes : public backend::Session {
+ public:
+  Processes(const graph::TaskGraph& graph, World& world) : graph_(graph), world_(world) {
+    graph::validate(graph);
+    dispatch::check_zero_buffer(graph);
+  }
+
+  timeline::Timeline run(const backend::RunOptions& options) override {
+    std::map<std::string, std::string> told;
+    // Whoever comes first makes the id: nobody waits in a single thread.
+    const gpu::Exchange exchange{[&](const std::string& key, const std::string& bytes) { told.emplace(key, bytes); },
+                                 [&](const std::string& key) {
+                                   if (!told.contains(key)) told[key] = world_.make_line();
+                                   return told[key];
+                                 }};
+    std::vector<std::unique_ptr<OneProcess>> all;
+    for (std::size_t r = 0; r < graph_.ranks().size(); ++r)
+      all.push_back(std::make_unique<OneProcess>(graph_, RankId(r), options, world_, exchange));
+    for (const auto& one : all) one->fabric.connect();
+    while (world_.progress()) {
+    }
+    std::vector<dispatch::RankResult> results(all.size());
+    for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
+      for (const auto& one : all) one->crew.issue(step, options.recorded && step > 0);
+      while (world_.progress()) {
+      }
+      for (std::size_t r = 0; r < all.size(); ++r) {
+        all[r]->crew.finish([this] { throw InternalError("a rank hangs:\n" + world_.heads()); });
+        if (step >= options.warmup) results[r].iterations.push_back(all[r]->crew.spans(all[r]->crew.began()).front());
+      }
+    }
+    for (std::size_t r = 0; r < all.size(); ++r) results[r].learned = all[r]->crew.learned(0);
+    if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, results);
+    return dispatch::assemble(graph_, std::move(results), "recorder", options.compute, false);
+  }
+  backend::Trained trained() const override { return trained_; }
+
+ private:
+  const graph::TaskGraph& graph_;
+  World& world_;
+  backend::Trained trained_;
+};
+
+class Job : public backend::Backend {
+ public:
+  explicit Job(World& world) : world_(world) {}
+  std::string name() const override { return "recorder"; }
+  std::string summary() const override { return "A GPU per process, recorded."; }
+  std::vector<backend::Capability> capabilities() const override { return {}; }
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
+    return std::make_unique<Processes>(graph, world_);
+  }
+
+ private:
+  World& world_;
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Backend> processes_in_one_thread(World& world) { return std::make_unique<Job>(world); }
+
+}  // namespace rehearsal::test
