@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "dispatch/issue.hpp"
+#include "dispatch/performable.hpp"
 #include "dispatch/watchdog.hpp"
 
 namespace rehearsal::dispatch {
@@ -15,8 +16,13 @@ using graph::EndpointKind;
 
 class Rendezvous {
  public:
-  explicit Rendezvous(const graph::TaskGraph& graph) : graph_(graph), queued_(graph.ranks().size(), 1) {
-    for (const graph::Rank& rank : graph.ranks()) ranks_.emplace_back(graph.program_of(rank));
+  // `depth`: places of a channel on either side; 0: as many as it takes.
+  explicit Rendezvous(const graph::TaskGraph& graph, std::size_t depth = 0)
+      : graph_(graph), queued_(graph.ranks().size(), 1) {
+    for (const graph::Rank& rank : graph.ranks()) {
+      ranks_.emplace_back(graph.program_of(rank));
+      if (depth > 0) ranks_.back().place_after = places(graph, graph.program_of(rank), depth);
+    }
     for (std::size_t r = ranks_.size(); r-- > 0;) queue_.push_back(RankId(r));
   }
 
@@ -55,14 +61,39 @@ class Rendezvous {
       return next[stream] < tasks.size() ? std::optional(tasks[next[stream]]) : std::nullopt;
     }
     const graph::Program* program;
+    std::vector<LocalTask> place_after;  // by task: what gives it the place that it needs; kNoTask, or empty
     Queues streams;
     std::vector<std::size_t> next;  // of each stream
     std::vector<char> done;
     std::size_t left;
   };
 
+  // The k-th copy out of a channel needs the place of the (k - depth)-th, whose message has left, and the k-th receive
+  // that of the one whose message was copied in.
+  static std::vector<LocalTask> places(const graph::TaskGraph& graph, const graph::Program& program,
+                                       std::size_t depth) {
+    const std::vector<LocalTask> other = handovers(graph, program);
+    std::vector<LocalTask> after(program.size(), kNoTask);
+    for (std::size_t e = 0; e < program.endpoints.size(); ++e) {
+      if (program.endpoints[e] == EndpointKind::group) continue;
+      const auto messages = program.endpoint_tasks[e];
+      for (std::size_t k = depth; k < messages.size(); ++k) {
+        const LocalTask now = messages[k], before = messages[k - depth];
+        if (other[now.index()] == kNoTask || other[before.index()] == kNoTask) continue;
+        if (program.endpoints[e] == EndpointKind::send)
+          after[other[now.index()].index()] = before;
+        else
+          after[now.index()] = other[before.index()];
+      }
+    }
+    return after;
+  }
+
   bool posted(RankId rank, LocalTask task) const {
     const RankState& mine = ranks_[rank.index()];
+    if (!mine.place_after.empty() && mine.place_after[task.index()] != kNoTask &&
+        !mine.done[mine.place_after[task.index()].index()])
+      return false;
     return mine.head(mine.streams.of[task.index()]) == task &&
            std::ranges::all_of(mine.program->dependencies[task.index()],
                                [&](LocalTask before) { return mine.done[before.index()] != 0; });
@@ -125,6 +156,15 @@ void check_zero_buffer(const graph::TaskGraph& graph) {
   if (rendezvous.run()) return;
   throw MachineError("this order of tasks needs buffered messages: where a send waits for its receive, " +
                      hang_report(graph, rendezvous.positions()));
+}
+
+std::size_t message_depth(const graph::TaskGraph& graph) {
+  std::size_t most = 1;  // messages of a channel: then every one has a place of its own
+  for (const graph::Program& program : graph.programs())
+    for (std::size_t e = 0; e < program.endpoints.size(); ++e) most = std::max(most, program.endpoint_tasks[e].size());
+  std::size_t depth = 1;
+  while (depth < most && !Rendezvous(graph, depth).run()) ++depth;
+  return depth;
 }
 
 }  // namespace rehearsal::dispatch

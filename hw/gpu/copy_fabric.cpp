@@ -6,19 +6,23 @@
 
 namespace rehearsal::gpu {
 
-CopyFabric::CopyFabric(const graph::TaskGraph& graph, Device& device)
-    : graph_(graph), device_(device), slots_(device, device.make_pool()), last_(device.make_stream()) {}
+CopyFabric::CopyFabric(const graph::TaskGraph& graph, Device& device, std::size_t depth)
+    : graph_(graph), device_(device), depth_(depth), pool_(device.make_pool()), last_(device.make_stream()) {}
 
 CopyFabric::~CopyFabric() {
   try {
-    slots_.clear(last_);
+    for (auto& [endpoint, inbox] : inboxes_) inbox.slots.clear(last_);
+    for (auto& [group, slots] : rings_) slots.clear(last_);
   } catch (...) {  // the device has failed, and says so elsewhere
   }
 }
 
 void CopyFabric::begin_iteration() {
-  slots_.begin_iteration();
-  inboxes_.clear();
+  for (auto& [endpoint, inbox] : inboxes_) {
+    inbox.slots.begin_iteration();
+    inbox.messages = {};
+  }
+  for (auto& [group, slots] : rings_) slots.begin_iteration();
   used_events_ = 0;
 }
 
@@ -27,25 +31,35 @@ EventId CopyFabric::fresh_event() {
   return events_[used_events_++];
 }
 
+CopyFabric::Inbox& CopyFabric::inbox(RankId rank, graph::EndpointId from) {
+  return inboxes_.try_emplace({rank, from}, Inbox{Slots(device_, pool_, depth_)}).first->second;
+}
+
 void CopyFabric::send(RankId rank, graph::EndpointId to, const std::byte* from, Bytes size, StreamId stream) {
   const graph::Attachment& far = graph_.ranks()[rank.index()].attachments[to.index()];
-  const Delivered message{slots_.acquire(size, stream), fresh_event()};
+  Inbox& theirs = inbox(far.peer, far.peer_endpoint);
+  const Delivered message{theirs.slots.acquire(size, stream), fresh_event()};
   device_.copy(message.message, from, size, Direction::within_device, stream);
   device_.record(message.arrived, stream);
-  inboxes_[{far.peer, far.peer_endpoint}].push(message);
+  theirs.messages.push(message);
 }
 
 Address CopyFabric::receive(RankId rank, graph::EndpointId from, Bytes, StreamId stream) {
-  auto& inbox = inboxes_[{rank, from}];
-  INVARIANT(!inbox.empty(), "a receive is queued after its send");
-  const Delivered message = inbox.front();
-  inbox.pop();
+  auto& messages = inbox(rank, from).messages;
+  INVARIANT(!messages.empty(), "a receive is queued after its send");
+  const Delivered message = messages.front();
+  messages.pop();
   device_.wait(stream, message.arrived);
   return message.message;
 }
 
-void CopyFabric::release(RankId, graph::EndpointId, Address message, StreamId last_user) {
-  slots_.release(message, last_user);
+void CopyFabric::release(RankId rank, graph::EndpointId from, Address message, StreamId last_user) {
+  inbox(rank, from).slots.release(message, last_user);
+}
+
+Slots& CopyFabric::ring_of(const Member& member) {
+  const GroupId group = graph_.ranks()[member.rank.index()].attachments[member.endpoint.index()].group;
+  return rings_.try_emplace(group, device_, pool_, 0).first->second;
 }
 
 // One collective among `n` members. In step s of the first round member i hands the partial sum of chunk i-1-s (mod n)
@@ -54,7 +68,12 @@ void CopyFabric::release(RankId, graph::EndpointId, Address message, StreamId la
 class CopyFabric::Ring {
  public:
   Ring(CopyFabric& fabric, const Operation& operation, std::span<const Member> members)
-      : fabric_(fabric), device_(fabric.device_), operation_(operation), members_(members), n_(members.size()) {
+      : fabric_(fabric),
+        device_(fabric.device_),
+        slots_(fabric.ring_of(members.front())),
+        operation_(operation),
+        members_(members),
+        n_(members.size()) {
     const std::int64_t whole = operation.kind == CollectiveKind::all_reduce ? operation.part : operation.part * count();
     // Of an all-reduce the last chunks may be shorter, or empty.
     chunk_ = (whole + count() - 1) / count();
@@ -68,10 +87,10 @@ class CopyFabric::Ring {
       std::vector<Address> got(n_);
       for (std::size_t i = 0; i < n_; ++i) {
         const std::size_t chunk = (i + 2 * n_ - 1 - step) % n_, next = (i + 1) % n_;
-        got[next] = fabric_.slots_.acquire(bytes_of_slot(), stream(i));
+        got[next] = slots_.acquire(bytes_of_slot(), stream(i));
         const std::byte* from = partial[i] ? partial[i] : in(i, chunk);
         move(got[next], from, chunk, i);
-        if (partial[i]) fabric_.slots_.release(partial[i], stream(i));
+        if (partial[i]) slots_.release(partial[i], stream(i));
       }
       handed_on();
       for (std::size_t i = 0; i < n_; ++i) {
@@ -84,7 +103,7 @@ class CopyFabric::Ring {
     // An `out` that overlaps what a neighbour still reads is written only now: nobody reads another's `in`.
     for (std::size_t i = 0; i < n_; ++i) {
       move(into_whole ? out(i, i) : members_[i].out, partial[i], i, i);
-      fabric_.slots_.release(partial[i], stream(i));
+      slots_.release(partial[i], stream(i));
     }
   }
 
@@ -139,6 +158,7 @@ class CopyFabric::Ring {
 
   CopyFabric& fabric_;
   Device& device_;
+  Slots& slots_;
   const Operation& operation_;
   std::span<const Member> members_;
   std::size_t n_;

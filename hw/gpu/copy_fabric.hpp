@@ -16,7 +16,8 @@ namespace rehearsal::gpu {
 
 class CopyFabric : public Fabric {
  public:
-  CopyFabric(const graph::TaskGraph& graph, Device& device);
+  // `depth`: slots.hpp.
+  CopyFabric(const graph::TaskGraph& graph, Device& device, std::size_t depth);
   ~CopyFabric() override;
   void begin_iteration() override;
   void send(RankId rank, graph::EndpointId to, const std::byte* from, Bytes size, StreamId stream) override;
@@ -29,15 +30,23 @@ class CopyFabric : public Fabric {
     Address message = nullptr;
     EventId arrived;
   };
+  struct Inbox {
+    Slots slots;
+    std::queue<Delivered> messages = {};
+  };
+  class Ring;
   // Events that nobody needs beyond the iteration, used again in the next.
   EventId fresh_event();
-  class Ring;
+  Inbox& inbox(RankId rank, graph::EndpointId from);
+  Slots& ring_of(const Member& member);
 
   const graph::TaskGraph& graph_;
   Device& device_;
-  Slots slots_;
-  StreamId last_;                                                                  // for giving memory back
-  std::map<std::pair<RankId, graph::EndpointId>, std::queue<Delivered>> inboxes_;  // by receive endpoint
+  std::size_t depth_;
+  PoolId pool_;
+  StreamId last_;                                                  // for giving memory back
+  std::map<std::pair<RankId, graph::EndpointId>, Inbox> inboxes_;  // by receive endpoint
+  std::map<GroupId, Slots> rings_;                                 // a ring waits for nothing but the ring before
   std::vector<EventId> events_;
   std::size_t used_events_ = 0;
 };

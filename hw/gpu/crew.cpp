@@ -16,7 +16,7 @@ const Time kCheck = seconds(10e-3);
 }  // namespace
 
 Crew::Crew(const graph::TaskGraph& graph, std::vector<RankId> served, const backend::RunOptions& options,
-           Device& device, Fabric& fabric)
+           Device& device, Fabric& fabric, std::size_t depth)
     : graph_(graph),
       device_(device),
       fabric_(fabric),
@@ -29,7 +29,8 @@ Crew::Crew(const graph::TaskGraph& graph, std::vector<RankId> served, const back
       progress_(served.size()) {
   for (std::size_t i = 0; i < served.size(); ++i) {
     index_[served[i].index()] = i;
-    ranks_.push_back(std::make_unique<GpuRank>(graph, served[i], options, device, served.size() > 1 ? i : 0, fabric));
+    ranks_.push_back(
+        std::make_unique<GpuRank>(graph, served[i], options, device, served.size() > 1 ? i : 0, fabric, depth));
     rank_done_.push_back(device.make_event());
     const auto lanes = dispatch::issue_lists(graph.program_of(graph.ranks()[served[i].index()])).size();
     progress_[i].heads = std::vector<std::atomic<std::uint32_t>>(lanes);

@@ -13,9 +13,9 @@ namespace rehearsal::gpu {
 
 class Crew {
  public:
-  // Rank i of `served` gets partition i of the device where there are several. Borrows everything.
+  // Rank i of `served` gets partition i of the device where there are several. `depth`: slots.hpp. Borrows everything.
   Crew(const graph::TaskGraph& graph, std::vector<RankId> served, const backend::RunOptions& options, Device& device,
-       Fabric& fabric);
+       Fabric& fabric, std::size_t depth);
 
   // Queues an iteration. With `recorded`, the first call with it records and later ones replay, which costs the host
   // one call; the ranks must have gone through an iteration before.

@@ -15,7 +15,7 @@ using graph::EndpointKind;
 using graph::Lane;
 
 GpuRank::GpuRank(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, Device& device,
-                 std::size_t part, Fabric& fabric)
+                 std::size_t part, Fabric& fabric, std::size_t depth)
     : graph_(graph),
       id_(rank),
       program_(graph.program_of(graph.ranks()[rank.index()])),
@@ -26,7 +26,6 @@ GpuRank::GpuRank(const graph::TaskGraph& graph, RankId rank, const backend::RunO
       queues_(dispatch::queues(program_)),
       lanes_(dispatch::issue_lists(program_)),
       heads_(lanes_.size(), 0),
-      outbox_(device, device.make_pool()),
       message_(program_.size(), nullptr),
       dummies_(device.make_pool()) {
   if (real_) {
@@ -36,6 +35,10 @@ GpuRank::GpuRank(const graph::TaskGraph& graph, RankId rank, const backend::RunO
     INVARIANT(options.durations.size() == graph.works().size(),
               fmt::format("{} durations for {} works", options.durations.size(), graph.works().size()));
   }
+  const PoolId outbox_pool = device_.make_pool();
+  for (std::size_t e = 0; e < program_.endpoints.size(); ++e)
+    if (program_.endpoints[e] == EndpointKind::send)
+      outboxes_.try_emplace(graph::EndpointId(e), device_, outbox_pool, depth);
   home_ = device_.make_stream(part);
   for (const dispatch::Queue& queue : queues_.queues)
     streams_.push_back(queue.lane == Lane::compute ? home_ : device_.make_stream(part));
@@ -51,7 +54,7 @@ GpuRank::GpuRank(const graph::TaskGraph& graph, RankId rank, const backend::RunO
 
 GpuRank::~GpuRank() {
   try {
-    outbox_.clear(home_);
+    for (auto& [endpoint, outbox] : outboxes_) outbox.clear(home_);
     for (const auto& list : {dummy_in_, dummy_out_})
       for (const Address block : list)
         if (block) device_.free(block, home_);
@@ -102,7 +105,7 @@ void GpuRank::prepare_dummies() {
 void GpuRank::begin(int step, EventId base) {
   step_ = step;
   std::ranges::fill(heads_, 0);
-  outbox_.begin_iteration();
+  for (auto& [endpoint, outbox] : outboxes_) outbox.begin_iteration();
   device_.wait(home_, base);
   for (const StreamId stream : streams_)
     if (stream != home_) device_.wait(stream, base);
@@ -140,8 +143,9 @@ void GpuRank::act(LocalTask task) {
     }
     case Kind::hand_out: {
       const auto [from, size] = worker_->payload(task);
-      Address& message = message_[other_[task.index()].index()];
-      message = outbox_.acquire(size, home_);
+      const LocalTask send = other_[task.index()];
+      Address& message = message_[send.index()];
+      message = outboxes_.at(endpoint(send)).acquire(size, stream(task));
       return device_.copy(message, from, size, Direction::within_device, stream(task));
     }
     case Kind::take_in:
@@ -165,7 +169,7 @@ void GpuRank::send(LocalTask task) {
   if (real_) {
     const Address message = message_[task.index()];
     fabric_.send(id_, endpoint(task), message, message_size(task), mine);
-    return outbox_.release(message, mine);
+    return outboxes_.at(endpoint(task)).release(message, mine);
   }
   fabric_.send(id_, endpoint(task), dummy_in_[queues_.of[task.index()]], message_size(task), mine);
 }

@@ -22,10 +22,10 @@ namespace rehearsal::gpu {
 
 class GpuRank {
  public:
-  // `part`: of the device's multiprocessors. Borrows everything. Throws UserError when real compute was asked for and
-  // the graph has none (dispatch/performable.hpp).
+  // `part`: of the device's multiprocessors. `depth`: messages of a channel under way (slots.hpp). Borrows everything.
+  // Throws UserError when real compute was asked for and the graph has none (dispatch/performable.hpp).
   GpuRank(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, Device& device,
-          std::size_t part, Fabric& fabric);
+          std::size_t part, Fabric& fabric, std::size_t depth);
   ~GpuRank();
   GpuRank(const GpuRank&) = delete;
   GpuRank& operator=(const GpuRank&) = delete;
@@ -85,7 +85,7 @@ class GpuRank {
   std::vector<dispatch::IssueList> lanes_;
   std::vector<std::size_t> heads_;  // by lane: what the device has not reached yet
 
-  Slots outbox_;
+  std::map<graph::EndpointId, Slots> outboxes_;  // by send endpoint
   std::vector<Address> message_;  // by task: of a message between its copy and its way, or its way and its copy
   PoolId dummies_;
   std::vector<Address> dummy_in_, dummy_out_;  // operands of timed compute, by queue

@@ -14,12 +14,11 @@ constexpr Bytes kToken{256};
 }  // namespace
 
 NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& device, Communicators& communicators,
-                       const Exchange& exchange, Time patience)
+                       const Exchange& exchange, Time patience, std::size_t depth)
     : rank_(rank),
       device_(device),
       setup_(device.make_stream()),
       pool_(device.make_pool()),
-      slots_(device, pool_),
       line_of_(graph.ranks()[rank.index()].attachments.size(), 0) {
   const auto join = [&](const std::string& key, Side side, graph::EndpointId endpoint, std::string what, int members,
                         int index) {
@@ -41,6 +40,7 @@ NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& devic
       const std::string what = fmt::format("the channel from rank {} to rank {}", r, far.peer.value);
       INVARIANT(far.peer != RankId(r), "nobody sends to himself");
       if (RankId(r) == rank) join(key, Side::sends, graph::EndpointId(e), what, 2, 0);
+      if (far.peer == rank) inboxes_.try_emplace(far.peer_endpoint, device, pool_, depth);
       if (far.peer == rank) join(key, Side::receives, far.peer_endpoint, what, 2, 1);
     }
   }
@@ -58,7 +58,7 @@ NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& devic
 
 NcclFabric::~NcclFabric() {
   try {
-    slots_.clear(setup_);
+    for (auto& [endpoint, inbox] : inboxes_) inbox.clear(setup_);
     if (token_) device_.free(token_, setup_);
   } catch (...) {  // the device has failed, and says so elsewhere
   }
@@ -79,20 +79,22 @@ void NcclFabric::connect() {
   }
 }
 
-void NcclFabric::begin_iteration() { slots_.begin_iteration(); }
+void NcclFabric::begin_iteration() {
+  for (auto& [endpoint, inbox] : inboxes_) inbox.begin_iteration();
+}
 
 void NcclFabric::send(RankId, graph::EndpointId to, const std::byte* from, Bytes size, StreamId stream) {
   at(to).send(from, size, 1, stream);
 }
 
 Address NcclFabric::receive(RankId, graph::EndpointId from, Bytes size, StreamId stream) {
-  const Address message = slots_.acquire(size, stream);
+  const Address message = inboxes_.at(from).acquire(size, stream);
   at(from).receive(message, size, 0, stream);
   return message;
 }
 
-void NcclFabric::release(RankId, graph::EndpointId, Address message, StreamId last_user) {
-  slots_.release(message, last_user);
+void NcclFabric::release(RankId, graph::EndpointId from, Address message, StreamId last_user) {
+  inboxes_.at(from).release(message, last_user);
 }
 
 void NcclFabric::collective(const Operation& operation, std::span<const Member> here) {

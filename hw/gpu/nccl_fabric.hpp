@@ -24,9 +24,9 @@ struct Exchange {
 
 class NcclFabric : public Fabric {
  public:
-  // All ranks at the same time. Throws MachineError.
+  // All ranks at the same time. `depth`: slots.hpp. Throws MachineError.
   NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& device, Communicators& communicators,
-             const Exchange& exchange, Time patience);
+             const Exchange& exchange, Time patience, std::size_t depth);
   ~NcclFabric() override;
 
   // Uses every communicator once, all ranks at the same time: queued here, done when the device is at rest.
@@ -54,10 +54,10 @@ class NcclFabric : public Fabric {
   Device& device_;
   StreamId setup_;
   PoolId pool_;
-  Slots slots_;
-  std::vector<Line> lines_;           // in the order in which all ranks make them
-  std::vector<std::size_t> line_of_;  // by endpoint
-  Address token_ = nullptr;           // what connect() sends around
+  std::map<graph::EndpointId, Slots> inboxes_;  // by receive endpoint
+  std::vector<Line> lines_;                     // in the order in which all ranks make them
+  std::vector<std::size_t> line_of_;            // by endpoint
+  Address token_ = nullptr;                     // what connect() sends around
 };
 
 }  // namespace rehearsal::gpu

@@ -6,16 +6,17 @@ namespace rehearsal::gpu {
 
 Address Slots::acquire(Bytes size, StreamId user) {
   auto& same = free_[size];
-  Free slot;
-  if (same.empty()) {
-    slot.block = device_.allocate(pool_, size, user);
-  } else {
-    slot = same.front();
+  const std::size_t number = acquired_++;
+  Address block = nullptr;
+  if (!same.empty() && (!same.front().released || same.front().number + depth_ <= number)) {
+    block = same.front().block;
+    if (same.front().released) device_.wait(user, *same.front().released);
     same.pop_front();
-    if (slot.released) device_.wait(user, *slot.released);
+  } else {
+    block = device_.allocate(pool_, size, user);
   }
-  used_.emplace(slot.block, size);
-  return slot.block;
+  used_.emplace(block, Used{size, number});
+  return block;
 }
 
 void Slots::release(Address block, StreamId last_user) {
@@ -24,15 +25,16 @@ void Slots::release(Address block, StreamId last_user) {
   auto event = events_.find(block);
   if (event == events_.end()) event = events_.emplace(block, device_.make_event()).first;
   device_.record(event->second, last_user);
-  free_[used->second].push_back({block, event->second});
+  free_[used->second.size].push_back({block, event->second, used->second.number});
   used_.erase(used);
 }
 
 void Slots::begin_iteration() {
-  for (const auto& [block, size] : used_) free_[size].push_back({block, std::nullopt});
+  for (const auto& [block, used] : used_) free_[used.size].push_back({block, std::nullopt, 0});
   used_.clear();
   for (auto& [size, list] : free_)
     for (Free& slot : list) slot.released.reset();
+  acquired_ = 0;
 }
 
 void Slots::clear(StreamId stream) {

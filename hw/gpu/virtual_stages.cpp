@@ -7,6 +7,7 @@
 #include "dispatch/clock.hpp"
 #include "dispatch/results.hpp"
 #include "dispatch/watchdog.hpp"
+#include "dispatch/zero_buffer.hpp"
 #include "gpu/copy_fabric.hpp"
 #include "gpu/crew.hpp"
 #include "gpu/sessions.hpp"
@@ -30,8 +31,9 @@ class VirtualStages : public backend::Session {
     std::vector<RankId> ranks;
     for (std::size_t r = 0; r < graph_.ranks().size(); ++r) ranks.push_back(RankId(r));
     if (ranks.size() > 1) device->partition(ranks.size());
-    CopyFabric fabric(graph_, *device);
-    Crew crew(graph_, ranks, options, *device, fabric);
+    const std::size_t depth = dispatch::message_depth(graph_);
+    CopyFabric fabric(graph_, *device, depth);
+    Crew crew(graph_, ranks, options, *device, fabric, depth);
     auto results = perform(crew, options);
     for (std::size_t r = 0; r < ranks.size(); ++r) results[r].learned = crew.learned(r);
     if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, results);

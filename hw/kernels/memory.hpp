@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/error.hpp"
 #include "kernels/bf16.hpp"
 
 namespace rehearsal::kernels {
@@ -20,6 +21,15 @@ struct Floats {
 // Elements of T in 16 bytes.
 template <class T>
 inline constexpr int kWide = int(16 / sizeof(T));
+
+#if !defined(__CUDACC__)
+// The host would read from anywhere; a GPU gives up.
+template <int kWords>
+void check_alignment(const void* at) {
+  constexpr std::uintptr_t kBytes = kWords < 4 ? 4 * kWords : 16;
+  INVARIANT(reinterpret_cast<std::uintptr_t>(at) % kBytes == 0, "vectors are read and written at their alignment");
+}
+#endif
 
 template <int kWords>
 REHEARSAL_DEVICE void read_words(std::uint32_t* words, const void* from) {
@@ -37,6 +47,7 @@ REHEARSAL_DEVICE void read_words(std::uint32_t* words, const void* from) {
     }
   }
 #else
+  check_alignment<kWords>(from);
   std::memcpy(words, from, kWords * sizeof(std::uint32_t));
 #endif
 }
@@ -54,6 +65,7 @@ REHEARSAL_DEVICE void write_words(void* to, const std::uint32_t* words) {
       static_cast<uint4*>(to)[i] = uint4{words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]};
   }
 #else
+  check_alignment<kWords>(to);
   std::memcpy(to, words, kWords * sizeof(std::uint32_t));
 #endif
 }

@@ -50,7 +50,7 @@ class Passes {
         return b <= kNarrow ? layer_norm<64>() : layer_norm<256>();
       case KernelKind::add_bias: {
         const auto [from, skip] = without_bias(b, c);
-        return all(AddBias<T>{x<T>(0), x<T>(1), b, from, skip}, elements, wide<T>(skip ? skip : b, {0, 1}));
+        return all(AddBias<T>{x<T>(0), x<T>(1), b, from, skip}, elements, wide<T>(b, {0, 1}));
       }
       case KernelKind::gelu:
         return all(Gelu<T>{x<T>(0), x<T>(1)}, a, wide<T>(0, {0, 1}));
@@ -178,6 +178,7 @@ class Passes {
   struct Gap {
     std::int64_t from, length;
   };
+  // A third of the columns is a multiple of a power of 2 when they are.
   static Gap without_bias(std::int64_t columns, std::int64_t which) {
     if (static_cast<Bias>(which) == Bias::whole) return {columns, 0};
     INVARIANT(columns % 3 == 0, "query, key and value have the same width");

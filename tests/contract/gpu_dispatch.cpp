@@ -61,7 +61,7 @@ void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
   const auto rehearsed = explore::rehearse(what.scenario);
   explore::PerformOptions options;
   options.compute = backend::Compute::real;
-  options.warmup = 0, options.iterations = 3;
+  options.warmup = 0, options.iterations = 2;
   options.times_matter = false;
   options.starts = rehearsed.timeline.start;
   options.recorded = recorded;

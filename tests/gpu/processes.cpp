@@ -15,11 +15,11 @@ using backend::Compute;
 
 struct OneProcess {
   OneProcess(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, World& world,
-             const gpu::Exchange& exchange)
+             const gpu::Exchange& exchange, std::size_t depth)
       : device(world),
         communicators(world, device),
-        fabric(graph, rank, device, communicators, exchange, seconds(1)),
-        crew(graph, {rank}, options, device, fabric) {}
+        fabric(graph, rank, device, communicators, exchange, seconds(1), depth),
+        crew(graph, {rank}, options, device, fabric, depth) {}
   RecordingDevice device;
   RecordingCommunicators communicators;
   gpu::NcclFabric fabric;
@@ -41,9 +41,10 @@ class Processes : public backend::Session {
                                    if (!told.contains(key)) told[key] = world_.make_line();
                                    return told[key];
                                  }};
+    const std::size_t depth = dispatch::message_depth(graph_);
     std::vector<std::unique_ptr<OneProcess>> all;
     for (std::size_t r = 0; r < graph_.ranks().size(); ++r)
-      all.push_back(std::make_unique<OneProcess>(graph_, RankId(r), options, world_, exchange));
+      all.push_back(std::make_unique<OneProcess>(graph_, RankId(r), options, world_, exchange, depth));
     for (const auto& one : all) one->fabric.connect();
     while (world_.progress()) {
     }
