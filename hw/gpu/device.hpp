@@ -46,6 +46,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceFacts& facts() const = 0;
+  // Device memory that libraries use for our calls, outside of all pools. So far: it grows with the streams used.
+  virtual Bytes workspace() const { return {}; }
 
   // Shares the multiprocessors out to `parts` partitions of equal size, before any stream is made; returns how many
   // each has. Throws MachineError when there are not that many partitions.
