@@ -1,0 +1,32 @@
+// The three products of a linear layer as calls of a column-major BLAS: which operand comes first, transposed or not.
+//
+// A row-major [r,c] matrix is, read column by column, its transpose: [c,r] with leading dimension c. So each product is
+// asked for transposed, C^T = (A B)^T = B^T A^T, which swaps the operands and leaves all memory where it is.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/kernels.hpp"
+
+namespace rehearsal::gpu {
+
+// A column-major matrix as it lies in memory, with leading dimension = rows.
+struct StoredMatrix {
+  std::size_t operand = 0;  // of the kernel
+  std::int64_t rows = 0, columns = 0;
+  bool transposed = false;  // the product takes its transpose
+};
+
+// c[m,n] = a[m,k] b[k,n], added to c where `accumulate` says so.
+struct BlasProduct {
+  std::int64_t m = 0, n = 0, k = 0;
+  StoredMatrix a, b, c;
+  bool accumulate = false;
+};
+
+bool is_linear(KernelKind kind);
+// Of a kernel for which that is so.
+BlasProduct blas_product(const Kernel& kernel);
+
+}  // namespace rehearsal::gpu
