@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -93,6 +94,8 @@ class Backend {
   virtual std::string name() const = 0;
   virtual std::string summary() const = 0;
   virtual std::vector<Capability> capabilities() const = 0;
+  // What this machine lacks for any graph at all, a GPU for instance; nothing when it has it.
+  virtual std::optional<std::string> why_unavailable() const { return std::nullopt; }
   // Validates, allocates, connects. The graph and the cluster outlive the session.
   // Throws MachineError when this machine cannot perform the graph.
   virtual std::unique_ptr<Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster& cluster) = 0;

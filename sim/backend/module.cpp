@@ -42,7 +42,9 @@ std::unique_ptr<Backend> open(const fs::path& file) {
   const int status = entry(build_id(), &made, &error);
   error.message[sizeof error.message - 1] = '\0';
   if (status != 0 || made == nullptr) throw MachineError(fmt::format("{}: {}", file.string(), error.message));
-  return std::unique_ptr<Backend>(made);
+  std::unique_ptr<Backend> backend(made);
+  if (const auto why = backend->why_unavailable()) throw MachineError(*why);
+  return backend;
 }
 
 std::unique_ptr<Backend> find_and_open(const std::string& name) {

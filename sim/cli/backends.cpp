@@ -12,8 +12,6 @@
 namespace rehearsal::cli {
 namespace {
 
-constexpr const char* kNoCuda = "it is not written yet";
-
 BackendEntry entry(const backend::Backend& backend, bool performs) {
   return {backend.name(), backend.summary(), performs, std::nullopt, backend.capabilities()};
 }
@@ -24,19 +22,22 @@ BackendEntry mpi() {
   return entry(*backend::load_backend("mpi"), true);
 }
 
+BackendEntry cuda() {
+  if (const auto why = backend::why_unavailable("cuda"))
+    return {"cuda", "Performs the graph on NVIDIA GPUs, with cuBLAS and NCCL.", true, why, {}};
+  return entry(*backend::load_backend("cuda"), true);
+}
+
 }  // namespace
 
 std::vector<BackendEntry> backends() {
-  return {entry(*engine::make_sim(), false),
-          entry(*loopback::make_loopback(), true),
-          mpi(),
-          {"cuda", "Will perform the graph on NVIDIA GPUs, with cuBLAS and NCCL.", true, kNoCuda, {}}};
+  return {entry(*engine::make_sim(), false), entry(*loopback::make_loopback(), true), mpi(), cuda()};
 }
 
 std::unique_ptr<backend::Backend> open_backend(const std::string& name, const Arguments& arguments) {
   if (name == "loopback") return loopback::make_loopback();
   if (name == "mpi") return launch::open(name, arguments);
-  if (name == "cuda") throw MachineError(fmt::format("backend cuda unavailable: {}", kNoCuda));
+  if (name == "cuda") return backend::load_backend(name);
   if (name == "sim") throw UserError("--backend sim only predicts: that is 'rehearse run'; loopback and mpi perform");
   throw UserError(fmt::format("--backend is '{}'{}", name, suggestion(name, {"loopback", "mpi", "cuda"})));
 }
