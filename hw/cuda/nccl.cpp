@@ -1,0 +1,209 @@
+#include "cuda/nccl.hpp"
+
+#include <fmt/format.h>
+#include <nccl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+
+namespace rehearsal::cuda {
+namespace {
+
+void check(ncclResult_t status, const char* call) {
+  if (status == ncclSuccess || status == ncclInProgress) return;
+  throw MachineError(fmt::format("{}: {}: {}", call, ncclGetErrorString(status), ncclGetLastError(nullptr)));
+}
+
+// Asks `done` until it says so, at first without a pause: most calls are through in microseconds. False: patience over.
+template <class Done>
+bool wait_until(Done&& done, Time patience) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kWithoutPause = 1000;
+  const auto give_up = Clock::now() + std::chrono::nanoseconds(patience.count() / 1000);
+  for (int asked = 0; !done(); ++asked) {
+    if (Clock::now() > give_up) return false;
+    if (asked > kWithoutPause)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    else
+      std::this_thread::yield();
+  }
+  return true;
+}
+
+ncclDataType_t type_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+    case Precision::tf32:
+      return ncclFloat32;
+    case Precision::bf16:
+      return ncclBfloat16;
+    case Precision::fp16:
+    case Precision::fp8:
+      break;
+  }
+  throw MachineError(fmt::format("there are no collectives in {} here", name(precision)));
+}
+
+}  // namespace
+
+// `mutex_` guards the handle: abort() of another thread frees what it points to. No call of NCCL waits with it locked.
+class NcclCommunicator : public gpu::Communicator {
+ public:
+  NcclCommunicator(NcclCommunicators& all, const ncclUniqueId& id, int members, int index, Time patience)
+      : all_(all), patience_(patience) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    check(ncclCommInitRankConfig(&handle_, members, id, index, &config), "ncclCommInitRankConfig");
+    try {
+      settle("joining a communicator");
+    } catch (...) {
+      abort();
+      throw;
+    }
+  }
+
+  ~NcclCommunicator() override {
+    std::erase(all_.of_group_, this);
+    try {
+      call("ncclCommFinalize", [](ncclComm_t comm) { return ncclCommFinalize(comm); });
+      const std::lock_guard lock(mutex_);
+      if (handle_) ncclCommDestroy(handle_);
+      handle_ = nullptr;
+    } catch (const std::exception&) {  // a peer is gone: nobody is left to end it together with
+      abort();
+    }
+  }
+
+  void send(const std::byte* from, Bytes size, int peer, gpu::StreamId stream) override {
+    queue("ncclSend", [&](ncclComm_t comm) {
+      return ncclSend(from, static_cast<std::size_t>(size.count()), ncclUint8, peer, comm, all_.device_.handle(stream));
+    });
+  }
+
+  void receive(gpu::Address into, Bytes size, int peer, gpu::StreamId stream) override {
+    queue("ncclRecv", [&](ncclComm_t comm) {
+      return ncclRecv(into, static_cast<std::size_t>(size.count()), ncclUint8, peer, comm, all_.device_.handle(stream));
+    });
+  }
+
+  void collective(CollectiveKind kind, Precision precision, const std::byte* in, gpu::Address out, std::int64_t part,
+                  gpu::StreamId stream) override {
+    const ncclDataType_t type = type_of(precision);
+    const auto count = static_cast<std::size_t>(part);
+    const cudaStream_t on = all_.device_.handle(stream);
+    switch (kind) {
+      case CollectiveKind::all_reduce:
+        return queue("ncclAllReduce",
+                     [&](ncclComm_t comm) { return ncclAllReduce(in, out, count, type, ncclSum, comm, on); });
+      case CollectiveKind::reduce_scatter:
+        return queue("ncclReduceScatter",
+                     [&](ncclComm_t comm) { return ncclReduceScatter(in, out, count, type, ncclSum, comm, on); });
+      case CollectiveKind::all_gather:
+        return queue("ncclAllGather", [&](ncclComm_t comm) { return ncclAllGather(in, out, count, type, comm, on); });
+    }
+  }
+
+  std::optional<std::string> failure() override {
+    const std::lock_guard lock(mutex_);
+    if (handle_ == nullptr) return "the communicator was given up";
+    const ncclResult_t now = state();
+    if (now == ncclSuccess || now == ncclInProgress) return std::nullopt;
+    return words(now);
+  }
+
+  void abort() noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (handle_) ncclCommAbort(handle_);
+    handle_ = nullptr;
+  }
+
+  // Waits until the calls made so far are queued. Throws MachineError.
+  void settle(const char* what) {
+    const bool settled = wait_until(
+        [&] {
+          const std::lock_guard lock(mutex_);
+          if (handle_ == nullptr) throw MachineError(fmt::format("{}: the communicator was given up", what));
+          const ncclResult_t now = state();
+          if (now != ncclSuccess && now != ncclInProgress) throw MachineError(fmt::format("{}: {}", what, words(now)));
+          return now == ncclSuccess;
+        },
+        patience_);
+    if (!settled) throw MachineError(fmt::format("{}: no answer from the other members for {}", what, show(patience_)));
+  }
+
+ private:
+  ncclResult_t state() const {
+    ncclResult_t now = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(handle_, &now);
+    return asked == ncclSuccess ? now : asked;
+  }
+  std::string words(ncclResult_t result) const {
+    return fmt::format("NCCL: {}: {}", ncclGetErrorString(result), ncclGetLastError(handle_));
+  }
+
+  template <class Call>
+  void call(const char* what, Call&& make) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (handle_ == nullptr) throw MachineError(fmt::format("{}: the communicator was given up", what));
+      const ncclResult_t status = make(handle_);
+      if (status != ncclSuccess && status != ncclInProgress)
+        throw MachineError(fmt::format("{}: {}", what, words(status)));
+      if (status == ncclSuccess) return;
+    }
+    settle(what);
+  }
+
+  // A call of an open group is queued by the end of the group.
+  template <class Call>
+  void queue(const char* what, Call&& make) {
+    if (!all_.in_group_) return call(what, make);
+    const std::lock_guard lock(mutex_);
+    if (handle_ == nullptr) throw MachineError(fmt::format("{}: the communicator was given up", what));
+    check(make(handle_), what);
+    if (std::find(all_.of_group_.begin(), all_.of_group_.end(), this) == all_.of_group_.end())
+      all_.of_group_.push_back(this);
+  }
+
+  NcclCommunicators& all_;
+  const Time patience_;
+  std::mutex mutex_;
+  ncclComm_t handle_ = nullptr;
+};
+
+std::string NcclCommunicators::make_id() {
+  ncclUniqueId id{};
+  check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  return std::string(id.internal, sizeof id.internal);
+}
+
+std::unique_ptr<gpu::Communicator> NcclCommunicators::join(const std::string& id, int members, int index,
+                                                           Time patience) {
+  ncclUniqueId made{};
+  INVARIANT(id.size() == sizeof made.internal, "not an id of NCCL");
+  INVARIANT(!in_group_, "communicators are joined outside of groups");
+  std::memcpy(made.internal, id.data(), id.size());
+  return std::make_unique<NcclCommunicator>(*this, made, members, index, patience);
+}
+
+void NcclCommunicators::begin_group() {
+  INVARIANT(!in_group_, "a group within a group");
+  check(ncclGroupStart(), "ncclGroupStart");
+  in_group_ = true;
+  of_group_.clear();
+}
+
+void NcclCommunicators::end_group() {
+  INVARIANT(in_group_, "no group");
+  in_group_ = false;
+  check(ncclGroupEnd(), "ncclGroupEnd");
+  for (NcclCommunicator* member : std::exchange(of_group_, {})) member->settle("a group of messages");
+}
+
+}  // namespace rehearsal::cuda
