@@ -1,5 +1,6 @@
 #include "gpu/gpu_backend.hpp"
 
+#include "base/error.hpp"
 #include "dispatch/zero_buffer.hpp"
 #include "gpu/sessions.hpp"
 #include "graph/validate.hpp"
@@ -24,6 +25,14 @@ class GpuBackend : public backend::Backend {
             {"message", Fidelity::emulated, "virtual stages: copies within the memory of the GPU"},
             {"collective", Fidelity::exact, "a GPU per process: NCCL"},
             {"collective", Fidelity::emulated, "virtual stages: rings of copies and additions"}};
+  }
+  std::optional<std::string> why_unavailable() const override {
+    try {
+      platform_.devices();
+      return std::nullopt;
+    } catch (const MachineError& why) {
+      return why.what();
+    }
   }
   std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
     graph::validate(graph);
