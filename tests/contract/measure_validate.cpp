@@ -212,6 +212,7 @@ TEST_CASE("what cannot be performed says why") {
   check("measure --backend loopback", 2, "scenario file");
   check("measure " + kTeaching + "--backend lopback", 2, "did you mean 'loopback'?");
   check("measure " + kTeaching + "--backend sim", 2, "rehearse run");
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);  // a GPU of this machine is not to be seen
   check("measure " + kTeaching + "--backend cuda", 3, "backend cuda unavailable");
   check("measure " + kLoopback + "--compute fast", 2, "real, timed");
   check("measure " + kLoopback + "--compute real", 2, "--compute timed");
@@ -233,6 +234,7 @@ TEST_CASE("what cannot be performed says why") {
 }
 
 TEST_CASE("the list of backends says what each is worth and why one is missing") {
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);  // a GPU of this machine is not to be seen
   const auto j = json::parse(rehearse("list backends --format json").out);
   std::map<std::string, json> by_name;
   for (const auto& backend : j) by_name[backend["name"]] = backend;

@@ -57,7 +57,7 @@ if(REHEARSAL_CUDA)
     # -Wpedantic and -Wconversion are left out: they complain about the code that nvcc itself generates.
     add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wshadow;-Wreorder>")
     if(REHEARSAL_STRICT)
-      add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
+      add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Werror>")
     endif()
   elseif(REHEARSAL_CUDA STREQUAL AUTO)
     message(STATUS "Without the module for NVIDIA GPUs: ${WHY}")
