@@ -25,7 +25,7 @@ struct CollectiveSample {
 };
 struct LinkProbe {
   std::size_t ranks = 0;
-  bool single_copy = false;       // large messages move while their sender is elsewhere (hw/launch/mpirun.hpp)
+  bool single_copy = false;       // large messages move while their sender is elsewhere (hw/launch/machine.hpp)
   std::vector<LinkSample> links;  // ascending size; empty for one rank
   std::vector<CollectiveSample> collectives;
 };

@@ -8,6 +8,7 @@
 #include "dispatch/probe.hpp"
 #include "dispatch/results.hpp"
 #include "graph/validate.hpp"
+#include "launch/launcher.hpp"
 
 namespace rehearsal::launch {
 namespace {
@@ -17,11 +18,12 @@ using backend::Timeline;
 
 class LaunchedSession : public backend::Session, public dispatch::LinkProber {
  public:
-  LaunchedSession(const graph::TaskGraph& graph, std::string backend, std::vector<std::string> arguments)
-      : graph_(graph), backend_(std::move(backend)), arguments_(std::move(arguments)) {}
+  LaunchedSession(const graph::TaskGraph& graph, std::string backend, Starter starter,
+                  std::vector<std::string> arguments)
+      : graph_(graph), backend_(std::move(backend)), starter_(starter), arguments_(std::move(arguments)) {}
 
   Timeline run(const RunOptions& options) override {
-    refuse_crowding(options, graph_.ranks().size());
+    if (starter_ == Starter::mpirun) refuse_crowding(options, graph_.ranks().size());
     std::vector<dispatch::RankResult> results;
     for (const std::string& bytes : launch(options.timeout)) results.push_back(dispatch::read(bytes));
     if (options.compute == backend::Compute::real) trained_ = dispatch::trained(graph_, results);
@@ -39,7 +41,8 @@ class LaunchedSession : public backend::Session, public dispatch::LinkProber {
 
  private:
   std::vector<std::string> launch(Time timeout) const {
-    return run_ranks({.ranks = graph_.ranks().size(),
+    return run_ranks({.starter = starter_,
+                      .ranks = graph_.ranks().size(),
                       .arguments = arguments_,
                       .timeout = timeout,
                       .hang_report = [&](const std::vector<dispatch::Positions>& at) {
@@ -50,39 +53,56 @@ class LaunchedSession : public backend::Session, public dispatch::LinkProber {
 
   const graph::TaskGraph& graph_;
   std::string backend_;
+  Starter starter_;
   std::vector<std::string> arguments_;
   backend::Trained trained_;
 };
 
-// The module's backend, performed by processes of its own.
+using InProcesses = std::function<bool(std::size_t ranks)>;
+
+// The module's backend, performed by processes of its own where `in_processes` wants them.
 class Launched : public backend::Backend {
  public:
-  Launched(std::unique_ptr<Backend> module, std::vector<std::string> arguments)
-      : module_(std::move(module)), arguments_(std::move(arguments)) {}
+  Launched(std::unique_ptr<Backend> module, Starter starter, std::vector<std::string> arguments,
+           InProcesses in_processes)
+      : module_(std::move(module)),
+        starter_(starter),
+        arguments_(std::move(arguments)),
+        in_processes_(std::move(in_processes)) {}
   std::string name() const override { return module_->name(); }
   std::string summary() const override { return module_->summary(); }
   std::vector<backend::Capability> capabilities() const override { return module_->capabilities(); }
-  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster& cluster) override {
+    if (!in_processes_(graph.ranks().size())) return module_->prepare(graph, cluster);
     graph::validate(graph);
-    return std::make_unique<LaunchedSession>(graph, name(), arguments_);
+    return std::make_unique<LaunchedSession>(graph, name(), starter_, arguments_);
   }
 
  private:
   std::unique_ptr<Backend> module_;
+  Starter starter_;
   std::vector<std::string> arguments_;
+  InProcesses in_processes_;
 };
 
 }  // namespace
 
-std::unique_ptr<backend::Backend> open(const std::string& name, std::vector<std::string> arguments) {
+std::unique_ptr<backend::Backend> open(const std::string& name, std::vector<std::string> arguments,
+                                       InProcesses in_processes) {
   auto module = backend::load_backend(name);
-  if (is_rank() || in_job()) return module;
-  find_mpirun();
-  return std::make_unique<Launched>(std::move(module), std::move(arguments));
+  if (is_rank() || in_job(name)) return module;
+  if (name == "mpi") {
+    find_mpirun();
+    return std::make_unique<Launched>(std::move(module), Starter::mpirun, std::move(arguments),
+                                      [](std::size_t) { return true; });
+  }
+  if (!in_processes) return module;
+  return std::make_unique<Launched>(std::move(module), Starter::fork, std::move(arguments), std::move(in_processes));
 }
 
 std::optional<std::string> why_unavailable(const std::string& name) {
   if (auto why = backend::why_unavailable(name)) return why;
+  if (name != "mpi") return std::nullopt;
   try {
     find_mpirun();
     return std::nullopt;
@@ -91,7 +111,11 @@ std::optional<std::string> why_unavailable(const std::string& name) {
   }
 }
 
-bool reports() { return !is_rank() && launched_rank().value_or(0) == 0; }
+bool reports(const std::string& backend) {
+  if (is_rank()) return false;
+  const auto mine = membership(launchers_of(backend));
+  return !mine || mine->rank == 0;
+}
 
 void refuse_crowding(const RunOptions& options, std::size_t here) {
   if (options.compute != backend::Compute::real || !options.times_matter || here <= cores()) return;

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
 #include "dispatch/watchdog.hpp"
+#include "launch/store.hpp"
 
 namespace rehearsal::launch {
 namespace {
@@ -19,39 +20,20 @@ constexpr auto kLook = std::chrono::milliseconds(20);
 constexpr int kPatienceWithoutParent = 10;
 constexpr int kMachine = 3;
 
-std::optional<std::size_t> number(const char* variable) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return std::nullopt;
-  return std::strtoull(text, nullptr, 10);
-}
-
 }  // namespace
 
-bool is_rank() { return std::getenv(kFolderVariable) != nullptr; }
-
-std::optional<std::size_t> launched_rank() {
-  // OpenMPI; MPICH and other launchers that speak PMI.
-  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
-    if (const auto rank = number(variable)) return rank;
-  // A batch script has a SLURM_PROCID too, but belongs to no step.
-  if (std::getenv("SLURM_STEP_ID") != nullptr) return number("SLURM_PROCID");
-  return std::nullopt;
-}
-
-bool in_job() { return !is_rank() && launched_rank().has_value(); }
-
-Presence::Presence() {
+Presence::Presence(Launchers launchers) {
+  const auto mine = membership(launchers);
   if (is_rank()) {
-    const auto rank = launched_rank(), ranks = number(kRanksVariable);
-    if (!rank || !ranks || *rank >= *ranks)
-      throw MachineError("mpirun does not tell its processes which rank they are; OpenMPI and MPICH do");
-    rank_ = *rank;
+    rank_ = mine->rank;
     folder_.emplace(std::filesystem::path(std::getenv(kFolderVariable)));
-    board_ = std::make_unique<Board>(folder_->board(), *ranks, false);
+    board_ = std::make_unique<Board>(folder_->board(), mine->size, false);
     (*board_)[rank_].pid = static_cast<std::int32_t>(getpid());
     (*board_)[rank_].state = Slot::present;
   }
-  thread_ = std::thread([this] { watch(); });
+  // A shell that starts ranks by hand may go away before they end.
+  const bool parent_stays = mine && mine->launcher != "by hand";
+  thread_ = std::thread([this, parent_stays] { watch(parent_stays); });
 }
 
 Presence::~Presence() {
@@ -86,14 +68,14 @@ void Presence::show() {
   for (std::size_t i = 0; i < progress_->heads.size(); ++i) slot.heads[i] = progress_->heads[i].load();
 }
 
-void Presence::watch() {
+void Presence::watch(bool parent_stays) {
   const pid_t parent = getppid();
   const dispatch::Progress* watched = nullptr;
   std::optional<dispatch::Watchdog> watchdog;
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kLook, [this] { return leave_; })) {
     // The launcher died without taking its ranks along: nobody will ask for this one's work.
-    if (getppid() != parent) _exit(kMachine);
+    if (parent_stays && getppid() != parent) _exit(kMachine);
     if (!progress_) {
       watched = nullptr;
       continue;
@@ -118,6 +100,8 @@ void Presence::report(std::exception_ptr error) noexcept {
   try {
     try {
       std::rethrow_exception(error);
+    } catch (const PeerFailed& e) {
+      folder_->write(rank_, Leaf::error, fmt::format("{} {}", kBecauseOfAnother, e.what()));
     } catch (const MachineError& e) {
       folder_->write(rank_, Leaf::error, fmt::format("3 {}", e.what()));
     } catch (const UserError& e) {

@@ -7,27 +7,19 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <thread>
 
 #include "dispatch/rank_loop.hpp"
+#include "launch/membership.hpp"
 #include "launch/run_folder.hpp"
 
 namespace rehearsal::launch {
 
-// Set by the parent for the ranks it starts: the path of its RunFolder.
-inline constexpr const char* kFolderVariable = "REHEARSAL_RANK_FOLDER";
-inline constexpr const char* kRanksVariable = "REHEARSAL_RANKS";
-
-bool is_rank();  // started by a parent of ours
-bool in_job();   // started by mpirun or srun directly
-// Number and size as the launcher told them in the environment: known before MPI is started. Nothing outside of a job.
-std::optional<std::size_t> launched_rank();
-
 class Presence {
  public:
-  Presence();   // shows the parent that this rank has started
+  // Shows the parent that this rank has started. `launchers`: those that may have started it instead.
+  explicit Presence(Launchers launchers = Launchers::mpi);
   ~Presence();  // joins the thread
   Presence(const Presence&) = delete;
   Presence& operator=(const Presence&) = delete;
@@ -42,7 +34,7 @@ class Presence {
   void report(std::exception_ptr error) noexcept;
 
  private:
-  void watch();
+  void watch(bool parent_stays);
   void show();
 
   std::size_t rank_ = 0;

@@ -94,11 +94,21 @@ void Process::listen() {
 }
 
 void Process::wait(Time patience) {
-  pollfd events[] = {{signals_.descriptor(), POLLIN, 0}, {messages_, POLLIN, 0}};
-  poll(events, 2, static_cast<int>(to_seconds(patience) * 1e3));
-  listen();
-  // At the end of the pipe poll() returns at once, again and again, until the process has ended too.
-  if ((events[1].revents & (POLLHUP | POLLIN)) == POLLHUP) dispatch::sleep_until(dispatch::now() + seconds(1e-3));
+  Process* const self = this;
+  launch::wait({&self, 1}, signals_, patience);
+}
+
+void wait(std::span<Process* const> some, HeldSignals& signals, Time patience) {
+  std::vector<pollfd> events = {{signals.descriptor(), POLLIN, 0}};
+  for (const Process* process : some) events.push_back({process->messages_, POLLIN, 0});
+  poll(events.data(), events.size(), static_cast<int>(to_seconds(patience) * 1e3));
+  bool closed = false;
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    some[i]->listen();
+    closed |= (events[i + 1].revents & (POLLHUP | POLLIN)) == POLLHUP;
+  }
+  // At the end of a pipe poll() returns at once, again and again, until the process has ended too.
+  if (closed) dispatch::sleep_until(dispatch::now() + seconds(1e-3));
 }
 
 bool Process::ended() {
@@ -110,16 +120,28 @@ bool Process::ended() {
 }
 
 void Process::end() {
-  if (ended()) return;
-  kill(pid_, SIGTERM);
+  Process* const self = this;
+  launch::end({&self, 1});
+}
+
+void end(std::span<Process* const> some) {
+  auto all_ended = [&] {
+    bool all = true;
+    for (Process* process : some) all &= process->ended();
+    return all;
+  };
+  for (Process* process : some)
+    if (!process->ended()) kill(process->pid_, SIGTERM);
   const Time insist = dispatch::now() + kGrace;
-  while (!ended() && dispatch::now() < insist) dispatch::sleep_until(dispatch::now() + kLook);
-  if (ended()) return;
-  if (kill(-pid_, SIGKILL) != 0) kill(pid_, SIGKILL);  // not yet a group of its own
-  while (waitpid(pid_, &status_, 0) < 0 && errno == EINTR) {
+  while (!all_ended() && dispatch::now() < insist) dispatch::sleep_until(dispatch::now() + kLook);
+  for (Process* process : some) {
+    if (process->ended()) continue;
+    if (kill(-process->pid_, SIGKILL) != 0) kill(process->pid_, SIGKILL);  // not yet a group of its own
+    while (waitpid(process->pid_, &process->status_, 0) < 0 && errno == EINTR) {
+    }
+    process->ended_ = true;
+    process->listen();
   }
-  ended_ = true;
-  listen();
 }
 
 }  // namespace rehearsal::launch

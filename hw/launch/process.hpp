@@ -1,9 +1,10 @@
-// One child process with its messages, in a process group of its own; signals to us arrive as events.
+// Child processes with their messages, each in a process group of its own; signals to us arrive as events.
 #pragma once
 #include <sys/types.h>
 
 #include <csignal>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,13 @@ class Process {
   bool ended();
   // Asks it to end, and insists after three seconds.
   void end();
+  pid_t pid() const { return pid_; }
   int status() const { return status_; }  // as from waitpid, once ended
   const std::string& said() const { return said_; }
 
  private:
+  friend void wait(std::span<Process* const> some, HeldSignals& signals, Time patience);
+  friend void end(std::span<Process* const> some);
   void listen();
 
   HeldSignals& signals_;
@@ -55,5 +59,9 @@ class Process {
   int status_ = 0;
   std::string said_;
 };
+
+// The same for several at once: what one of them does ends the wait, and all share the three seconds.
+void wait(std::span<Process* const> some, HeldSignals& signals, Time patience);
+void end(std::span<Process* const> some);
 
 }  // namespace rehearsal::launch

@@ -8,10 +8,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "base/error.hpp"
+#include "launch/whole_file.hpp"
 
 namespace rehearsal::launch {
 namespace {
@@ -38,6 +37,13 @@ Board::Board(const fs::path& file, std::size_t ranks, bool create) : ranks_(rank
 
 Board::~Board() { munmap(slots_, ranks_ * sizeof(Slot)); }
 
+int status(const std::string& error) { return static_cast<int>(std::strtol(error.c_str(), nullptr, 10)); }
+
+std::string message(const std::string& error) {
+  const auto space = error.find(' ');
+  return space == error.npos ? "" : error.substr(space + 1);
+}
+
 RunFolder RunFolder::make() {
   std::error_code unknown;
   std::string name = (fs::temp_directory_path(unknown) / "rehearse-XXXXXX").string();
@@ -57,18 +63,14 @@ fs::path RunFolder::file(std::size_t rank, Leaf leaf) const {
 }
 
 void RunFolder::write(std::size_t rank, Leaf leaf, std::string_view bytes) const {
-  const fs::path final_name = file(rank, leaf), partial = final_name.string() + ".part";
-  std::ofstream out(partial, std::ios::binary);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (!out) fail("write", partial);
-  if (std::rename(partial.c_str(), final_name.c_str()) != 0) fail("rename", partial);
+  write_whole(file(rank, leaf), bytes);
 }
 
-std::optional<std::string> RunFolder::read(std::size_t rank, Leaf leaf) const {
-  std::ifstream in(file(rank, leaf), std::ios::binary);
-  if (!in) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(in), {});
+bool RunFolder::has(std::size_t rank, Leaf leaf) const {
+  std::error_code unknown;
+  return fs::exists(file(rank, leaf), unknown);
 }
+
+std::optional<std::string> RunFolder::read(std::size_t rank, Leaf leaf) const { return read_whole(file(rank, leaf)); }
 
 }  // namespace rehearsal::launch

@@ -46,6 +46,11 @@ class Board {
 
 enum class Leaf : std::uint8_t { result, error };  // what the work gave, or why there is nothing: "3 message"
 
+// The two parts of an error. Its status is that of the process, except for a rank that gave up because another did.
+inline constexpr int kBecauseOfAnother = 0;
+int status(const std::string& error);
+std::string message(const std::string& error);
+
 class RunFolder {
  public:
   // A new one below the folder for temporary files, removed with everything in it by the destructor.
@@ -62,6 +67,7 @@ class RunFolder {
   std::filesystem::path board() const { return path_ / "board"; }
   void write(std::size_t rank, Leaf leaf, std::string_view bytes) const;  // throws MachineError
   std::optional<std::string> read(std::size_t rank, Leaf leaf) const;
+  bool has(std::size_t rank, Leaf leaf) const;
 
  private:
   std::filesystem::path file(std::size_t rank, Leaf leaf) const;

@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
-#include "launch/mpirun.hpp"
+#include "launch/machine.hpp"
 #include "mpi/environment.hpp"
 
 namespace rehearsal::mpi {

@@ -105,7 +105,7 @@ int run_measure(const Arguments& arguments) {
   if (!options.weights.empty() && performing.options.compute != backend::Compute::real)
     throw UserError("--weights needs --compute real: timed tasks train nothing");
   auto [timeline, trained] = perform(performing);
-  if (!launch::reports()) return 0;
+  if (!launch::reports(options.performing.backend)) return 0;
 
   const auto& scenario = performing.what.scenario;
   const auto& prepared = performing.rehearsed.prepared;

@@ -123,9 +123,9 @@ int run_validate(const Arguments& arguments) {
                        prepared.layers};
   };
   Written written;
-  if (launch::reports()) written = write_prediction(run_of(predicted, nullptr), prediction);
+  if (launch::reports(options.backend)) written = write_prediction(run_of(predicted, nullptr), prediction);
   const auto [timeline, trained] = perform(performing);
-  if (!launch::reports()) return 0;
+  if (!launch::reports(options.backend)) return 0;
 
   if (performing.options.compute == backend::Compute::real && scenario.concrete->cluster.name != "this-machine")
     warnings.push_back(

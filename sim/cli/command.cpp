@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/spelling.hpp"
 #include "cli/output.hpp"
-#include "launch/mpirun.hpp"
+#include "launch/supervise.hpp"
 
 namespace rehearsal::cli {
 namespace {

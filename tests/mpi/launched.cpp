@@ -23,6 +23,7 @@
 #include "dispatch/clock.hpp"
 #include "dispatch/probe.hpp"
 #include "launch/launch.hpp"
+#include "launch/launcher.hpp"
 
 namespace rehearsal {
 namespace {
@@ -43,7 +44,7 @@ struct Answer {
 
 // `what`: the case; in a rank it decides who misbehaves.
 Answer perform(const std::string& what, std::size_t ranks) {
-  const std::size_t me = launch::is_rank() ? launch::launched_rank().value() : ranks;
+  const std::size_t me = launch::is_rank() ? launch::membership(launch::Launchers::mpi).value().rank : ranks;
   Answer answer{{}, what == "other" && me == 1 ? chain(ranks, Bytes(2000)) : chain(ranks)};
   auto backend = launch::open("mpi", {"perform", what, std::to_string(ranks)});
   auto session = backend->prepare(answer.subject.graph, cluster::Cluster{cluster::ClusterSpec{}});
@@ -64,12 +65,12 @@ Answer perform(const std::string& what, std::size_t ranks) {
 }
 
 int rank_program(const std::string& what, std::size_t ranks) {
-  leave(fmt::format("{}.pid", launch::launched_rank().value()), std::to_string(getpid()));
+  leave(fmt::format("{}.pid", launch::membership(launch::Launchers::mpi).value().rank), std::to_string(getpid()));
   try {
     perform(what, ranks);
     return 0;
   } catch (const MachineError& error) {
-    leave(fmt::format("{}.caught", launch::launched_rank().value()), error.what());
+    leave(fmt::format("{}.caught", launch::membership(launch::Launchers::mpi).value().rank), error.what());
     return 3;
   }
 }
@@ -78,12 +79,12 @@ int rank_program(const std::string& what, std::size_t ranks) {
 int job_program(const std::string& what, std::size_t ranks) {
   try {
     const Answer answer = perform(what, ranks);
-    if (launch::reports())
+    if (launch::reports("mpi"))
       leave("answer",
             fmt::format("{} iterations, {} tasks", answer.timeline.iterations.size(), answer.timeline.start.size()));
     return 0;
   } catch (const MachineError& error) {
-    if (launch::reports()) leave("answer", error.what());
+    if (launch::reports("mpi")) leave("answer", error.what());
     return 3;
   }
 }
@@ -325,7 +326,7 @@ int main(int argc, char** argv) {
   using namespace rehearsal;
   setenv("REHEARSAL_MODULES", MODULE_FOLDER, 1);
   if (argc == 4 && launch::is_rank()) return rank_program(argv[2], std::strtoul(argv[3], nullptr, 10));
-  if (argc == 4 && launch::in_job()) return job_program(argv[2], std::strtoul(argv[3], nullptr, 10));
+  if (argc == 4 && launch::in_job("mpi")) return job_program(argv[2], std::strtoul(argv[3], nullptr, 10));
   if (argc == 4 && std::string(argv[1]) == "parent") return parent_program(argv[2], std::strtoul(argv[3], nullptr, 10));
   if (const auto why = launch::why_unavailable("mpi")) {
     std::printf("skipped: %s\n", why->c_str());

@@ -13,6 +13,7 @@
 #include "dispatch/probe.hpp"
 #include "graph/builder.hpp"
 #include "launch/launch.hpp"
+#include "launch/launcher.hpp"
 #include "mpi/blas.hpp"
 #include "mpi/environment.hpp"
 #include "mpi/mpi_transport.hpp"

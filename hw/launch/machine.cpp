@@ -1,13 +1,21 @@
+#include "launch/machine.hpp"
+
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
-#include "launch/mpirun.hpp"
-
 namespace rehearsal::launch {
+
+unsigned cores() {
+  cpu_set_t mine;
+  if (sched_getaffinity(0, sizeof mine, &mine) == 0) return static_cast<unsigned>(CPU_COUNT(&mine));
+  return static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
 
 // Tried on a child that holds the same page at the same address. The child lets everyone read it, as MPI libraries do.
 bool single_copy_works() {

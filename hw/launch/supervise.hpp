@@ -1,6 +1,7 @@
-// The parent's side: starts ranks with mpirun, watches them, and sees to it that nothing is left of them: no process,
-// no file, however it ends.
+// The parent's side: starts ranks, watches them, and sees to it that nothing is left of them: no process, no file,
+// however it ends.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,7 +16,13 @@ struct Interrupted {
   int signal;
 };
 
+enum class Starter : std::uint8_t {
+  mpirun,  // ranks that need MPI
+  fork     // this process starts each rank itself; they meet in a store in their folder (launch/store.hpp)
+};
+
 struct Job {
+  Starter starter = Starter::mpirun;
   std::size_t ranks = 1;
   std::vector<std::string> arguments;  // of this program, which every rank runs again
   Time timeout = seconds(60);          // without progress of any rank
@@ -26,15 +33,5 @@ struct Job {
 // What every rank published, in rank order. Throws MachineError: no mpirun, a rank that died or gave up, a hang; or
 // Interrupted (SIGINT, SIGTERM, SIGHUP). Not for several threads at once.
 std::vector<std::string> run_ranks(const Job& job);
-
-// The one this program was built with, or the first on the path. Throws MachineError when there is none.
-std::string find_mpirun();
-
-// Cores that this process may use.
-unsigned cores();
-
-// Whether one process may read another's memory (process_vm_readv), which MPI libraries use for large messages: without
-// it a message moves only while its sender is inside MPI.
-bool single_copy_works();
 
 }  // namespace rehearsal::launch

@@ -1,0 +1,121 @@
+// Ranks that are children of this process: no mpirun, one host.
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "dispatch/clock.hpp"
+#include "launch/launcher.hpp"
+#include "launch/membership.hpp"
+#include "launch/store_address.hpp"
+
+namespace rehearsal::launch {
+namespace {
+
+// For the other ranks, once one has given up: they often have the same to say.
+const Time kLastWords = seconds(0.5);
+
+ChildEnvironment environment(const Start& start, std::size_t rank) {
+  ChildEnvironment e(start);
+  e.set(kRankVariable, std::to_string(rank));
+  e.set(kStoreVariable, start.folder.path() / "store");
+  // For libraries, which know these; ours outweigh them.
+  e.set("RANK", std::to_string(rank)), e.set("LOCAL_RANK", std::to_string(rank));
+  e.set("WORLD_SIZE", std::to_string(start.ranks)), e.set("LOCAL_WORLD_SIZE", std::to_string(start.ranks));
+  return e;
+}
+
+std::vector<std::string> command(const Start& start) {
+  std::vector<std::string> all = {this_program()};
+  all.insert(all.end(), start.arguments.begin(), start.arguments.end());
+  return all;
+}
+
+class Forked : public Launcher {
+ public:
+  explicit Forked(const Start& start) : folder_(start.folder), signals_(start.signals) {
+    const auto arguments = command(start);
+    for (std::size_t rank = 0; rank < start.ranks; ++rank)
+      all_.push_back(ranks_
+                         .emplace_back(std::make_unique<Process>(arguments[0], arguments,
+                                                                 environment(start, rank).entries(), signals_))
+                         .get());
+  }
+  ~Forked() override { end(); }
+
+  std::string name() const override { return "a rank"; }
+  void wait(Time patience) override { launch::wait(all_, signals_, patience); }
+
+  bool ended() override {
+    bool all = true;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      all &= ranks_[rank]->ended();
+      if (first_ || ending_ || !failed(rank)) continue;
+      first_ = blamed();
+      end_at_ = dispatch::now() + (WIFSIGNALED(ranks_[*first_]->status()) ? Time{} : kLastWords);
+    }
+    if (!all && first_ && dispatch::now() >= end_at_) end(), all = true;
+    return all;
+  }
+
+  void end() override {
+    ending_ = true;
+    launch::end(all_);
+  }
+
+  std::optional<std::string> who_died() override {
+    if (!first_) return std::nullopt;
+    const Process& rank = *ranks_[*first_];
+    if (const auto error = folder_.read(*first_, Leaf::error))
+      return fmt::format("rank {}: {}", *first_, message(*error));
+    const int status = rank.status();
+    return fmt::format("rank {} (pid {}) {}{}", *first_, rank.pid(),
+                       WIFSIGNALED(status)
+                           ? fmt::format("was killed by signal {}", WTERMSIG(status))
+                           : fmt::format("ended with status {} and without a result", WEXITSTATUS(status)),
+                       quoted(rank.said()));
+  }
+
+  std::optional<std::string> failure() override { return std::nullopt; }
+
+  std::string said() override {
+    for (const auto& rank : ranks_)
+      if (!rank->said().empty()) return quoted(rank->said());
+    return "";
+  }
+
+ private:
+  bool failed(std::size_t rank) {
+    return ranks_[rank]->ended() && (ranks_[rank]->status() != 0 || !folder_.has(rank, Leaf::result));
+  }
+
+  // Of the ranks that have failed by now, the one that did so on its own account. The others learn of it through the
+  // store and give up too, some of them before we look.
+  std::size_t blamed() {
+    auto innocence = [&](std::size_t rank) {
+      if (!failed(rank)) return 3;
+      if (WIFSIGNALED(ranks_[rank]->status())) return 0;
+      const auto error = folder_.read(rank, Leaf::error);
+      return error && status(*error) == kBecauseOfAnother ? 2 : 1;
+    };
+    std::size_t first = 0;
+    for (std::size_t rank = 1; rank < ranks_.size(); ++rank)
+      if (innocence(rank) < innocence(first)) first = rank;
+    return first;
+  }
+
+  const RunFolder& folder_;
+  HeldSignals& signals_;
+  std::vector<std::unique_ptr<Process>> ranks_;
+  std::vector<Process*> all_;
+  std::optional<std::size_t> first_;
+  Time end_at_;  // of the others
+  bool ending_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Launcher> start_by_fork(const Start& start) { return std::make_unique<Forked>(start); }
+
+}  // namespace rehearsal::launch

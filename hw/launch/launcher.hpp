@@ -1,0 +1,65 @@
+// How the processes of a job come to be, and what is known of one that died. The supervisor (launch/supervise.hpp)
+// knows no more of mpirun than this.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/process.hpp"
+#include "launch/run_folder.hpp"
+
+namespace rehearsal::launch {
+
+class Launcher {
+ public:
+  virtual ~Launcher() = default;  // ends all ranks
+  virtual std::string name() const = 0;
+  // Until something happens, at most `patience`.
+  virtual void wait(Time patience) = 0;
+  // All ranks have ended. One that ended badly takes the others along.
+  virtual bool ended() = 0;
+  virtual void end() = 0;
+  // Once ended: the rank that died first and how, in one sentence; nothing when no rank is to blame.
+  virtual std::optional<std::string> who_died() = 0;
+  // Once ended: the launcher's own failure in one sentence.
+  virtual std::optional<std::string> failure() = 0;
+  // The last of what ranks and launcher wrote to stderr, as the end of a sentence; empty when they wrote nothing.
+  virtual std::string said() = 0;
+};
+
+// What all of them need. Borrowed: outlives the launcher.
+struct Start {
+  std::size_t ranks;
+  const std::vector<std::string>& arguments;  // of this program
+  const RunFolder& folder;
+  const Board& board;
+  HeldSignals& signals;
+};
+std::unique_ptr<Launcher> start_with_mpirun(const Start& start);
+std::unique_ptr<Launcher> start_by_fork(const Start& start);
+
+// The one this program was built with, or the first on the path. Throws MachineError when there is none.
+std::string find_mpirun();
+
+// --- for launchers -------------------------------------------------------------------------------------------------
+
+// That of this process, to be handed to a child.
+class ChildEnvironment {
+ public:
+  explicit ChildEnvironment(const Start& start);  // with the variables of launch/membership.hpp that all ranks share
+  void set(const std::string& name, const std::string& value);
+  void suggest(const std::string& name, const std::string& value);  // leaves what the user has set
+  const std::vector<std::string>& entries() const { return entries_; }
+
+ private:
+  std::vector<std::string> entries_;
+};
+
+// The path of this program.
+std::string this_program();
+
+// "; it said:" and the end of it.
+std::string quoted(const std::string& said);
+
+}  // namespace rehearsal::launch

@@ -1,0 +1,151 @@
+#include "launch/supervise.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "dispatch/clock.hpp"
+#include "launch/launcher.hpp"
+#include "launch/run_folder.hpp"
+
+namespace rehearsal::launch {
+namespace {
+
+constexpr std::string_view kError = "error: ";  // the class of the error puts it in front
+const Time kLook = seconds(20e-3);
+// From the start of the processes to the first task of every rank.
+const Time kStartTimeout = seconds(120);
+
+// Throws what the ranks reported: errors of the machine and of the user as such, everything else as a bug.
+void rethrow(const std::vector<std::optional<std::string>>& errors) {
+  std::string text, first;
+  int worst = 0, count = 0;
+  bool same = true;
+  for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+    if (!errors[rank] || status(*errors[rank]) == kBecauseOfAnother) continue;
+    const std::string what = message(*errors[rank]);
+    worst = std::max(worst, status(*errors[rank]));
+    if (count++ == 0) first = what;
+    same &= what == first;
+    text += fmt::format("{}rank {}: {}", text.empty() ? "" : "\n", rank, what);
+  }
+  if (count == 0) return;
+  if (same && count > 1) text = first;
+  if (worst == 2) throw UserError(text.substr(text.starts_with(kError) ? kError.size() : 0));
+  if (worst == 3) throw MachineError(text);
+  throw InternalError(text);
+}
+
+class Running {
+ public:
+  explicit Running(const Job& job)
+      : job_(job), folder_(RunFolder::make()), board_(folder_.board(), job.ranks, true), launcher_(start()) {}
+
+  std::vector<std::string> results() {
+    while (!launcher_->ended()) {
+      launcher_->wait(kLook);
+      if (const auto signal = signals_.ending()) throw Interrupted{*signal};
+      watch();
+    }
+    return collect();
+  }
+
+ private:
+  std::unique_ptr<Launcher> start() {
+    const Start how{job_.ranks, job_.arguments, folder_, board_, signals_};
+    return job_.starter == Starter::fork ? start_by_fork(how) : start_with_mpirun(how);
+  }
+
+  // A rank that ended without a result: others wait for it in vain, and are about to be ended.
+  std::optional<std::size_t> dead() {
+    for (std::size_t rank = 0; rank < job_.ranks; ++rank) {
+      const Slot& slot = board_[rank];
+      if (folder_.read(rank, Leaf::error)) return rank;
+      if (slot.pid > 0 && slot.state != Slot::finished && kill(slot.pid, 0) != 0) return rank;
+    }
+    return std::nullopt;
+  }
+
+  // Throws when nothing moves any more.
+  void watch() {
+    bool all_run = true, all_done = true;
+    for (std::size_t rank = 0; rank < job_.ranks; ++rank) {
+      const Slot& slot = board_[rank];
+      seen_[rank].moves = slot.moves + static_cast<std::uint64_t>(slot.state.load());
+      seen_[rank].busy_until = slot.busy_until.load();
+      seen_[rank].computing = slot.computing != 0;
+      all_run &= slot.state >= Slot::running;
+      all_done &= slot.state == Slot::finished;
+    }
+    const Time now = dispatch::now();
+    const bool expired = running_.expired(watched_, now), start_expired = starting_.expired(watched_, now);
+    if (!(all_run ? expired : start_expired)) return;
+    if ((dead_ = dead())) return launcher_->end();
+    if (all_done)
+      throw MachineError(launcher_->name() + " does not end although all ranks have finished" + launcher_->said());
+    if (!all_run) throw MachineError(fmt::format("ranks {} have not started{}", waiting(), launcher_->said()));
+    std::vector<dispatch::Positions> positions(job_.ranks);
+    for (std::size_t rank = 0; rank < job_.ranks; ++rank)
+      for (std::uint32_t lane = 0; lane < std::min<std::uint32_t>(board_[rank].lanes, graph::kLanes); ++lane)
+        positions[rank].push_back(board_[rank].heads[lane]);
+    throw MachineError(job_.hang_report ? job_.hang_report(positions) : "the ranks make no progress");
+  }
+
+  std::string waiting() {
+    std::string list;
+    for (std::size_t rank = 0; rank < job_.ranks; ++rank)
+      if (board_[rank].state < Slot::running) list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
+    return list;
+  }
+
+  std::vector<std::string> collect() {
+    std::vector<std::optional<std::string>> errors;
+    std::vector<std::string> results;
+    std::string missing;
+    for (std::size_t rank = 0; rank < job_.ranks; ++rank) {
+      errors.push_back(folder_.read(rank, Leaf::error));
+      if (auto result = folder_.read(rank, Leaf::result))
+        results.push_back(std::move(*result));
+      else
+        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
+    }
+    rethrow(errors);
+    const auto died = launcher_->who_died(), failed = launcher_->failure();
+    if (!died && !failed && missing.empty()) return results;
+    if (died) throw MachineError(*died);
+    if (dead_) throw MachineError(fmt::format("rank {} (pid {}) died", *dead_, board_[*dead_].pid.load()));
+    if (failed) throw MachineError(*failed + launcher_->said());
+    throw MachineError(fmt::format("ranks {} ended without a result{}", missing, launcher_->said()));
+  }
+
+  const Job& job_;
+  // In this order: the signals are held until everything else is gone.
+  HeldSignals signals_;
+  RunFolder folder_;
+  Board board_;
+  std::unique_ptr<Launcher> launcher_;
+  std::vector<dispatch::Progress> seen_{job_.ranks};
+  std::optional<std::size_t> dead_;
+  std::vector<const dispatch::Progress*> watched_ = pointers();
+  dispatch::Watchdog running_{job_.timeout}, starting_{std::max(job_.timeout, kStartTimeout)};
+
+  std::vector<const dispatch::Progress*> pointers() const {
+    std::vector<const dispatch::Progress*> list;
+    for (const auto& progress : seen_) list.push_back(&progress);
+    return list;
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> run_ranks(const Job& job) {
+  Running running(job);
+  return running.results();
+}
+
+}  // namespace rehearsal::launch

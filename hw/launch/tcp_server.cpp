@@ -1,0 +1,250 @@
+#include "launch/tcp_server.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/error.hpp"
+#include "launch/number_bytes.hpp"
+#include "launch/store.hpp"
+#include "launch/wire.hpp"
+
+namespace rehearsal::launch {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using namespace std::chrono_literals;
+
+constexpr auto kHelloTimeout = 5s;  // of somebody who has connected
+constexpr auto kLeaveTimeout = 10s, kFailedTimeout = 2s;
+constexpr auto kAcceptAgain = 100ms;  // no descriptor is left: later
+constexpr auto kBindTimeout = 1s;     // a job that ends may still hold the port
+constexpr std::size_t kLargestMessage = Store::kLargestPiece + (128 << 10);
+constexpr std::size_t kMostStrangers = 256;  // connections that have not said hello
+
+struct Client {
+  explicit Client(tcp::socket socket, asio::io_context& io)
+      : wire(std::make_shared<Wire>(std::move(socket))), hello_timer(io) {}
+  std::shared_ptr<Wire> wire;
+  asio::steady_timer hello_timer;
+  std::optional<std::size_t> rank;  // once it has said hello
+};
+
+struct Waiting {
+  std::weak_ptr<Client> who;
+  std::uint32_t request;
+  bool forget;
+};
+
+}  // namespace
+
+struct TcpServer::Impl {
+  Impl(const StoreAddress& where, std::size_t ranks)
+      : greeting(launch::greeting(where.job, ranks)), come(ranks, false), acceptor(io), again(io), last(io) {
+    bind(where);
+    accept();
+    thread = std::thread([this] { io.run(); });
+  }
+
+  // --- everything below in the thread of `io`, except the constructor's part and the destructor of the server --------
+
+  void bind(const StoreAddress& where) {
+    error_code error;
+    const bool here = where.host == "localhost" || where.host == "127.0.0.1";
+    std::vector<asio::ip::address> networks = {asio::ip::address_v6::any(), asio::ip::address_v4::any()};
+    if (here) networks = {asio::ip::address_v4::loopback()};
+    if (where.host == "::1") networks = {asio::ip::address_v6::loopback()};
+    for (const auto until = std::chrono::steady_clock::now() + kBindTimeout;;) {
+      for (unsigned port = where.port; port < where.port + unsigned{where.ports} && port <= UINT16_MAX; ++port)
+        for (const auto& network : networks) {
+          const tcp::endpoint endpoint(network, static_cast<std::uint16_t>(port));
+          error = listen(endpoint);
+          if (!error) return;
+          if (error == asio::error::address_in_use) break;  // IPv4 would answer the same, or hide it
+        }
+      if (std::chrono::steady_clock::now() > until) break;
+      std::this_thread::sleep_for(kAcceptAgain);
+    }
+    const std::string ports = where.ports > 1 ? fmt::format("ports {} to {}", where.port, where.port + where.ports - 1)
+                                              : fmt::format("port {}", where.port);
+    throw MachineError(fmt::format(
+        "rank 0 cannot serve at {}: {}{}", ports, error.message(),
+        error == asio::error::address_in_use ? "; another program has it: choose another MASTER_PORT" : ""));
+  }
+
+  error_code listen(const tcp::endpoint& endpoint) {
+    error_code error, ignored;
+    acceptor.open(endpoint.protocol(), error);
+    if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+    if (!error && endpoint.address().is_v6()) acceptor.set_option(asio::ip::v6_only(false), ignored);
+    if (!error) acceptor.bind(endpoint, error);
+    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+    if (error) acceptor.close(ignored);
+    return error;
+  }
+
+  void accept() {
+    acceptor.async_accept([this](error_code error, tcp::socket socket) {
+      if (error == asio::error::operation_aborted) return;
+      if (error) {
+        again.expires_after(kAcceptAgain);
+        again.async_wait([this](error_code stopped) {
+          if (!stopped) accept();
+        });
+        return;
+      }
+      if (strangers < kMostStrangers) admit(std::move(socket));
+      accept();
+    });
+  }
+
+  void admit(tcp::socket socket) {
+    const auto client = std::make_shared<Client>(std::move(socket), io);
+    clients.insert(client), ++strangers;
+    client->hello_timer.expires_after(kHelloTimeout);
+    client->hello_timer.async_wait([this, client](error_code stopped) {
+      if (!stopped && !client->rank) gone(client, "it did not say hello"), client->wire->close();
+    });
+    client->wire->start([this, client](Message message) { handle(client, std::move(message)); },
+                        [this, client](const std::string& why) { gone(client, why); });
+  }
+
+  void handle(const std::shared_ptr<Client>& client, Message m) {
+    if (!client->rank) return hello(client, m);
+    const auto answer = [&](Kind kind, std::string value = {}) {
+      client->wire->send({kind, m.request, {}, std::move(value)});
+    };
+    switch (m.kind) {
+      case Kind::set:
+        set(m.key, std::move(m.value));
+        return answer(Kind::done);
+      case Kind::get:
+      case Kind::take:
+        waiting[m.key].push_back({client, m.request, m.kind == Kind::take});
+        return serve(m.key);
+      case Kind::find:
+        if (const auto at = values.find(m.key); at != values.end()) return answer(Kind::value, at->second);
+        return answer(Kind::nothing);
+      case Kind::absent: {
+        std::string list;
+        for (std::size_t rank = 0; rank < come.size(); ++rank)
+          if (!come[rank]) append_number(list, rank, 4);
+        return answer(Kind::value, list);
+      }
+      case Kind::fail:
+        return failed(*client->rank, m.value);
+      case Kind::leave:
+        gone(client, {});
+        return client->wire->close();
+      default:  // what only a server says
+        gone(client, "it does not speak our protocol");
+        return client->wire->close();
+    }
+  }
+
+  void hello(const std::shared_ptr<Client>& client, const Message& m) {
+    std::string why;
+    if (m.kind != Kind::hello)
+      why = "say hello first";
+    else if (m.value != greeting)
+      why = fmt::format("another job is here: {}; this rank belongs to {}", greeting, m.value);
+    else if (m.request >= come.size())
+      why = fmt::format("there is no rank {}", m.request);
+    else if (come[m.request])
+      why = fmt::format("rank {} is here already: does another job use this address?", m.request);
+    if (!why.empty()) {
+      client->wire->send({Kind::refused, m.request, {}, why});
+      return client->wire->close_when_sent([this, client] { gone(client, {}); });
+    }
+    client->rank = m.request, come[m.request] = true, --strangers;
+    client->hello_timer.cancel();
+    client->wire->limit(kLargestMessage);
+    client->wire->send({Kind::welcome, m.request, {}, {}});
+    if (failure) client->wire->send({Kind::failed, std::uint32_t(failure->rank), {}, failure->message});
+  }
+
+  void set(const std::string& key, std::string value) {
+    values[key] = std::move(value);
+    serve(key);
+  }
+
+  void serve(const std::string& key) {
+    const auto value = values.find(key);
+    const auto queue = waiting.find(key);
+    if (value == values.end() || queue == waiting.end()) return;
+    bool forget = false;
+    for (const Waiting& one : queue->second) {
+      if (const auto client = one.who.lock()) client->wire->send({Kind::value, one.request, {}, value->second});
+      forget |= one.forget;
+    }
+    waiting.erase(queue);
+    if (forget) values.erase(value);
+  }
+
+  void failed(std::size_t rank, const std::string& message) {
+    if (failure) return;
+    failure = Failure{rank, message};
+    for (const auto& client : clients)
+      if (client->rank) client->wire->send({Kind::failed, std::uint32_t(rank), {}, message});
+    if (leaving) last.expires_after(kFailedTimeout), wait_for_last();
+  }
+
+  // `why`: nothing for a rank that took leave.
+  void gone(std::shared_ptr<Client> client, const std::string& why) {
+    if (clients.erase(client) == 0) return;
+    client->hello_timer.cancel();
+    if (!client->rank) return void(--strangers);
+    if (!why.empty()) failed(*client->rank, "its process has ended without a word, or its host is out of reach");
+    if (leaving && clients.size() == strangers) io.stop();
+  }
+
+  void leave() {
+    leaving = true;
+    error_code ignored;
+    acceptor.close(ignored), again.cancel();
+    if (clients.size() == strangers) return io.stop();
+    last.expires_after(failure ? kFailedTimeout : kLeaveTimeout);
+    wait_for_last();
+  }
+
+  void wait_for_last() {
+    last.async_wait([this](error_code stopped) {
+      if (!stopped) io.stop();
+    });
+  }
+
+  const std::string greeting;
+  asio::io_context io{1};
+  std::map<std::string, std::string> values;
+  std::map<std::string, std::vector<Waiting>> waiting;
+  std::set<std::shared_ptr<Client>> clients;
+  std::size_t strangers = 0;
+  std::vector<bool> come;
+  std::optional<Failure> failure;
+  bool leaving = false;
+  tcp::acceptor acceptor;
+  asio::steady_timer again, last;
+  std::thread thread;
+};
+
+TcpServer::TcpServer(const StoreAddress& address, std::size_t ranks) : impl_(std::make_unique<Impl>(address, ranks)) {}
+
+TcpServer::~TcpServer() {
+  boost::asio::post(impl_->io, [this] { impl_->leave(); });
+  impl_->thread.join();
+  for (const auto& client : impl_->clients) client->wire->close();  // releases what holds it
+}
+
+std::uint16_t TcpServer::port() const { return impl_->acceptor.local_endpoint().port(); }
+
+}  // namespace rehearsal::launch

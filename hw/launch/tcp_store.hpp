@@ -1,0 +1,9 @@
+// The store over TCP: what a rank sees of rank 0's server.
+#pragma once
+#include "launch/store.hpp"
+
+namespace rehearsal::launch {
+
+std::unique_ptr<Store> open_tcp_store(const StoreAddress& address, const Membership& mine, Time patience);
+
+}  // namespace rehearsal::launch

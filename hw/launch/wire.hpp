@@ -1,0 +1,79 @@
+// One TCP connection of the store, as both ends use it: messages with a length in front, in both directions.
+//
+//   4 bytes length of the rest, 1 kind, 4 request, 2 length of the key, the key, the value
+//
+// What arrives is not trusted: a length above the limit or a message that does not parse ends the connection.
+// Everything happens in the thread that runs the io_context.
+#pragma once
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace rehearsal::launch {
+
+using boost::asio::ip::tcp;
+
+enum class Kind : std::uint8_t {
+  // From a rank. hello: value = greeting(), request = rank.
+  hello,
+  set,     // answered by done
+  get,     // answered by value, when there is one
+  take,    // the same; the value is forgotten
+  find,    // answered by value or nothing, at once
+  absent,  // answered by value: the ranks that have never come, each in 4 bytes
+  fail,    // value = message
+  leave,
+  // From rank 0's server. Answers bear the number of the request.
+  welcome,
+  refused,  // value = why; the connection ends
+  done,
+  value,
+  nothing,
+  failed  // request = rank, value = message; unasked
+};
+inline constexpr auto kLastKind = Kind::failed;
+
+struct Message {
+  Kind kind = Kind::hello;
+  std::uint32_t request = 0;
+  std::string key, value;
+};
+
+class Wire : public std::enable_shared_from_this<Wire> {
+ public:
+  explicit Wire(tcp::socket socket) : socket_(std::move(socket)) {}
+
+  // on_end is called once, when no more messages can come, unless this side has closed; `why` is for people.
+  void start(std::function<void(Message)> on_message, std::function<void(const std::string& why)> on_end);
+  // Of one message; 4 KiB until somebody trusts the other end.
+  void limit(std::size_t bytes) { limit_ = bytes; }
+  void send(const Message& message);
+  bool idle() const { return queue_.empty(); }  // everything has been handed to the network
+  // Ends the connection when what was sent is out. `closed` is called then.
+  void close_when_sent(std::function<void()> closed = {});
+  void close();
+
+ private:
+  void read_length();
+  void read_rest(std::size_t bytes);
+  void write_next();
+  void end(const std::string& why);
+
+  tcp::socket socket_;
+  std::size_t limit_ = 4 << 10;
+  std::string incoming_;
+  std::deque<std::string> queue_;
+  std::function<void(Message)> on_message_;
+  std::function<void(const std::string&)> on_end_;
+  std::function<void()> closed_;
+  bool closing_ = false, ended_ = false;
+};
+
+// What a hello says: this program's protocol, the job, how many ranks. Equal where two ranks belong together.
+std::string greeting(const std::string& job, std::size_t ranks);
+
+}  // namespace rehearsal::launch
