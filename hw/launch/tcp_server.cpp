@@ -194,8 +194,11 @@ struct TcpServer::Impl {
   void failed(std::size_t rank, const std::string& message) {
     if (failure) return;
     failure = Failure{rank, message};
-    for (const auto& client : clients)
-      if (client->rank) client->wire->send({Kind::failed, std::uint32_t(rank), {}, message});
+    // Rank 0 last: its process may end at once, and this thread with it.
+    for (const bool first : {true, false})
+      for (const auto& client : clients)
+        if (client->rank && (*client->rank != 0) == first)
+          client->wire->send({Kind::failed, std::uint32_t(rank), {}, message});
     if (leaving) last.expires_after(kFailedTimeout), wait_for_last();
   }
 
