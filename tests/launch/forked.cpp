@@ -3,6 +3,8 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,11 +13,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
 #include "launch/launch.hpp"
+#include "launch/launcher.hpp"
 #include "launch/presence.hpp"
 #include "launch/store.hpp"
 
@@ -176,19 +180,36 @@ void wait_for_pids(const Traces& traces, std::size_t count) {
     pause_for(0.01);
 }
 
+using Settings = std::map<std::string, std::string>;
+
 // The ranks of a job started by hand: their exit statuses.
-std::vector<int> by_hand(const std::string& what, std::size_t ranks, const fs::path& store) {
+std::vector<int> by_hand(const std::string& what, std::size_t ranks, Settings settings) {
   std::vector<pid_t> children;
-  setenv("REHEARSAL_STORE", store.c_str(), 1);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1), setenv("LOCAL_RANK", std::to_string(rank).c_str(), 1);
-    setenv("RANK", std::to_string(rank).c_str(), 1);
+    settings["RANK"] = settings["LOCAL_RANK"] = std::to_string(rank), settings["WORLD_SIZE"] = std::to_string(ranks);
+    for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), 1);
     children.push_back(start("rank", what));
   }
-  for (const char* name : {"REHEARSAL_STORE", "WORLD_SIZE", "LOCAL_RANK", "RANK"}) unsetenv(name);
+  for (const auto& [name, value] : settings) unsetenv(name.c_str());
   std::vector<int> statuses;
   for (const pid_t pid : children) statuses.push_back(ended(pid));
   return statuses;
+}
+
+// A folder, and a port of this machine that the kernel holds free: with alternatives, as under torchrun's agent.
+std::vector<Settings> meeting_places(const Traces& traces) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in where{};
+  where.sin_family = AF_INET, where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof where;
+  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&where), size) == 0);
+  REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&where), &size) == 0);
+  close(fd);
+  return {{{"REHEARSAL_STORE", traces.folder / "store"}},
+          {{"MASTER_ADDR", "localhost"},
+           {"MASTER_PORT", std::to_string(ntohs(where.sin_port))},
+           {"TORCHELASTIC_RUN_ID", "test"},
+           {"TORCHELASTIC_USE_AGENT_STORE", "True"}}};
 }
 
 }  // namespace
@@ -230,8 +251,7 @@ TEST_CASE("a forked rank that dies is named, with how and with what it said") {
   }
   const Traces traces;  // in good order, but with nothing to show
   const std::string message = failure("silent", 2);
-  CHECK(message ==
-        fmt::format("rank 1 (pid {}) ended with status 0 and without a result", traces.read("1.pid")));
+  CHECK(message == fmt::format("rank 1 (pid {}) ended with status 0 and without a result", traces.read("1.pid")));
   traces.check_nothing_is_left(2);
 }
 
@@ -276,17 +296,37 @@ TEST_CASE("a parent that is killed takes its forked ranks along") {
   CHECK_FALSE(traces.somebody_runs());
 }
 
-TEST_CASE("ranks started by hand meet in a folder; rank 0 has all results") {
-  const Traces traces;
-  CHECK(by_hand("runs", 3, traces.folder / "store") == std::vector<int>(3));
-  CHECK(traces.read("answer") == "runs of rank 0\nruns of rank 1\nruns of rank 2\n");
-  CHECK(fs::is_empty(traces.folder / "store"));
+TEST_CASE("ranks without a parent meet; rank 0 has all results") {
+  for (std::size_t place = 0; place < 2; ++place) {
+    CAPTURE(place);
+    const Traces traces;
+    CHECK(by_hand("runs", 3, meeting_places(traces)[place]) == std::vector<int>(3));
+    CHECK(traces.read("answer") == "runs of rank 0\nruns of rank 1\nruns of rank 2\n");
+    traces.check_nothing_is_left(3);
+    if (place == 0) CHECK(fs::is_empty(traces.folder / "store"));
+  }
 }
 
-TEST_CASE("a rank started by hand that fails takes the others along") {
+TEST_CASE("a rank without a parent that fails takes the others along; over TCP one that is killed too") {
+  for (std::size_t place = 0; place < 2; ++place) {
+    CAPTURE(place);
+    const Traces traces;
+    CHECK(by_hand("fails", 3, meeting_places(traces)[place]) == std::vector<int>(3, 3));
+    traces.check_nothing_is_left(3);
+  }
   const Traces traces;
-  CHECK(by_hand("fails", 3, traces.folder / "store") == std::vector<int>(3, 3));
-  traces.check_nothing_is_left(3);
+  CHECK(by_hand("killed", 3, meeting_places(traces)[1]) == std::vector<int>{3, 128 + SIGKILL, 3});
+}
+
+// Run where there is an mpirun (tests/mpi/CMakeLists.txt).
+TEST_CASE("ranks started by mpirun meet without MPI" * doctest::skip()) {
+  const Traces traces;
+  const std::string command = fmt::format(
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
+      "{} -n 3 {} rank runs 2>/dev/null",
+      launch::find_mpirun(), fs::read_symlink("/proc/self/exe").string());
+  CHECK(WEXITSTATUS(std::system(command.c_str())) == 0);
+  CHECK(traces.read("answer") == "runs of rank 0\nruns of rank 1\nruns of rank 2\n");
 }
 
 }  // namespace rehearsal
