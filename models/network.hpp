@@ -1,6 +1,7 @@
 // A network as this program performs it: every kernel with the values it reads and writes, forward, input gradient and
 // weight gradient apart. Where operators.hpp says how much a framework's layer is, this says what is computed, exactly:
-// it can be executed, and its memory is the sum of its buffers. fp32. Equations: models/README.md, section 9.
+// it can be executed, and its memory is the sum of its buffers. In fp32, or in bf16 with statistics, gradients of
+// parameters and the optimizer's states in fp32 (operand_precision()). Equations: models/README.md, section 9.
 //
 // Built from parts (embedding, layers, head) that hand each other one value forward and one gradient backward. Pure
 // functions of a configuration and a shard.
@@ -49,7 +50,8 @@ struct NetworkPart {
 };
 
 struct Network {
-  NetworkPart embedding, layer, head;  // mlp: the loading of the rows, a layer, the squared error
+  NetworkPart embedding, layer, head;     // mlp: the loading of the rows, a layer, the squared error
+  Precision precision = Precision::fp32;  // of activations, their gradients and parameters
 };
 
 // What the network needs to know beyond the shard.
@@ -58,6 +60,7 @@ struct NetworkShape {
   std::int64_t data = 1;  // data-parallel ranks: the loss is a mean over the global batch
   bool causal = true;
   bool pad_vocabulary = true;  // to a multiple of 128 t; the serial reference does without
+  Precision precision = Precision::fp32;
 };
 
 // Throws UserError for what this program has no kernels for (Llama, SwiGLU, sequence parallelism).

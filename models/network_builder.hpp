@@ -1,4 +1,5 @@
-// Writes the parts of a network down, value by value and kernel by kernel.
+// Writes the parts of a network down, value by value and kernel by kernel. How a value is stored follows from the
+// kernels that touch it.
 #pragma once
 #include <initializer_list>
 
@@ -11,9 +12,11 @@ class PartBuilder {
   using Value = std::uint16_t;
   using Parameter = std::uint16_t;  // index of the tensor
 
-  Value value(std::int64_t floats) {
-    part_.values.push_back(Bytes(4 * floats));
-    return static_cast<Value>(part_.values.size() - 1);
+  explicit PartBuilder(Precision precision) : precision_(precision) {}
+
+  Value value(std::int64_t elements) {
+    elements_.push_back(elements);
+    return static_cast<Value>(elements_.size() - 1);
   }
 
   void segment(bool tied = false) { part_.segments.push_back({{}, 0, tied}); }
@@ -40,9 +43,16 @@ class PartBuilder {
     steps.push_back({kernel, operands});
     return steps.back();
   }
-  static void all_reduce(Steps& steps, Bytes size, Value v) {
-    steps.push_back({TensorCollective{CollectiveKind::all_reduce, size}, {write(v)}});
+  // Over the tensor-parallel group, of the whole value.
+  static void all_reduce(Steps& steps, Value v) {
+    steps.push_back({TensorCollective{.kind = CollectiveKind::all_reduce, .size = {}}, {write(v)}});
   }
+  static void all_gather(Steps& steps, Value v) {
+    steps.push_back({TensorCollective{.kind = CollectiveKind::all_gather, .size = {}}, {write(v)}});
+  }
+
+  // The part with the precision of its kernels, and with the sizes of values and collectives that follow from it.
+  NetworkPart finish();
 
   NetworkPart& part() { return part_; }
   Steps& forward() { return part_.forward; }
@@ -50,6 +60,8 @@ class PartBuilder {
   Steps& weight_gradient() { return part_.weight_gradient_steps; }
 
  private:
+  Precision precision_;
+  std::vector<std::int64_t> elements_;  // of each value
   NetworkPart part_;
   Parameter parameters_ = 0;
 };

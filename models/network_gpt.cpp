@@ -17,12 +17,12 @@ constexpr auto kWhole = std::int64_t(Bias::whole), kQueryValue = std::int64_t(Bi
 struct Sizes {
   std::int64_t T, s, b, h, t, heads, d, f, slice, vocabulary, total;
   bool causal;
-  Bytes residual() const { return Bytes(4 * T * h); }
+  Precision precision;
 };
 
 // Vocabulary-parallel token table; positions are the same on every tensor rank and added after the sum.
 NetworkPart embedding(const Transformer& model, const Sizes& z) {
-  B b;
+  B b(z.precision);
   b.segment(model.tie_embeddings);
   const Tensor table{
       TensorKind::token_table, 0, 0, 1, z.slice, z.h, z.vocabulary, z.t > 1 ? Split::tensor : Split::none};
@@ -31,18 +31,18 @@ NetworkPart embedding(const Transformer& model, const Sizes& z) {
   const auto positions = b.parameter(whole(TensorKind::position_table, z.s, z.h));
   const auto x = b.value(z.T * z.h), dx = b.value(z.T * z.h);
   B::add(b.forward(), embed, {z.T, z.h, z.slice}, {B::weight(tokens), B::write(x)});
-  if (z.t > 1) B::all_reduce(b.forward(), z.residual(), x);
+  if (z.t > 1) B::all_reduce(b.forward(), x);
   B::add(b.forward(), add_positions, {z.T, z.h, z.s}, {B::weight(positions), B::write(x)});
   B::add(b.weight_gradient(), positions_gradient, {z.T, z.h, z.s}, {B::read(dx), B::gradient(positions)});
   B::add(b.weight_gradient(), embed_gradient, {z.T, z.h, z.slice}, {B::read(dx), B::gradient(tokens)});
   b.part().output = x, b.part().output_gradient = dx;
-  return b.part();
+  return b.finish();
 }
 
 NetworkPart layer(const Sizes& z) {
-  const auto [T, s, seqs, h, t, heads, d, f, slice, vocabulary, total, causal] = z;
+  const auto [T, s, seqs, h, t, heads, d, f, slice, vocabulary, total, causal, precision] = z;
   const std::int64_t local = heads * d, all_heads = local * t;
-  B b;
+  B b(precision);
   b.segment();
   const auto gain1 = b.parameter(whole(TensorKind::norm1_gain, h)),
              bias1 = b.parameter(whole(TensorKind::norm1_bias, h));
@@ -66,14 +66,14 @@ NetworkPart layer(const Sizes& z) {
   B::add(F, add_bias, {T, 3 * local, kQueryValue}, {B::weight(qv_b), B::write(qkv)});
   B::add(F, attention, {seqs, heads, s, d, causal}, {B::read(qkv), B::write(out), B::write(lse)}).selective = true;
   B::add(F, linear, {T, h, local}, {B::read(out), B::weight(out_w), B::write(x2)});
-  if (t > 1) B::all_reduce(F, z.residual(), x2);
+  if (t > 1) B::all_reduce(F, x2);
   B::add(F, add_residual, {T, h}, {B::read(x), B::weight(out_b), B::write(x2)});
   B::add(F, layer_norm, {T, h}, {B::read(x2), B::weight(gain2), B::weight(bias2), B::write(y2), B::write(stats2)});
   B::add(F, linear, {T, f, h}, {B::read(y2), B::weight(up_w), B::write(u)});
   B::add(F, add_bias, {T, f, kWhole}, {B::weight(up_b), B::write(u)});
   B::add(F, gelu, {T * f}, {B::read(u), B::write(g)});
   B::add(F, linear, {T, h, f}, {B::read(g), B::weight(down_w), B::write(x3)});
-  if (t > 1) B::all_reduce(F, z.residual(), x3);
+  if (t > 1) B::all_reduce(F, x3);
   B::add(F, add_residual, {T, h}, {B::read(x2), B::weight(down_b), B::write(x3)});
 
   // dx3 arrives; d2 is the gradient of x2, d1 that of x.
@@ -85,7 +85,7 @@ NetworkPart layer(const Sizes& z) {
   B::add(I, gelu_gradient, {T * f}, {B::read(u), B::write(du)});
   B::add(I, bias_gradient, {T, f, kWhole}, {B::read(du), B::gradient(up_b)});
   B::add(I, linear_input_gradient, {T, f, h}, {B::read(du), B::weight(up_w), B::write(d2)});
-  if (t > 1) B::all_reduce(I, z.residual(), d2);
+  if (t > 1) B::all_reduce(I, d2);
   B::add(I, layer_norm_gradient, {T, h},
          {B::read(x2), B::read(stats2), B::weight(gain2), B::gradient(gain2), B::gradient(bias2), B::write(d2)});
   B::add(I, add, {T * h}, {B::read(dx3), B::write(d2)});
@@ -95,7 +95,7 @@ NetworkPart layer(const Sizes& z) {
          {B::read(qkv), B::read(out), B::read(lse), B::read(dout), B::write(dqkv)});
   B::add(I, bias_gradient, {T, 3 * local, kQueryValue}, {B::read(dqkv), B::gradient(qv_b)});
   B::add(I, linear_input_gradient, {T, 3 * local, h}, {B::read(dqkv), B::weight(qkv_w), B::write(d1)});
-  if (t > 1) B::all_reduce(I, z.residual(), d1);
+  if (t > 1) B::all_reduce(I, d1);
   B::add(I, layer_norm_gradient, {T, h},
          {B::read(x), B::read(stats1), B::weight(gain1), B::gradient(gain1), B::gradient(bias1), B::write(d1)});
   B::add(I, add, {T * h}, {B::read(d2), B::write(d1)});
@@ -106,14 +106,14 @@ NetworkPart layer(const Sizes& z) {
   B::add(W, linear_weight_gradient, {T, h, local}, {B::read(d2), B::read(out), B::gradient(out_w)});
   B::add(W, linear_weight_gradient, {T, 3 * local, h}, {B::read(dqkv), B::read(y1), B::gradient(qkv_w)});
   b.part().input = x, b.part().output = x3, b.part().output_gradient = dx3, b.part().input_gradient = d1;
-  return b.part();
+  return b.finish();
 }
 
 // Final norm, logits over the sharded vocabulary, cross-entropy from per-slice maxima and sums (one small all-gather
 // where Megatron-LM has three all-reduces).
 NetworkPart head(const Transformer& model, const Sizes& z) {
   const std::int64_t T = z.T, h = z.h;
-  B b;
+  B b(z.precision);
   b.segment(model.tie_embeddings);
   const Tensor table{model.tie_embeddings ? TensorKind::token_table : TensorKind::head_weight,
                      0,
@@ -132,18 +132,18 @@ NetworkPart head(const Transformer& model, const Sizes& z) {
   B::add(F, layer_norm, {T, h}, {B::read(x), B::weight(gain), B::weight(bias), B::write(y), B::write(stats)});
   B::add(F, linear, {T, z.slice, h}, {B::read(y), B::weight(weight), B::write(logits)});
   B::add(F, cross_entropy_local, {T, z.slice, z.vocabulary, z.t}, {B::read(logits), B::write(parts)});
-  if (z.t > 1) F.push_back({TensorCollective{CollectiveKind::all_gather, Bytes(12 * T * z.t)}, {B::write(parts)}});
+  if (z.t > 1) B::all_gather(F, parts);
   B::add(F, cross_entropy, {T, z.slice, z.vocabulary, z.t, z.total}, {B::read(parts), B::write(lse), B::loss()});
   auto& I = b.input_gradient();
   B::add(I, cross_entropy_gradient, {T, z.slice, z.vocabulary, z.total}, {B::read(lse), B::write(logits)});
   B::add(I, linear_input_gradient, {T, z.slice, h}, {B::read(logits), B::weight(weight), B::write(dx)});
-  if (z.t > 1) B::all_reduce(I, z.residual(), dx);
+  if (z.t > 1) B::all_reduce(I, dx);
   B::add(I, layer_norm_gradient, {T, h},
          {B::read(x), B::read(stats), B::weight(gain), B::gradient(gain), B::gradient(bias), B::write(dx)});
   B::add(b.weight_gradient(), linear_weight_gradient, {T, z.slice, h},
          {B::read(logits), B::read(y), B::gradient(weight)});
   b.part().input = x, b.part().input_gradient = dx;
-  return b.part();
+  return b.finish();
 }
 
 }  // namespace
@@ -162,8 +162,9 @@ Network gpt_network(const Transformer& model, const NetworkShape& shape) {
                     shape.pad_vocabulary ? vocabulary_slice(model, t) : model.vocabulary,
                     model.vocabulary,
                     T * shard.microbatches * shape.data,
-                    shape.causal};
-  return {embedding(model, sizes), layer(sizes), head(model, sizes)};
+                    shape.causal,
+                    shape.precision};
+  return {embedding(model, sizes), layer(sizes), head(model, sizes), shape.precision};
 }
 
 }  // namespace rehearsal::models

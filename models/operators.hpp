@@ -12,7 +12,8 @@ namespace rehearsal::models {
 struct TensorCollective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes size;
-  double exposed = 1;  // share of its time that does not run under a kernel
+  double exposed = 1;                     // share of its time that does not run under a kernel
+  Precision precision = Precision::fp32;  // of its elements, in networks that are performed
 };
 
 // A GEMM and a collective in one: the rows are cut into as many pieces as the group has ranks, and the piece of one

@@ -12,6 +12,7 @@
 #include "cpu/operands.hpp"
 #include "cpu/synthetic.hpp"
 #include "cpu/training_state.hpp"
+#include "cpu/widened.hpp"
 
 namespace rehearsal::cpu {
 namespace {
@@ -54,8 +55,6 @@ class CpuWorker final : public dispatch::Worker {
     INVARIANT(!learned_.loss.empty(), "a step has begun");
     const KernelOperands operands = kernel_operands(graph_, id_, task);
     const auto& kernel = std::get<Kernel>(graph_.work(program_.work[task.index()]));
-    std::array<float*, 6> pointers{};
-    for (std::size_t i = 0; i < operands.count; ++i) pointers[i] = reinterpret_cast<float*>(at(operands.at[i]).data());
 
     Surroundings around{.tensor = rank_.tensor, .data = rank_.data, .learning = &learning_};
     if (uses_data(kernel.kind)) around.batch = batch(task);
@@ -65,7 +64,16 @@ class CpuWorker final : public dispatch::Worker {
       around.counted = counted;
       around.squared_gradients = &learned_.squared_gradients.back();
     }
-    cpu::perform(kernel, {pointers.data(), operands.count}, around, product_);
+    if (kernel.precision == Precision::fp32) {
+      std::array<float*, 6> pointers{};
+      for (std::size_t i = 0; i < operands.count; ++i)
+        pointers[i] = reinterpret_cast<float*>(at(operands.at[i]).data());
+      cpu::perform(kernel, {pointers.data(), operands.count}, around, product_);
+    } else {
+      std::array<std::span<std::byte>, 6> bytes;
+      for (std::size_t i = 0; i < operands.count; ++i) bytes[i] = at(operands.at[i]);
+      perform_widened(kernel, {bytes.data(), operands.count}, around, product_);
+    }
     if (adds_loss(kernel.kind)) learned_.loss.back() = loss();
   }
 
@@ -73,7 +81,7 @@ class CpuWorker final : public dispatch::Worker {
 
   Operands operands(LocalTask task) override {
     const auto [in, out, part] = collective_operands(graph_, id_, task);
-    return {floats(at(in)), floats(at(out))};
+    return {at(in), at(out)};
   }
 
   void leave(LocalTask task) override {
@@ -84,8 +92,11 @@ class CpuWorker final : public dispatch::Worker {
   dispatch::Learned learned() const override {
     dispatch::Learned result = learned_;
     result.peak = arena_.peak();
-    for (std::size_t s = 0; s < program_.segments.size(); ++s)
+    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
       result.parameters.push_back(decode(program_.segments[s].precision, at(state_.held(s))));
+      const auto master = state_.master(s);
+      result.masters.push_back(master ? decode(Precision::fp32, at(*master)) : std::vector<float>());
+    }
     return result;
   }
 
@@ -101,9 +112,6 @@ class CpuWorker final : public dispatch::Worker {
 
   std::span<std::byte> at(const Extent& extent) const {
     return arena_.bytes(extent.buffer).subspan(extent.offset, extent.size);
-  }
-  static std::span<float> floats(std::span<std::byte> bytes) {
-    return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
   }
   double& loss() const { return *reinterpret_cast<double*>(arena_.bytes(*state_.loss()).data()); }
 

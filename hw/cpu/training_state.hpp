@@ -23,7 +23,7 @@ class TrainingState {
 
   // The parameters of a segment as this rank holds them: the newest version.
   Extent held(std::size_t segment) const { return held(segment, segments()[segment].parameters); }
-  // The same, or the own shard of the master copy.
+  // The master copy of what this rank updates, where its optimizer keeps one.
   std::optional<Extent> master(std::size_t segment) const;
 
   std::optional<BufferId> loss() const { return loss_; }

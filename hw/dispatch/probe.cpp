@@ -94,16 +94,13 @@ Time probe_collective(Transport& transport, EndpointId group, CollectiveKind kin
   const std::size_t in = kind == CollectiveKind::all_gather ? part : whole;
   const std::size_t out = kind == CollectiveKind::reduce_scatter ? part : whole;
   Rotating ins(in * sizeof(float)), outs(out * sizeof(float));
-  auto floats = [](std::span<std::byte> raw) {
-    return std::span(reinterpret_cast<float*>(raw.data()), raw.size() / sizeof(float));
-  };
   // A ring passes the array twice and adds; with many ranks on one memory each pass shares it.
   const Time pause = gap(bytes * 2 * ranks), start = transport.agree_on_start();
   std::vector<Time> lasts;
   for (int round = 0; round < kRounds; ++round) {
     poke_until(transport, start + round * pause);
     const Time begin = now();
-    transport.join(group, kind, floats(ins.next()), floats(outs.next()));
+    transport.join(group, kind, Precision::fp32, ins.next(), outs.next());
     while (!transport.joined(group)) sched_yield();
     if (round >= kWarmup) lasts.push_back(now() - begin);
   }

@@ -35,9 +35,9 @@ struct RankLoop::Impl {
     std::vector<LocalTask> tasks;
     std::size_t next = 0;  // the head
     State state = State::idle;
-    bool skip = false;         // the head is tampered with
-    Time last_start, until;    // on the clock
-    std::vector<float> dummy;  // operands of timed collectives over a wire
+    bool skip = false;             // the head is tampered with
+    Time last_start, until;        // on the clock
+    std::vector<std::byte> dummy;  // operands of timed collectives over a wire
   };
 
   const graph::TaskGraph& graph;
@@ -115,15 +115,15 @@ struct RankLoop::Impl {
   void make_dummies() {
     std::size_t bytes = 0;
     for (LaneState& lane : lanes) {
-      std::size_t floats = 0;
+      std::size_t operands = 0;
       for (LocalTask task : lane.tasks) {
         if (kind[task.index()] == Kind::send || kind[task.index()] == Kind::receive)
           bytes = std::max(bytes, message_bytes(task));
         if (kind[task.index()] != Kind::group) continue;
         const Lengths lengths = timed_lengths(graph, rank, task);
-        floats = std::max(floats, lengths.in + lengths.out);
+        operands = std::max(operands, lengths.in + lengths.out);
       }
-      lane.dummy.resize(floats);
+      lane.dummy.resize(operands);
     }
     dummy.resize(bytes);
   }
@@ -331,12 +331,14 @@ struct RankLoop::Impl {
   void join(LaneState& lane, LocalTask task) {
     if (real) {
       const auto [in, out] = worker->operands(task);
-      return transport.join(endpoint(task), std::get<graph::Collective>(work(task)).kind, in, out);
+      const auto& collective = std::get<graph::Collective>(work(task));
+      return transport.join(endpoint(task), collective.kind, collective.precision, in, out);
     }
     Lengths lengths = timed_lengths(graph, rank, task);
     if (!transport.has_wire()) lengths.in = lengths.out = 0;
-    const std::span<float> floats(lane.dummy);
-    transport.join(endpoint(task), lengths.kind, floats.first(lengths.in), floats.subspan(lengths.in, lengths.out));
+    const std::span<std::byte> operands(lane.dummy);
+    transport.join(endpoint(task), lengths.kind, lengths.precision, operands.first(lengths.in),
+                   operands.subspan(lengths.in, lengths.out));
   }
 
   std::span<std::byte> payload(LocalTask handover) {

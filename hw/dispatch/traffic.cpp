@@ -23,15 +23,17 @@ Lengths timed_lengths(const graph::TaskGraph& graph, RankId rank, LocalTask task
   if (!collective) return {};
   const graph::Attachment& to = mine.attachments[program.endpoint[task.index()]];
   const std::size_t members = graph.groups()[to.group.index()].members.size();
-  const auto whole = static_cast<std::size_t>(collective->size.count()) / sizeof(float);
-  const std::size_t part = std::max<std::size_t>(whole / members, 1);
+  const auto width = static_cast<std::size_t>(bytes_per_element(collective->precision));
+  const auto elements = static_cast<std::size_t>(collective->size.count()) / width;
+  const std::size_t whole = width * std::max<std::size_t>(elements, 1);
+  const std::size_t part = width * std::max<std::size_t>(elements / members, 1);
   switch (collective->kind) {
     case CollectiveKind::all_reduce:
-      return {collective->kind, std::max<std::size_t>(whole, 1), std::max<std::size_t>(whole, 1)};
+      return {collective->kind, collective->precision, whole, whole};
     case CollectiveKind::all_gather:
-      return {collective->kind, part, part * members};
+      return {collective->kind, collective->precision, part, part * members};
     case CollectiveKind::reduce_scatter:
-      return {collective->kind, part * members, part};
+      return {collective->kind, collective->precision, part * members, part};
   }
   return {};
 }

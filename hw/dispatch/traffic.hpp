@@ -8,11 +8,12 @@ namespace rehearsal::dispatch {
 // seen at the other end: one byte.
 Bytes message_size(const graph::TaskGraph& graph, RankId rank, LocalTask message);
 
-// Elements of 4 bytes that a member of a collective gives and gets when nothing is computed, with NCCL's rule whole =
-// part x members; one at least.
+// Bytes that a member of a collective gives and gets when nothing is computed, with NCCL's rule whole = part x members.
+// There is one element at least: the other ranks need to be met.
 struct Lengths {
   CollectiveKind kind = CollectiveKind::all_reduce;
-  std::size_t in = 1, out = 1;
+  Precision precision = Precision::fp32;
+  std::size_t in = sizeof(float), out = sizeof(float);
 };
 Lengths timed_lengths(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 

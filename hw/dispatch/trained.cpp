@@ -42,10 +42,10 @@ using Key = std::pair<std::uint32_t, graph::TensorKind>;  // ordered as TrainedT
 
 class Assembly {
  public:
-  void add(const graph::Rank& rank, const Segment& segment, std::span<const float> held) {
-    // With sharded parameters the data-parallel rank d holds the elements d e .. (d+1) e of the segment.
-    const std::int64_t length = segment.sharded_parameters ? segment.elements / segment.shards : segment.elements;
-    const std::int64_t begin = segment.sharded_parameters ? rank.data * length : 0;
+  // Sharded: the data-parallel rank d holds the elements d e .. (d+1) e of the segment.
+  void add(const graph::Rank& rank, const Segment& segment, bool sharded, std::span<const float> held) {
+    const std::int64_t length = sharded ? segment.elements / segment.shards : segment.elements;
+    const std::int64_t begin = sharded ? rank.data * length : 0;
     INVARIANT(std::int64_t(held.size()) == length, "a rank shows all parameters that it holds");
     for (const Tensor& tensor : segment.tensors) {
       Whole& whole = find(tensor);
@@ -96,16 +96,27 @@ class Assembly {
 
 backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankResult>& ranks) {
   backend::Trained result;
-  Assembly tensors;
+  Assembly tensors, masters;
   for (const bool copies : {false, true})
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       const graph::Rank& rank = graph.ranks()[r];
       const auto& segments = graph.program_of(rank).segments;
-      INVARIANT(ranks[r].learned.parameters.size() == segments.size(), "a rank shows all its segments");
-      for (std::size_t s = 0; s < segments.size(); ++s)
-        if (segments[s].copy == copies) tensors.add(rank, segments[s], ranks[r].learned.parameters[s]);
+      const Learned& learned = ranks[r].learned;
+      INVARIANT(learned.parameters.size() == segments.size(), "a rank shows all its segments");
+      for (std::size_t s = 0; s < segments.size(); ++s) {
+        if (segments[s].copy != copies) continue;
+        tensors.add(rank, segments[s], segments[s].sharded_parameters, learned.parameters[s]);
+        if (segments[s].master) masters.add(rank, segments[s], true, learned.masters.at(s));
+      }
     }
   result.tensors = std::move(tensors).finish();
+  auto kept = std::move(masters).finish();
+  INVARIANT(kept.empty() || kept.size() == result.tensors.size(), "all tensors have a master copy, or none");
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    backend::TrainedTensor& tensor = result.tensors[i];
+    tensor.master = std::move(kept[i].values);
+    tensor.replica_difference = std::max(tensor.replica_difference, kept[i].replica_difference);
+  }
 
   for (const RankResult& rank : ranks) {
     const Learned& learned = rank.learned;

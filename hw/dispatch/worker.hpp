@@ -15,6 +15,7 @@ struct Learned {
   std::vector<double> loss;               // the rank's part of the sum; 0 where another rank counts it
   std::vector<double> squared_gradients;  // the rank's part of the squared norm; what replicas share is counted once
   std::vector<std::vector<float>> parameters;  // of each segment: the buffer as it is held
+  std::vector<std::vector<float>> masters;     // of each segment: the own shard of the master copy; empty without one
   Bytes peak;                                  // high-water mark of the rank's buffers
   Bytes allocator_peak;  // the same as the device's allocator counts it, with its rounding; 0 where there is none
 };
@@ -30,8 +31,8 @@ class Worker {
   virtual std::span<std::byte> payload(LocalTask task) = 0;
   // Of a Collective: in and out as in Transport::join.
   struct Operands {
-    std::span<const float> in;
-    std::span<float> out;
+    std::span<const std::byte> in;
+    std::span<std::byte> out;
   };
   virtual Operands operands(LocalTask task) = 0;
   virtual void leave(LocalTask task) = 0;  // frees what the task frees

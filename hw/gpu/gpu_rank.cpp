@@ -89,8 +89,8 @@ void GpuRank::prepare_dummies() {
       if (kind_[task.index()] == Kind::send) in = std::max(in, message_size(task));
       if (kind_[task.index()] != Kind::group) continue;
       const auto lengths = dispatch::timed_lengths(graph_, id_, task);
-      in = std::max(in, Bytes(static_cast<std::int64_t>(lengths.in * sizeof(float))));
-      out = std::max(out, Bytes(static_cast<std::int64_t>(lengths.out * sizeof(float))));
+      in = std::max(in, Bytes(static_cast<std::int64_t>(lengths.in)));
+      out = std::max(out, Bytes(static_cast<std::int64_t>(lengths.out)));
     }
     const auto block = [&](Bytes size) {
       if (size == Bytes{}) return Address{};
@@ -200,7 +200,8 @@ Fabric::Operation GpuRank::operation(LocalTask task) const {
     return {collective.kind, collective.precision, worker_->operands(task).part};
   }
   const auto lengths = dispatch::timed_lengths(graph_, id_, task);
-  return {lengths.kind, Precision::fp32, static_cast<std::int64_t>(std::min(lengths.in, lengths.out))};
+  return {lengths.kind, lengths.precision,
+          static_cast<std::int64_t>(std::min(lengths.in, lengths.out)) / bytes_per_element(lengths.precision)};
 }
 
 void GpuRank::end_collective(LocalTask task) { leave(task); }

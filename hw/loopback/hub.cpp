@@ -86,7 +86,8 @@ class Hub::RankTransport : public dispatch::Transport {
     channel.spare.push_back(std::move(bytes));
   }
 
-  void join(EndpointId endpoint, CollectiveKind kind, std::span<const float> in, std::span<float> out) override {
+  void join(EndpointId endpoint, CollectiveKind kind, Precision precision, std::span<const std::byte> in,
+            std::span<std::byte> out) override {
     Meetings& meetings = hub_.meetings_[rank_.attachments[endpoint.index()].group.index()];
     const auto& members = group(endpoint).members;
     INVARIANT(joined_[endpoint.index()] <= meetings.completed, "one collective of an endpoint at a time");
@@ -97,10 +98,10 @@ class Hub::RankTransport : public dispatch::Transport {
       if (++meetings.present < members.size()) return;
       meetings.present = 0;
       meetings.last.together = dispatch::now();
-      std::vector<std::span<const float>> ins;
-      std::vector<std::span<float>> outs;
+      std::vector<std::span<const std::byte>> ins;
+      std::vector<std::span<std::byte>> outs;
       for (const Operands& operands : meetings.operands) ins.push_back(operands.in), outs.push_back(operands.out);
-      combine(kind, ins, outs);
+      combine(kind, precision, ins, outs);
       meetings.last.done = dispatch::now();
       ++meetings.completed;
     }

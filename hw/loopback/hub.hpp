@@ -47,8 +47,8 @@ class Hub {
     std::priority_queue<Time, std::vector<Time>, std::greater<Time>> arrivals;  // that lie ahead
   };
   struct Operands {
-    std::span<const float> in;
-    std::span<float> out;
+    std::span<const std::byte> in;
+    std::span<std::byte> out;
   };
   // One use at a time: the next cannot complete before every member has seen this one.
   struct Meetings {

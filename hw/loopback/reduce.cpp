@@ -2,61 +2,87 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
+#include "base/bf16.hpp"
 #include "base/error.hpp"
 
 namespace rehearsal::loopback {
 namespace {
 
+using In = std::span<const std::byte>;
+using Out = std::span<std::byte>;
+
 // Elements that are summed at a time: small enough for the first-level cache, and the sum is complete before anything
 // is written, so that operands in place do no harm.
 constexpr std::size_t kBlock = 2048;
 
-// Sums the elements [from, from + size) of all members; write(offset within the range, sum).
-template <class Write>
-void sum(std::span<const std::span<const float>> in, std::size_t from, std::size_t size, Write write) {
-  std::vector<float> total(std::min(size, kBlock));
-  for (std::size_t done = 0; done < size; done += kBlock) {
-    const std::size_t n = std::min(kBlock, size - done);
-    std::copy_n(in[0].data() + from + done, n, total.data());
-    for (std::size_t m = 1; m < in.size(); ++m) {
-      const float* const values = in[m].data() + from + done;
-      for (std::size_t i = 0; i < n; ++i) total[i] += values[i];
+void copy(In from, std::byte* to) {
+  if (from.data() != to && !from.empty()) std::memmove(to, from.data(), from.size());
+}
+
+float to_float(float value) { return value; }
+float to_float(std::uint16_t bits) { return from_bf16(bits); }
+void store(float value, float& to) { to = value; }
+void store(float value, std::uint16_t& to) { to = to_bf16(value); }
+
+// Sums the bytes [from, from + size) of all members, which are elements of type T; write(offset within the range, sum).
+template <class T, class Write>
+void sum(std::span<const In> in, std::size_t from, std::size_t size, Write write) {
+  const std::size_t elements = size / sizeof(T);
+  std::vector<float> total(std::min(elements, kBlock));
+  std::vector<T> result(total.size());
+  for (std::size_t done = 0; done < elements; done += kBlock) {
+    const std::size_t n = std::min(kBlock, elements - done);
+    for (std::size_t m = 0; m < in.size(); ++m) {
+      const T* const values = reinterpret_cast<const T*>(in[m].data() + from) + done;
+      if (m == 0)
+        for (std::size_t i = 0; i < n; ++i) total[i] = to_float(values[i]);
+      else
+        for (std::size_t i = 0; i < n; ++i) total[i] += to_float(values[i]);
     }
-    write(done, std::span<const float>(total.data(), n));
+    for (std::size_t i = 0; i < n; ++i) store(total[i], result[i]);
+    write(done * sizeof(T), std::as_bytes(std::span(result).first(n)));
   }
 }
 
-void copy(std::span<const float> from, float* to) {
-  if (from.data() != to && !from.empty()) std::memmove(to, from.data(), from.size_bytes());
+template <class T>
+void reduce(CollectiveKind kind, std::span<const In> in, std::span<const Out> out) {
+  if (kind == CollectiveKind::all_reduce)
+    return sum<T>(in, 0, in.front().size(), [&](std::size_t at, In total) {
+      for (const Out to : out) copy(total, to.data() + at);
+    });
+  // In place, member m writes over share m of its own input, which only sum m reads, and before.
+  const std::size_t part = out.front().size();
+  for (std::size_t m = 0; m < in.size(); ++m)
+    sum<T>(in, m * part, part, [&](std::size_t at, In total) { copy(total, out[m].data() + at); });
 }
 
 }  // namespace
 
-void combine(CollectiveKind kind, std::span<const std::span<const float>> in, std::span<const std::span<float>> out) {
+void combine(CollectiveKind kind, Precision precision, std::span<const In> in, std::span<const Out> out) {
   const std::size_t members = in.size(), length = in.front().size();
+  const auto width = static_cast<std::size_t>(bytes_per_element(precision));
   const std::size_t result = kind == CollectiveKind::all_gather       ? length * members
                              : kind == CollectiveKind::reduce_scatter ? length / members
                                                                       : length;
   for (std::size_t m = 0; m < members; ++m)
     INVARIANT(in[m].size() == length && out[m].size() == result, "the members of a collective agree on its size");
+  INVARIANT(length % width == 0, "a collective is of whole elements");
   if (kind == CollectiveKind::reduce_scatter)
-    INVARIANT(length % members == 0, "every member gets the same share of a reduction");
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return sum(in, 0, length, [&](std::size_t at, std::span<const float> total) {
-        for (const std::span<float> to : out) copy(total, to.data() + at);
-      });
-    case CollectiveKind::reduce_scatter:
-      // In place, member m writes over share m of its own input, which only sum m reads, and before.
-      for (std::size_t m = 0; m < members; ++m)
-        sum(in, m * result, result,
-            [&](std::size_t at, std::span<const float> total) { copy(total, out[m].data() + at); });
-      return;
-    case CollectiveKind::all_gather:
-      for (std::size_t to = 0; to < members; ++to)
-        for (std::size_t m = 0; m < members; ++m) copy(in[m], out[to].data() + m * length);
-      return;
+    INVARIANT(length % (members * width) == 0, "every member gets the same share of a reduction");
+  if (kind == CollectiveKind::all_gather) {
+    for (std::size_t to = 0; to < members; ++to)
+      for (std::size_t m = 0; m < members; ++m) copy(in[m], out[to].data() + m * length);
+    return;
+  }
+  switch (precision) {
+    case Precision::fp32:
+      return reduce<float>(kind, in, out);
+    case Precision::bf16:
+      return reduce<std::uint16_t>(kind, in, out);
+    default:
+      INVARIANT(false, "sums are of fp32 or of bf16");
   }
 }
 

@@ -8,6 +8,7 @@
 #include <exception>
 #include <limits>
 
+#include "base/bf16.hpp"
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
 #include "launch/machine.hpp"
@@ -38,6 +39,14 @@ std::size_t message_bytes(const graph::TaskGraph& graph, RankId rank, LocalTask 
   return message ? static_cast<std::size_t>(std::max<std::int64_t>(message->size.count(), 1)) : 1;
 }
 
+// As MPI_SUM for pairs of numbers, which MPI has no type for: added as floats, rounded once a pair. Symmetric, so that
+// whichever way MPI exchanges them all members compute the same bits.
+void add_bf16(void* in, void* into, int* length, MPI_Datatype*) {
+  const auto* a = static_cast<const std::uint16_t*>(in);
+  auto* b = static_cast<std::uint16_t*>(into);
+  for (int i = 0; i < *length; ++i) b[i] = to_bf16(from_bf16(a[i]) + from_bf16(b[i]));
+}
+
 }  // namespace
 
 BufferPool::Buffer BufferPool::get(std::size_t size) {
@@ -54,6 +63,7 @@ MpiTransport::MpiTransport(const graph::TaskGraph& graph, RankId rank, Manner ma
   dispatch::wake_precisely();
   check(MPI_Comm_dup(MPI_COMM_WORLD, &messages_), "MPI_Comm_dup");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "MPI_Comm_dup");
+  check(MPI_Op_create(add_bf16, 1, &add_bf16_), "MPI_Op_create");
   connect();
 }
 
@@ -66,6 +76,7 @@ MpiTransport::~MpiTransport() {
   }
   for (Room& room : rooms_)
     if (room.members != MPI_COMM_NULL) MPI_Comm_free(&room.members);
+  MPI_Op_free(&add_bf16_);
   MPI_Comm_free(&control_);
   MPI_Comm_free(&messages_);
 }
@@ -183,7 +194,7 @@ void MpiTransport::complete(Active& active, int length, Time at) {
     case Operation::collective: {
       Room& room = rooms_[active.endpoint];
       if (room.scratch) {
-        std::memcpy(room.out.data(), room.scratch.get(), room.out.size_bytes());
+        std::memcpy(room.out.data(), room.scratch.get(), room.out.size());
         pool_.put(room.scratch_size, std::move(room.scratch));
       }
       room.done = dispatch::now();
@@ -228,13 +239,19 @@ void MpiTransport::take(EndpointId from, std::span<std::byte> into) {
   ++inbox.first;
 }
 
-void MpiTransport::join(EndpointId group, CollectiveKind kind, std::span<const float> in, std::span<float> out) {
+void MpiTransport::join(EndpointId group, CollectiveKind kind, Precision precision, std::span<const std::byte> in,
+                        std::span<std::byte> out) {
   Room& room = rooms_[group.index()];
   INVARIANT(!room.joined, "one collective of an endpoint at a time");
+  INVARIANT(precision == Precision::fp32 || precision == Precision::bf16, "sums are of fp32 or of bf16");
+  const bool wide = precision == Precision::fp32;
+  const MPI_Datatype type = wide ? MPI_FLOAT : MPI_UINT16_T;
+  const MPI_Op add_up = wide ? MPI_SUM : add_bf16_;
+  const auto width = static_cast<std::size_t>(bytes_per_element(precision));
   room.joined = true;
   room.done.reset();
   room.meeting.together = dispatch::now();
-  const int sent = counted(in.size(), "a collective"), received = counted(out.size(), "a collective");
+  const int sent = counted(in.size() / width, "a collective"), received = counted(out.size() / width, "a collective");
   const auto part = [&](auto whole, std::size_t size) {
     return whole.data() + static_cast<std::size_t>(room.index) * size;
   };
@@ -243,27 +260,26 @@ void MpiTransport::join(EndpointId group, CollectiveKind kind, std::span<const f
     case CollectiveKind::all_reduce: {
       INVARIANT(in.size() == out.size(), "an all-reduce keeps its length");
       const void* from = in.data() == out.data() ? MPI_IN_PLACE : in.data();
-      check(MPI_Iallreduce(from, out.data(), sent, MPI_FLOAT, MPI_SUM, room.members, &request), "MPI_Iallreduce");
+      check(MPI_Iallreduce(from, out.data(), sent, type, add_up, room.members, &request), "MPI_Iallreduce");
       break;
     }
     case CollectiveKind::all_gather: {
       INVARIANT(in.size() * static_cast<std::size_t>(room.size) == out.size(), "an all-gather has one part per member");
       const void* from = in.data() == part(out, in.size()) ? MPI_IN_PLACE : in.data();
-      check(MPI_Iallgather(from, sent, MPI_FLOAT, out.data(), sent, MPI_FLOAT, room.members, &request),
-            "MPI_Iallgather");
+      check(MPI_Iallgather(from, sent, type, out.data(), sent, type, room.members, &request), "MPI_Iallgather");
       break;
     }
     case CollectiveKind::reduce_scatter: {
       INVARIANT(out.size() * static_cast<std::size_t>(room.size) == in.size(),
                 "a reduce-scatter has one part per member");
-      float* to = out.data();
+      std::byte* to = out.data();
       if (to == part(in, out.size())) {  // in place means something else in MPI: through a buffer of ours
         room.out = out;
-        room.scratch_size = out.size_bytes();
+        room.scratch_size = out.size();
         room.scratch = pool_.get(room.scratch_size);
-        to = reinterpret_cast<float*>(room.scratch.get());
+        to = room.scratch.get();
       }
-      check(MPI_Ireduce_scatter_block(in.data(), to, received, MPI_FLOAT, MPI_SUM, room.members, &request),
+      check(MPI_Ireduce_scatter_block(in.data(), to, received, type, add_up, room.members, &request),
             "MPI_Ireduce_scatter_block");
       break;
     }

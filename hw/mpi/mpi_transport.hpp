@@ -46,7 +46,8 @@ class MpiTransport : public dispatch::Transport {
   Posted post(graph::EndpointId to, std::span<const std::byte> message, Time lasts) override;
   std::optional<Time> arrived(graph::EndpointId from, std::uint32_t k) override;
   void take(graph::EndpointId from, std::span<std::byte> into) override;
-  void join(graph::EndpointId group, CollectiveKind kind, std::span<const float> in, std::span<float> out) override;
+  void join(graph::EndpointId group, CollectiveKind kind, Precision precision, std::span<const std::byte> in,
+            std::span<std::byte> out) override;
   // `together` is when this rank joined: what others did is known when all results are together (dispatch::assemble).
   std::optional<Meeting> joined(graph::EndpointId group) override;
   void wait(Time deadline) override;
@@ -72,7 +73,7 @@ class MpiTransport : public dispatch::Transport {
     bool joined = false;
     Meeting meeting{};
     std::optional<Time> done;
-    std::span<float> out;  // where a result in `scratch` goes
+    std::span<std::byte> out;  // where a result in `scratch` goes
     BufferPool::Buffer scratch;
     std::size_t scratch_size = 0;
   };
@@ -98,6 +99,7 @@ class MpiTransport : public dispatch::Transport {
   const Manner manner_;
   BufferPool pool_;
   MPI_Comm messages_ = MPI_COMM_NULL, control_ = MPI_COMM_NULL;
+  MPI_Op add_bf16_ = MPI_OP_NULL;
   std::vector<Inbox> inboxes_;  // indexed by endpoint; likewise rooms_
   std::vector<Room> rooms_;
   std::vector<MPI_Request> requests_;  // what is under way; active_ in the same order

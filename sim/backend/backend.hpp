@@ -46,6 +46,8 @@ struct TrainedTensor {
   std::uint32_t layer = 0;
   std::vector<float> values;     // whole, put together from its slices, without padding
   float replica_difference = 0;  // largest difference between ranks that should hold the same
+  // The optimizer's copy in fp32, put together likewise; empty where the parameters are all there is.
+  std::vector<float> master = {};
 };
 struct Trained {
   std::vector<double> loss;            // mean over the global batch, at each step before its update

@@ -122,7 +122,16 @@ Flops Kernel::flops() const {
 
 bool keeps_master(const Kernel& optimizer) {
   if (optimizer.precision == Precision::fp32) return false;
-  return optimizer.kind != KernelKind::sgd || static_cast<Master>(optimizer.dims[3]) == Master::kept;
+  switch (optimizer.kind) {
+    case KernelKind::sgd:
+      return static_cast<Master>(optimizer.dims[3]) == Master::kept;
+    case KernelKind::adamw:
+    case KernelKind::adamw_keep:
+    case KernelKind::adamw_rollback:
+      return true;
+    default:
+      return false;
+  }
 }
 
 Bytes Kernel::traffic() const {

@@ -83,17 +83,39 @@ double CostModel::optimizer(const graph::OptimizerStep& work) const {
   return seconds_for(work.traffic, machine_.gpu.sustained_memory_bandwidth) + kOptimizerFixed;
 }
 
+// A device without a rate for the precision of a kernel (a CPU's core for bf16) widens what it reads and computes in
+// fp32: what it then takes is nearer to the fp32 kernel than to anything that is known of another device.
+bool CostModel::computes_wide(const Kernel& kernel) const {
+  return kernel.precision != Precision::fp32 && !machine_.gpu.peak.count(kernel.precision);
+}
+
+std::vector<std::string> CostModel::substitutes(std::span<const graph::Work> works) const {
+  for (const auto& work : works) {
+    const auto* kernel = std::get_if<Kernel>(&work);
+    if (!kernel || !computes_wide(*kernel) || (profile_ && profile_->time(*kernel))) continue;
+    return {fmt::format(
+        "Kernels in {} were not measured on {}, which has no rate for it: they are priced as those in fp32.",
+        name(kernel->precision), machine_.gpu.name)};
+  }
+  return {};
+}
+
 // Our own kernels: as measured, or by the rules of the others: matrix products as GEMMs, the rest by its traffic.
 double CostModel::kernel(const Kernel& k) const {
   if (const auto measured = profile_ ? profile_->time(k) : std::nullopt) return measured->time;
+  if (computes_wide(k)) {
+    Kernel wide = k;
+    wide.precision = Precision::fp32;
+    return kernel(wide);
+  }
   const auto& [a, b, c, d, e] = k.dims;
   switch (k.kind) {
     case KernelKind::linear:
-      return gemm({a, b, c, 1, Precision::fp32, false});
+      return gemm({a, b, c, 1, k.precision, false});
     case KernelKind::linear_input_gradient:
-      return gemm({a, c, b, 1, Precision::fp32, false});
+      return gemm({a, c, b, 1, k.precision, false});
     case KernelKind::linear_weight_gradient:
-      return gemm({b, c, a, 1, Precision::fp32, true});
+      return gemm({b, c, a, 1, k.precision, true});
     case KernelKind::attention:
     case KernelKind::attention_gradient:
       return attention({a, b, c, c, d, e != 0, k.kind == KernelKind::attention_gradient});

@@ -43,10 +43,13 @@ class CostModel {
   std::vector<std::string> assumptions() const;
   // Which algorithms the collectives among `works` run and why, as one sentence; nothing without collectives.
   std::vector<std::string> algorithms(std::span<const graph::Work> works) const;
+  // Which of our own kernels are priced as others, as sentences.
+  std::vector<std::string> substitutes(std::span<const graph::Work> works) const;
 
   const cluster::ClusterSpec& machine() const { return machine_; }
 
  private:
+  bool computes_wide(const Kernel& kernel) const;
   double tensor_by_tensor(const graph::Collective& work) const;
   collective::Choice inside_node(CollectiveKind kind, std::uint32_t ranks, Bytes size) const;
   collective::Choice across_nodes(const graph::Collective& work) const;

@@ -51,7 +51,7 @@ struct Profile {
   bool has_messages() const { return !messages.latency.empty(); }
   bool has_collectives() const { return !collectives.measured.empty(); }
 
-  // Seconds; nothing when its kind was not measured.
+  // Seconds; nothing when its kind was not measured in its precision.
   struct Priced {
     double time;
     bool exact;  // this very shape was measured

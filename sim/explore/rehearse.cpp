@@ -45,6 +45,7 @@ Prepared prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   for (auto& a : staged.cost.assumptions()) prepared.assumptions.push_back(std::move(a));
   if (!c.software.own_kernels)  // ours are performed by our own collectives
     append(prepared.assumptions, staged.cost.algorithms(prepared.graph.works()));
+  append(prepared.assumptions, staged.cost.substitutes(prepared.graph.works()));
   return prepared;
 }
 

@@ -84,8 +84,12 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
   serial.optimizer_sync = {};
   auto& c = *serial.concrete;
   c.training.recompute = models::Recompute::none;
-  // The same steps as plain SGD, which may add up micro-batches.
-  if (c.training.optimizer == models::OptimizerKind::lomo) c.training.optimizer = models::OptimizerKind::sgd;
+  if (c.training.optimizer == models::OptimizerKind::lomo) {
+    if (c.training.precision == Precision::fp32)  // the same steps as plain SGD, which may add up micro-batches
+      c.training.optimizer = models::OptimizerKind::sgd;
+    else  // which keeps a master copy below fp32, where LOMO has none: itself, with one micro-batch
+      serial.batch.micro = serial.batch.global, serial.microbatches = 1;
+  }
   if (updates == schedule::Updates::at_flush) {
     c.partition = {};
     return serial;

@@ -52,9 +52,9 @@ class Lives {
     std::vector<PerformedStep> result;
     for (const auto& step : steps) {
       const auto* collective = std::get_if<models::TensorCollective>(&step.what);
-      const graph::Work work = collective
-                                   ? graph::Work(graph::Collective{collective->kind, collective->size, tensor_group_})
-                                   : graph::Work(placed(step));
+      const graph::Work work = collective ? graph::Work(graph::Collective{collective->kind, collective->size,
+                                                                          tensor_group_, 1, collective->precision})
+                                          : graph::Work(placed(step));
       result.push_back({builder_.intern(work), pass, collective != nullptr, step.operands, {}, {}});
     }
     return result;

@@ -14,8 +14,8 @@ using graph::MemoryCategory;
 using graph::Pass;
 
 namespace {
-constexpr std::int64_t kFloat = 4;
-Bytes floats(std::int64_t n) { return Bytes(kFloat * n); }
+Bytes bytes(std::int64_t elements, Precision precision) { return Bytes(bytes_per_element(precision) * elements); }
+Bytes floats(std::int64_t n) { return bytes(n, Precision::fp32); }
 }  // namespace
 
 LocalTask Sequencer::compute(WorkId work, const Coordinates& at, std::span<const BufferUse> uses,
@@ -27,16 +27,23 @@ LocalTask Sequencer::compute(WorkId work, const Coordinates& at, std::span<const
   return last_ = draft_.program.add({work, Lane::compute, at, endpoint, Bytes{}}, before, uses);
 }
 
-void Sequencer::collective(CollectiveKind kind, Bytes size, const Coordinates& at, std::span<const BufferUse> uses,
-                           bool embedding) {
+LocalTask Sequencer::kernel(Kernel kernel, const Coordinates& at, std::span<const BufferUse> uses) {
+  kernel.precision = draft_.pipe.plan->network->precision;
+  return compute(draft_.works.intern(kernel), at, uses);
+}
+
+void Sequencer::collective(CollectiveKind kind, Precision precision, std::int64_t elements, const Coordinates& at,
+                           std::span<const BufferUse> uses, bool embedding) {
+  const Bytes size = bytes(elements, precision);
   std::vector<LocalTask> before;
   if (any_) before.push_back(last_);
   if (embedding) {
-    const auto work = draft_.works.intern(graph::Collective{kind, size, draft_.pipe.plan->embedding_group});
+    const auto work =
+        draft_.works.intern(graph::Collective{kind, size, draft_.pipe.plan->embedding_group, 1, precision});
     waits_ =
         draft_.program.add({work, Lane::data_comm, at, draft_.group_end(draft_.ends.embedding), Bytes{}}, before, uses);
   } else {
-    waits_ = draft_.data_collective(kind, size, at, before, uses);
+    waits_ = draft_.data_collective(kind, size, at, before, uses, 1, precision);
   }
 }
 
@@ -51,6 +58,8 @@ NetworkState::NetworkState(Draft& draft, Sequencer& sequencer)
       sequencer_(sequencer),
       zero_(draft.pipe.plan->job.parallelism.data > 1 ? draft.pipe.plan->job.parallelism.zero : 0),
       shards_(zero_ > 0 ? draft.pipe.plan->job.parallelism.data : 1) {}
+
+Precision NetworkState::precision() const { return draft_.pipe.plan->network->precision; }
 
 bool NetworkState::lomo() const { return draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::lomo; }
 
@@ -89,16 +98,20 @@ void NetworkState::hold(const models::NetworkPart& part, std::size_t position, s
     held.elements = (segment.elements + shards_ - 1) / shards_ * shards_;
     held.copy = (segment.tied && head) || stage >= stages;  // the second direction's are copies, too
     const std::int64_t shard = held.elements / shards_;
-    held.parameters = program.resident({floats(zero_ == 3 ? shard : held.elements), MemoryCategory::parameters});
+    held.parameters =
+        program.resident({bytes(zero_ == 3 ? shard : held.elements, precision()), MemoryCategory::parameters});
     if (!lomo())
       held.gradients = program.resident({floats(zero_ >= 2 ? shard : held.elements), MemoryCategory::gradients});
-    if (draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adamw)
-      held.moments = program.resident({floats(2 * shard), MemoryCategory::optimizer});
+    const bool master = precision() != Precision::fp32 && !lomo();
+    const std::int64_t states =
+        (draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adamw ? 2 : 0) + (master ? 1 : 0);
+    if (states > 0) held.states = program.resident({floats(states * shard), MemoryCategory::optimizer});
 
     if (updates() == schedule::Updates::late)
-      held.previous = program.resident({floats(held.elements), MemoryCategory::parameters});
-    graph::Segment described{held.parameters, held.elements, shards_,        zero_ == 3,
-                             held.previous,   held.copy,     segment.tensors};
+      held.previous = program.resident({bytes(held.elements, precision()), MemoryCategory::parameters});
+    graph::Segment described{held.parameters, held.elements,   shards_,     zero_ == 3, held.previous,
+                             held.copy,       segment.tensors, precision(), {}};
+    if (master) described.master = held.states;
     for (auto& tensor : described.tensors) tensor.layer = layer;
     program.segment(std::move(described));
     at_[position].push_back(held_.size());
@@ -150,7 +163,8 @@ void NetworkState::end_backward(const Coordinates& at, const std::vector<std::si
         kept_.erase(it);
       }
       if (wanted(at.stage, current, at.microbatch)) {  // into the old one's place where there is one
-        const BufferId place = old ? *old : draft_.program.buffer({floats(held.elements), MemoryCategory::parameters});
+        const BufferId place =
+            old ? *old : draft_.program.buffer({bytes(held.elements, precision()), MemoryCategory::parameters});
         std::vector<BufferUse> uses{{held.parameters, Access::read}, {place, Access::write}};
         if (!old) uses.emplace_back(place, Access::allocate);
         sequencer_.kernel({.kind = KernelKind::copy, .dims = {held.elements}}, here, uses);
@@ -160,7 +174,8 @@ void NetworkState::end_backward(const Coordinates& at, const std::vector<std::si
       here.pass = Pass::gradient_reduce;
       const BufferUse gradient(*held.gradients, Access::write);
       if (draft_.replicated())
-        sequencer_.collective(CollectiveKind::all_reduce, floats(held.elements), here, std::span(&gradient, 1));
+        sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32, held.elements, here,
+                              std::span(&gradient, 1));
       here.pass = Pass::optimizer;
       update(held, *held.gradients, false, here, old);
     }
@@ -172,12 +187,12 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
   at.pass = Pass::gradient_reduce;
   if (lomo()) {
     if (draft_.replicated())
-      sequencer_.collective(CollectiveKind::all_reduce, floats(held.elements), at, std::span(&whole, 1));
+      sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32, held.elements, at, std::span(&whole, 1));
     at.pass = Pass::optimizer;
     update(held, gradient, false, at, gradient);
     return;
   }
-  sequencer_.collective(CollectiveKind::reduce_scatter, floats(held.elements), at, std::span(&whole, 1));
+  sequencer_.collective(CollectiveKind::reduce_scatter, Precision::fp32, held.elements, at, std::span(&whole, 1));
   const std::vector<BufferUse> uses{
       {gradient, Access::read}, {*held.gradients, Access::write}, {gradient, Access::free}};
   sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.elements / shards_}}, at, uses);
@@ -189,11 +204,13 @@ void NetworkState::update(const Held& held, BufferId gradient, bool part_of_grad
   const bool part_of_parameters = shards_ > 1 && zero_ < 3;
   const auto flat = [](bool part) { return static_cast<std::int64_t>(part ? Flat::part : Flat::own); };
   std::vector<BufferUse> uses{{gradient, Access::write}, {held.parameters, Access::write}};
-  if (held.moments) uses.emplace_back(*held.moments, Access::write);
+  if (held.states) uses.emplace_back(*held.states, Access::write);
   if (free) uses.emplace_back(*free, Access::free);
-  sequencer_.kernel({.kind = held.moments ? KernelKind::adamw : KernelKind::sgd,
-                     .dims = {held.elements / shards_, flat(part_of_gradient), flat(part_of_parameters)}},
-                    at, uses);
+  Kernel kernel{.kind = draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adamw ? KernelKind::adamw
+                                                                                                 : KernelKind::sgd,
+                .dims = {held.elements / shards_, flat(part_of_gradient), flat(part_of_parameters)}};
+  if (lomo() && precision() != Precision::fp32) kernel.dims[3] = static_cast<std::int64_t>(Master::none);
+  sequencer_.kernel(kernel, at, uses);
 }
 
 // Reduce, update, gather: ZeRO-0 sums the gradients everywhere; 1 sums each shard at its owner, who updates it for all;
@@ -214,11 +231,12 @@ void NetworkState::finish_step() {
   for (const Held& held : held_) {
     const BufferUse gradient(*held.gradients, Access::write);
     if (held.tied && plan.shares_embedding() && !held.both_ends)
-      sequencer_.collective(CollectiveKind::all_reduce, floats(zero_ >= 2 ? held.elements / shards_ : held.elements),
-                            with(Pass::embedding_reduce, held), std::span(&gradient, 1), true);
+      sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32,
+                            zero_ >= 2 ? held.elements / shards_ : held.elements, with(Pass::embedding_reduce, held),
+                            std::span(&gradient, 1), true);
     if (draft_.replicated() && zero_ < 2)
-      sequencer_.collective(zero_ == 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
-                            floats(held.elements), with(Pass::gradient_reduce, held), std::span(&gradient, 1));
+      sequencer_.collective(zero_ == 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, Precision::fp32,
+                            held.elements, with(Pass::gradient_reduce, held), std::span(&gradient, 1));
   }
   for (const Held& held : held_) {
     if (held.previous) {
@@ -233,7 +251,7 @@ void NetworkState::finish_step() {
     }
     if (zero_ == 1 || zero_ == 2) {
       const BufferUse parameters(held.parameters, Access::write);
-      sequencer_.collective(CollectiveKind::all_gather, floats(held.elements), with(Pass::parameter_gather, held),
+      sequencer_.collective(CollectiveKind::all_gather, precision(), held.elements, with(Pass::parameter_gather, held),
                             std::span(&parameters, 1));
     }
   }

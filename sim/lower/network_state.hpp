@@ -15,12 +15,11 @@ class Sequencer {
   explicit Sequencer(Draft& draft) : draft_(draft) {}
   LocalTask compute(WorkId work, const graph::Coordinates& at, std::span<const graph::BufferUse> uses,
                     std::uint32_t endpoint = graph::kNoEndpoint, std::optional<LocalTask> after = {});
-  LocalTask kernel(const Kernel& kernel, const graph::Coordinates& at, std::span<const graph::BufferUse> uses) {
-    return compute(draft_.works.intern(kernel), at, uses);
-  }
+  // In the precision of the network.
+  LocalTask kernel(Kernel kernel, const graph::Coordinates& at, std::span<const graph::BufferUse> uses);
   // Of the data-parallel group, or of the `embedding` group.
-  void collective(CollectiveKind kind, Bytes size, const graph::Coordinates& at, std::span<const graph::BufferUse> uses,
-                  bool embedding = false);
+  void collective(CollectiveKind kind, Precision precision, std::int64_t elements, const graph::Coordinates& at,
+                  std::span<const graph::BufferUse> uses, bool embedding = false);
   LocalTask last() const { return last_; }
 
  private:
@@ -36,7 +35,8 @@ class NetworkState {
     const models::NetworkSegment* segment = nullptr;
     std::int64_t elements = 0;  // padded to the shards
     BufferId parameters;
-    std::optional<BufferId> gradients, moments, previous;
+    std::optional<BufferId> gradients, previous;
+    std::optional<BufferId> states;  // of the optimizer: [moments, master copy], of the own shard
     bool copy = false, tied = false;
     bool both_ends = false;   // a tied table that serves an embedding and a head of this rank
     std::uint16_t stage = 0;  // of the model
@@ -55,6 +55,7 @@ class NetworkState {
   int zero() const { return zero_; }
   std::int64_t shards() const { return shards_; }
   bool lomo() const;
+  Precision precision() const;  // of parameters
   // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3) or consumed at once (LOMO).
   bool transient_gradients() const { return zero_ >= 2 || lomo(); }
 

@@ -129,13 +129,14 @@ class NetworkWork : public RankWork {
       });
       if (!needed) continue;
       const auto& held = state_.held(state_.segments_at(position)[s]);
-      const Bytes size(4 * held.elements);
-      whole[s] = draft_.program.buffer({size, MemoryCategory::parameters});
+      const Precision precision = state_.precision();
+      whole[s] =
+          draft_.program.buffer({Bytes(bytes_per_element(precision) * held.elements), MemoryCategory::parameters});
       const std::vector<BufferUse> uses{
           {*whole[s], Access::allocate}, {held.parameters, Access::read}, {*whole[s], Access::write}};
       auto here = at;
       here.pass = Pass::parameter_gather;
-      sequencer_.collective(CollectiveKind::all_gather, size, here, uses);
+      sequencer_.collective(CollectiveKind::all_gather, precision, held.elements, here, uses);
     }
     return whole;
   }
@@ -144,7 +145,8 @@ class NetworkWork : public RankWork {
     if (!state_.transient_gradients()) return;
     for (const std::size_t index : state_.segments_at(position)) {
       const std::int64_t elements = state_.held(index).elements;
-      const BufferId id = draft_.program.buffer({Bytes(4 * elements), MemoryCategory::gradients});
+      const BufferId id =
+          draft_.program.buffer({Bytes(bytes_per_element(Precision::fp32) * elements), MemoryCategory::gradients});
       transient_[{position, at.microbatch}].push_back(id);
       const std::vector<BufferUse> uses{{id, Access::allocate}, {id, Access::write}};
       sequencer_.kernel({.kind = KernelKind::clear, .dims = {elements}}, at, uses);

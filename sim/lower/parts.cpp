@@ -178,7 +178,7 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
   if (plan.network) {
     // Only layers are recomputed; the ends are not worth it.
     using models::Recompute;
-    const auto& [embedding, layer, head] = *plan.network;
+    const auto& [embedding, layer, head, precision] = *plan.network;
     result.performed = {performed_part(embedding, Recompute::none, plan.tensor_group, builder),
                         performed_part(layer, training.recompute, plan.tensor_group, builder),
                         performed_part(head, Recompute::none, plan.tensor_group, builder)};

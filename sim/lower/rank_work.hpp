@@ -29,8 +29,8 @@ struct Draft {
   bool replicated() const { return pipe.plan && (pipe.plan->job.parallelism.data > 1 || pipe.plan->job.copies > 1); }
   LocalTask data_collective(CollectiveKind kind, Bytes size, const graph::Coordinates& at,
                             std::span<const LocalTask> after, std::span<const graph::BufferUse> uses = {},
-                            std::uint32_t tensors = 1) {
-    const auto work = works.intern(graph::Collective{kind, size, pipe.plan->data_group, tensors});
+                            std::uint32_t tensors = 1, Precision precision = Precision::fp32) {
+    const auto work = works.intern(graph::Collective{kind, size, pipe.plan->data_group, tensors, precision});
     return program.add({work, graph::Lane::data_comm, at, group_end(ends.data), Bytes{}}, after, uses);
   }
   // A collective that runs under `compute` slows it down: the next task of the compute lane.

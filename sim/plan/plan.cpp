@@ -111,7 +111,7 @@ Plan make_plan(Job job) {
     check_performed(job, layers);
     // Padding serves the slicing; one GPU alone sees the vocabulary as it is.
     plan.network = std::make_shared<const models::Network>(
-        models::network(job.model, {plan.shard, p.data, job.training.causal, p.gpus() > 1}));
+        models::network(job.model, {plan.shard, p.data, job.training.causal, p.gpus() > 1, job.training.precision}));
     plan.embedding.parameters = plan.network->embedding.parameters();
     plan.layer.parameters = plan.network->layer.parameters();
     plan.head.parameters = plan.network->head.parameters();

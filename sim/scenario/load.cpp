@@ -85,12 +85,17 @@ void check_divisions(Context& context, const models::Transformer& model, const P
                     p.chunks / parallelism.copies, parallelism.stages(), model.layers, most));
 }
 
-void check_device(Context& context, const models::Training& training, const cluster::Gpu& gpu, const Location& place) {
+void check_device(Context& context, const models::Training& training, bool own_kernels, const cluster::Gpu& gpu,
+                  const Location& place) {
+  // Own kernels say themselves what they compute in; a CPU's core, which has a rate for fp32 alone, does it by
+  // widening.
+  const bool widens = own_kernels && std::all_of(gpu.peak.begin(), gpu.peak.end(),
+                                                 [](const auto& rate) { return rate.first == Precision::fp32; });
   const bool known =
       gpu.peak.count(training.precision) || (training.precision == Precision::fp32 && gpu.peak.count(Precision::tf32));
   if (training.precision == Precision::fp32 && known && !gpu.peak.count(Precision::fp32))
     context.assume(fmt::format("GPU {}: fp32 matrix products run as tf32; no rate of fp32 is given", gpu.name));
-  if (!known || (training.precision == Precision::fp8 && gpu.fp8_speedup <= 0))
+  if (!widens && (!known || (training.precision == Precision::fp8 && gpu.fp8_speedup <= 0)))
     context.problems.error(
         place, fmt::format("GPU '{}' does not compute in the precision that 'training.precision' asks for", gpu.name));
   if (training.attention == models::AttentionKind::flash && gpu.fused_attention_rate.value() <= 0)
@@ -150,10 +155,8 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
     const auto before = problems.count();
     if (parallelism.sound) size_cluster(context, *cluster, parallelism);
     parallelism.sound = parallelism.sound && problems.count() == before;
-    // Own kernels have one precision, and say so themselves.
-    if (!(software && software->own_kernels && training.training.precision != Precision::fp32))
-      check_device(context, training.training, cluster->spec.gpu,
-                   training_node ? training_node->where() : cluster_node->where());
+    check_device(context, training.training, software && software->own_kernels, cluster->spec.gpu,
+                 training_node ? training_node->where() : cluster_node->where());
   }
   if (cluster && software) check_scaling(context, training.training, *software, cluster->spec.gpu, top.at("software"));
   if (model && parallelism.sound) check_divisions(context, *model, parallelism);

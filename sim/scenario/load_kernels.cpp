@@ -36,8 +36,9 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   const auto refuse = [&](std::initializer_list<std::string_view> path, bool wrong, const std::string& message) {
     if (wrong) problems.error(place(root, path), fmt::format("software '{}' {}", software.name, message));
   };
-  refuse({"training", "precision"}, training.precision != Precision::fp32,
-         fmt::format("computes in fp32 so far, not in {}; set 'training.precision' to fp32", name(training.precision)));
+  refuse({"training", "precision"}, training.precision != Precision::fp32 && training.precision != Precision::bf16,
+         fmt::format("computes in fp32 and bf16, not in {}; set 'training.precision' to one of them",
+                     name(training.precision)));
   refuse({"training", "gradient_precision"}, training.gradient_precision != Precision::fp32,
          "keeps gradients in fp32; leave 'gradient_precision' out");
   refuse({"training", "attention"}, training.attention != models::AttentionKind::flash,

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "base/bf16.hpp"
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
 #include "dispatch/probe.hpp"
@@ -104,46 +105,57 @@ void check_messages(mpi::Environment& environment, MpiTransport& transport, std:
   }
 }
 
-dispatch::Transport::Meeting meet(MpiTransport& transport, EndpointId group, CollectiveKind kind,
-                                  std::span<const float> in, std::span<float> out) {
-  transport.join(group, kind, in, out);
+template <class T>
+dispatch::Transport::Meeting meet(MpiTransport& transport, EndpointId group, CollectiveKind kind, std::span<const T> in,
+                                  std::span<T> out) {
+  transport.join(group, kind, sizeof(T) == 4 ? Precision::fp32 : Precision::bf16, std::as_bytes(in),
+                 std::as_writable_bytes(out));
   for (;;) {
     if (const auto meeting = transport.joined(group)) return *meeting;
     transport.wait(dispatch::now() + seconds(1e-3));
   }
 }
 
-// Whole numbers, so that sums are exact: member i of n contributes (i + 1) e at element e.
+float number(float stored) { return stored; }
+float number(std::uint16_t stored) { return from_bf16(stored); }
+void store(float value, float& to) { to = value; }
+void store(float value, std::uint16_t& to) { to = to_bf16(value); }
+
+// Whole numbers, so that sums are exact: member i of n contributes (i + 1) e at element e, counted to a limit that
+// keeps n (n + 1) / 2 times as much within the digits of the type.
+template <class T>
 void check_collectives(MpiTransport& transport, EndpointId group, std::size_t index, std::size_t members,
                        std::size_t part) {
-  const std::size_t whole = part * members;
+  const std::size_t whole = part * members, limit = sizeof(T) == 4 ? 1000 : 7;
   const float sum = float(members * (members + 1)) / 2;
-  auto mine = [&](std::size_t e) { return float(index + 1) * float(e % 1000); };
+  auto mine = [&](std::size_t e) { return float(index + 1) * float(e % limit); };
   auto expect_equal = [&](float found, float expected, const char* what, bool in_place, std::size_t e) {
     if (found != expected)
       throw MachineError(fmt::format("{}{} of {} members, element {} of {}: {} instead of {}", what,
                                      in_place ? " in place" : "", members, e, whole, found, expected));
   };
   for (const bool in_place : {false, true}) {
-    std::vector<float> all(whole), out(whole);
-    for (std::size_t e = 0; e < whole; ++e) all[e] = mine(e);
-    std::span<float> into = in_place ? all : out;
-    const auto meeting = meet(transport, group, CollectiveKind::all_reduce, all, into);
+    std::vector<T> all(whole), out(whole);
+    for (std::size_t e = 0; e < whole; ++e) store(mine(e), all[e]);
+    std::span<T> into = in_place ? all : out;
+    const auto meeting = meet<T>(transport, group, CollectiveKind::all_reduce, all, into);
     expect(meeting.together <= meeting.done, "joined before done");
-    for (std::size_t e = 0; e < whole; ++e) expect_equal(into[e], sum * float(e % 1000), "all-reduce", in_place, e);
+    for (std::size_t e = 0; e < whole; ++e)
+      expect_equal(number(into[e]), sum * float(e % limit), "all-reduce", in_place, e);
 
-    for (std::size_t e = 0; e < whole; ++e) all[e] = mine(e);
+    for (std::size_t e = 0; e < whole; ++e) store(mine(e), all[e]);
     into = std::span(in_place ? all : out).subspan(in_place ? index * part : 0, part);
-    meet(transport, group, CollectiveKind::reduce_scatter, all, into);
+    meet<T>(transport, group, CollectiveKind::reduce_scatter, all, into);
     for (std::size_t e = 0; e < part; ++e)
-      expect_equal(into[e], sum * float((index * part + e) % 1000), "reduce-scatter", in_place, e);
+      expect_equal(number(into[e]), sum * float((index * part + e) % limit), "reduce-scatter", in_place, e);
 
-    for (std::size_t e = 0; e < part; ++e) all[index * part + e] = float(index * 10 + e % 7);
-    meet(transport, group, CollectiveKind::all_gather, std::span(all).subspan(index * part, part),
-         in_place ? all : out);
+    for (std::size_t e = 0; e < part; ++e) store(float(index * 10 + e % 7), all[index * part + e]);
+    meet<T>(transport, group, CollectiveKind::all_gather, std::span(all).subspan(index * part, part),
+            in_place ? all : out);
     for (std::size_t i = 0; i < members; ++i)
       for (std::size_t e = 0; e < part; ++e)
-        expect_equal((in_place ? all : out)[i * part + e], float(i * 10 + e % 7), "all-gather", in_place, i * part + e);
+        expect_equal(number((in_place ? all : out)[i * part + e]), float(i * 10 + e % 7), "all-gather", in_place,
+                     i * part + e);
   }
 }
 
@@ -161,8 +173,9 @@ void transport_rank(mpi::Environment& environment, bool spin) {
   MpiTransport transport(graph, RankId(rank), {.spin = spin, .clock = {}, .stop = nullptr});
   check_messages(environment, transport, rank, ranks);
   for (std::size_t part : {1, 3, 1000, 100'000}) {
-    check_collectives(transport, EndpointId(2 * n), rank, ranks, part);
-    check_collectives(transport, EndpointId(2 * n + 1), rank / 2, (ranks + 1 - rank % 2) / 2, part);
+    check_collectives<float>(transport, EndpointId(2 * n), rank, ranks, part);
+    check_collectives<float>(transport, EndpointId(2 * n + 1), rank / 2, (ranks + 1 - rank % 2) / 2, part);
+    check_collectives<std::uint16_t>(transport, EndpointId(2 * n), rank, ranks, part);
   }
   check_gather(environment);
 

@@ -247,18 +247,18 @@ TEST_CASE("operands of collectives, in place and from one buffer into another") 
   const auto worker = make_worker(graph, RankId(0), options());
 
   const auto reduce = worker->operands(LocalTask(0));
-  const float* base = reduce.out.data();
+  const std::byte* base = reduce.out.data();
   CHECK(reduce.in.data() == base);
-  CHECK((reduce.in.size() == 12 && reduce.out.size() == 12));
+  CHECK((reduce.in.size() == 48 && reduce.out.size() == 48));
   const auto gather = worker->operands(LocalTask(1));
-  CHECK((gather.in.data() == base + 4 && gather.in.size() == 4));
-  CHECK((gather.out.data() == base && gather.out.size() == 12));
+  CHECK((gather.in.data() == base + 16 && gather.in.size() == 16));
+  CHECK((gather.out.data() == base && gather.out.size() == 48));
   const auto scatter = worker->operands(LocalTask(2));
-  CHECK((scatter.in.data() == base && scatter.in.size() == 12));
-  CHECK((scatter.out.data() == base + 4 && scatter.out.size() == 4));
+  CHECK((scatter.in.data() == base && scatter.in.size() == 48));
+  CHECK((scatter.out.data() == base + 16 && scatter.out.size() == 16));
   const auto apart = worker->operands(LocalTask(3));
-  CHECK((apart.in.size() == 4 && apart.in.data() != base));
-  CHECK((apart.out.data() == base && apart.out.size() == 12));
+  CHECK((apart.in.size() == 16 && apart.in.data() != base));
+  CHECK((apart.out.data() == base && apart.out.size() == 48));
   CHECK(worker->payload(LocalTask(3)).size() == 16);  // of the first buffer it names
 }
 

@@ -36,7 +36,8 @@ class Recorder : public Transport {
   void take(graph::EndpointId, std::span<std::byte> into) override {
     calls.push_back("take " + std::to_string(into.size()));
   }
-  void join(graph::EndpointId, CollectiveKind, std::span<const float> in, std::span<float> out) override {
+  void join(graph::EndpointId, CollectiveKind, Precision, std::span<const std::byte> in,
+            std::span<std::byte> out) override {
     calls.push_back("join " + std::to_string(in.size()) + " " + std::to_string(out.size()));
     met = now();
   }
@@ -114,8 +115,8 @@ TEST_CASE("timed compute over a wire sends dummies of the right size and takes w
   Recorder transport;
   const Exchange subject = exchange(Lane::send, false);
   const auto spans = iterate(subject, transport);
-  // 64 bytes are 16 floats: an all-gather gives 8 and gets 16, a reduce-scatter the other way round.
-  CHECK(transport.calls == std::vector<std::string>{"take 64", "post 64", "join 8 16", "join 16 8"});
+  // 64 bytes over two ranks: an all-gather gives 32 and gets 64, a reduce-scatter the other way round.
+  CHECK(transport.calls == std::vector<std::string>{"take 64", "post 64", "join 32 64", "join 64 32"});
   CHECK(spans.end[0] == Time{});  // everything had arrived at the start
   CHECK(spans.end[1] - spans.start[1] >= seconds(3e-3));
   CHECK(spans.end[2] == kSeenByReceiver);
@@ -155,7 +156,7 @@ TEST_CASE("a task that is left out takes no time and no part") {
   RunOptions options;
   options.tamper.skip = [](RankId rank, LocalTask task, int) { return rank.value == 0 && task.value != 4; };
   const auto spans = iterate(exchange(Lane::send, false), transport, options);
-  CHECK(transport.calls == std::vector<std::string>{"join 16 8"});
+  CHECK(transport.calls == std::vector<std::string>{"join 64 32"});
   CHECK(spans.end[1] == spans.start[1]);
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/bf16.hpp"
 #include "base/error.hpp"
 #include "graph/builder.hpp"
 #include "loopback/loopback.hpp"
@@ -51,7 +52,7 @@ class Adder : public dispatch::Worker {
   }
   Operands operands(LocalTask task) override {
     const auto buffers = used(task);
-    return {*buffers.front(), *buffers.back()};
+    return {std::as_bytes(std::span(*buffers.front())), std::as_writable_bytes(std::span(*buffers.back()))};
   }
   void leave(LocalTask task) override {
     for (const BufferUse& use : program_.uses[task.index()])
@@ -251,52 +252,84 @@ TEST_CASE("collectives in place and apart, summed in the order of the members") 
   // In fp32, 1e8 + 1 = 1e8: summed in order, (1e8 + 1) - 1e8 = 0; any other order gives 1.
   std::vector<std::vector<float>> values{{1e8f, 1, 2}, {1, 10, 20}, {-1e8f, 100, 200}};
   auto ins = [&](std::size_t from, std::size_t size) {
-    std::vector<std::span<const float>> spans;
-    for (std::size_t m = 0; m < 3; ++m) spans.push_back(std::span(values[m]).subspan(from == 9 ? m : from, size));
+    std::vector<std::span<const std::byte>> spans;
+    for (std::size_t m = 0; m < 3; ++m)
+      spans.push_back(std::as_bytes(std::span(values[m]).subspan(from == 9 ? m : from, size)));
     return spans;
   };
   auto outs = [](std::vector<std::vector<float>>& all, bool own, std::size_t size) {
-    std::vector<std::span<float>> spans;
-    for (std::size_t m = 0; m < 3; ++m) spans.push_back(std::span(all[m]).subspan(own ? m : 0, size));
+    std::vector<std::span<std::byte>> spans;
+    for (std::size_t m = 0; m < 3; ++m)
+      spans.push_back(std::as_writable_bytes(std::span(all[m]).subspan(own ? m : 0, size)));
     return spans;
   };
   std::vector<std::vector<float>> apart(3, std::vector<float>(3));
   SUBCASE("all-reduce") {
-    combine(CollectiveKind::all_reduce, ins(0, 3), outs(apart, false, 3));
-    combine(CollectiveKind::all_reduce, ins(0, 3), outs(values, false, 3));
+    combine(CollectiveKind::all_reduce, Precision::fp32, ins(0, 3), outs(apart, false, 3));
+    combine(CollectiveKind::all_reduce, Precision::fp32, ins(0, 3), outs(values, false, 3));
     for (const auto& all : {apart, values})
       for (const auto& one : all) CHECK(one == std::vector<float>{0, 111, 222});
   }
   SUBCASE("reduce-scatter") {
-    combine(CollectiveKind::reduce_scatter, ins(0, 3), outs(apart, false, 1));
+    combine(CollectiveKind::reduce_scatter, Precision::fp32, ins(0, 3), outs(apart, false, 1));
     CHECK(apart[0][0] == 0);
     CHECK(apart[1][0] == 111);
     CHECK(apart[2][0] == 222);
-    combine(CollectiveKind::reduce_scatter, ins(0, 3), outs(values, true, 1));
+    combine(CollectiveKind::reduce_scatter, Precision::fp32, ins(0, 3), outs(values, true, 1));
     CHECK(values[0][0] == 0);
     CHECK(values[1][1] == 111);
     CHECK(values[2][2] == 222);
   }
   SUBCASE("all-gather") {
-    combine(CollectiveKind::all_gather, ins(9, 1), outs(apart, false, 3));  // member m gives element m
-    combine(CollectiveKind::all_gather, ins(9, 1), outs(values, false, 3));
+    combine(CollectiveKind::all_gather, Precision::fp32, ins(9, 1), outs(apart, false, 3));  // member m gives element m
+    combine(CollectiveKind::all_gather, Precision::fp32, ins(9, 1), outs(values, false, 3));
     for (const auto& all : {apart, values})
       for (const auto& one : all) CHECK(one == std::vector<float>{1e8f, 10, 200});
   }
   SUBCASE("long arrays go block by block") {
     std::vector<float> a(5000), b(5000), sum(5000);
     for (std::size_t i = 0; i < a.size(); ++i) a[i] = float(i), b[i] = float(2 * i);
-    const std::vector<std::span<const float>> in{a, b};
-    const std::vector<std::span<float>> out{a, b};
-    combine(CollectiveKind::all_reduce, in, out);
+    const std::vector<std::span<const std::byte>> in{std::as_bytes(std::span(a)), std::as_bytes(std::span(b))};
+    const std::vector<std::span<std::byte>> out{std::as_writable_bytes(std::span(a)),
+                                                std::as_writable_bytes(std::span(b))};
+    combine(CollectiveKind::all_reduce, Precision::fp32, in, out);
     for (std::size_t i = 0; i < a.size(); ++i) sum[i] = float(3 * i);
     CHECK(a == sum);
     CHECK(b == sum);
   }
   SUBCASE("lengths that do not fit") {
-    CHECK_THROWS_AS(combine(CollectiveKind::all_reduce, ins(0, 3), outs(apart, false, 2)), InternalError);
-    CHECK_THROWS_AS(combine(CollectiveKind::reduce_scatter, ins(0, 2), outs(apart, false, 0)), InternalError);
+    CHECK_THROWS_AS(combine(CollectiveKind::all_reduce, Precision::fp32, ins(0, 3), outs(apart, false, 2)),
+                    InternalError);
+    CHECK_THROWS_AS(combine(CollectiveKind::reduce_scatter, Precision::fp32, ins(0, 2), outs(apart, false, 0)),
+                    InternalError);
   }
+}
+
+// bf16 has 8 significant bits: 256 + 1 = 257 rounds to even, 256. Added as floats and rounded once, three members give
+// 256 + 1 + 1 = 258, which it has; rounded after every sum they would give 256.
+TEST_CASE("sums of bf16 are taken in fp32 and rounded once") {
+  using Halves = std::vector<std::uint16_t>;
+  const auto of = [](std::initializer_list<float> values) {
+    Halves halves;
+    for (const float v : values) halves.push_back(to_bf16(v));
+    return halves;
+  };
+  std::vector<Halves> values{of({256, 1, -2}), of({1, 2, 3}), of({1, 3, 5})};
+  const Halves sums = of({258, 6, 6});
+  std::vector<std::span<const std::byte>> in;
+  std::vector<std::span<std::byte>> whole, own;
+  std::vector<Halves> parts(3, Halves(1));
+  for (std::size_t m = 0; m < 3; ++m) {
+    in.push_back(std::as_bytes(std::span(values[m])));
+    whole.push_back(std::as_writable_bytes(std::span(values[m])));
+    own.push_back(std::as_writable_bytes(std::span(parts[m])));
+  }
+  combine(CollectiveKind::reduce_scatter, Precision::bf16, in, own);
+  for (std::size_t m = 0; m < 3; ++m) CHECK(parts[m][0] == sums[m]);
+  combine(CollectiveKind::all_reduce, Precision::bf16, in, whole);
+  for (const Halves& one : values) CHECK(one == sums);
+  CHECK_THROWS_AS(combine(CollectiveKind::all_reduce, Precision::fp16, in, whole), InternalError);
+  CHECK_THROWS_AS(combine(CollectiveKind::all_reduce, Precision::fp32, in, whole), InternalError);  // 6 bytes
 }
 
 }  // namespace rehearsal::loopback

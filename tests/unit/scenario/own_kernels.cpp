@@ -69,8 +69,15 @@ TEST_CASE("an MLP has rows and neither heads nor tokens") {
 }
 
 TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
-  CHECK(errors(kTiny, "training: {precision: fp32}\n", "") ==
-        "1:1: software 'rehearsal' computes in fp32 so far, not in bf16; set 'training.precision' to fp32");
+  for (const char* precision : {"fp16", "fp8"})
+    CHECK(
+        errors(kTiny, "precision: fp32", fmt::format("precision: {}, gradient_precision: fp32", precision)) ==
+        fmt::format("6:23: software 'rehearsal' computes in fp32 and bf16, not in {}; set 'training.precision' to one "
+                    "of them",
+                    precision));
+  CHECK(errors(kTiny, "precision: fp32", "precision: tf32") ==
+        "6:23: 'precision' must be one of fp32, fp16, bf16, fp8; found 'tf32'");
+  CHECK(errors(kTiny, "precision: fp32", "precision: bf16").empty());
   CHECK(errors(kTiny, "precision: fp32", "precision: fp32, gradient_precision: bf16") ==
         "6:49: software 'rehearsal' keeps gradients in fp32; leave 'gradient_precision' out");
   CHECK(joined(with(kTiny, "precision: fp32", "precision: fp32, attention: unfused") + "software: rehearsal\n") ==
