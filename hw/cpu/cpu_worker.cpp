@@ -12,7 +12,6 @@
 #include "cpu/operands.hpp"
 #include "cpu/synthetic.hpp"
 #include "cpu/training_state.hpp"
-#include "cpu/widened.hpp"
 
 namespace rehearsal::cpu {
 namespace {
@@ -55,6 +54,8 @@ class CpuWorker final : public dispatch::Worker {
     INVARIANT(!learned_.loss.empty(), "a step has begun");
     const KernelOperands operands = kernel_operands(graph_, id_, task);
     const auto& kernel = std::get<Kernel>(graph_.work(program_.work[task.index()]));
+    std::array<void*, 6> pointers{};
+    for (std::size_t i = 0; i < operands.count; ++i) pointers[i] = at(operands.at[i]).data();
 
     Surroundings around{.tensor = rank_.tensor, .data = rank_.data, .learning = &learning_};
     if (uses_data(kernel.kind)) around.batch = batch(task);
@@ -64,16 +65,10 @@ class CpuWorker final : public dispatch::Worker {
       around.counted = counted;
       around.squared_gradients = &learned_.squared_gradients.back();
     }
-    if (kernel.precision == Precision::fp32) {
-      std::array<float*, 6> pointers{};
-      for (std::size_t i = 0; i < operands.count; ++i)
-        pointers[i] = reinterpret_cast<float*>(at(operands.at[i]).data());
-      cpu::perform(kernel, {pointers.data(), operands.count}, around, product_);
-    } else {
-      std::array<std::span<std::byte>, 6> bytes;
-      for (std::size_t i = 0; i < operands.count; ++i) bytes[i] = at(operands.at[i]);
-      perform_widened(kernel, {bytes.data(), operands.count}, around, product_);
-    }
+    if (kernel.precision == Precision::fp32)
+      perform_wide(kernel, pointers, operands.count, around);
+    else
+      kernels::perform_on_host(call(kernel, pointers, around), product_);
     if (adds_loss(kernel.kind)) learned_.loss.back() = loss();
   }
 
@@ -115,6 +110,31 @@ class CpuWorker final : public dispatch::Worker {
   }
   double& loss() const { return *reinterpret_cast<double*>(arena_.bytes(*state_.loss()).data()); }
 
+  void perform_wide(const Kernel& kernel, const std::array<void*, 6>& pointers, std::size_t count,
+                    const Surroundings& around) const {
+    std::array<float*, 6> operands{};
+    std::transform(pointers.begin(), pointers.end(), operands.begin(), [](void* p) { return static_cast<float*>(p); });
+    cpu::perform(kernel, {operands.data(), count}, around, product_);
+  }
+  kernels::Call call(const Kernel& kernel, const std::array<void*, 6>& pointers, const Surroundings& around) {
+    const auto pointer = [](const auto& values) { return values.empty() ? nullptr : values.data(); };
+    return {
+        .kernel = kernel,
+        .operands = pointers,
+        .tensor = around.tensor,
+        .data = around.data,
+        .tokens = pointer(around.batch.tokens),
+        .targets = pointer(around.batch.targets),
+        .rows = pointer(around.batch.rows),
+        .row_targets = pointer(around.batch.row_targets),
+        .rates = {learning_.learning_rate, learning_.beta1, learning_.beta2, learning_.epsilon, learning_.weight_decay},
+        .steps = &around.step,
+        .squared_gradients = around.squared_gradients,
+        .counted = pointer(around.counted),
+        .ranges = static_cast<std::int64_t>(around.counted.size()),
+        .scratch = scratch_.data()};
+  }
+
   // The data set of a rank is drawn once, micro-batch by micro-batch as it is needed. It is input, not memory of the
   // network: it does not count.
   Batch batch(LocalTask task) {
@@ -132,6 +152,7 @@ class CpuWorker final : public dispatch::Worker {
   GemmFunction product_;
   TrainingState state_;
   Arena arena_;
+  std::vector<double> scratch_ = std::vector<double>(kernels::kScratch);
   std::map<std::int64_t, Sample> samples_;  // by global micro-batch
   dispatch::Learned learned_;               // losses and gradients so far
 };

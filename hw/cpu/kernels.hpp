@@ -1,5 +1,5 @@
-// The kernels of base/kernels.hpp in plain C++, fp32. Each is one function of its operands; what they compute is said
-// in the table of KernelKind, with the equations beside the code.
+// The kernels of base/kernels.hpp in plain C++, fp32; those in bf16 are the host's versions in hw/kernels. Each is one
+// function of its operands; what they compute is said in the table of KernelKind, with the equations beside the code.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include "backend/backend.hpp"
 #include "base/kernels.hpp"
-#include "kernels/call.hpp"
+#include "kernels/host.hpp"
 
 namespace rehearsal::cpu {
 
@@ -33,16 +33,8 @@ struct Surroundings {
   double* squared_gradients = nullptr;
 };
 
-// Row major, without gaps: c[m,n] (+)= a[m,k] b[k,n]; b is stored as [n,k] when transposed_b, a as [k,m] when
-// transposed_a.
-struct GemmCall {
-  std::int64_t m, n, k;
-  const float* a;
-  const float* b;
-  float* c;
-  bool transposed_a = false, transposed_b = false, accumulate = false;
-};
-using GemmFunction = void (*)(const GemmCall&);
+using GemmCall = kernels::Product;
+using GemmFunction = kernels::ProductFunction;
 void gemm(const GemmCall& call);  // ours: blocked, vectorised, single-threaded; deterministic
 
 // How many elements a kernel touches, from the first one of each operand on, in the order of the table. (The loss is
