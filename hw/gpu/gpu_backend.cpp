@@ -4,6 +4,7 @@
 #include "dispatch/zero_buffer.hpp"
 #include "gpu/sessions.hpp"
 #include "graph/validate.hpp"
+#include "launch/membership.hpp"
 
 namespace rehearsal::gpu {
 namespace {
@@ -34,9 +35,12 @@ class GpuBackend : public backend::Backend {
       return why.what();
     }
   }
+  std::size_t devices() const override { return platform_.devices(); }
   std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
     graph::validate(graph);
     dispatch::check_zero_buffer(graph);
+    if (const auto mine = launch::membership(launch::Launchers::any); mine && (launch::is_rank() || mine->size > 1))
+      return one_of_many(graph, platform_, *mine);
     return virtual_stages(graph, platform_);
   }
 

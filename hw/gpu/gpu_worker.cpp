@@ -25,10 +25,13 @@ Bytes bytes_of(std::span<const T> values) {
 
 }  // namespace
 
-void drain(Device& device, StreamId stream) {
+void drain(Device& device, StreamId stream, const std::function<void()>& check) {
   const EventId done = device.make_event();
   device.record(done, stream);
-  while (!device.reached(done)) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  while (!device.reached(done)) {
+    check();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
 }
 
 GpuWorker::GpuWorker(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, Device& device,
@@ -186,22 +189,26 @@ GpuWorker::Operands GpuWorker::operands(LocalTask collective) const {
   return {at(in), at(out), part};
 }
 
+std::vector<std::byte> GpuWorker::download(const cpu::Extent& extent) {
+  std::vector<std::byte> bytes(extent.size);
+  if (staging_.empty()) staging_ = device_.pinned(Bytes(kPiece));
+  for (std::size_t done = 0; done < extent.size; done += staging_.size()) {
+    const std::size_t size = std::min(staging_.size(), extent.size - done);
+    device_.copy(staging_.data(), at(extent) + done, Bytes(static_cast<std::int64_t>(size)), Direction::to_host, home_);
+    drain(device_, home_);
+    std::copy_n(staging_.begin(), size, bytes.begin() + static_cast<std::ptrdiff_t>(done));
+  }
+  return bytes;
+}
+
 dispatch::Learned GpuWorker::learned() {
   dispatch::Learned result = learned_;
   result.peak = peak_;
   result.allocator_peak = device_.high_water(buffers_);
-  std::span<std::byte> staging;
   for (std::size_t s = 0; s < program_.segments.size(); ++s) {
-    const cpu::Extent held = state_.held(s);
-    std::vector<std::byte> bytes(held.size);
-    if (staging.empty()) staging = device_.pinned(Bytes(kPiece));
-    for (std::size_t done = 0; done < held.size; done += staging.size()) {
-      const std::size_t size = std::min(staging.size(), held.size - done);
-      device_.copy(staging.data(), at(held) + done, Bytes(static_cast<std::int64_t>(size)), Direction::to_host, home_);
-      drain(device_, home_);
-      std::copy_n(staging.begin(), size, bytes.begin() + static_cast<std::ptrdiff_t>(done));
-    }
-    result.parameters.push_back(cpu::decode(program_.segments[s].precision, bytes));
+    result.parameters.push_back(cpu::decode(program_.segments[s].precision, download(state_.held(s))));
+    const auto master = state_.master(s);
+    result.masters.push_back(master ? cpu::decode(Precision::fp32, download(*master)) : std::vector<float>());
   }
   return result;
 }

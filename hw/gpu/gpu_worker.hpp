@@ -5,6 +5,7 @@
 // Two counts of memory: the sum of the buffers that are live at once, in the order of the program, which a prediction
 // can be held against to the byte; and the high-water mark of the device's own allocator, which rounds.
 #pragma once
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -55,6 +56,7 @@ class GpuWorker {
   };
   void allocate(BufferId id, const std::string& whose, StreamId stream);
   Address at(const cpu::Extent& extent) const;
+  std::vector<std::byte> download(const cpu::Extent& extent);
   template <class T>
   T* upload(std::span<const T> values);
   const Data& data(LocalTask task);
@@ -78,11 +80,13 @@ class GpuWorker {
   std::int64_t* steps_ = nullptr;               // of the optimizer, by segment: read by the kernels
   double* squared_gradients_ = nullptr;
   double* scratch_ = nullptr;
-  std::span<double> results_;  // pinned: loss, squared gradients
+  std::span<double> results_;     // pinned: loss, squared gradients
+  std::span<std::byte> staging_;  // pinned
   dispatch::Learned learned_;
 };
 
-// Waits until a stream has done all that was queued on it.
-void drain(Device& device, StreamId stream);
+// Waits until a stream has done all that was queued on it; calls `check` meanwhile, which may throw to give up.
+void drain(
+    Device& device, StreamId stream, const std::function<void()>& check = [] {});
 
 }  // namespace rehearsal::gpu

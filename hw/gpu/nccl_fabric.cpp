@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "gpu/gpu_worker.hpp"
 
 namespace rehearsal::gpu {
 namespace {
@@ -64,7 +65,15 @@ NcclFabric::~NcclFabric() {
   }
 }
 
-void NcclFabric::connect() {
+void NcclFabric::connect(const std::function<void()>& check) {
+  begin_connecting();
+  drain(device_, setup_, [&] {
+    if (const auto why = failure()) throw MachineError(*why);
+    check();
+  });
+}
+
+void NcclFabric::begin_connecting() {
   for (Line& line : lines_) {
     switch (line.side) {
       case Side::sends:

@@ -29,8 +29,10 @@ class NcclFabric : public Fabric {
              const Exchange& exchange, Time patience, std::size_t depth);
   ~NcclFabric() override;
 
-  // Uses every communicator once, all ranks at the same time: queued here, done when the device is at rest.
-  void connect();
+  // Uses every communicator once, all ranks at the same time, and waits for it; `check` as in Crew::finish(). In two
+  // parts for ranks that take turns in one thread.
+  void connect(const std::function<void()>& check);
+  void begin_connecting();
 
   void begin_iteration() override;
   void send(RankId rank, graph::EndpointId to, const std::byte* from, Bytes size, StreamId stream) override;

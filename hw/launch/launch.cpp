@@ -27,7 +27,8 @@ class LaunchedSession : public backend::Session, public dispatch::LinkProber {
     std::vector<dispatch::RankResult> results;
     for (const std::string& bytes : launch(options.timeout)) results.push_back(dispatch::read(bytes));
     if (options.compute == backend::Compute::real) trained_ = dispatch::trained(graph_, results);
-    Timeline timeline = dispatch::assemble(graph_, std::move(results), backend_, options.compute);
+    Timeline timeline =
+        dispatch::assemble(graph_, std::move(results), backend_, options.compute, starter_ == Starter::mpirun);
     timeline.engine = "processes";
     return timeline;
   }
@@ -72,6 +73,8 @@ class Launched : public backend::Backend {
   std::string name() const override { return module_->name(); }
   std::string summary() const override { return module_->summary(); }
   std::vector<backend::Capability> capabilities() const override { return module_->capabilities(); }
+  std::optional<std::string> why_unavailable() const override { return module_->why_unavailable(); }
+  std::size_t devices() const override { return module_->devices(); }
   std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster& cluster) override {
     if (!in_processes_(graph.ranks().size())) return module_->prepare(graph, cluster);
     graph::validate(graph);

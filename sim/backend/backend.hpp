@@ -98,6 +98,8 @@ class Backend {
   virtual std::vector<Capability> capabilities() const = 0;
   // What this machine lacks for any graph at all, a GPU for instance; nothing when it has it.
   virtual std::optional<std::string> why_unavailable() const { return std::nullopt; }
+  // GPUs that its ranks compute on, one for each that is a process; 0 where they compute on the processor.
+  virtual std::size_t devices() const { return 0; }
   // Validates, allocates, connects. The graph and the cluster outlive the session.
   // Throws MachineError when this machine cannot perform the graph.
   virtual std::unique_ptr<Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster& cluster) = 0;

@@ -37,8 +37,12 @@ std::vector<BackendEntry> backends() {
 std::unique_ptr<backend::Backend> open_backend(const std::string& name, const Arguments& arguments) {
   if (name == "loopback") return loopback::make_loopback();
   if (name == "mpi") return launch::open(name, arguments);
-  if (name == "cuda") return backend::load_backend(name);
-  if (name == "sim") throw UserError("--backend sim only predicts: that is 'rehearse run'; loopback and mpi perform");
+  if (name == "cuda")  // a GPU for each rank, or all ranks on one
+    return launch::open(name, arguments, [](std::size_t ranks) {
+      return ranks > 1 && backend::load_backend("cuda")->devices() >= ranks;
+    });
+  if (name == "sim")
+    throw UserError("--backend sim only predicts: that is 'rehearse run'; loopback, mpi and cuda perform");
   throw UserError(fmt::format("--backend is '{}'{}", name, suggestion(name, {"loopback", "mpi", "cuda"})));
 }
 

@@ -69,15 +69,19 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
   whole.insert(whole.end(), arguments.begin(), arguments.end());
   performing.backend = open_backend(o.backend, whole);
   performing.rehearsed = explore::rehearse(performing.what.scenario);
-  if (run.compute == backend::Compute::real) explore::require_memory(performing.rehearsed);
+  // A GPU's own allocator says when its memory does not suffice.
+  if (run.compute == backend::Compute::real && performing.backend->devices() == 0)
+    explore::require_memory(performing.rehearsed);
   return performing;
 }
 
 explore::Performed perform(const Performing& p) {
   backend::RunOptions how;
   how.compute = p.options.compute, how.times_matter = p.options.times_matter;
-  launch::refuse_crowding(how, p.rehearsed.prepared.graph.ranks().size());
-  return explore::perform(p.what.scenario, p.rehearsed.prepared, *p.backend, p.options);
+  if (p.backend->devices() == 0) launch::refuse_crowding(how, p.rehearsed.prepared.graph.ranks().size());
+  auto options = p.options;
+  options.starts = p.rehearsed.timeline.start;
+  return explore::perform(p.what.scenario, p.rehearsed.prepared, *p.backend, options);
 }
 
 report::Measured measured(const Performing& p, const timeline::Timeline& timeline) {

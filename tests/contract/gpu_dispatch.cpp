@@ -12,10 +12,10 @@
 #include "explore/perform.hpp"
 #include "explore/verify.hpp"
 #include "gpu/gpu_backend.hpp"
-#include "gpu/processes.hpp"
-#include "gpu/recorder.hpp"
 #include "kernels/host.hpp"
 #include "loopback/loopback.hpp"
+#include "recorder/processes.hpp"
+#include "recorder/recorder.hpp"
 #include "schedule/registry.hpp"
 #include "timeline/memory.hpp"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "gpu/recorder.hpp"
 #include "kernels/host.hpp"
+#include "recorder/recorder.hpp"
 
 namespace rehearsal::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "gpu/recorder.hpp"
+#include "recorder/recorder.hpp"
 
 #include <fmt/format.h>
 

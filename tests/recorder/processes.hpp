@@ -4,7 +4,7 @@
 #include <map>
 
 #include "backend/backend.hpp"
-#include "gpu/recorder.hpp"
+#include "recorder/recorder.hpp"
 
 namespace rehearsal::test {
 

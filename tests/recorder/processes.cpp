@@ -1,4 +1,4 @@
-#include "gpu/processes.hpp"
+#include "recorder/processes.hpp"
 
 #include <algorithm>
 
@@ -45,7 +45,7 @@ class Processes : public backend::Session {
     std::vector<std::unique_ptr<OneProcess>> all;
     for (std::size_t r = 0; r < graph_.ranks().size(); ++r)
       all.push_back(std::make_unique<OneProcess>(graph_, RankId(r), options, world_, exchange, depth));
-    for (const auto& one : all) one->fabric.connect();
+    for (const auto& one : all) one->fabric.begin_connecting();
     while (world_.progress()) {
     }
     std::vector<dispatch::RankResult> results(all.size());
