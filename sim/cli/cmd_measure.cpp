@@ -27,7 +27,12 @@ const CommandText kText{
         "of\n"
         "--warmup and --iterations, and more ranks than cores may compute. Exit status 1 when the training differs "
         "from\n"
-        "that of one rank, and with --require-fit when the memory does not suffice.",
+        "that of one rank, and with --require-fit when the memory does not suffice.\n"
+        "\n"
+        "Ranks that are processes are started by this program (mpi: with mpirun), or by a launcher; rank 0 reports:\n"
+        "  mpirun -n N rehearse measure ...   srun -n N rehearse measure ...            (mpi, cuda)\n"
+        "  torchrun --no-python --nproc-per-node N rehearse measure ...                 (cuda; or RANK, WORLD_SIZE,\n"
+        "  LOCAL_RANK, MASTER_ADDR and MASTER_PORT set by hand; sim/design/starting-ranks.md)",
     .example =
         "  rehearse measure scenarios/teaching-1f1b-8-stages.yaml --backend loopback --iterations 1 --warmup 0\n"
         "  rehearse measure scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --backend loopback --verify\n"

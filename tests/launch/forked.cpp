@@ -18,10 +18,9 @@
 
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
+#include "launch/job_member.hpp"
 #include "launch/launch.hpp"
 #include "launch/launcher.hpp"
-#include "launch/presence.hpp"
-#include "launch/store.hpp"
 
 namespace rehearsal {
 namespace {
@@ -36,14 +35,14 @@ void pause_for(double s) { dispatch::sleep_until(dispatch::now() + seconds(s)); 
 // --- in a rank -----------------------------------------------------------------------------------------------------
 
 // What a backend does with its rank: meets the others, works, publishes. `what`: the case; it decides who misbehaves.
-std::string work(const std::string& what, launch::Store& store, launch::Presence& presence) {
+std::string work(const std::string& what, launch::JobMember& job, dispatch::Progress& progress) {
+  launch::Store& store = job.store();
   const bool culprit = store.rank() == 1;
   if (what == "user error") throw UserError("the scenario is wrong");
   gather_everywhere(store, "digest", "same");
-  dispatch::Progress progress;
   progress.heads = std::vector<std::atomic<std::uint32_t>>(2);
-  std::atomic<bool> stop{false};
-  presence.begin(progress, seconds(1), stop);
+  static std::atomic<bool> stop{false};
+  job.presence().begin(progress, seconds(1), stop);
   if (what == "fails" && culprit) throw MachineError("out of patience");
   if (what == "killed" && culprit) raise(SIGKILL);
   if (what == "exits" && culprit) std::fputs("NCCL WARN something", stderr), _exit(5);
@@ -51,34 +50,29 @@ std::string work(const std::string& what, launch::Store& store, launch::Presence
   progress.heads[1] = static_cast<std::uint32_t>(7 + store.rank());
   ++progress.moves;
   // Waits for the culprit, as ranks do that poll between looks at their GPU.
-  const bool waits = what != "runs" && what != "long";
-  for (bool on = waits || what == "long"; on; pause_for(0.01)) {
+  while (what != "runs") {
     store.throw_if_failed();
     if (what == "long") ++progress.moves;
+    pause_for(0.01);
   }
-  presence.end();
+  job.presence().end();
   return fmt::format("{} of rank {}", what, store.rank());
 }
 
 int rank_program(const std::string& what) {
-  const auto mine = launch::membership(launch::Launchers::any).value();
-  std::ofstream(fs::path(std::getenv(kScratch)) / fmt::format("{}.pid", mine.rank)) << getpid();
-  launch::Presence presence(launch::Launchers::any);
-  std::unique_ptr<launch::Store> store;
+  dispatch::Progress progress;  // seen by the job to its end
+  launch::JobMember job(kPatience);
+  std::ofstream(fs::path(std::getenv(kScratch)) / fmt::format("{}.pid", job.membership().rank)) << getpid();
   try {
-    store = open_store(launch::store_address(mine), mine, kPatience);
-    const std::string result = work(what, *store, presence);
-    presence.publish(result);
-    if (launch::is_rank()) return 0;
-    // Without a parent, rank 0 has the answer.
+    const auto results = job.guarded([&] { return job.publish(work(what, job, progress)); });
     std::string joined;
-    for (const auto& one : gather(*store, "results", result)) joined += one + "\n";
+    for (const auto& one : results) joined += one + "\n";
     if (launch::reports("cuda")) std::ofstream(fs::path(std::getenv(kScratch)) / "answer") << joined;
     return 0;
-  } catch (const std::exception& error) {
-    if (store && !dynamic_cast<const launch::PeerFailed*>(&error)) store->fail(error.what());
-    presence.report(std::current_exception());
-    return dynamic_cast<const UserError*>(&error) ? 2 : 3;
+  } catch (const UserError&) {
+    return 2;
+  } catch (const MachineError&) {
+    return 3;
   }
 }
 
