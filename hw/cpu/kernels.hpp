@@ -8,7 +8,8 @@
 
 #include "backend/backend.hpp"
 #include "base/kernels.hpp"
-#include "kernels/host.hpp"
+#include "kernels/call.hpp"
+#include "kernels/product.hpp"
 
 namespace rehearsal::cpu {
 

@@ -15,8 +15,17 @@ constexpr std::size_t kPlainShared = 48 * 1024;
 // the memory busy (256 blocks of 256 threads with 48 bytes each under way are 3 MB), and leave room for the others.
 constexpr int kSummingMultiprocessors = 32;
 
+// Blocks that a multiprocessor shall hold at least: what a kernel says to the compiler about its registers.
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kThreads) run(const Kernel kernel) {
+constexpr int kResident = [] {
+  if constexpr (requires { Kernel::kResident; })
+    return Kernel::kResident;
+  else
+    return 1;
+}();
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads, kResident<Kernel>) run(const Kernel kernel) {
   extern __shared__ __align__(16) unsigned char memory[];
   DeviceTeam<Kernel> team(*reinterpret_cast<typename DeviceTeam<Kernel>::Memory*>(memory));
   kernel(team);

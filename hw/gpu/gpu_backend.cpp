@@ -40,7 +40,7 @@ class GpuBackend : public backend::Backend {
     graph::validate(graph);
     dispatch::check_zero_buffer(graph);
     if (const auto mine = launch::membership(launch::Launchers::any); mine && (launch::is_rank() || mine->size > 1))
-      return one_of_many(graph, platform_, *mine);
+      return one_of_many(graph, platform_);
     return virtual_stages(graph, platform_);
   }
 

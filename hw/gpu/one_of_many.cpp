@@ -14,9 +14,7 @@
 #include "gpu/crew.hpp"
 #include "gpu/nccl_fabric.hpp"
 #include "gpu/sessions.hpp"
-#include "launch/membership.hpp"
-#include "launch/presence.hpp"
-#include "launch/store.hpp"
+#include "launch/job_member.hpp"
 
 namespace rehearsal::gpu {
 namespace {
@@ -25,8 +23,7 @@ using backend::Compute;
 using backend::RunOptions;
 using backend::Timeline;
 
-const Time kStorePatience = seconds(120);  // until all ranks are there
-const Time kLead = seconds(3e-3);          // from the agreement on a start to the start
+const Time kLead = seconds(3e-3);  // from the agreement on a start to the start
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -36,9 +33,9 @@ std::string host_name() {
 
 class OneOfMany : public backend::Session {
  public:
-  OneOfMany(const graph::TaskGraph& graph, const Platform& platform, const launch::Membership& mine)
-      : graph_(graph), platform_(platform), mine_(mine), presence_(launch::Launchers::any) {
-    guarded([&] {
+  OneOfMany(const graph::TaskGraph& graph, const Platform& platform) : graph_(graph), platform_(platform) {
+    job_.guarded([&] {
+      const launch::Membership& mine = job_.membership();
       if (mine.size != graph.ranks().size())
         throw MachineError(
             fmt::format("the job has {} ranks and the scenario needs {}", mine.size, graph.ranks().size()));
@@ -46,42 +43,26 @@ class OneOfMany : public backend::Session {
       if (mine.local_rank >= gpus)
         throw MachineError(fmt::format("{} ranks of a host want a GPU each, and it has {}",
                                        std::max(mine.local_size, mine.local_rank + 1), gpus));
-      store_ = launch::open_store(launch::store_address(mine), mine, kStorePatience);
-      dispatch::compare_digests(gather_everywhere(*store_, "graph", graph.digest()));
-      const auto hosts = gather_everywhere(*store_, "host", host_name());
+      dispatch::compare_digests(gather_everywhere(job_.store(), "graph", graph.digest()));
+      const auto hosts = gather_everywhere(job_.store(), "host", host_name());
       one_host_ = std::ranges::count(hosts, hosts.front()) == static_cast<std::ptrdiff_t>(hosts.size());
     });
   }
 
   Timeline run(const RunOptions& options) override {
-    return guarded([&] { return report(perform(options), options); });
+    return job_.guarded([&] { return report(perform(options), options); });
   }
   backend::Trained trained() const override { return trained_; }
 
  private:
-  RankId rank() const { return RankId(mine_.rank); }
-
-  // What is thrown is told to the parent and to the other ranks.
-  template <class Work>
-  auto guarded(Work&& work) {
-    try {
-      return work();
-    } catch (const launch::PeerFailed&) {  // they know
-      presence_.report(std::current_exception());
-      throw;
-    } catch (const std::exception& error) {
-      if (store_) store_->fail(error.what());
-      presence_.report(std::current_exception());
-      throw;
-    }
-  }
+  RankId rank() const { return RankId(job_.membership().rank); }
 
   dispatch::RankResult perform(const RunOptions& options) {
-    const auto device = platform_.open(mine_.local_rank);
+    const auto device = platform_.open(job_.membership().local_rank);
     const auto communicators = platform_.communicators(*device);
     const std::size_t depth = dispatch::message_depth(graph_);
-    const Exchange exchange{[&](const std::string& key, const std::string& bytes) { store_->set(key, bytes); },
-                            [&](const std::string& key) { return store_->get(key); }};
+    const Exchange exchange{[&](const std::string& key, const std::string& bytes) { job_.store().set(key, bytes); },
+                            [&](const std::string& key) { return job_.store().get(key); }};
     NcclFabric fabric(graph_, rank(), *device, *communicators, exchange, options.timeout, depth);
     try {
       Crew crew(graph_, {rank()}, options, *device, fabric, depth);
@@ -95,14 +76,14 @@ class OneOfMany : public backend::Session {
   dispatch::RankResult perform(Crew& crew, NcclFabric& fabric, const RunOptions& options) {
     std::atomic<bool> stop{false};
     const auto check = [&] {
-      store_->throw_if_failed();
+      job_.store().throw_if_failed();
       if (stop)
         throw MachineError(
             fmt::format("nothing has moved for {}; this rank stands at:\n{}", show(options.timeout),
                         fmt::join(dispatch::heads(graph_, rank(), dispatch::positions(crew.progress(0))), "\n")));
     };
     fabric.connect(check);
-    presence_.begin(crew.progress(0), options.timeout, stop);
+    job_.presence().begin(crew.progress(0), options.timeout, stop);
     dispatch::RankResult result;
     try {
       for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
@@ -113,10 +94,10 @@ class OneOfMany : public backend::Session {
         if (step >= options.warmup) result.iterations.push_back(std::move(crew.spans(start).front()));
       }
     } catch (...) {
-      presence_.end();
+      job_.presence().end();
       throw;
     }
-    presence_.end();
+    job_.presence().end();
     result.learned = crew.learned(0);
     result.raised_priority = true;  // the processor does not compute
     return result;
@@ -125,23 +106,21 @@ class OneOfMany : public backend::Session {
   // All ranks of one host go by its clock; otherwise each starts when it learns that all are there.
   Time agree_on_start() {
     const Time asked = dispatch::now();
-    launch::barrier(*store_, "start");
+    launch::barrier(job_.store(), "start");
     if (!one_host_) {
       clock_error_ = std::max(clock_error_, dispatch::now() - asked);
       return dispatch::now();
     }
     const Time start(
-        std::stoll(launch::broadcast(*store_, "instant", std::to_string((dispatch::now() + kLead).count()))));
+        std::stoll(launch::broadcast(job_.store(), "instant", std::to_string((dispatch::now() + kLead).count()))));
     dispatch::sleep_until(start);
     return start;
   }
 
   // To whoever makes the timeline: the parent, or rank 0 of a job without one.
   Timeline report(const dispatch::RankResult& result, const RunOptions& options) {
-    const std::string bytes = dispatch::write(result);
-    if (launch::is_rank()) return presence_.publish(bytes), Timeline{};
     std::vector<dispatch::RankResult> all;
-    for (const std::string& one : gather(*store_, "result", bytes)) all.push_back(dispatch::read(one));
+    for (const std::string& one : job_.publish(dispatch::write(result))) all.push_back(dispatch::read(one));
     if (all.empty()) return {};
     if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, all);
     Timeline timeline = dispatch::assemble(graph_, std::move(all), platform_.name, options.compute, false);
@@ -152,9 +131,7 @@ class OneOfMany : public backend::Session {
 
   const graph::TaskGraph& graph_;
   const Platform& platform_;
-  const launch::Membership mine_;
-  launch::Presence presence_;
-  std::unique_ptr<launch::Store> store_;
+  launch::JobMember job_;
   bool one_host_ = true;
   Time clock_error_;
   backend::Trained trained_;
@@ -162,9 +139,8 @@ class OneOfMany : public backend::Session {
 
 }  // namespace
 
-std::unique_ptr<backend::Session> one_of_many(const graph::TaskGraph& graph, const Platform& platform,
-                                              const launch::Membership& mine) {
-  return std::make_unique<OneOfMany>(graph, platform, mine);
+std::unique_ptr<backend::Session> one_of_many(const graph::TaskGraph& graph, const Platform& platform) {
+  return std::make_unique<OneOfMany>(graph, platform);
 }
 
 }  // namespace rehearsal::gpu

@@ -4,7 +4,6 @@
 
 #include "backend/backend.hpp"
 #include "gpu/platform.hpp"
-#include "launch/membership.hpp"
 
 namespace rehearsal::gpu {
 
@@ -15,7 +14,6 @@ std::unique_ptr<backend::Session> virtual_stages(const graph::TaskGraph& graph, 
 // (launch/membership.hpp). All of them at the same time. run() returns the whole timeline at rank 0 of a job that the
 // user started, and an empty one elsewhere: ranks with a parent publish to it. Throws MachineError: too few GPUs,
 // another number of ranks, another graph; a peer that failed (launch::PeerFailed).
-std::unique_ptr<backend::Session> one_of_many(const graph::TaskGraph& graph, const Platform& platform,
-                                              const launch::Membership& mine);
+std::unique_ptr<backend::Session> one_of_many(const graph::TaskGraph& graph, const Platform& platform);
 
 }  // namespace rehearsal::gpu

@@ -41,6 +41,7 @@ inline constexpr float kLog2e = std::numbers::log2e_v<float>, kLn2 = std::number
 template <class T, int kDepth>
 struct Attention {
   static constexpr int kThreads = kSquare, kTile = 64, kR = kTile / kSide, kColumns = kDepth / kSide;
+  static constexpr int kResident = kDepth <= 128 ? 2 : 1;  // as shared memory has room for (80 KiB at depth 128)
   struct Shared {
     Tile<kTile, kDepth> queries, other;  // other: keys, then values
     Tile<kTile, kTile> weights;

@@ -23,6 +23,7 @@ struct AttentionOperands {
 
   // Four tiles of rows have to fit into shared memory: 152 KiB at depth 128 (A100: 163 KiB), 135 KiB at depth 256.
   static constexpr int kTile = kDepth <= 128 ? 64 : 32, kR = kTile / kSide, kColumns = kDepth / kSide;
+  static constexpr int kResident = kDepth <= 64 ? 2 : 1;
   struct Shared {
     Tile<kTile, kDepth> queries, keys, values, dout;
     Tile<kTile, kTile> weights;
@@ -82,6 +83,7 @@ template <class T, int kDepth>
 struct AttentionKeys {
   using Operands = AttentionOperands<T, kDepth>;
   using Shared = typename Operands::Shared;
+  static constexpr int kResident = Operands::kResident;
   static constexpr int kThreads = kSquare, kTile = Operands::kTile, kR = Operands::kR;
   Operands at;
 
@@ -139,6 +141,7 @@ template <class T, int kDepth>
 struct AttentionQueries {
   using Operands = AttentionOperands<T, kDepth>;
   using Shared = typename Operands::Shared;
+  static constexpr int kResident = Operands::kResident;
   static constexpr int kThreads = kSquare, kTile = Operands::kTile, kR = Operands::kR;
   Operands at;
 

@@ -4,19 +4,10 @@
 #include <cstdint>
 
 #include "kernels/call.hpp"
+#include "kernels/product.hpp"
 
 namespace rehearsal::kernels {
 
-// Row major, without gaps: c[m,n] (+)= a[m,k] b[k,n]; b is stored as [n,k] when transposed_b, a as [k,m] when
-// transposed_a.
-struct Product {
-  std::int64_t m, n, k;
-  const float* a;
-  const float* b;
-  float* c;
-  bool transposed_a = false, transposed_b = false, accumulate = false;
-};
-using ProductFunction = void (*)(const Product&);
 void plain_product(const Product& product);  // sums in fp32, in the order of k
 
 struct HostOrder {

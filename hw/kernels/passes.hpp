@@ -249,7 +249,7 @@ class Passes {
     if (call_.squared_gradients && kind != KernelKind::adamw_rollback)
       sum(CountedSquares{gradient, call_.counted, call_.ranges}, dims[0], 1, call_.squared_gradients);
     if (kind == KernelKind::sgd) {
-      float* master = std::is_same_v<T, float> || dims[3] != 0 ? nullptr : x<float>(2);
+      float* master = keeps_master(call_.kernel) ? x<float>(2) : nullptr;
       return all(Sgd<T>{call_.rates.learning_rate, gradient, parameters, master}, dims[0],
                  aligned(gradient, parameters, master));
     }

@@ -72,7 +72,7 @@ TEST_CASE("optimizers do what hw/cpu does, and so does the master copy of parame
 
 TEST_CASE("SGD without a master copy rounds its parameters at every step") {
   // 1 - 2^-10 is no bf16 number: below 1 they are 2^-8 apart. The parameter stays at 1 however often it is stepped.
-  Trial t = trial(KernelKind::sgd, {1, 0, 0, 1});
+  Trial t = trial(KernelKind::sgd, {1, 0, 0, std::int64_t(Master::none)});
   t.kernel.precision = Precision::bf16;
   t.learning.learning_rate = 1.f / 1024;
   t.operands[0] = {1}, t.operands[1] = {1};

@@ -1,0 +1,18 @@
+// A matrix product on the host: what is handed to whoever makes them (our own, a BLAS).
+#pragma once
+#include <cstdint>
+
+namespace rehearsal::kernels {
+
+// Row major, without gaps: c[m,n] (+)= a[m,k] b[k,n]; b is stored as [n,k] when transposed_b, a as [k,m] when
+// transposed_a.
+struct Product {
+  std::int64_t m, n, k;
+  const float* a;
+  const float* b;
+  float* c;
+  bool transposed_a = false, transposed_b = false, accumulate = false;
+};
+using ProductFunction = void (*)(const Product&);
+
+}  // namespace rehearsal::kernels
