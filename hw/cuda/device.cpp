@@ -269,28 +269,21 @@ void CudaDevice::fill(Address to, std::byte value, Bytes size, StreamId stream) 
 // ------------------------------------------------------------------------------------------------------------- work
 
 void CudaDevice::perform(const kernels::Call& call, StreamId stream) {
-  if (gpu::is_linear(call.kernel.kind)) {
+  if (gpu::is_linear(call.kernel.kind))
     gemms_->perform(call, handle(stream), partitions_ ? multiprocessors() : 0);
-  } else {
+  else
     launch(call, handle(stream), multiprocessors());
-    check(cudaGetLastError(), name(call.kernel.kind));
-  }
 }
 
-void CudaDevice::spin(Time duration, StreamId stream) {
-  launch_spin(duration, handle(stream));
-  check(cudaGetLastError(), "spin");
-}
+void CudaDevice::spin(Time duration, StreamId stream) { launch_spin(duration, handle(stream)); }
 
 void CudaDevice::accumulate(Precision precision, Address to, const std::byte* from, std::int64_t elements,
                             StreamId stream) {
   launch_accumulate(precision, to, from, elements, handle(stream));
-  check(cudaGetLastError(), "accumulate");
 }
 
 void CudaDevice::count(std::int64_t* number, std::int64_t more, StreamId stream) {
   launch_count(number, more, handle(stream));
-  check(cudaGetLastError(), "count");
 }
 
 void CudaDevice::begin_recording(StreamId stream) {
