@@ -8,6 +8,7 @@
 #include "cost/constants.hpp"
 #include "cost/cost_model.hpp"
 #include "cost/device_memory.hpp"
+#include "cost/measured_gpu.hpp"
 
 namespace rehearsal::cost {
 namespace {
@@ -69,21 +70,52 @@ void add(std::vector<std::string>& all, const char* kind, const Owner& owner, Us
   }
 }
 
+// Which measurements stand in the place of a GPU file's constants, and what of its kind they leave open.
+void add_measured_gpu(std::vector<std::string>& all, const Profile& profile, const Gpu& gpu) {
+  const auto& times = *profile.gpu;
+  const auto say = [&](const std::string& text) { all.push_back(fmt::format("Profile {}: {}.", profile.name, text)); };
+  if (const auto what = summary(times); !what.empty())
+    say(fmt::format("measured on a {} on {}, driver {}: {}", times.gpu.name, profile.date,
+                    times.gpu.driver.empty() ? "unknown" : times.gpu.driver, what));
+  const auto main = main_precision(times);
+  std::vector<std::string> others;
+  for (const auto& [precision, peak] : gpu.peak)
+    if (main && !times.gemm.count(precision)) others.emplace_back(rehearsal::name(precision));
+  if (!others.empty())
+    say(
+        fmt::format("matrix products in {} were not measured; they are priced at their own peak with the constants of "
+                    "{}",
+                    fmt::join(others, ", "), rehearsal::name(*main)));
+  if (!times.gemm.empty() && !times.settled_clock)
+    say("matrix products were measured in bursts; the clock that training settles at is that of the GPU file");
+}
+
+// In which a profile holds kernels of this program.
+std::set<Precision> precisions(const Profile& profile) {
+  std::set<Precision> all;
+  for (const auto& [kernels, times] : profile.kernels) all.insert(kernels.precision);
+  return all;
+}
+
 // What a profile leaves open.
 void add_profile(std::vector<std::string>& all, const Profile& profile, bool own, const ClusterSpec& machine) {
   const auto say = [&](const std::string& text) { all.push_back(fmt::format("Profile {}: {}.", profile.name, text)); };
+  if (profile.gpu) add_measured_gpu(all, profile, machine.gpu);
   if (own && profile.kernels.empty()) {
     say("kernels were not measured; they are priced by formulas for a GPU's");
   } else if (own) {
-    std::vector<std::string_view> missing;
-    for (std::size_t k = 0; k < kKernelKinds; k++)
-      if (!profile.kernels.count(static_cast<KernelKind>(k))) missing.push_back(name(static_cast<KernelKind>(k)));
+    std::vector<std::string> missing;
+    for (const auto precision : precisions(profile))
+      for (std::size_t k = 0; k < kKernelKinds; k++)
+        if (const KernelClass kernels(static_cast<KernelKind>(k), precision); !profile.kernels.count(kernels))
+          missing.push_back(name(kernels));
     if (!missing.empty())
       say(fmt::format("kernels not measured, priced by formulas for a GPU's: {}", fmt::join(missing, ", ")));
     if (profile.ranks != machine.gpus())
       say(fmt::format("kernels were measured with {} rank{} at once, and {} compute{} here", profile.ranks,
                       profile.ranks == 1 ? "" : "s", machine.gpus(), machine.gpus() == 1 ? "s" : ""));
   }
+  if (profile.gpu && !own) return;  // a GPU by itself: its links are the cluster's
   if (!profile.has_messages()) say("messages were not measured");
   if (!profile.has_collectives()) say("collectives were not measured");
 }
@@ -93,7 +125,8 @@ void add_profile(std::vector<std::string>& all, const Profile& profile, bool own
 std::vector<std::string> CostModel::assumptions() const {
   std::vector<std::string> all;
   const bool own = software_.own_kernels;
-  const bool kernels = own && profile_ && profile_->kernels.size() == kKernelKinds;
+  const bool kernels = own && profile_ && !profile_->kernels.empty() &&
+                       profile_->kernels.size() == kKernelKinds * precisions(*profile_).size();
   const bool messages = profile_ && profile_->has_messages();
   const bool collectives = profile_ && profile_->has_collectives();
   add(all, "GPU", machine_.gpu, [&](const std::string& key) { return !kernels || key == "memory"; });

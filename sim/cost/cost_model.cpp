@@ -8,6 +8,7 @@
 #include "cost/attention.hpp"
 #include "cost/constants.hpp"
 #include "cost/gemm.hpp"
+#include "cost/measured_gpu.hpp"
 
 namespace rehearsal::cost {
 namespace {
@@ -43,10 +44,17 @@ CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves
   need(gpu.gemm_efficiency > 0, "gemm_efficiency");
   need(gpu.sustained_clock > 0, "sustained_clock");
   need(gpu.weight_gradient_rate > 0, "weight_gradient_rate");
+  if (const auto* times = measured_gpu())
+    for (const auto& [precision, products] : times->gemm)
+      measured_products_[precision] = with_gemm(gpu, *times, precision);
 }
 
 double CostModel::gemm(const Gemm& shape) const {
   const auto& gpu = machine_.gpu;
+  // Measured in fp8 means one scale a tensor; with finer ones the speed-up over bf16 counts.
+  const bool finer = shape.precision == Precision::fp8 && software_.fp8_scaling != models::Fp8Scaling::tensorwise;
+  if (const auto known = measured_products_.find(shape.precision); known != measured_products_.end() && !finer)
+    return measured_gemm(*measured_gpu(), known->second, shape).value();
   Precision counted_as = shape.precision;
   double speedup = 1;
   if (shape.precision == Precision::fp8) {
@@ -65,6 +73,9 @@ double CostModel::gemm(const Gemm& shape) const {
 }
 
 double CostModel::attention(const FusedAttention& shape) const {
+  if (const auto* times = measured_gpu())
+    if (const auto time = measured_attention(*times, machine_.gpu, shape, software_.attention_kernel))
+      return *time / software_.attention_rate;
   const int kernels = shape.backward ? 2 : 1;  // backward: row sums first
   return attention_time(machine_.gpu, shape, software_.attention_kernel) / software_.attention_rate +
          kernels * to_seconds(machine_.gpu.kernel_gap);
@@ -75,6 +86,8 @@ double CostModel::memory_bound(const MemoryBound& shape) const {
   const double factor = shape.kind == Traffic::with_dropout_forward    ? kDropoutForward
                         : shape.kind == Traffic::with_dropout_backward ? kDropoutBackward
                                                                        : 1;
+  if (const auto* times = measured_gpu())
+    if (const auto time = measured_traffic(*times, shape, factor)) return *time;
   return factor * seconds_for(shape.traffic, gpu.sustained_memory_bandwidth) +
          double(shape.kernels) * to_seconds(gpu.kernel_gap);
 }

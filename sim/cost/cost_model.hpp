@@ -1,6 +1,7 @@
 // How long a work takes alone on a machine: Work x ClusterSpec -> Time. No contention; the engine knows when.
 // Equations and constants: models/README.md ("How long"), after the published runs they were checked on.
 #pragma once
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,7 +18,8 @@ namespace rehearsal::cost {
 
 class CostModel {
  public:
-  // What a profile holds was measured on the machine itself and wins over the formulas.
+  // What a profile holds was measured on the machine itself and wins over the formulas. A GPU that it holds must have
+  // been put into `machine` (measured_gpu.hpp).
   CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software,
             std::shared_ptr<const Profile> profile = nullptr);
 
@@ -50,6 +52,7 @@ class CostModel {
 
  private:
   bool computes_wide(const Kernel& kernel) const;
+  const GpuTimes* measured_gpu() const { return profile_ && profile_->gpu ? &*profile_->gpu : nullptr; }
   double tensor_by_tensor(const graph::Collective& work) const;
   collective::Choice inside_node(CollectiveKind kind, std::uint32_t ranks, Bytes size) const;
   collective::Choice across_nodes(const graph::Collective& work) const;
@@ -57,7 +60,8 @@ class CostModel {
   cluster::ClusterSpec machine_;
   collective::SizeCurves curves_;
   models::Software software_;
-  std::shared_ptr<const Profile> profile_;  // may be null
+  std::shared_ptr<const Profile> profile_;               // may be null
+  std::map<Precision, cluster::Gpu> measured_products_;  // the GPU with the constants measured in a precision
 };
 
 }  // namespace rehearsal::cost

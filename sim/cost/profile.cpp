@@ -9,8 +9,13 @@ bool before(const KernelSample& a, const KernelSample& b) { return a.kernel.dims
 
 }  // namespace
 
+std::string name(const KernelClass& kernels) {
+  const std::string kind = rehearsal::name(kernels.kind);
+  return kernels.precision == Precision::fp32 ? kind : kind + " in " + rehearsal::name(kernels.precision);
+}
+
 std::optional<Profile::Priced> Profile::time(const Kernel& kernel) const {
-  const auto known = kernels.find(kernel.kind);
+  const auto known = kernels.find(KernelClass(kernel));
   if (known == kernels.end()) return std::nullopt;
   const auto& samples = known->second.samples;
   if (samples.empty() || samples.front().kernel.precision != kernel.precision) return std::nullopt;
@@ -19,18 +24,18 @@ std::optional<Profile::Priced> Profile::time(const Kernel& kernel) const {
   return Priced{known->second.fit.time(kernel), false};
 }
 
-std::map<KernelKind, KernelTimes> fit_kernels(std::vector<KernelSample> samples) {
-  std::map<KernelKind, KernelTimes> all;
+std::map<KernelClass, KernelTimes> fit_kernels(std::vector<KernelSample> samples) {
+  std::map<KernelClass, KernelTimes> all;
   for (auto& s : samples) {
     s.kernel.offsets = {};
-    auto& list = all[s.kernel.kind].samples;
+    auto& list = all[KernelClass(s.kernel)].samples;
     const auto at = std::lower_bound(list.begin(), list.end(), s, before);
     if (at != list.end() && at->kernel.dims == s.kernel.dims)
       *at = s;
     else
       list.insert(at, s);
   }
-  for (auto& [kind, times] : all) times.fit = fit(times.samples);
+  for (auto& [kernel, times] : all) times.fit = fit(times.samples);
   return all;
 }
 

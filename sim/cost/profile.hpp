@@ -1,5 +1,6 @@
 // What was measured of one machine (`rehearse calibrate`; configs/profiles): times of this program's kernels, of
-// messages and of collectives, with where and how. Read and written by sim/scenario; measured by hw/calibrate.
+// messages and of collectives, and of its GPU, with where and how. Read and written by sim/scenario; measured by
+// hw/calibrate.
 //
 // A section that was not measured is empty, and CostModel prices by its formulas then. Times are medians; kernels were
 // measured with `ranks` of them at once, on cold buffers.
@@ -11,13 +12,20 @@
 #include <vector>
 
 #include "collective/size_curve.hpp"
+#include "cost/gpu_times.hpp"
 #include "cost/kernel_fit.hpp"
 
 namespace rehearsal::cost {
 
-struct Quantiles {
-  Time p10, p50, p90;
+// Kernels that are measured and fitted together.
+struct KernelClass {
+  KernelKind kind{};
+  Precision precision = Precision::fp32;
+  KernelClass(KernelKind k, Precision p = Precision::fp32) : kind(k), precision(p) {}
+  explicit KernelClass(const Kernel& k) : kind(k.kind), precision(k.precision) {}
+  friend auto operator<=>(const KernelClass&, const KernelClass&) = default;
 };
+std::string name(const KernelClass& kernels);  // "linear", or "linear in bf16"
 
 struct KernelTimes {
   std::vector<KernelSample> samples;  // ascending dims, each once
@@ -41,12 +49,14 @@ struct Profile {
   std::string date;                              // UTC, ISO 8601
   std::string priority;                          // "raised", or "ordinary" where the system did not permit it
   std::string copy;                              // how a message crosses: "cma", "two copies"
-  std::map<KernelKind, KernelTimes> kernels;
+  std::map<KernelClass, KernelTimes> kernels;
   MessageTimes messages;
   collective::SizeCurves collectives;
   std::optional<Quantiles> between_tasks;    // what the loop of a rank takes from the end of one to the next's start
   std::optional<Quantiles> timer_overshoot;  // of a sleep of 1 ms
   std::optional<Quantiles> noise;            // of `kNoiseQuantum` of arithmetic without memory, all ranks at once
+
+  std::optional<GpuTimes> gpu;  // of a machine whose kernels a GPU computes
 
   bool has_messages() const { return !messages.latency.empty(); }
   bool has_collectives() const { return !collectives.measured.empty(); }
@@ -59,7 +69,7 @@ struct Profile {
   std::optional<Priced> time(const Kernel& kernel) const;
 };
 
-// Sorts the samples of each kind, keeps the last of equal shapes, and fits.
-std::map<KernelKind, KernelTimes> fit_kernels(std::vector<KernelSample> samples);
+// Sorts the samples of each kind and precision, keeps the last of equal shapes, and fits.
+std::map<KernelClass, KernelTimes> fit_kernels(std::vector<KernelSample> samples);
 
 }  // namespace rehearsal::cost

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
@@ -10,6 +12,12 @@ constexpr const char* kFile = "configs/error_bands.yaml";
 ErrorBand load_error_band(Context& context, const Concrete& run) {
   auto& problems = context.problems;
   ErrorBand band;
+  if (run.profile && run.profile->gpu) {  // published runs were predicted with the constants of the GPU's file
+    band.basis =
+        fmt::format("GPU constants measured on a {} on {} (profile {}), with which no published run was predicted",
+                    run.profile->gpu->gpu.name, run.profile->date, run.profile->name);
+    return band;
+  }
   band.basis = "no published runs with this GPU, software, attention and recomputation to compare with";
   const Node* root = context.documents.read_file(context.home + "/" + kFile);
   if (!root) return band;

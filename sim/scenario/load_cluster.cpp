@@ -3,6 +3,7 @@
 #include "base/spelling.hpp"
 #include "cluster/registry.hpp"
 #include "cost/constants.hpp"
+#include "cost/measured_gpu.hpp"
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
@@ -55,6 +56,21 @@ void read_links(Context& context, MapReader& map, cluster::ClusterSpec& spec, Ci
   kinds.finish();
 }
 
+// What was measured of the GPU, in the place of its file's constants.
+void measure_gpu(MapReader& map, const cost::Profile& profile, cluster::ClusterSpec& spec) {
+  const auto& times = *profile.gpu;
+  if (const auto why = cost::mismatch(times.gpu, spec.gpu); !why.empty())
+    map.problems().error(
+        map.at("profile"),
+        fmt::format(
+            "profile {} was measured on a GPU '{}', and cluster {} has the GPU '{}': {}; leave 'profile' out, or "
+            "measure one of those",
+            in_quotes(profile.name), times.gpu.name, in_quotes(spec.name), spec.gpu.name, why));
+  else
+    spec.gpu =
+        cost::measured(std::move(spec.gpu), times, fmt::format("measured: profile {}, {}", profile.name, profile.date));
+}
+
 std::string topology(MapReader& map, const char* key, const char* fallback) {
   const auto name = map.text(key, fallback);
   map.takes_names(key, "topology", cluster::registry().names());
@@ -92,6 +108,7 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   if (const Node* gpu = map.require("gpu", "a name of configs/gpus"))
     if (auto loaded = load_gpu(context, *gpu))
       spec.gpu = std::move(loaded->gpu), choice.flash_software = std::move(loaded->flash_software);
+  if (choice.profile && choice.profile->gpu && problems.count() == before) measure_gpu(map, *choice.profile, spec);
   read_links(context, map, spec, citations);
   spec.topology = topology(map, "topology", "rail-optimized");
   choice.one_node_topology = topology(map, "one_node_topology", "nvswitch");

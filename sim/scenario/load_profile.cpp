@@ -9,17 +9,13 @@
 #include "base/spelling.hpp"
 #include "scenario/load.hpp"
 #include "scenario/profile.hpp"
+#include "scenario/profile_parts.hpp"
 
 namespace rehearsal::scenario {
-namespace {
 
-namespace fs = std::filesystem;
-using cost::KernelSample;
-using cost::Profile;
 using cost::Quantiles;
 
-// A section that says {source: assumed}, or is missing, was not measured.
-const Node* measured(MapReader& map, std::string_view key) {
+const Node* measured_section(MapReader& map, std::string_view key) {
   const Node* node = map.find(key);
   if (!node || node->kind != Node::Kind::map || !node->find("source")) return node;
   MapReader section(map.problems(), *node, std::string(key));
@@ -32,7 +28,6 @@ const Node* measured(MapReader& map, std::string_view key) {
   return nullptr;
 }
 
-// A list of times, above zero.
 std::vector<Time> read_times(Diagnostics& problems, const Node& node, std::size_t from, std::size_t count,
                              const std::string& what) {
   std::vector<Time> times;
@@ -58,7 +53,23 @@ std::optional<Quantiles> read_quantiles(Diagnostics& problems, const Node& node,
   return Quantiles{t[0], t[1], t[2]};
 }
 
-void read_kernel(Diagnostics& problems, const Node& node, KernelKind kind, cost::KernelTimes& times) {
+std::optional<std::vector<std::int64_t>> read_dims(Diagnostics& problems, const Node& node, std::size_t count,
+                                                   std::int64_t low, const std::string& what) {
+  if (!is_list(problems, node, count, what, fmt::format("{} dims", count))) return std::nullopt;
+  std::vector<std::int64_t> dims;
+  for (const Node* item : node.items)
+    dims.push_back(read_integer(problems, *item, what, {low, INT64_MAX}).value_or(low));
+  return dims;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+using cost::KernelSample;
+using cost::Profile;
+
+void read_kernel(Diagnostics& problems, const Node& node, KernelKind kind, Precision precision,
+                 cost::KernelTimes& times) {
   const std::string what = fmt::format("'{}'", name(kind));
   MapReader map(problems, node, name(kind));
   if (const Node* fit = map.require("fit", "seconds for each term")) {
@@ -81,11 +92,11 @@ void read_kernel(Diagnostics& problems, const Node& node, KernelKind kind, cost:
   if (!samples || !is_list(problems, *samples, 0, "'samples'", "a list of [[dims], [p10, p50, p90]]")) return;
   for (const Node* item : samples->items) {
     if (!is_list(problems, *item, 2, "'samples'", "pairs of [dims] and [p10, p50, p90]")) continue;
-    KernelSample sample{{kind, {}, {}}, {}, {}, {}};
+    KernelSample sample{{kind, {}, {}, precision}, {}, {}, {}};
     auto& dims = sample.kernel.dims;
-    if (!is_list(problems, *item->items[0], dims.size(), what, fmt::format("{} dims", dims.size()))) continue;
-    for (std::size_t i = 0; i < dims.size(); i++)
-      dims[i] = read_integer(problems, *item->items[0]->items[i], what, {0, INT64_MAX}).value_or(0);
+    const auto given = read_dims(problems, *item->items[0], dims.size(), 0, what);
+    if (!given) continue;
+    std::copy(given->begin(), given->end(), dims.begin());
     const auto q = read_quantiles(problems, *item->items[1], what);
     if (!q) continue;
     sample.p10 = q->p10, sample.p50 = q->p50, sample.p90 = q->p90;
@@ -95,11 +106,12 @@ void read_kernel(Diagnostics& problems, const Node& node, KernelKind kind, cost:
   }
 }
 
-void read_kernels(Diagnostics& problems, const Node& node, Profile& profile) {
-  MapReader map(problems, node, "kernels");
+void read_kernels(Diagnostics& problems, const Node& node, const char* key, Precision precision, Profile& profile) {
+  MapReader map(problems, node, key);
   for (std::size_t k = 0; k < kKernelKinds; k++) {
     const auto kind = static_cast<KernelKind>(k);
-    if (const Node* kernel = map.find(name(kind))) read_kernel(problems, *kernel, kind, profile.kernels[kind]);
+    if (const Node* kernel = map.find(name(kind)))
+      read_kernel(problems, *kernel, kind, precision, profile.kernels[{kind, precision}]);
   }
   map.finish();
 }
@@ -178,9 +190,11 @@ std::optional<Profile> load_profile(Context& context, const Node& root, const st
     problems.error(map.at("version"), "'version' is unknown; this program reads version 1 of profiles");
   profile.summary = map.text("summary", "");
   read_origin(map, profile);
-  if (const Node* kernels = measured(map, "kernels")) read_kernels(problems, *kernels, profile);
-  if (const Node* messages = measured(map, "messages")) read_messages(problems, *messages, profile);
-  if (const Node* collectives = measured(map, "collectives"))
+  for (const auto& [key, precision] :
+       {std::pair{"kernels", Precision::fp32}, std::pair{"kernels_bf16", Precision::bf16}})
+    if (const Node* kernels = measured_section(map, key)) read_kernels(problems, *kernels, key, precision, profile);
+  if (const Node* messages = measured_section(map, "messages")) read_messages(problems, *messages, profile);
+  if (const Node* collectives = measured_section(map, "collectives"))
     if (auto curves = load_curves(context, *collectives)) {
       profile.collectives = std::move(*curves);
       profile.collectives.name = name, profile.collectives.source = "profile " + name;
@@ -188,7 +202,11 @@ std::optional<Profile> load_profile(Context& context, const Node& root, const st
   for (const auto& [key, value] :
        {std::pair{"between_tasks", &profile.between_tasks}, std::pair{"timer_overshoot", &profile.timer_overshoot},
         std::pair{"noise", &profile.noise}})
-    if (const Node* node = measured(map, key)) *value = read_quantiles(problems, *node, fmt::format("'{}'", key));
+    if (const Node* node = measured_section(map, key))
+      *value = read_quantiles(problems, *node, fmt::format("'{}'", key));
+  profile.gpu = read_gpu_times(map);
+  if (profile.gpu && profile.date.empty())
+    problems.error(root.where(), "missing key 'date': when the GPU of this profile was measured");
   const auto digest = map.text("digest", "");
   map.finish();
   if (problems.count() != before) return std::nullopt;

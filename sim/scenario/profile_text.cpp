@@ -5,14 +5,12 @@
 
 #include "base/sha256.hpp"
 #include "scenario/profile.hpp"
+#include "scenario/profile_parts.hpp"
 
 namespace rehearsal::scenario {
-namespace {
-
-using cost::Profile;
 
 // Whole picoseconds in the largest unit with at most three decimals: exact, and readable.
-std::string text(Time time) {
+std::string text_of(Time time) {
   const std::pair<std::int64_t, const char*> units[] = {
       {1'000'000'000'000, "s"}, {1'000'000'000, "ms"}, {1'000'000, "us"}, {1'000, "ns"}};
   for (const auto& [factor, unit] : units) {
@@ -23,17 +21,16 @@ std::string text(Time time) {
   return fmt::format("{}ps", time.count());
 }
 
-std::string text(Bytes size) {
+std::string text_of(Bytes size) {
   if (size.count() >= 1 << 20 && size.count() % (1 << 20) == 0) return fmt::format("{}MiB", size.count() >> 20);
   if (size.count() >= 1 << 10 && size.count() % (1 << 10) == 0) return fmt::format("{}KiB", size.count() >> 10);
   return fmt::format("{}B", size.count());
 }
 
-std::string text(const cost::Quantiles& q) {
-  return fmt::format("[{}, {}, {}]", text(q.p10), text(q.p50), text(q.p90));
+std::string text_of(const cost::Quantiles& q) {
+  return fmt::format("[{}, {}, {}]", text_of(q.p10), text_of(q.p50), text_of(q.p90));
 }
 
-// A text of the machine's own: double quotes, so that a colon or a hash means nothing.
 std::string quoted(const std::string& words) {
   std::string out = "\"";
   for (const char c : words) {
@@ -43,6 +40,10 @@ std::string quoted(const std::string& words) {
   return out + "\"";
 }
 
+namespace {
+
+using cost::Profile;
+
 std::string kernel_text(KernelKind kind, const cost::KernelTimes& times) {
   std::string out = fmt::format("  {}:\n", name(kind));
   const auto& fit = times.fit;
@@ -50,13 +51,13 @@ std::string kernel_text(KernelKind kind, const cost::KernelTimes& times) {
   const auto names = cost::terms(kind);
   for (std::size_t i = 0; i < names.size(); i++) fitted.push_back(fmt::format("{}: {}", names[i], fit.seconds[i]));
   out += fmt::format("    fit: {{{}}}  # seconds for each\n", fmt::join(fitted, ", "));
-  if (fit.knee != Bytes()) out += fmt::format("    knee: {}\n", text(fit.knee));
+  if (fit.knee != Bytes()) out += fmt::format("    knee: {}\n", text_of(fit.knee));
   out += fmt::format("    error: {{median: {:.4f}, worst: {:.4f}, left_out_median: {:.4f}, left_out_worst: {:.4f}}}\n",
                      fit.error, fit.worst, fit.left_out, fit.left_out_worst);
   out += "    samples:\n";
   for (const auto& s : times.samples)
-    out +=
-        fmt::format("      - [[{}], {}]\n", fmt::join(s.kernel.dims, ", "), text(cost::Quantiles{s.p10, s.p50, s.p90}));
+    out += fmt::format("      - [[{}], {}]\n", fmt::join(s.kernel.dims, ", "),
+                       text_of(cost::Quantiles{s.p10, s.p50, s.p90}));
   return out;
 }
 
@@ -70,7 +71,7 @@ std::string curves_text(const collective::SizeCurves& curves) {
     for (const auto& [key, points] : curves.measured) {
       if (key.first != kind) continue;
       std::vector<std::string> pairs;
-      for (const auto& p : points) pairs.push_back(fmt::format("[{}, {}]", text(p.size), text(p.time)));
+      for (const auto& p : points) pairs.push_back(fmt::format("[{}, {}]", text_of(p.size), text_of(p.time)));
       lists += fmt::format("      {}: [{}]\n", key.second, fmt::join(pairs, ", "));
     }
     if (!lists.empty()) out += fmt::format("    {}:\n{}", kind_name, lists);
@@ -89,21 +90,27 @@ std::string body(const Profile& p) {
     out += fmt::format("libraries: {{{}}}\n", fmt::join(versions, ", "));
   }
   out += fmt::format("date: {}\npriority: {}\n", quoted(p.date), p.priority);
-  out += p.kernels.empty() ? "kernels: {source: assumed}\n" : "kernels:  # [p10, p50, p90] by dims; base/kernels.hpp\n";
-  for (const auto& [kind, times] : p.kernels) out += kernel_text(kind, times);
+  std::map<Precision, std::string> kernels;
+  for (const auto& [kernel, times] : p.kernels) kernels[kernel.precision] += kernel_text(kernel.kind, times);
+  constexpr const char* kTitle = "  # [p10, p50, p90] by dims; base/kernels.hpp\n";
+  if (kernels.empty()) out += "kernels: {source: assumed}\n";
+  for (const auto& [precision, texts] : kernels)
+    out += fmt::format("kernels{}{}:{}{}", precision == Precision::fp32 ? "" : "_",
+                       precision == Precision::fp32 ? "" : name(precision), kTitle, texts);
   if (p.has_messages()) {
     out += fmt::format("messages:\n  copy: {}\n  times:  # size, o_s, o_r, L\n", quoted(p.copy));
     const auto& m = p.messages;
     for (std::size_t i = 0; i < m.latency.size(); i++)
-      out += fmt::format("    - [{}, {}, {}, {}]\n", text(m.latency[i].size), text(m.send[i].time),
-                         text(m.receive[i].time), text(m.latency[i].time));
+      out += fmt::format("    - [{}, {}, {}, {}]\n", text_of(m.latency[i].size), text_of(m.send[i].time),
+                         text_of(m.receive[i].time), text_of(m.latency[i].time));
   } else {
     out += "messages: {source: assumed}\n";
   }
   out += p.has_collectives() ? "collectives:\n" + curves_text(p.collectives) : "collectives: {source: assumed}\n";
-  out += fmt::format("between_tasks: {}\n", p.between_tasks ? text(*p.between_tasks) : "{source: assumed}");
-  out += fmt::format("timer_overshoot: {}\n", p.timer_overshoot ? text(*p.timer_overshoot) : "{source: assumed}");
-  out += fmt::format("noise: {}\n", p.noise ? text(*p.noise) : "{source: assumed}");
+  out += fmt::format("between_tasks: {}\n", p.between_tasks ? text_of(*p.between_tasks) : "{source: assumed}");
+  out += fmt::format("timer_overshoot: {}\n", p.timer_overshoot ? text_of(*p.timer_overshoot) : "{source: assumed}");
+  out += fmt::format("noise: {}\n", p.noise ? text_of(*p.noise) : "{source: assumed}");
+  if (p.gpu) out += gpu_times_text(*p.gpu);
   return out;
 }
 
