@@ -1,8 +1,10 @@
 // What was measured of a GPU, from the top of a profile.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
+#include "base/spelling.hpp"
 #include "cost/measured_gpu.hpp"
 #include "scenario/profile_parts.hpp"
 
@@ -13,6 +15,8 @@ using cost::GpuTimes;
 
 constexpr std::int64_t kMostMultiprocessors = 100'000;
 constexpr NumberRange kFactor{0, 1000, true};
+// What a fit may leave to the GPU's file.
+const std::vector<std::string> kFitted{"gemm_overhead", "tile_overhead", "small_tile_loss", "weight_gradient_rate"};
 constexpr std::array kSections{"gemm", "attention", "memory_bound", "host_link", "device_copy", "launch", "partitions"};
 
 void read_error(MapReader& map, cost::FitErrors& error) {
@@ -92,7 +96,12 @@ void read_gemm(Diagnostics& problems, const Node& node, Precision precision, cos
     m.finish();
   }
   if (const Node* kept = map.find("kept"); kept && is_list(problems, *kept, 0, "'kept'", "a list of keys of a GPU"))
-    for (const Node* key : kept->items) fit.kept.push_back(read_text(problems, *key, "'kept'").value_or(""));
+    for (const Node* key : kept->items) {
+      fit.kept.push_back(read_text(problems, *key, "'kept'").value_or(""));
+      if (std::find(kFitted.begin(), kFitted.end(), fit.kept.back()) == kFitted.end())
+        problems.error(key->where(), fmt::format("'kept' names what no fit determines: {}{}",
+                                                 in_quotes(fit.kept.back()), suggestion(fit.kept.back(), kFitted)));
+    }
   read_error(map, fit.error);
   read_samples(map, "a list of [[m, n, k, batch, 1 for a weight gradient], [p10, p50, p90]]",
                [&](const Node& shape, const cost::Quantiles& q, bool held_out, const std::string& what) {
