@@ -72,12 +72,15 @@ std::vector<Constant> constants(const std::string& kind, const std::string& name
   const auto names = names_in(root, folder);
   if (std::find(names.begin(), names.end(), name) == names.end())
     throw UserError(fmt::format("there is no {} among the {}{}", in_quotes(name), kind, suggestion(name, names)));
-  Diagnostics problems;
-  Documents documents(problems);
+  Context context;
+  context.home = root;
   std::vector<Constant> all;
-  if (const Node* file = documents.read_file(root + "/" + folder + "/" + name + ".yaml")) collect(*file, "", all);
-  problems.throw_if_any();
+  if (const Node* file = context.documents.read_file(root + "/" + folder + "/" + name + ".yaml"))
+    collect(*file, "", all);
   std::erase_if(all, [](const Constant& c) { return c.key == "summary" || c.key == "source"; });
+  if (kind == "gpus")
+    for (auto& c : measured_constants(context, name)) all.push_back(std::move(c));
+  context.problems.throw_if_any();
   return all;
 }
 

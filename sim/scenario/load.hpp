@@ -58,6 +58,9 @@ std::optional<cost::Profile> load_profile(Context& context, const Node& root, co
 // its name. Null when there is none, or an error was reported.
 std::shared_ptr<const cost::Profile> find_profile(Context& context, const Node* node, const std::string& cluster);
 
+// Constants of profiles in configs/profiles that were measured on a GPU of this type, for lists.
+std::vector<Constant> measured_constants(Context& context, const std::string& gpu);
+
 std::optional<models::Software> load_software(Context& context, const Node& node);
 
 struct TrainingChoice {

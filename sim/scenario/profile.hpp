@@ -5,6 +5,7 @@
 #pragma once
 #include <string>
 
+#include "cluster/cluster.hpp"
 #include "cost/profile.hpp"
 
 namespace rehearsal::scenario {
@@ -18,6 +19,10 @@ std::string profile_file(const std::string& backend);
 std::string write_profile(const cost::Profile& profile);
 // SHA-256 over what was measured, where and how; neither name nor summary count.
 std::string profile_digest(const cost::Profile& profile);
+
+// The type of configs/gpus that a measured GPU is: what a fit starts from (cost/gpu_fit.hpp). Throws UserError when
+// there is none.
+cluster::Gpu gpu_file_of(const cost::GpuIdentity& measured);
 
 // Throws UserError with every error of the file at once.
 cost::Profile load_profile_file(const std::string& path);

@@ -115,7 +115,8 @@ struct Constant {
   std::string key, value, source;
   bool assumed = false;  // nobody measured it
 };
-// Every value of one file of that kind, in its order.
+// Every value of one file of that kind, in its order; of a GPU then what was measured of one (configs/profiles), with
+// keys that begin with "measured".
 std::vector<Constant> constants(const std::string& kind, const std::string& name);
 
 }  // namespace rehearsal::scenario

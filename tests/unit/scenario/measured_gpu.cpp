@@ -162,6 +162,54 @@ TEST_CASE("a cluster takes the constants measured of its GPU") {
   CHECK(inside.concrete->cluster.gpu.gemm_efficiency == gpu.gemm_efficiency);
 }
 
+TEST_CASE("what was measured is listed with the GPU") {
+  // A house that holds what this one does, and one profile more.
+  namespace fs = std::filesystem;
+  const Folder folder;
+  const auto house = folder.path() + "/house";
+  fs::create_directories(house + "/configs/profiles");
+  fs::create_directory_symlink(PROJECT_ROOT "/models", house + "/models");
+  for (const char* part : {"clusters", "collectives", "gpus", "software"})
+    fs::create_directory_symlink(fmt::format("{}/configs/{}", PROJECT_ROOT, part),
+                                 fmt::format("{}/configs/{}", house, part));
+  folder.write("house/configs/profiles/lab.yaml", write_profile(example()));
+  ::setenv("REHEARSAL_HOME", house.c_str(), 1);
+  const auto value = [](const std::string& gpu, const std::string& key) {
+    for (const auto& c : constants("gpus", gpu))
+      if (c.key == key) return c.value + " | " + c.source;
+    return std::string();
+  };
+  CHECK(value("h200-sxm", "sms") == "132 | NVIDIA H200 data sheet");
+  const auto rate = value("h200-sxm", "measured.gemm.bf16.rate");
+  CHECK_MESSAGE(
+      rate.find("TFLOP/s | profile lab, measured 2025-01-02T03:04:05Z, fitted to 5 samples; 1 held out: median "
+                "error ") != std::string::npos,
+      rate);
+  CHECK(value("h200-sxm", "measured.host_link.duplex") == "0.83 | profile lab, measured 2025-01-02T03:04:05Z");
+  // 20 us a MiB is 1048576 / 20 us = 52.429 GB/s, after 9 us.
+  CHECK(value("h200-sxm", "measured.host_link.to_device.bandwidth").starts_with("52.429GB/s | "));
+  CHECK(value("h200-sxm", "measured.host_link.to_device.fixed").starts_with("9us | "));
+  CHECK(value("h200-sxm", "measured.launch.stream").find("2.6us | ") == 0);
+  CHECK(value("h200-sxm", "measured.partitions.64.busy_over_alone").starts_with("1.093 | "));  // 470 / 430
+  CHECK(value("h100-80g-sxm", "measured.launch.stream").empty());
+  // And it is known by what its driver says.
+  CHECK(gpu_file_of(example().gpu->gpu).name == "h200-sxm");
+  auto other = example().gpu->gpu;
+  other.name = "NVIDIA H300";
+  CHECK_THROWS_WITH_AS(gpu_file_of(other), doctest::Contains("no file of configs/gpus describes 'NVIDIA H300'"),
+                       UserError);
+  ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
+}
+
+TEST_CASE("profiles of processors are what they were") {
+  const auto checked = check(PROJECT_ROOT "/configs/profiles/amd-epyc-2-cores.yaml");
+  CHECK(checked.ok());
+  CHECK(checked.warnings.empty());  // its digest still holds
+  const auto p = load_profile_file(PROJECT_ROOT "/configs/profiles/amd-epyc-2-cores.yaml");
+  CHECK_FALSE(p.gpu);
+  CHECK(p.kernels.size() == kKernelKinds);
+}
+
 TEST_CASE("the profile of another GPU is refused") {
   const Folder folder;
   const auto refused = [&](cost::Profile p, const std::string& cluster) {
