@@ -12,6 +12,7 @@
 #include "cpu/operands.hpp"
 #include "cpu/synthetic.hpp"
 #include "cpu/training_state.hpp"
+#include "kernels/host.hpp"
 
 namespace rehearsal::cpu {
 namespace {
