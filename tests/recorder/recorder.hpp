@@ -45,7 +45,7 @@ class World {
     // NCCL_LAUNCH_ORDER_IMPLICIT: a call of one device starts no earlier than those queued before it have started.
     bool launch_order = false;
     int multiprocessors = 132;
-    std::function<void(const kernels::Call&)> perform;  // on the host; nothing: kernels only touch their operands
+    std::function<void(const kernels::Call&)> perform = {};  // on the host; nothing: kernels only touch their operands
   };
   explicit World(Manner manner) : manner_(std::move(manner)), random_(manner_.seed) {}
 

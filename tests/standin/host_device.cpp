@@ -1,0 +1,109 @@
+#include "standin/host_device.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "dispatch/clock.hpp"
+#include "kernels/host.hpp"
+
+namespace rehearsal::standin {
+namespace {
+
+constexpr int kMultiprocessors = 132, kPartition = 8;
+
+}  // namespace
+
+HostDevice::HostDevice() {
+  facts_.name = "a stand-in for a GPU", facts_.capability = "0.0", facts_.multiprocessors = kMultiprocessors;
+}
+
+std::vector<int> HostDevice::partition(std::size_t parts) {
+  if (parts > kMultiprocessors / kPartition)
+    throw MachineError(fmt::format("{} virtual stages were asked for, and {} partitions of {} multiprocessors are all",
+                                   parts, kMultiprocessors / kPartition, kPartition));
+  return std::vector<int>(parts, kMultiprocessors / static_cast<int>(parts) / kPartition * kPartition);
+}
+
+void HostDevice::call(std::function<void()> effect) {
+  if (recording_) return recordings_.back().push_back(std::move(effect));
+  effect();
+}
+
+gpu::EventId HostDevice::make_event() {
+  events_.push_back({});
+  return gpu::EventId(events_.size() - 1);
+}
+
+void HostDevice::record(gpu::EventId event, gpu::StreamId) {
+  call([this, event] { events_[event.index()] = dispatch::now(); });
+}
+
+gpu::PoolId HostDevice::make_pool() {
+  pools_.push_back({});
+  return gpu::PoolId(pools_.size() - 1);
+}
+
+gpu::Address HostDevice::allocate(gpu::PoolId pool, Bytes size, gpu::StreamId) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(std::max<std::int64_t>(size.count(), 1)));
+  const gpu::Address address = bytes.data();
+  blocks_.emplace(address, Block{std::move(bytes), pool.index()});
+  pools_[pool.index()].live += size;
+  pools_[pool.index()].peak = std::max(pools_[pool.index()].peak, pools_[pool.index()].live);
+  return address;
+}
+
+void HostDevice::free(gpu::Address address, gpu::StreamId) {
+  const auto block = blocks_.find(address);
+  INVARIANT(block != blocks_.end(), "a block is freed once");
+  pools_[block->second.pool].live -= Bytes(static_cast<std::int64_t>(block->second.bytes.size()));
+  if (!recording_) blocks_.erase(block);  // a recording uses its blocks again
+}
+
+std::span<std::byte> HostDevice::pinned(Bytes size) {
+  return pinned_.emplace_back(static_cast<std::size_t>(size.count()));
+}
+
+void HostDevice::copy(void* to, const void* from, Bytes size, gpu::Direction, gpu::StreamId) {
+  call([=] { std::memmove(to, from, static_cast<std::size_t>(size.count())); });
+}
+
+void HostDevice::fill(gpu::Address to, std::byte value, Bytes size, gpu::StreamId) {
+  call([=] { std::fill_n(to, size.count(), value); });
+}
+
+void HostDevice::perform(const kernels::Call& given, gpu::StreamId) {
+  call([given] { kernels::perform_on_host(given); });
+}
+
+void HostDevice::spin(Time duration, gpu::StreamId) {
+  call([duration] { dispatch::sleep_until(dispatch::now() + duration); });
+}
+
+void HostDevice::accumulate(Precision precision, gpu::Address to, const std::byte* from, std::int64_t elements,
+                            gpu::StreamId) {
+  call([=] { kernels::accumulate_on_host(precision, to, from, elements); });
+}
+
+void HostDevice::count(std::int64_t* number, std::int64_t more, gpu::StreamId) {
+  call([=] { *number += more; });
+}
+
+gpu::RecordingId HostDevice::end_recording(gpu::StreamId) {
+  recording_ = false;
+  return gpu::RecordingId(recordings_.size() - 1);
+}
+
+void HostDevice::replay(gpu::RecordingId recording, gpu::StreamId) {
+  for (const auto& effect : recordings_[recording.index()]) effect();
+}
+
+gpu::Activity HostDevice::observed() {
+  gpu::Activity none;
+  none.unavailable = "a stand-in has no profiler";
+  return none;
+}
+
+}  // namespace rehearsal::standin

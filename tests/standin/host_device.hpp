@@ -1,0 +1,65 @@
+// A GPU made of the host: everything is done at once, in the order in which it is queued, with the GPU's own kernels as
+// host code. For running the program itself, with its processes, where there is no GPU; the recorder
+// (tests/recorder) is what checks order.
+#pragma once
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "gpu/device.hpp"
+
+namespace rehearsal::standin {
+
+class HostDevice : public gpu::Device {
+ public:
+  HostDevice();
+  const gpu::DeviceFacts& facts() const override { return facts_; }
+  std::vector<int> partition(std::size_t parts) override;
+  gpu::StreamId make_stream(std::size_t) override { return gpu::StreamId(streams_++); }
+  gpu::EventId make_event() override;
+  void record(gpu::EventId event, gpu::StreamId stream) override;
+  void wait(gpu::StreamId, gpu::EventId) override {}
+  bool reached(gpu::EventId) override { return true; }
+  Time between(gpu::EventId from, gpu::EventId to) override { return events_[to.index()] - events_[from.index()]; }
+  gpu::PoolId make_pool() override;
+  gpu::Address allocate(gpu::PoolId pool, Bytes size, gpu::StreamId stream) override;
+  void free(gpu::Address block, gpu::StreamId stream) override;
+  Bytes high_water(gpu::PoolId pool) override { return pools_[pool.index()].peak; }
+  std::span<std::byte> pinned(Bytes size) override;
+  void copy(void* to, const void* from, Bytes size, gpu::Direction direction, gpu::StreamId stream) override;
+  void fill(gpu::Address to, std::byte value, Bytes size, gpu::StreamId stream) override;
+  void perform(const kernels::Call& call, gpu::StreamId stream) override;
+  void spin(Time duration, gpu::StreamId stream) override;
+  void accumulate(Precision precision, gpu::Address to, const std::byte* from, std::int64_t elements,
+                  gpu::StreamId stream) override;
+  void count(std::int64_t* number, std::int64_t more, gpu::StreamId stream) override;
+  void begin_recording(gpu::StreamId) override { recordings_.emplace_back(), recording_ = true; }
+  gpu::RecordingId end_recording(gpu::StreamId) override;
+  void replay(gpu::RecordingId recording, gpu::StreamId stream) override;
+  void observe() override {}
+  gpu::Activity observed() override;
+
+  // Now, or at every replay.
+  void call(std::function<void()> effect);
+
+ private:
+  struct Pool {
+    Bytes live, peak;
+  };
+  struct Block {
+    std::vector<std::byte> bytes;
+    std::size_t pool = 0;
+  };
+  gpu::DeviceFacts facts_;
+  std::size_t streams_ = 0;
+  std::vector<Time> events_;
+  std::vector<Pool> pools_;
+  std::map<gpu::Address, Block> blocks_;
+  std::list<std::vector<std::byte>> pinned_;
+  bool recording_ = false;
+  std::vector<std::vector<std::function<void()>>> recordings_;
+};
+
+}  // namespace rehearsal::standin
