@@ -96,7 +96,7 @@ TEST_CASE("timed tasks run on streams, and validate compares them with the predi
   const auto run = machine.rehearse("validate " + teaching + "--backend cuda --warmup 0 --iterations 1 --format json");
   CHECK(run.status == 0);
   const json result = parsed(run);
-  CHECK(result.contains("validation"));
+  CHECK(result["validate"].is_object());
 }
 
 TEST_CASE("what a machine lacks, or a rank that dies, ends the run with status 3 and says so") {
