@@ -114,6 +114,12 @@ struct Trial {
   }
 
   Operands by_host(std::size_t shift = 0, const HostOrder& order = {}) {
+    return by(shift, [&](const Call& call) { perform_on_host(call, plain_product, order); });
+  }
+
+  // `run` is given the Call.
+  template <class Run>
+  Operands by(std::size_t shift, const Run& run) {
     std::vector<Stored> store;
     for (std::size_t o = 0; o < operands.size(); ++o) store.emplace_back(operands[o], precision(o), shift);
     std::vector<double> scratch(kScratch, std::nan(""));
@@ -129,7 +135,7 @@ struct Trial {
     call.squared_gradients = counts ? &squares : nullptr;
     call.counted = counted.data(), call.ranges = std::int64_t(counted.size());
     call.scratch = scratch.data();
-    perform_on_host(call, plain_product, order);
+    run(call);
     Operands after;
     for (Stored& operand : store) {
       CHECK(operand.guards_stand());
