@@ -34,7 +34,7 @@ TEST_CASE("the entry takes its own build only, and needs no GPU") {
   void* const module = dlopen(kModule.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   REQUIRE_MESSAGE(module, dlerror());
   const auto entry = reinterpret_cast<backend::ModuleEntry>(dlsym(module, backend::kModuleEntry));
-  REQUIRE(entry);
+  REQUIRE((entry != nullptr));
 
   backend::Backend* made = nullptr;
   backend::ModuleError error{};
