@@ -309,7 +309,7 @@ int run_calibrate(const Arguments& arguments) {
   if (line->values.count("ranks") && (options.ranks < 1 || options.ranks > 1024))
     throw UserError("calibrate: --ranks must be a whole number from 1 to 1024");
   if (options.part.empty() && launch::in_job(options.backend))
-    throw UserError("calibrate: starts its ranks itself; leave mpirun out");
+    throw UserError("calibrate: starts its ranks itself; leave the launcher out (mpirun, srun, torchrun)");
 
   if (options.part.empty()) open_backend(options.backend, given);  // whether it can be used is said at once
 
