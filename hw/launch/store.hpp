@@ -1,5 +1,6 @@
 // A key-value store for the time before and after the work: ranks tell each other ids, digests and results, and that
-// they fail. Not for what is measured: a message takes a server's turn, some 0.1 ms.
+// they fail. Not for what is measured: a barrier takes 0.3 ms over TCP and 1 ms in a folder
+// (sim/design/starting-ranks.md).
 //
 // Each key is set once. Values may have any length; they travel in pieces. Every wait ends when the patience is over
 // (MachineError that names the key and the ranks that have never come) or when another rank has failed (PeerFailed).
