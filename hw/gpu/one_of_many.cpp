@@ -23,7 +23,7 @@ using backend::Compute;
 using backend::RunOptions;
 using backend::Timeline;
 
-const Time kLead = seconds(3e-3);  // from the agreement on a start to the start
+const Time kLead = seconds(20e-3);  // from the agreement on a start to the start: until all have heard of it
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -36,6 +36,7 @@ class OneOfMany : public backend::Session {
   OneOfMany(const graph::TaskGraph& graph, const Platform& platform) : graph_(graph), platform_(platform) {
     job_.guarded([&] {
       const launch::Membership& mine = job_.membership();
+      job_.store();  // before anything may fail: the others hear of it there
       if (mine.size != graph.ranks().size())
         throw MachineError(
             fmt::format("the job has {} ranks and the scenario needs {}", mine.size, graph.ranks().size()));
