@@ -93,17 +93,20 @@ void Crew::look() {
 }
 
 void Crew::finish(const std::function<void()>& check) {
+  const auto look_around = [&] {
+    look();
+    if (const auto failure = fabric_.failure()) throw MachineError(*failure);
+    check();
+  };
   Time next_check = dispatch::now() + kCheck;
   while (!device_.reached(done_)) {
     if (dispatch::now() >= next_check) {
-      look();
-      if (const auto failure = fabric_.failure()) throw MachineError(*failure);
-      check();
+      look_around();
       next_check = dispatch::now() + kCheck;
     }
     std::this_thread::sleep_for(kLook);
   }
-  look();
+  look_around();
   for (const auto& rank : ranks_) rank->collect();
 }
 

@@ -28,7 +28,7 @@ class Executor {
 
   template <class Kernel>
   void operator()(const Kernel& kernel, std::int64_t blocks) {
-    const auto memory = std::make_unique<typename Kernel::Shared>();
+    const auto memory = std::make_unique_for_overwrite<typename Kernel::Shared>();
     const auto threads = permutation<int>(Kernel::kThreads, order_.shuffle);
     for (const std::int64_t block : permutation<std::int64_t>(blocks, order_.shuffle)) {
       HostTeam<Kernel> team(block, blocks, *memory, threads, order_.poison);

@@ -18,7 +18,6 @@ std::optional<Profile::Priced> Profile::time(const Kernel& kernel) const {
   const auto known = kernels.find(KernelClass(kernel));
   if (known == kernels.end()) return std::nullopt;
   const auto& samples = known->second.samples;
-  if (samples.empty() || samples.front().kernel.precision != kernel.precision) return std::nullopt;
   const auto found = std::lower_bound(samples.begin(), samples.end(), KernelSample{kernel, {}, {}, {}}, before);
   if (found != samples.end() && found->kernel.dims == kernel.dims) return Priced{to_seconds(found->p50), true};
   return Priced{known->second.fit.time(kernel), false};

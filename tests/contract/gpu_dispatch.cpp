@@ -100,7 +100,7 @@ TEST_CASE("every schedule trains what one rank trains, by the rules") {
       CAPTURE(chunks);
       try {
         check_trains(with(kSmall, {fmt::format("parallelism={{pipeline: {}, chunks: {}}}", chunks == 1 ? 4 : 2, chunks),
-                                   "model.layers=4", "schedule=" + schedule}),
+                                   "model.layers=4", "batch.global=8", "schedule=" + schedule}),
                      ++seed);
         trained.insert(schedule);
       } catch (const UserError& error) {

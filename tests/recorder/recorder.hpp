@@ -47,7 +47,7 @@ class World {
     int multiprocessors = 132;
     std::function<void(const kernels::Call&)> perform = {};  // on the host; nothing: kernels only touch their operands
   };
-  explicit World(Manner manner) : manner_(std::move(manner)), random_(manner_.seed) {}
+  explicit World(Manner manner);
 
   // Executes everything that can be; false when nothing could.
   bool progress();

@@ -1,5 +1,6 @@
 // The rules: what may run when, and who may touch what.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstring>
@@ -17,6 +18,11 @@ constexpr std::size_t kComplaints = 20;
 void merge(Knowledge& into, const Knowledge& more) {
   if (into.size() < more.size()) into.resize(more.size());
   for (std::size_t i = 0; i < more.size(); ++i) into[i] = std::max(into[i], more[i]);
+}
+
+World::World(Manner manner) : manner_(std::move(manner)), random_(manner_.seed) {
+  // Shared memory of blocks comes and goes by the thousand: it shall stay in the process.
+  mallopt(M_MMAP_THRESHOLD, 64 << 20), mallopt(M_TRIM_THRESHOLD, 256 << 20);
 }
 
 void World::complain(const std::string& what) {

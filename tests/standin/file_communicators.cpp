@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
 #include "kernels/host.hpp"
+#include "launch/membership.hpp"
 
 namespace rehearsal::standin {
 namespace {
@@ -50,14 +53,27 @@ class FileCommunicator : public gpu::Communicator {
       std::copy_n(sum, one, out);
     });
   }
-  std::optional<std::string> failure() override { return std::nullopt; }
+  std::optional<std::string> failure() override {
+    return broken_ ? std::optional<std::string>("the wire broke") : std::nullopt;
+  }
   void abort() noexcept override {}
 
  private:
+  // "kill 1": rank 1 dies at its third message; "break 1": its communicators fail then.
+  void perhaps_fail() {
+    const char* fault = std::getenv("REHEARSAL_STANDIN_FAULT");
+    if (fault == nullptr || ++messages_ != 3) return;
+    const std::string said = fault;
+    const auto mine = launch::membership(launch::Launchers::any);
+    if (!mine || said.substr(said.find(' ') + 1) != std::to_string(mine->rank)) return;
+    if (said.starts_with("kill")) raise(SIGKILL);
+    broken_ = true;
+  }
   fs::path file(int from, int to, std::uint64_t number) const {
     return line_ / fmt::format("{}-{}-{}", from, to, number);
   }
   void put(int peer, const std::byte* bytes, std::size_t size) {
+    perhaps_fail();
     const fs::path whole = file(index_, peer, sent_[peer]++), parts = whole.string() + ".part";
     std::ofstream out(parts, std::ios::binary);
     out.write(reinterpret_cast<const char*>(bytes), static_cast<std::streamsize>(size));
@@ -83,6 +99,8 @@ class FileCommunicator : public gpu::Communicator {
   int members_, index_;
   Time patience_;
   std::map<int, std::uint64_t> sent_, received_;
+  int messages_ = 0;
+  bool broken_ = false;
 };
 
 }  // namespace

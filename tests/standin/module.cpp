@@ -1,6 +1,6 @@
 // A librehearsal_cuda.so for tests, found through REHEARSAL_MODULES: the program's own commands, processes and reports
 // with a stand-in for the GPU. REHEARSAL_STANDIN_GPUS: how many there are (1); REHEARSAL_STANDIN_FOLDER: where their
-// messages go.
+// messages go; REHEARSAL_STANDIN_FAULT: file_communicators.cpp.
 #include "backend/module.hpp"
 
 #include <cstdlib>
