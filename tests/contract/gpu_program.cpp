@@ -112,7 +112,8 @@ TEST_CASE("what a machine lacks, or a rank that dies, ends the run with status 3
   }
   const auto too_few =
       Machine(1).rehearse("measure " + kGpt + kSmall + "--set 'parallelism={pipeline: 2}' --backend cuda",
-                          "MASTER_ADDR=localhost MASTER_PORT=1 RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2");
+                          fmt::format("REHEARSAL_STORE='{}' RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2",
+                                      (store.folder / "s").string()));
   CHECK(too_few.status == 3);
   CHECK(contains(too_few.out, "2 ranks of a host want a GPU each, and it has 1"));
 }
