@@ -88,11 +88,12 @@ class CpuWorker final : public dispatch::Worker {
   dispatch::Learned learned() const override {
     dispatch::Learned result = learned_;
     result.peak = arena_.peak();
-    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
-      result.parameters.push_back(decode(program_.segments[s].precision, at(state_.held(s))));
-      const auto master = state_.master(s);
-      result.masters.push_back(master ? decode(Precision::fp32, at(*master)) : std::vector<float>());
-    }
+    state_.show_parameters(
+        [this](const Extent& extent) {
+          const auto bytes = at(extent);
+          return std::vector<std::byte>(bytes.begin(), bytes.end());
+        },
+        result);
     return result;
   }
 

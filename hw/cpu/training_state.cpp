@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "base/bf16.hpp"
@@ -47,19 +49,49 @@ TrainingState::TrainingState(const graph::TaskGraph& graph, RankId rank, const b
 void TrainingState::initialise(const Fill& fill) const {
   for (std::size_t s = 0; s < segments().size(); ++s) {
     const graph::Segment& segment = segments()[s];
-    std::vector<float> values(held(s).size / static_cast<std::size_t>(bytes_per_element(segment.precision)));
-    cpu::initialise(learning_.seed, segment, rank_, values);
+    std::vector<float> values = initial(s);
     const std::vector<std::byte> bytes = encode(segment.precision, values);
     fill(held(s), bytes);
     if (segment.previous) fill(held(s, *segment.previous), bytes);
-    if (const auto kept = master(s)) {
-      const std::int64_t own = segment.elements / segment.shards;
-      const bool part = segment.shards > 1 && !segment.sharded_parameters;
-      const auto mine = std::span(values).subspan(part ? static_cast<std::size_t>(rank_.data * own) : 0,
-                                                  static_cast<std::size_t>(own));
-      fill(*kept, std::as_bytes(mine));
-    }
+    if (const auto kept = master(s)) fill(*kept, std::as_bytes(updated(s, values)));
   }
+}
+
+void TrainingState::show_parameters(const Read& read, dispatch::Learned& learned) const {
+  for (std::size_t s = 0; s < segments().size(); ++s) {
+    const graph::Segment& segment = segments()[s];
+    std::vector<float> values = decode(segment.precision, read(held(s)));
+    std::vector<float> kept, gathered;
+    if (segment.precision != Precision::fp32) {
+      const auto where = master(s);
+      if (where) kept = decode(Precision::fp32, read(*where));
+      if (where && where->offset > 0) {  // behind AdamW's moments, of which the first is in front
+        gathered = decode(Precision::fp32, read({where->buffer, 0, where->size}));
+      } else {
+        std::vector<float> begun = initial(s);
+        const std::span<float> from = updated(s, begun);
+        const std::span<const float> to = where ? std::span<const float>(kept) : updated(s, values);
+        std::transform(from.begin(), from.end(), to.begin(), std::back_inserter(gathered), std::minus<float>());
+      }
+    }
+    learned.parameters.push_back(std::move(values));
+    learned.masters.push_back(std::move(kept));
+    learned.gathered.push_back(std::move(gathered));
+  }
+}
+
+std::vector<float> TrainingState::initial(std::size_t index) const {
+  const graph::Segment& segment = segments()[index];
+  std::vector<float> values(held(index).size / static_cast<std::size_t>(bytes_per_element(segment.precision)));
+  cpu::initialise(learning_.seed, segment, rank_, values);
+  return values;
+}
+
+std::span<float> TrainingState::updated(std::size_t index, std::span<float> held) const {
+  const graph::Segment& segment = segments()[index];
+  const std::int64_t own = segment.elements / segment.shards;
+  const bool part = segment.shards > 1 && !segment.sharded_parameters;
+  return held.subspan(part ? static_cast<std::size_t>(rank_.data * own) : 0, static_cast<std::size_t>(own));
 }
 
 Extent TrainingState::held(std::size_t index, BufferId version) const {

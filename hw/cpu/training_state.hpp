@@ -8,6 +8,7 @@
 
 #include "backend/backend.hpp"
 #include "cpu/operands.hpp"
+#include "dispatch/worker.hpp"
 #include "kernels/call.hpp"
 
 namespace rehearsal::cpu {
@@ -25,6 +26,10 @@ class TrainingState {
   Extent held(std::size_t segment) const { return held(segment, segments()[segment].parameters); }
   // The master copy of what this rank updates, where its optimizer keeps one.
   std::optional<Extent> master(std::size_t segment) const;
+
+  // Fills in what the rank has learned of its parameters, from the bytes of its buffers.
+  using Read = std::function<std::vector<std::byte>(const Extent&)>;
+  void show_parameters(const Read& read, dispatch::Learned& learned) const;
 
   std::optional<BufferId> loss() const { return loss_; }
 
@@ -52,6 +57,8 @@ class TrainingState {
 
   const std::vector<graph::Segment>& segments() const { return program_.segments; }
   Extent held(std::size_t segment, BufferId version) const;
+  std::vector<float> initial(std::size_t segment) const;                       // of held()
+  std::span<float> updated(std::size_t segment, std::span<float> held) const;  // the elements that this rank updates
   void note_loss(LocalTask task);
 
   const graph::TaskGraph& graph_;

@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 
+#include "base/bf16.hpp"
 #include "base/error.hpp"
 #include "dispatch/results.hpp"
 
@@ -96,7 +97,7 @@ class Assembly {
 
 backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankResult>& ranks) {
   backend::Trained result;
-  Assembly tensors, masters;
+  Assembly tensors, masters, gathered;
   for (const bool copies : {false, true})
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       const graph::Rank& rank = graph.ranks()[r];
@@ -107,15 +108,23 @@ backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankRe
         if (segments[s].copy != copies) continue;
         tensors.add(rank, segments[s], segments[s].sharded_parameters, learned.parameters[s]);
         if (segments[s].master) masters.add(rank, segments[s], true, learned.masters.at(s));
+        if (segments[s].precision != Precision::fp32) gathered.add(rank, segments[s], true, learned.gathered.at(s));
       }
     }
   result.tensors = std::move(tensors).finish();
-  auto kept = std::move(masters).finish();
-  INVARIANT(kept.empty() || kept.size() == result.tensors.size(), "all tensors have a master copy, or none");
-  for (std::size_t i = 0; i < kept.size(); ++i) {
+  auto kept = std::move(masters).finish(), directions = std::move(gathered).finish();
+  for (const auto* of : {&kept, &directions})
+    INVARIANT(of->empty() || of->size() == result.tensors.size(), "all tensors have a master copy, or none");
+  for (std::size_t i = 0; i < result.tensors.size(); ++i) {
     backend::TrainedTensor& tensor = result.tensors[i];
-    tensor.master = std::move(kept[i].values);
-    tensor.replica_difference = std::max(tensor.replica_difference, kept[i].replica_difference);
+    float& difference = tensor.replica_difference;
+    if (!kept.empty()) {
+      tensor.master = std::move(kept[i].values);
+      difference = std::max(difference, kept[i].replica_difference);
+      for (std::size_t e = 0; e < tensor.values.size(); ++e)
+        difference = std::max(difference, std::abs(from_bf16(to_bf16(tensor.master[e])) - tensor.values[e]));
+    }
+    if (!directions.empty()) tensor.gathered = std::move(directions[i].values);
   }
 
   for (const RankResult& rank : ranks) {

@@ -45,9 +45,10 @@ struct TrainedTensor {
   graph::TensorKind kind{};
   std::uint32_t layer = 0;
   std::vector<float> values;     // whole, put together from its slices, without padding
-  float replica_difference = 0;  // largest difference between ranks that should hold the same
-  // The optimizer's copy in fp32, put together likewise; empty where the parameters are all there is.
-  std::vector<float> master = {};
+  float replica_difference = 0;  // largest between ranks that should hold the same, or from the rounded master copy
+  // Below fp32, put together likewise: the optimizer's copy in fp32 (empty where it keeps none), and what it gathered
+  // of the gradients: AdamW's first moment, of SGD the way that the parameters went.
+  std::vector<float> master = {}, gathered = {};
 };
 struct Trained {
   std::vector<double> loss;            // mean over the global batch, at each step before its update

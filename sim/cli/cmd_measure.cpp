@@ -117,8 +117,9 @@ int run_measure(const Arguments& arguments) {
   auto measured = cli::measured(performing, timeline);
   auto warnings = prepared.warnings;
   if (options.verify) {
-    const auto verified = explore::verify(trained, train_serially(performing),
-                                          explore::weight_tolerance(scenario.concrete->training.optimizer));
+    const auto verified = explore::verify(
+        trained, train_serially(performing),
+        explore::weight_tolerance(scenario.concrete->training.optimizer, scenario.concrete->training.precision));
     measured.verification = verification(verified);
     warnings.insert(warnings.end(), verified.warnings.begin(), verified.warnings.end());
   }

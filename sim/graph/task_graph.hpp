@@ -116,7 +116,7 @@ struct Segment {
   std::vector<Tensor> tensors;
   Precision precision = Precision::fp32;  // of the parameters
   // Where the optimizer keeps them in fp32, below fp32 and unless the optimizer does without: the last elements of the
-  // buffer, as many as the rank updates.
+  // buffer, as many as the rank updates, behind the moments of AdamW.
   std::optional<BufferId> master = {};
 };
 

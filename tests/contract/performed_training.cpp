@@ -41,7 +41,8 @@ Outcome train(const std::string& path, const Sets& sets, const backend::Tamper& 
   const auto reference = explore::perform(serial, explore::prepare(serial), *loopback, options);
   Outcome outcome;
   outcome.verified = explore::verify(performed.trained, reference.trained,
-                                     explore::weight_tolerance(what.scenario.concrete->training.optimizer));
+                                     explore::weight_tolerance(what.scenario.concrete->training.optimizer,
+                                                               what.scenario.concrete->training.precision));
   for (std::size_t r = 0; r < performed.timeline.peak_bytes.size(); ++r)
     outcome.memory_as_predicted =
         outcome.memory_as_predicted &&
@@ -122,11 +123,35 @@ TEST_CASE("tensor parallelism, ZeRO, recomputation and optimizers train what one
                         "model.sequence=4"});
 }
 
+TEST_CASE("in bf16 layouts train what one rank trains, in the memory that was predicted") {
+  const Sets bf16 = with(kSmall, {"training.precision=bf16", "batch.global=8"});
+  for (const char* optimizer : {"sgd", "adamw"})
+    for (const char* layout :
+         {"{tensor: 2}", "{data: 2, zero: 1}", "{data: 2, zero: 2}", "{tensor: 2, pipeline: 2, data: 2, zero: 3}"}) {
+      CAPTURE(optimizer);
+      CAPTURE(layout);
+      check_trains(kGpt, with(bf16, {fmt::format("parallelism={}", layout), "training.recompute=full",
+                                     fmt::format("training.optimizer={}", optimizer)}));
+    }
+  for (const char* schedule : {"gpipe", "zb-h1", "pipedream", "pipedream-2bw"}) {
+    CAPTURE(schedule);
+    check_trains(kGpt, with(bf16, {"parallelism={pipeline: 2}", "schedule=" + std::string(schedule),
+                                   "model.tie_embeddings=false"}));
+  }
+  check_trains(kGpt, with(bf16, {"parallelism={pipeline: 2, data: 2, tensor: 2}", "training.optimizer=lomo",
+                                 "model.tie_embeddings=false", "batch.global=4", "batch.micro=2"}));
+  check_trains(kMlp, {"training.precision=bf16", "parallelism={tensor: 2, pipeline: 2, data: 2, zero: 2}",
+                      "model.layers=4", "model.hidden=32", "model.ffn=48", "model.sequence=4"});
+}
+
 TEST_CASE("runs broken on purpose are found out") {
   // AdamW's tolerance is ten times that of SGD, and its steps do not grow with the gradient: still one task is enough.
-  for (const char* optimizer : {"sgd", "adamw"}) {
-    const Sets sets = with(kSmall, {"parallelism={pipeline: 2, data: 2}", "schedule=zb-h1",
-                                    fmt::format("training.optimizer={}", optimizer)});
+  for (const auto& [optimizer, precision] :
+       {std::pair("sgd", "fp32"), std::pair("adamw", "fp32"), std::pair("sgd", "bf16"), std::pair("adamw", "bf16")}) {
+    CAPTURE(precision);
+    const Sets sets = with(
+        kSmall, {"parallelism={pipeline: 2, data: 2}", "schedule=zb-h1",
+                 fmt::format("training.precision={}", precision), fmt::format("training.optimizer={}", optimizer)});
     const auto what = explore::load_performable(kGpt, sets, backend::Compute::real, "loopback");
     const auto prepared = explore::prepare(what.scenario);
     const auto& graph = prepared.graph;

@@ -50,7 +50,8 @@ void check_same(const std::string& file, const Sets& sets) {
   const explore::Performed alone = train(explore::serial_reference(scenario), *threads);
   REQUIRE(ours.trained.loss.size() == kSteps);
   REQUIRE(!ours.trained.tensors.empty());
-  const double tolerance = explore::weight_tolerance(scenario.concrete->training.optimizer);
+  const double tolerance =
+      explore::weight_tolerance(scenario.concrete->training.optimizer, scenario.concrete->training.precision);
   const auto same = explore::verify(ours.trained, alone.trained, tolerance);
   std::string failures;
   for (const std::string& failure : same.failures) failures += failure + "; ";
