@@ -205,11 +205,7 @@ dispatch::Learned GpuWorker::learned() {
   dispatch::Learned result = learned_;
   result.peak = peak_;
   result.allocator_peak = device_.high_water(buffers_);
-  for (std::size_t s = 0; s < program_.segments.size(); ++s) {
-    result.parameters.push_back(cpu::decode(program_.segments[s].precision, download(state_.held(s))));
-    const auto master = state_.master(s);
-    result.masters.push_back(master ? cpu::decode(Precision::fp32, download(*master)) : std::vector<float>());
-  }
+  state_.show_parameters([this](const cpu::Extent& extent) { return download(extent); }, result);
   return result;
 }
 

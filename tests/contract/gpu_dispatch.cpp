@@ -75,7 +75,8 @@ void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
     World world(host_kernels(seed));
     const auto performed = explore::perform(what.scenario, rehearsed.prepared, *backend_at(place, world), options);
     const auto verified = explore::verify(performed.trained, reference.trained,
-                                          explore::weight_tolerance(what.scenario.concrete->training.optimizer));
+                                          explore::weight_tolerance(what.scenario.concrete->training.optimizer,
+                                                                    what.scenario.concrete->training.precision));
     CAPTURE(verified.worst_tensor);
     CAPTURE(verified.max_relative_difference);
     CAPTURE(verified.failures.empty() ? std::string() : verified.failures.front());
@@ -131,6 +132,14 @@ TEST_CASE("tensor parallelism, ZeRO, recomputation and optimizers train what one
   check_trains(with(kSmall, {"parallelism={pipeline: 2, data: 2}", "training.optimizer=lomo", "batch.global=4",
                              "batch.micro=2", "model.layers=2"}),
                ++seed);
+}
+
+TEST_CASE("bf16 trains what one rank trains in bf16, by the rules") {
+  unsigned seed = 200;
+  for (const char* layout : {"{pipeline: 2, data: 2, zero: 1}", "{tensor: 2, data: 2, zero: 3}", "{pipeline: 4}"})
+    check_trains(with(kSmall, {fmt::format("parallelism={}", layout), "model.layers=4", "batch.global=8",
+                               "training.precision=bf16", "training.optimizer=adamw", "schedule=1f1b"}),
+                 ++seed);
 }
 
 TEST_CASE("a recorded iteration, replayed, trains the same") {

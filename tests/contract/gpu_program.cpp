@@ -110,6 +110,7 @@ TEST_CASE("what a machine lacks, or a rank that dies, ends the run with status 3
     CHECK(crowded.status == 3);
     CHECK(contains(crowded.out, "17 virtual stages"));
   }
+  const Scratch store;
   const auto too_few =
       Machine(1).rehearse("measure " + kGpt + kSmall + "--set 'parallelism={pipeline: 2}' --backend cuda",
                           fmt::format("REHEARSAL_STORE='{}' RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2",
