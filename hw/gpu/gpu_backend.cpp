@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "dispatch/zero_buffer.hpp"
+#include "gpu/probe.hpp"
 #include "gpu/sessions.hpp"
 #include "graph/validate.hpp"
 #include "launch/membership.hpp"
@@ -12,7 +13,7 @@ namespace {
 using backend::Capability;
 using backend::Fidelity;
 
-class GpuBackend : public backend::Backend {
+class GpuBackend : public backend::Backend, public Prober {
  public:
   explicit GpuBackend(Platform platform) : platform_(std::move(platform)) {}
   std::string name() const override { return platform_.name; }
@@ -42,6 +43,10 @@ class GpuBackend : public backend::Backend {
     if (const auto mine = launch::membership(launch::Launchers::any); mine && (launch::is_rank() || mine->size > 1))
       return one_of_many(graph, platform_);
     return virtual_stages(graph, platform_);
+  }
+  Probe measure_gpu(const ProbeOptions& options) override { return measure(platform_, options); }
+  std::optional<std::string> refuse_two_ranks(Time patience) override {
+    return two_ranks_on_one_gpu(platform_, patience);
   }
 
  private:

@@ -16,6 +16,7 @@
 #include "calibrate/links.hpp"
 #include "calibrate/machine.hpp"
 #include "cli/backends.hpp"
+#include "cli/calibrate_gpu.hpp"
 #include "cli/output.hpp"
 #include "dispatch/usage.hpp"
 #include "explore/rehearse.hpp"
@@ -29,7 +30,7 @@ namespace {
 
 const CommandText kText{
     .name = "calibrate",
-    .operands = "[SCENARIO] --backend loopback|mpi [OPTIONS]",
+    .operands = "[SCENARIO] --backend loopback|mpi|cuda [OPTIONS]",
     .summary =
         "Measures this machine: this program's kernels with all ranks at once, messages, collectives, timers, noise.\n"
         "Writes a profile, from which scenarios on the cluster 'this-machine' are predicted afterwards.",
@@ -38,10 +39,16 @@ const CommandText kText{
         "measured\n"
         "is predicted by its median, any other by a fit. The profile goes to this-machine-BACKEND.yaml in\n"
         "$REHEARSAL_PROFILES, else in ~/.config/rehearsal; --output names another file. Takes about half a minute;\n"
-        "best on a machine that does nothing else.",
+        "best on a machine that does nothing else.\n"
+        "With --backend cuda it is the GPU that is measured: about three minutes, of which --quick leaves one. The "
+        "profile\n"
+        "goes to configs/profiles and is named after the GPU; clusters take it as 'profile: NAME'. With a scenario of "
+        "several\n"
+        "ranks, or --ranks, the GPU is measured as that many virtual stages; several scenarios may be named.",
     .example =
         "  rehearse calibrate --backend loopback --quick --output /dev/null\n"
-        "  rehearse calibrate --backend mpi scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml",
+        "  rehearse calibrate --backend mpi scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml\n"
+        "  rehearse calibrate --backend cuda --quick --output gpu.yaml",
     .takes_set = true};
 
 // What this program tells the ranks that it starts: last on their command line, no option for users.
@@ -295,7 +302,8 @@ std::string report_csv(const cost::Profile& p) {
 int run_calibrate(const Arguments& arguments) {
   Options options;
   po::options_description own("Options");
-  own.add_options()("backend", po::value(&options.backend)->value_name("NAME"), "whose messages: loopback or mpi")(
+  own.add_options()("backend", po::value(&options.backend)->value_name("NAME"),
+                    "whose messages: loopback or mpi; or the GPU of cuda")(
       "ranks", po::value(&options.ranks)->value_name("N"), "ranks at once (the scenario's, else one per core)")(
       "quick", po::bool_switch(&options.quick), "fewer shapes: less than ten seconds");
   CommonOptions common;
@@ -304,10 +312,13 @@ int run_calibrate(const Arguments& arguments) {
     options.part = given.back(), given.resize(given.size() - 2);
   const auto line = parse(kText, own, given, common);
   if (!line) return 0;
-  if (options.backend.empty()) throw UserError("calibrate: name the backend: --backend loopback, or --backend mpi");
-  if (line->operands.size() > 1) throw UserError("calibrate: takes one scenario at most");
+  if (options.backend.empty())
+    throw UserError("calibrate: name the backend: --backend loopback, --backend mpi, or --backend cuda");
+  if (line->operands.size() > 1 && options.backend != "cuda") throw UserError("calibrate: takes one scenario at most");
   if (line->values.count("ranks") && (options.ranks < 1 || options.ranks > 1024))
     throw UserError("calibrate: --ranks must be a whole number from 1 to 1024");
+  if (options.backend == "cuda")
+    return calibrate_gpu({options.backend, line->operands, options.ranks, options.quick}, common, given);
   if (options.part.empty() && launch::in_job(options.backend))
     throw UserError("calibrate: starts its ranks itself; leave the launcher out (mpirun, srun, torchrun)");
 

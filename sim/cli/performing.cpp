@@ -36,6 +36,8 @@ void add_performing(po::options_description& own, PerformingOptions& o) {
       "iterations", po::value(&o.iterations)->value_name("N"), "iterations that are measured (default 10)")(
       "timeout", po::value(&o.timeout)->value_name("TIME"),
       "give up when nothing has moved for this long (default 60s)")(
+      "replay", po::bool_switch(&o.replay),
+      "cuda: record an iteration as a graph and replay it, so that the host has no part in the times")(
       "timeline", po::value(&o.timeline)->value_name("FILE"),
       "write every span of the median iteration, in our own JSON\n(sim/design/timeline-json.md)")(
       "trace", po::value(&o.trace)->value_name("FILE"),
@@ -69,9 +71,11 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
   whole.insert(whole.end(), arguments.begin(), arguments.end());
   performing.backend = open_backend(o.backend, whole);
   performing.rehearsed = explore::rehearse(performing.what.scenario);
+  run.recorded = o.replay;
+  const bool gpu = performing.backend->devices() > 0;
+  if (o.replay && !gpu) throw UserError("--replay is for --backend cuda: others record nothing");
   // A GPU's own allocator says when its memory does not suffice.
-  if (run.compute == backend::Compute::real && performing.backend->devices() == 0)
-    explore::require_memory(performing.rehearsed);
+  if (run.compute == backend::Compute::real && !gpu) explore::require_memory(performing.rehearsed);
   return performing;
 }
 

@@ -14,6 +14,7 @@ struct PerformingOptions {
   std::string backend, compute, timeout = "60s";
   std::string timeline, trace;  // files
   int warmup = 3, iterations = 10;
+  bool replay = false;
 };
 void add_performing(po::options_description& own, PerformingOptions& options);
 

@@ -80,6 +80,9 @@ void add_measured(Json& json, const Run& run) {
     json["memory"] = {{"predicted_allocated", counts(m.predicted_allocated)},
                       {"measured", counts(peaks)},
                       {"equal", m.predicted_allocated == peaks}};
+    // With the rounding of the device's own allocator.
+    if (!run.timeline.allocator_peak_bytes.empty())
+      json["memory"]["allocator"] = counts(run.timeline.allocator_peak_bytes);
   }
   if (m.verification) json["verify"] = verification(*m.verification);
 }

@@ -1,0 +1,133 @@
+// Which shapes of kernels a probe times.
+#include <array>
+
+#include "gpu/probe.hpp"
+
+namespace rehearsal::gpu {
+namespace {
+
+using Dims = std::array<std::int64_t, 5>;
+
+// Rows (tokens), outputs, inputs: the layers of transformers of hidden 1024 to 8192, squares, and edges off the tile.
+// Three in a row: the third is held out.
+constexpr std::array<std::array<std::int64_t, 3>, 33> kProducts{
+    {{2048, 4096, 4096},  {2048, 12288, 4096}, {256, 4096, 4096},   //
+     {2048, 16384, 4096}, {2048, 4096, 16384}, {3072, 3072, 3072},  //
+     {4096, 4096, 4096},  {4096, 12288, 4096}, {2048, 8192, 8192},  //
+     {4096, 16384, 4096}, {4096, 4096, 16384}, {2048, 5120, 1280},  //
+     {1024, 4096, 4096},  {1024, 12288, 4096}, {512, 4096, 4096},   //
+     {1024, 16384, 4096}, {1024, 4096, 16384}, {1000, 3000, 2000},  //
+     {2048, 1024, 1024},  {8192, 8192, 8192},  {4096, 8192, 2048},  //
+     {8192, 4096, 4096},  {2048, 3072, 1024},  {2048, 4096, 1024},  //
+     {128, 4096, 4096},   {2048, 1024, 4096},  {4096, 2048, 8192},  //
+     {4096, 2048, 2048},  {2048, 32000, 4096}, {4224, 2056, 4104},  //
+     {512, 512, 512},     {8192, 1024, 4096},  {1024, 1024, 1024}}};
+constexpr std::array<std::array<std::int64_t, 2>, 9> kRows{{{512, 1024},
+                                                            {2048, 1024},
+                                                            {2048, 4096},
+                                                            {8192, 1024},
+                                                            {4096, 4096},
+                                                            {1024, 8192},
+                                                            {8192, 4096},
+                                                            {512, 4096},
+                                                            {2048, 16384}}};
+constexpr std::array<std::int64_t, 9> kElements{1 << 14, 1 << 17, 1 << 20, 1 << 22, 1 << 23,
+                                                1 << 24, 3 << 23, 1 << 25, 1 << 26};
+// Sequences of a micro-batch, heads, tokens of a sequence, size of a head.
+constexpr std::array<std::array<std::int64_t, 4>, 6> kHeads{
+    {{1, 16, 512, 64}, {1, 32, 2048, 128}, {2, 16, 1024, 64}, {1, 32, 1024, 128}, {4, 16, 512, 64}, {1, 8, 4096, 128}}};
+constexpr std::int64_t kVocabulary = 32000;
+
+class Grid {
+ public:
+  explicit Grid(bool quick) : quick_(quick) {}
+
+  // Every third shape is held out; `quick` takes every other one, which keeps that share. `most`: of the list.
+  template <class List, class Make>
+  void add(std::initializer_list<KernelKind> kinds, std::initializer_list<Precision> precisions, const List& list,
+           Make&& make, std::size_t most = 1000) {
+    for (const Precision precision : precisions)
+      for (const KernelKind kind : kinds)
+        for (std::size_t i = 0; i < std::min(most, list.size()); i += quick_ ? 2 : 1) {
+          const Kernel kernel{kind, make(list[i]), {}, precision};
+          if (precision != Precision::fp8 || divides(kernel, 16)) kernels_.push_back({kernel, i % 3 == 2});
+        }
+  }
+  std::vector<ProbedKernel> take() { return std::move(kernels_); }
+
+ private:
+  // Products in fp8 exist for multiples of 16 only (cuda/gemm.hpp).
+  static bool divides(const Kernel& product, std::int64_t by) {
+    return product.dims[0] % by == 0 && product.dims[1] % by == 0 && product.dims[2] % by == 0;
+  }
+
+  bool quick_;
+  std::vector<ProbedKernel> kernels_;
+};
+
+}  // namespace
+
+// What matters most comes first: time may run out.
+std::vector<ProbedKernel> kernel_grid(bool quick) {
+  using enum KernelKind;
+  using enum Precision;
+  Grid grid(quick);
+  const auto product = [](auto& p) { return Dims{p[0], p[1], p[2]}; };
+  const auto row = [](auto& r) { return Dims{r[0], r[1]}; };
+  grid.add({linear, linear_input_gradient, linear_weight_gradient}, {bf16}, kProducts, product);
+  grid.add({layer_norm, layer_norm_gradient, add_residual}, {bf16, fp32}, kRows, row);
+  grid.add({add_bias, bias_gradient}, {bf16, fp32}, kRows, [](auto& r) {
+    return Dims{r[0], r[1], std::int64_t(Bias::whole)};
+  });
+  grid.add({gelu, gelu_gradient, add, copy, clear}, {bf16, fp32}, kElements, [](auto e) { return Dims{e}; });
+  grid.add({adamw, sgd}, {bf16, fp32}, kElements, [](auto e) {
+    return Dims{e, std::int64_t(Flat::own), std::int64_t(Flat::own)};
+  });
+  for (const std::int64_t causal : {1, 0})
+    grid.add(
+        {attention, attention_gradient}, {bf16, fp32}, kHeads,
+        [causal](auto& h) {
+          return Dims{h[0], h[1], h[2], h[3], causal};
+        },
+        causal ? 6 : 3);
+  grid.add(
+      {cross_entropy_local}, {bf16, fp32}, kRows,
+      [](auto& r) {
+        return Dims{r[0], kVocabulary, kVocabulary, 1};
+      },
+      4);
+  grid.add(
+      {cross_entropy}, {bf16, fp32}, kRows,
+      [](auto& r) {
+        return Dims{r[0], kVocabulary, kVocabulary, 1, r[0]};
+      },
+      4);
+  grid.add(
+      {cross_entropy_gradient}, {bf16, fp32}, kRows,
+      [](auto& r) {
+        return Dims{r[0], kVocabulary, kVocabulary, r[0]};
+      },
+      4);
+  grid.add({embed, embed_gradient}, {bf16, fp32}, kRows, [](auto& r) { return Dims{r[0], r[1], kVocabulary}; });
+  grid.add({add_positions, positions_gradient}, {bf16, fp32}, kRows, [](auto& r) { return Dims{r[0], r[1], r[0]}; });
+  grid.add({linear, linear_input_gradient, linear_weight_gradient}, {fp32}, kProducts, product, 21);
+  grid.add({linear}, {tf32, fp8}, kProducts, product);
+  grid.add({load_rows}, {bf16, fp32}, kRows, row, 6);
+  grid.add(
+      {squared_error, squared_error_gradient}, {bf16, fp32}, kRows,
+      [](auto& r) {
+        return Dims{r[0], r[1], r[0]};
+      },
+      6);
+  grid.add(
+      {add_own_shard}, {bf16, fp32}, kElements, [](auto e) { return Dims{e}; }, 6);
+  grid.add(
+      {adamw_keep, adamw_rollback}, {bf16, fp32}, kElements,
+      [](auto e) {
+        return Dims{e, std::int64_t(Flat::own), std::int64_t(Flat::own)};
+      },
+      6);
+  return grid.take();
+}
+
+}  // namespace rehearsal::gpu

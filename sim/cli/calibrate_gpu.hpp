@@ -1,0 +1,31 @@
+// `rehearse calibrate` of a GPU: measured by the backend (gpu/probe.hpp), fitted and written as a profile.
+//
+// The whole GPU gives what configs/profiles holds of one: matrix products with their model, other kernels, links,
+// launch costs. With several ranks it is measured as virtual stages see it: kernels while all partitions are busy,
+// messages and rings as copies within its memory; that profile has no section of a GPU, because no part of one is a
+// GPU.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/output.hpp"
+#include "cost/gpu_fit.hpp"
+#include "cost/profile.hpp"
+#include "gpu/probe.hpp"
+
+namespace rehearsal::cli {
+
+// The profile of what was measured, fitted and with its digest. Throws UserError for a GPU of which there is no file.
+// `held_out`: other kernels than matrix products with what their fit predicts.
+cost::Profile profile_of(const gpu::Probe& probe, std::vector<cost::Judged>& held_out);
+
+struct GpuCalibration {
+  std::string backend;
+  std::vector<std::string> scenarios;  // whose kernels are measured too
+  unsigned ranks = 0;                  // 0: the scenarios', else 1
+  bool quick = false;
+};
+int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common, const Arguments& arguments);
+
+}  // namespace rehearsal::cli
