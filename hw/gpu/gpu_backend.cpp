@@ -44,6 +44,7 @@ class GpuBackend : public backend::Backend, public Prober {
       return one_of_many(graph, platform_);
     return virtual_stages(graph, platform_);
   }
+  DeviceFacts gpu_facts() override { return platform_.open(0)->facts(); }
   Probe measure_gpu(const ProbeOptions& options) override { return measure(platform_, options); }
   std::optional<std::string> refuse_two_ranks(Time patience) override {
     return two_ranks_on_one_gpu(platform_, patience);

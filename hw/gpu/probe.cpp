@@ -103,8 +103,8 @@ Probe measure(const Platform& platform, const ProbeOptions& options) {
     }
     probe_kernels(bench, here, probe);
     if (probe.parts == 1) {
-      const auto communicators = platform.communicators(*device);
       try {
+        const auto communicators = platform.communicators(*device);
         probe_nccl(bench, *communicators, here, probe);
       } catch (const MachineError& why) {
         probe.left_out.push_back(std::string("NCCL with one rank: ") + why.what());

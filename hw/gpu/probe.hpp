@@ -110,6 +110,7 @@ std::optional<std::string> two_ranks_on_one_gpu(const Platform& platform, Time p
 class Prober {
  public:
   virtual ~Prober() = default;
+  virtual DeviceFacts gpu_facts() = 0;  // of the first GPU
   virtual Probe measure_gpu(const ProbeOptions& options) = 0;
   virtual std::optional<std::string> refuse_two_ranks(Time patience) = 0;
 };

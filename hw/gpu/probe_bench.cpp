@@ -194,13 +194,15 @@ LaunchTime ProbeBench::time(std::size_t parts, const Launch& launch, Time settle
 }
 
 std::optional<LaunchTime> ProbeBench::time_beside(const Launch& launch, const std::function<void(std::int64_t)>& load) {
-  constexpr int kBesides = 8, kDoublings = 8;
+  constexpr int kBesides = 8, kDoublings = 11;
   const Time about = estimate(launch);
   const auto repeats = std::clamp<std::int64_t>(kSample.count() / about.count() + 1, 1, kMostRepeats);
   std::int64_t loads = 8, loaded = 0;
   for (int doubling = 0; doubling < kDoublings; ++doubling, loads *= 2) {
     drain_all();
     const EventId go = event(0), load_over = event(1);
+    device_.record(go, streams_.front());
+    device_.wait(other_, go);
     device_.spin(std::min(kMostHeadStart, (loads + kBesides * repeats) * kLaunch), other_);
     device_.record(go, other_);
     device_.wait(streams_.front(), go);

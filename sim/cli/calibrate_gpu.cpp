@@ -10,12 +10,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "backend/module.hpp"
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "calibrate/machine.hpp"
-#include "cli/backends.hpp"
 #include "explore/perform.hpp"
 #include "gpu/gemm_layout.hpp"
+#include "launch/launch.hpp"
 #include "report/layout.hpp"
 #include "scenario/profile.hpp"
 
@@ -56,15 +57,18 @@ void add_gemms(const gpu::Probe& probe, cost::GpuTimes& times) {
   }
 }
 
+cost::GpuIdentity identity(const gpu::DeviceFacts& device) {
+  return {.name = device.name,
+          .capability = device.capability,
+          .multiprocessors = device.multiprocessors,
+          .memory = device.memory,
+          .driver = device.driver,
+          .runtime = device.runtime};
+}
+
 cost::GpuTimes gpu_times(const gpu::Probe& probe) {
   cost::GpuTimes times;
-  const auto& device = probe.device;
-  times.gpu = {.name = device.name,
-               .capability = device.capability,
-               .multiprocessors = device.multiprocessors,
-               .memory = device.memory,
-               .driver = device.driver,
-               .runtime = device.runtime};
+  times.gpu = identity(probe.device);
   times.settled_clock = probe.settled;
   add_gemms(probe, times);
   times.memory_bound = size_times(probe.memory_bound);
@@ -300,12 +304,16 @@ cost::Profile profile_of(const gpu::Probe& probe, std::vector<cost::Judged>& hel
   return profile;
 }
 
-int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common, const Arguments& arguments) {
-  const auto backend = open_backend(what.backend, arguments);  // whether it can be used is said at once
+int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common) {
+  if (launch::in_job(what.backend))
+    throw UserError("calibrate: measures one GPU from one process; leave the launcher out (mpirun, srun, torchrun)");
+  const auto backend = backend::load_backend(what.backend);  // whether it can be used is said at once
   auto* const prober = dynamic_cast<gpu::Prober*>(backend.get());
   if (!prober) throw MachineError(fmt::format("backend {} cannot measure its GPU", what.backend));
   Wanted wanted{.kernels = {}, .ranks = what.ranks};
   for (const auto& path : what.scenarios) add_wanted(path, common, what.backend, wanted);
+  // Fits start from the file of its type: that there is none is said before minutes of measuring.
+  if (wanted.ranks <= 1) scenario::gpu_file_of(identity(prober->gpu_facts()));
 
   gpu::ProbeOptions options;
   options.quick = what.quick, options.parts = std::max(wanted.ranks, 1u);

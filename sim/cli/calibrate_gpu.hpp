@@ -26,6 +26,6 @@ struct GpuCalibration {
   unsigned ranks = 0;                  // 0: the scenarios', else 1
   bool quick = false;
 };
-int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common, const Arguments& arguments);
+int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common);
 
 }  // namespace rehearsal::cli

@@ -318,7 +318,7 @@ int run_calibrate(const Arguments& arguments) {
   if (line->values.count("ranks") && (options.ranks < 1 || options.ranks > 1024))
     throw UserError("calibrate: --ranks must be a whole number from 1 to 1024");
   if (options.backend == "cuda")
-    return calibrate_gpu({options.backend, line->operands, options.ranks, options.quick}, common, given);
+    return calibrate_gpu({options.backend, line->operands, options.ranks, options.quick}, common);
   if (options.part.empty() && launch::in_job(options.backend))
     throw UserError("calibrate: starts its ranks itself; leave the launcher out (mpirun, srun, torchrun)");
 

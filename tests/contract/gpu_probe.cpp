@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "../program.hpp"
@@ -33,7 +34,7 @@ std::vector<gpu::ProbedKernel> small_kernels() {
   std::vector<gpu::ProbedKernel> all;
   std::set<std::pair<KernelKind, Precision>> seen;
   for (auto kernel : gpu::kernel_grid(false)) {
-    for (auto& dim : kernel.kernel.dims) dim = dim > 64 ? 32 : dim;
+    for (auto& dim : kernel.kernel.dims) dim = dim > 16 ? 16 : dim;
     if (seen.insert({kernel.kernel.kind, kernel.kernel.precision}).second) all.push_back(kernel);
   }
   return all;
@@ -42,7 +43,7 @@ std::vector<gpu::ProbedKernel> small_kernels() {
 gpu::ProbeOptions small() {
   gpu::ProbeOptions options;
   options.quick = true;
-  options.arena = Bytes(1 << 20), options.rotation = Bytes(1 << 16);
+  options.arena = Bytes(1 << 21), options.rotation = Bytes(1 << 16);
   options.largest_copy = Bytes(1 << 14), options.beside_copy = Bytes(1 << 14);
   options.gemm = 32;
   options.kernels = small_kernels();
@@ -79,7 +80,12 @@ gpu::Probe invented(std::size_t parts) {
                   .runtime = "13.0",
                   .libraries = {{"cuBLASLt", "13.1.0"}, {"NCCL", "2.28.9"}}};
   probe.parts = parts, probe.multiprocessors = parts > 1 ? 32 : 132, probe.settled = true;
-  const auto h200 = scenario::gpu_file_of({.name = "NVIDIA H200", .capability = "9.0", .multiprocessors = 132});
+  const auto h200 = scenario::gpu_file_of({.name = "NVIDIA H200",
+                                           .capability = "9.0",
+                                           .multiprocessors = 132,
+                                           .memory = probe.device.memory,
+                                           .driver = "",
+                                           .runtime = ""});
   for (const auto& [kernel, held_out] : gpu::kernel_grid(true)) {
     const auto& [a, b, c, d, e] = kernel.dims;
     double time = 3e-6 + double(kernel.traffic().count()) / 4e12;
@@ -168,7 +174,7 @@ TEST_CASE("virtual stages are measured while all of them are busy") {
 TEST_CASE("what does not fit and what there is no time for is named, not measured") {
   World world({.seed = 7});
   auto options = small();
-  const Kernel large{KernelKind::add, {1 << 20}, {}, Precision::fp32};  // 8 MiB of operands
+  const Kernel large{KernelKind::add, {1 << 20}, {}, Precision::fp32};  // 8 MiB of operands, 2 MiB of room
   options.kernels = {{large}};
   auto probe = gpu::measure(test::recording_platform(world), options);
   CHECK(probe.kernels.empty());
@@ -198,11 +204,11 @@ TEST_CASE("a measured GPU becomes a profile, which comes back from its file and 
   const auto profile = cli::profile_of(invented(1), held_out);
   CHECK(profile.name == "nvidia-h200");
   REQUIRE(profile.gpu);
-  // Sizes were 10 us + bytes / rate, and products those of the file: the fits find that again.
+  // Sizes were 10 us + bytes / rate, which the fits find again; products keep the goal of the ladder's first row.
   CHECK(profile.gpu->host_link->to_device.fit.far_rate().value() == doctest::Approx(55e9).epsilon(.01));
   CHECK(profile.gpu->host_link->to_host.fit.error.held_out.median < .01);
   CHECK(profile.gpu->gemm.at(Precision::bf16).fit.error.held_out.samples > 0);
-  CHECK(profile.gpu->gemm.at(Precision::bf16).fit.error.held_out.median < .02);
+  CHECK(profile.gpu->gemm.at(Precision::bf16).fit.error.held_out.median < .1);
   CHECK(profile.gpu->gemm.count(Precision::fp8) == 1);
   CHECK(profile.gpu->partitions.front().multiprocessors == 16);
   CHECK(!held_out.empty());
@@ -240,6 +246,41 @@ TEST_CASE("without a GPU calibrate says what is missing, writes nothing and ends
   CHECK_MESSAGE(run.status == 3, run.out);
   CHECK_MESSAGE(contains(run.out, "backend cuda unavailable: "), run.out);
   CHECK_FALSE(std::filesystem::exists(file));
+}
+
+// Through the program and the boundary of a module, on a stand-in that computes on the host.
+TEST_CASE("a scenario's virtual stages are measured, predicted from that, performed and compared") {
+  const Scratch scratch;
+  const auto on_standin = [&](const std::string& arguments) {
+    return shell("cd '" PROJECT_ROOT "' && REHEARSAL_PROFILES=/nowhere REHEARSAL_MODULES='" STANDIN_FOLDER
+                 "' REHEARSAL_STANDIN_FOLDER='" +
+                 scratch.folder.string() + "' '" REHEARSE_BINARY "' " + arguments + " 2>&1");
+  };
+  const std::string scenario =
+      "scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --backend cuda --format json "
+      "--set 'parallelism={pipeline: 2}' --set model.hidden=32 --set model.vocabulary=64 --set batch.global=4 ";
+  const auto file = (scratch.folder / "stages.yaml").string();
+  const auto calibrated = on_standin("calibrate " + scenario + "--quick --output '" + file + "'");
+  REQUIRE_MESSAGE(calibrated.status == 0, calibrated.out);
+  const auto report = nlohmann::json::parse(calibrated.out);
+  CHECK(report["gpu"]["parts"] == 2);
+  CHECK(report["left_out"].empty());
+  const auto profile = scenario::load_profile_file(file);
+  CHECK(profile.digest == report["digest"]);
+  CHECK(profile.has_messages());
+  const auto validated = on_standin("validate " + scenario + "--iterations 2 --replay --set 'cluster={use: " +
+                                    "this-machine, profile: " + file + "}' --prediction '" + file + ".json'");
+  REQUIRE_MESSAGE(validated.status == 0, validated.out);
+  const auto compared = nlohmann::json::parse(validated.out);
+  CHECK(compared["validate"]["iteration"]["predicted_s"] > 0);
+  CHECK(compared["memory"]["equal"] == true);
+  CHECK(compared["memory"]["allocator"].size() == 2);
+  for (const auto& c : compared["validate"]["classes"])
+    if (c["in_sample"].is_boolean()) CHECK(c["in_sample"] == true);  // every kernel was measured in its own shape
+
+  const auto unknown = on_standin("calibrate --backend cuda --quick --output '" + file + "'");
+  CHECK(unknown.status == 2);  // of a stand-in there is no file to start a fit from
+  CHECK_MESSAGE(contains(unknown.out, "a stand-in for a GPU"), unknown.out);
 }
 
 TEST_CASE("a replay is refused where nothing can be recorded") {

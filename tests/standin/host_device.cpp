@@ -13,11 +13,13 @@ namespace rehearsal::standin {
 namespace {
 
 constexpr int kMultiprocessors = 132, kPartition = 8;
+constexpr std::int64_t kMemory = 16 << 20;  // little, so that a probe's copies are small
 
 }  // namespace
 
 HostDevice::HostDevice() {
   facts_.name = "a stand-in for a GPU", facts_.capability = "0.0", facts_.multiprocessors = kMultiprocessors;
+  facts_.memory = facts_.free = Bytes(kMemory);  // of the host: allocations beyond it are not refused
 }
 
 std::vector<int> HostDevice::partition(std::size_t parts) {
