@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "dispatch/clock.hpp"
 
@@ -43,38 +44,38 @@ class HostCopies {
     return std::clamp<std::int64_t>((std::int64_t{16} << 20) / size.count(), 1, 16);
   }
   void queue(Bytes size, Direction direction, StreamId stream) {
-    bench_.device().replay(recording(size, direction), stream);
+    bench_.device().replay(recording(size, direction, stream), stream);
   }
   LaunchTime time(Bytes size, Direction direction) {
-    recording(size, direction);
     const auto t = bench_.time(1, [&](std::size_t, std::int64_t) { queue(size, direction, bench_.stream(0)); });
     return divided(t, per_recording(size));
   }
+  // Before it is queued where nothing may wait.
+  void prepare(Bytes size, Direction direction, StreamId stream) { recording(size, direction, stream); }
 
  private:
-  RecordingId recording(Bytes size, Direction direction) {
-    const auto known = recordings_.find({size, direction});
+  RecordingId recording(Bytes size, Direction direction, StreamId stream) {
+    const auto known = recordings_.find({size, direction, stream});
     if (known != recordings_.end()) return known->second;
     Device& device = bench_.device();
     bench_.drain_all();
     std::vector<std::byte*> pinned;
     if (direction == Direction::to_host)
       for (std::int64_t i = 0; i < per_recording(size); ++i) pinned.push_back(device.pinned(size).data());
-    device.begin_recording(bench_.stream(0));
+    const Address outgoing = bench_.arena() + bench_.arena_size().count() / 2;
+    device.begin_recording(stream);
     for (std::int64_t i = 0; i < per_recording(size); ++i) {
-      const Address at = bench_.arena() + i * size.count();
       if (direction == Direction::to_device)
-        device.copy(at, values_.data(), size, direction, bench_.stream(0));
+        device.copy(bench_.arena() + i * size.count(), values_.data(), size, direction, stream);
       else
-        device.copy(pinned[std::size_t(i)], bench_.arena() + bench_.arena_size().count() / 2 + i * size.count(), size,
-                    direction, bench_.stream(0));
+        device.copy(pinned[std::size_t(i)], outgoing + i * size.count(), size, direction, stream);
     }
-    return recordings_[{size, direction}] = device.end_recording(bench_.stream(0));
+    return recordings_[{size, direction, stream}] = device.end_recording(stream);
   }
 
   ProbeBench& bench_;
   std::vector<std::byte> values_;
-  std::map<std::pair<Bytes, Direction>, RecordingId> recordings_;
+  std::map<std::tuple<Bytes, Direction, StreamId>, RecordingId> recordings_;
 };
 
 // Both directions at once, begun together; until the first is over half of the slower one's work may be left, so the
@@ -84,7 +85,8 @@ double duplex(ProbeBench& bench, HostCopies& copies, Bytes size, Time down, Time
   const EventId go = device.make_event(), down_over = device.make_event(), up_over = device.make_event();
   std::vector<double> factors;
   constexpr int kRounds = 5, kCopies = 4;
-  copies.queue(size, Direction::to_device, bench.stream(0)), copies.queue(size, Direction::to_host, bench.stream(0));
+  copies.prepare(size, Direction::to_device, bench.stream(0));
+  copies.prepare(size, Direction::to_host, bench.other());
   for (int round = 0; round < kRounds; ++round) {
     bench.drain_all();
     device.spin(seconds(100e-6), bench.stream(0));
@@ -184,7 +186,8 @@ void probe_copies(ProbeBench& bench, const ProbeOptions& options, Probe& probe) 
   const auto within = [&](StreamId on) {
     device.copy(behind + moved.count(), behind, moved, Direction::within_device, on);
   };
-  const auto from_host = [&](StreamId on) { copies.queue(moved, Direction::to_host, on); };
+  const auto to_host = [&](StreamId on) { copies.queue(moved, Direction::to_host, on); };
+  for (const StreamId on : {stream, bench.other()}) copies.prepare(moved, Direction::to_host, on);
   const Time alone = bench.time(1, gemm_here).p50;
   const auto both = [&](const auto& copy, Interference& found) {
     const Time copy_alone = bench.time(1, [&](std::size_t, std::int64_t) { copy(stream); }).p50;
@@ -194,7 +197,7 @@ void probe_copies(ProbeBench& bench, const ProbeOptions& options, Probe& probe) 
     if (copy_beside) found.copy = ratio(copy_beside->p50, copy_alone);
   };
   both(within, probe.with_device_copy);
-  both(from_host, probe.with_host_copy);
+  both(to_host, probe.with_host_copy);
 }
 
 void probe_memory_bound(ProbeBench& bench, const ProbeOptions& options, Probe& probe) {
