@@ -34,10 +34,10 @@ TEST_CASE("timed tasks keep the scenario's software; real ones need this program
   const auto timed = load_performable(kGpt, {}, Compute::timed, "loopback");
   CHECK_FALSE(timed.scenario.concrete->software.own_kernels);
   CHECK_FALSE(timed.scenario.simulate.symmetry);
-  // bf16, which is the default, is not what the kernels compute in: the way out is named.
-  CHECK(contains(refusal(kGpt, {}, std::nullopt), "'training.precision' to fp32"));
+  // Sequence parallelism is not what the kernels do: the way out is named.
+  CHECK(contains(refusal(kGpt, {}, std::nullopt), "leave 'sequence' out"));
   const auto real =
-      load_performable(kGpt, {"training.precision=fp32", "parallelism.sequence=false"}, std::nullopt, "loopback");
+      load_performable(kGpt, {"parallelism.sequence=false"}, std::nullopt, "loopback");
   CHECK(real.compute == Compute::real);
   CHECK(real.scenario.concrete->software.own_kernels);
   REQUIRE_FALSE(real.scenario.warnings.empty());
