@@ -8,7 +8,8 @@ Network mlp_network(const Transformer& model, const NetworkShape& shape) {
   using B = PartBuilder;
   const std::int64_t T = shape.shard.tokens(), h = model.hidden, t = shape.shard.tensor, f = model.ffn / t;
   const std::int64_t total = T * shape.shard.microbatches * shape.data;
-  Network network{.precision = shape.precision};
+  Network network;
+  network.precision = shape.precision;
   {
     B b(shape.precision);
     const auto x = b.value(T * h);
