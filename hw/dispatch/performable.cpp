@@ -26,6 +26,22 @@ bool has_code(const graph::Work& work) {
 
 }  // namespace
 
+Act act_of(const graph::TaskGraph& graph, const Program& program, LocalTask task, bool real) {
+  if (const auto kind = kind_of(program, task.index())) {
+    switch (*kind) {
+      case EndpointKind::send:
+        return Act::send;
+      case EndpointKind::receive:
+        return Act::receive;
+      case EndpointKind::group:
+        return Act::collective;
+    }
+  }
+  const auto* handover = std::get_if<graph::Handover>(&graph.work(program.work[task.index()]));
+  if (!handover || !real) return Act::compute;
+  return handover->incoming ? Act::take_in : Act::hand_out;
+}
+
 std::vector<LocalTask> handovers(const graph::TaskGraph& graph, const Program& program) {
   std::vector<LocalTask> other(program.size(), kNoTask);
   std::vector<std::uint32_t> used(program.endpoints.size(), 0);

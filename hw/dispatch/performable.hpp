@@ -1,5 +1,6 @@
 // Whether a graph can be computed for real, and who carries which message in it.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,10 @@ namespace rehearsal::dispatch {
 std::optional<std::string> why_not_real(const graph::TaskGraph& graph);
 // The same for one rank alone.
 std::optional<std::string> why_not_real(const graph::TaskGraph& graph, RankId rank);
+
+// What a rank does with a task. Handovers copy in real compute alone; timed, they are waited out like other tasks.
+enum class Act : std::uint8_t { compute, send, receive, collective, hand_out, take_in };
+Act act_of(const graph::TaskGraph& graph, const graph::Program& program, LocalTask task, bool real);
 
 // Of a Handover: the send that it posts or the receive that it takes from; of a message: its Handover. kNoTask
 // elsewhere. Indexed by LocalTask.

@@ -17,14 +17,11 @@ namespace rehearsal::dispatch {
 namespace {
 
 using graph::EndpointId;
-using graph::EndpointKind;
 using graph::Lane;
 
 constexpr Time kNever{INT64_MAX};
 // Nobody sleeps longer than this without looking whether the run was given up.
 const Time kSlice = seconds(20e-3);
-
-enum class Kind : std::uint8_t { plain, send, receive, group, hand_out, take_in };
 
 }  // namespace
 
@@ -49,7 +46,7 @@ struct RankLoop::Impl {
   Progress& progress;
   const bool real;
 
-  std::vector<Kind> kind;        // per task
+  std::vector<Act> acts;         // per task
   std::vector<LocalTask> other;  // handovers()
   std::vector<LaneState> lanes;
   std::vector<std::byte> dummy;  // messages of timed compute over a wire
@@ -79,7 +76,7 @@ struct RankLoop::Impl {
       INVARIANT(options.durations.size() == graph.works().size(),
                 fmt::format("{} durations for {} works", options.durations.size(), graph.works().size()));
     }
-    for (std::size_t i = 0; i < program.size(); ++i) kind.push_back(kind_of(i));
+    for (std::size_t i = 0; i < program.size(); ++i) acts.push_back(act_of(graph, program, LocalTask(i), real));
     for (auto& list : issue_lists(program)) {
       LaneState state;
       state.lane = list.lane;
@@ -88,22 +85,6 @@ struct RankLoop::Impl {
     }
     if (!real && transport.has_wire()) make_dummies();
     progress.heads = std::vector<std::atomic<std::uint32_t>>(lanes.size());
-  }
-
-  Kind kind_of(std::size_t task) const {
-    if (program.endpoint[task] != graph::kNoEndpoint) {
-      switch (program.endpoints[program.endpoint[task]]) {
-        case EndpointKind::send:
-          return Kind::send;
-        case EndpointKind::receive:
-          return Kind::receive;
-        case EndpointKind::group:
-          return Kind::group;
-      }
-    }
-    const auto* handover = std::get_if<graph::Handover>(&graph.work(program.work[task]));
-    if (!handover || !real) return Kind::plain;  // timed handovers are waited out like compute
-    return handover->incoming ? Kind::take_in : Kind::hand_out;
   }
 
   const graph::Work& work(LocalTask task) const { return graph.work(program.work[task.index()]); }
@@ -117,9 +98,9 @@ struct RankLoop::Impl {
     for (LaneState& lane : lanes) {
       std::size_t operands = 0;
       for (LocalTask task : lane.tasks) {
-        if (kind[task.index()] == Kind::send || kind[task.index()] == Kind::receive)
+        if (acts[task.index()] == Act::send || acts[task.index()] == Act::receive)
           bytes = std::max(bytes, message_bytes(task));
-        if (kind[task.index()] != Kind::group) continue;
+        if (acts[task.index()] != Act::collective) continue;
         const Lengths lengths = timed_lengths(graph, rank, task);
         operands = std::max(operands, lengths.in + lengths.out);
       }
@@ -187,7 +168,7 @@ struct RankLoop::Impl {
     const Time now = dispatch::now();
     if (now < lane.until) return false;
     // A send ends when its data is there, however late its sender wakes.
-    end(lane, task, kind[task.index()] == Kind::send ? lane.until : now);
+    end(lane, task, acts[task.index()] == Act::send ? lane.until : now);
     return true;
   }
 
@@ -213,8 +194,8 @@ struct RankLoop::Impl {
       for (LocalTask b : before)
         if (ended[b.index()] > now) return false;
     }
-    if (kind[task.index()] == Kind::receive) return lane.skip || arrival(task).has_value();
-    if (kind[task.index()] == Kind::take_in) return arrival(other[task.index()]).has_value();
+    if (acts[task.index()] == Act::receive) return lane.skip || arrival(task).has_value();
+    if (acts[task.index()] == Act::take_in) return arrival(other[task.index()]).has_value();
     return true;
   }
   std::optional<Time> arrival(LocalTask receive) {
@@ -266,24 +247,24 @@ struct RankLoop::Impl {
     const LocalTask task = lane.tasks[lane.next];
     if (worker) worker->enter(task);
     const Time now = dispatch::now();
-    switch (kind[task.index()]) {
-      case Kind::receive:
+    switch (acts[task.index()]) {
+      case Act::receive:
         return receive(lane, task, now);
-      case Kind::send:
+      case Act::send:
         return send(lane, task, now);
-      case Kind::group:
+      case Act::collective:
         if (lane.skip) break;
         join(lane, task);
         lane.state = State::meeting;
         return;
-      case Kind::take_in:
+      case Act::take_in:
         begins(lane, task, now);
         take_in(task, lane.skip);
         return end(lane, task, dispatch::now());
-      case Kind::hand_out:
+      case Act::hand_out:
         begins(lane, task, now);
         return end(lane, task, hand_out(task, lane.skip));
-      case Kind::plain:
+      case Act::compute:
         begins(lane, task, now);
         if (lane.skip) return end(lane, task, now);
         if (!real && duration(task) > Time{}) return busy(lane, now + duration(task));

@@ -11,6 +11,7 @@
 
 namespace rehearsal::gpu {
 
+using dispatch::Act;
 using graph::EndpointKind;
 using graph::Lane;
 
@@ -43,7 +44,7 @@ GpuRank::GpuRank(const graph::TaskGraph& graph, RankId rank, const backend::RunO
   for (const dispatch::Queue& queue : queues_.queues)
     streams_.push_back(queue.lane == Lane::compute ? home_ : device_.make_stream(part));
   for (std::size_t i = 0; i < program_.size(); ++i) {
-    kind_.push_back(kind_of(i));
+    acts_.push_back(dispatch::act_of(graph, program_, LocalTask(i), real_));
     started_.push_back(device_.make_event()), ended_.push_back(device_.make_event());
   }
   if (real_)
@@ -62,22 +63,6 @@ GpuRank::~GpuRank() {
   }
 }
 
-GpuRank::Kind GpuRank::kind_of(std::size_t task) const {
-  if (program_.endpoint[task] != graph::kNoEndpoint) {
-    switch (program_.endpoints[program_.endpoint[task]]) {
-      case EndpointKind::send:
-        return Kind::send;
-      case EndpointKind::receive:
-        return Kind::receive;
-      case EndpointKind::group:
-        return Kind::group;
-    }
-  }
-  const auto* handover = std::get_if<graph::Handover>(&graph_.work(program_.work[task]));
-  if (!handover || !real_) return Kind::plain;  // timed handovers are waited out like compute
-  return handover->incoming ? Kind::take_in : Kind::hand_out;
-}
-
 Bytes GpuRank::message_size(LocalTask message) const { return dispatch::message_size(graph_, id_, message); }
 
 // Timed compute has no buffers: messages and collectives work on memory of the right size.
@@ -86,8 +71,8 @@ void GpuRank::prepare_dummies() {
   for (std::size_t q = 0; q < queues_.queues.size(); ++q) {
     Bytes in, out;
     for (const LocalTask task : queues_.queues[q].tasks) {
-      if (kind_[task.index()] == Kind::send) in = std::max(in, message_size(task));
-      if (kind_[task.index()] != Kind::group) continue;
+      if (acts_[task.index()] == Act::send) in = std::max(in, message_size(task));
+      if (acts_[task.index()] != Act::collective) continue;
       const auto lengths = dispatch::timed_lengths(graph_, id_, task);
       in = std::max(in, Bytes(static_cast<std::int64_t>(lengths.in)));
       out = std::max(out, Bytes(static_cast<std::int64_t>(lengths.out)));
@@ -132,28 +117,28 @@ void GpuRank::issue(LocalTask task) {
 }
 
 void GpuRank::act(LocalTask task) {
-  switch (kind_[task.index()]) {
-    case Kind::send:
+  switch (acts_[task.index()]) {
+    case Act::send:
       return send(task);
-    case Kind::receive: {
+    case Act::receive: {
       Address& message = message_[task.index()];
       message = fabric_.receive(id_, endpoint(task), message_size(task), stream(task));
       if (!real_) fabric_.release(id_, endpoint(task), message, stream(task));
       return;
     }
-    case Kind::hand_out: {
+    case Act::hand_out: {
       const auto [from, size] = worker_->payload(task);
       const LocalTask send = other_[task.index()];
       Address& message = message_[send.index()];
       message = outboxes_.at(endpoint(send)).acquire(size, stream(task));
       return device_.copy(message, from, size, Direction::within_device, stream(task));
     }
-    case Kind::take_in:
+    case Act::take_in:
       return take_in(task);
-    case Kind::group:
+    case Act::collective:
       INVARIANT(false, "collectives are queued with all their members");
       return;
-    case Kind::plain:
+    case Act::compute:
       if (skips(task)) return;
       if (!real_) {
         if (duration(task) > Time{}) device_.spin(duration(task), stream(task));
@@ -233,8 +218,7 @@ timeline::Spans GpuRank::spans(EventId base, Time base_at) const {
     const Time end = base_at + device_.between(base, ended_[i]);
     spans.end.push_back(end);
     // A receive is the instant of arrival.
-    spans.start.push_back(kind_[i] == Kind::receive ? end
-                                                    : std::min(end, base_at + device_.between(base, started_[i])));
+    spans.start.push_back(acts_[i] == Act::receive ? end : std::min(end, base_at + device_.between(base, started_[i])));
   }
   return spans;
 }

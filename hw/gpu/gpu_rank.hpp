@@ -13,6 +13,7 @@
 
 #include "backend/backend.hpp"
 #include "dispatch/issue.hpp"
+#include "dispatch/performable.hpp"
 #include "dispatch/rank_loop.hpp"
 #include "gpu/fabric.hpp"
 #include "gpu/gpu_worker.hpp"
@@ -51,8 +52,6 @@ class GpuRank {
   void collect();
 
  private:
-  enum class Kind : std::uint8_t { plain, send, receive, group, hand_out, take_in };
-  Kind kind_of(std::size_t task) const;
   const graph::Work& work(LocalTask task) const { return graph_.work(program_.work[task.index()]); }
   graph::EndpointId endpoint(LocalTask task) const { return graph::EndpointId(program_.endpoint[task.index()]); }
   StreamId stream(LocalTask task) const { return streams_[queues_.of[task.index()]]; }
@@ -79,7 +78,7 @@ class GpuRank {
   std::vector<StreamId> streams_;  // by queue
   StreamId home_;
   std::unique_ptr<GpuWorker> worker_;
-  std::vector<Kind> kind_;                // by task
+  std::vector<dispatch::Act> acts_;       // by task
   std::vector<LocalTask> other_;          // dispatch::handovers()
   std::vector<EventId> started_, ended_;  // by task
   std::vector<dispatch::IssueList> lanes_;
