@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "cli/calibrate_gpu.hpp"
 #include "cost/gemm.hpp"
+#include "explore/rehearse.hpp"
 #include "gpu/gemm_layout.hpp"
 #include "recorder/recorder.hpp"
 #include "scenario/profile.hpp"
@@ -218,10 +219,17 @@ TEST_CASE("a measured GPU becomes a profile, which comes back from its file and 
   const auto file = scratch.folder / "nvidia-h200.yaml";
   std::ofstream(file) << scenario::write_profile(profile);
   CHECK(scenario::load_profile_file(file.string()).digest == profile.digest);
-  const auto s = scenario::load(PROJECT_ROOT "/scenarios/gpu/block-bf16.yaml",
-                                {"cluster={use: h200-sxm, gpus: 1, profile: " + file.string() + "}"});
-  REQUIRE(s.concrete->profile);
-  CHECK(s.concrete->profile->digest == profile.digest);
+  // As a user would say it, and as tools/gpu-check does, which knows the type of the GPU and no cluster of it.
+  for (const std::string cluster : {"use: h200-sxm, gpus: 1",
+                                    "gpu: h200-sxm, gpus: 1, gpus_per_node: 1, links: {nvlink: "
+                                    "{bandwidth: 450GB/s}}"}) {
+    CAPTURE(cluster);
+    const auto s = scenario::load(PROJECT_ROOT "/scenarios/gpu/block-bf16.yaml",
+                                  {"cluster={" + cluster + ", profile: " + file.string() + "}"});
+    REQUIRE(s.concrete->profile);
+    CHECK(s.concrete->profile->digest == profile.digest);
+    CHECK(explore::rehearse(s).timeline.makespan() > Time());
+  }
 }
 
 TEST_CASE("a GPU measured as virtual stages becomes a profile of ranks") {

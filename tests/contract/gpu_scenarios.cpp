@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "../program.hpp"
 #include "base/error.hpp"
@@ -44,6 +46,12 @@ void perform_by_the_rules(const std::string& file, const Sets& sets, bool replay
   CHECK(world.broken().size() == 0);
   CHECK(world.waiting() == 0);
   CHECK(world.blocks() == 0);
+}
+
+bool without_python() {
+  if (shell("python3 --version > /dev/null 2>&1").status == 0) return false;
+  MESSAGE("there is no python3: tools/gpu-check was not tried");
+  return true;
 }
 
 }  // namespace
@@ -111,6 +119,7 @@ TEST_CASE("timed virtual stages take every schedule, in one layout of two") {
 }
 
 TEST_CASE("gpu-check says in a line why it is skipped, and refuses what it does not know") {
+  if (without_python()) return;
   const Scratch scratch;
   const std::string tool =
       "cd '" + scratch.folder.string() + "' && CUDA_VISIBLE_DEVICES= '" PROJECT_ROOT "/tools/gpu-check' --build '" +
@@ -124,6 +133,84 @@ TEST_CASE("gpu-check says in a line why it is skipped, and refuses what it does 
   const auto nothing = shell("'" PROJECT_ROOT "/tools/gpu-check' --build '" + scratch.folder.string() + "' 2>&1");
   CHECK(nothing.status == 77);
   CHECK(contains(nothing.out, "no program"));
+}
+
+// The program with a stand-in for the GPU, scenarios cut down to what a host computes in seconds. A whole GPU cannot be
+// measured there: its report is made up. `calibrate` is what the program does when it is asked for that.
+std::string tiny_program(const fs::path& folder, const std::string& calibrate) {
+  const fs::path program = folder / "rehearse";
+  std::ofstream(program) << R"(#!/usr/bin/env python3
+import os, sys
+given = sys.argv[1:]
+if given[0] == "calibrate" and not any("scenarios/" in word for word in given):
+    )" << calibrate << R"(
+small = ["model.hidden=32", "model.heads=4", "batch.sequence=8", "model.vocabulary=64"]
+words, at = [], 0
+while at < len(given):
+    skip = given[at] == "--set" and given[at + 1].split("=")[0] in [s.split("=")[0] for s in small]
+    if not skip:
+        words.append(given[at])
+    at += 2 if skip else 1
+if any("scenarios/gpu/" in word and "timed" not in word for word in given):
+    words += [word for s in small for word in ("--set", s)]
+os.environ.update(REHEARSAL_MODULES=")" STANDIN_FOLDER R"(", REHEARSAL_STANDIN_FOLDER=")"
+                         << folder.string() << R"(")
+os.execv(")" REHEARSE_BINARY R"(", ["rehearse", *words])
+)";
+  fs::permissions(program, fs::perms::owner_all);
+  return "'" PROJECT_ROOT "/tools/gpu-check' --quick --build '" + folder.string() + "' --out '" +
+         (folder / "out").string() + "' ";
+}
+
+TEST_CASE("gpu-check judges what was measured, keeps it with its origin, and ends with what fell short") {
+  if (without_python()) return;
+  const Scratch scratch;
+  const std::string tool = tiny_program(scratch.folder, R"(
+    open(given[given.index("--output") + 1], "w").write("profile")
+    print("""{"digest": "0123456789abcdef", "gpu": {"name": "NVIDIA H200", "driver": "580", "runtime": "13.0",
+      "libraries": {"NCCL": "2.28.9"}, "type": "h200-sxm"}, "left_out": [], "interference": {"duplex": 0.9},
+      "accuracy": [{"section": "gemm bf16", "fitted": {"samples": 9, "median": 0.02, "p90": 0.05},
+                    "held_out": {"samples": 5, "median": 0.04, "p90": 0.19}},
+                   {"section": "host_link to_host", "fitted": {"samples": 9, "median": 0.02, "p90": 0.06},
+                    "held_out": {"samples": 0, "median": 0, "p90": 0}}],
+      "nccl": [{"bytes": 4096, "all_reduce_s": [1, 1, 1], "in_place_s": [1, 1, 1], "to_itself_s": [1, 1, 1]}],
+      "two_ranks_on_one_gpu": "Duplicate GPU detected"}""")
+    sys.exit(0))");
+  const auto run = shell(tool + "--rows 1,3,4,7 2>&1");
+  CHECK_MESSAGE(run.status == 1, run.out);  // 6 % of the host link are more than 5 %
+  std::string csv;
+  for (const auto& entry : fs::directory_iterator(scratch.folder / "out")) {
+    CHECK(entry.path().filename().string().starts_with("gpu-check-nvidia-h200-20"));
+    if (entry.path().extension() == ".csv") {
+      std::ifstream in(entry.path());
+      csv.assign(std::istreambuf_iterator<char>(in), {});
+    }
+  }
+  std::size_t passed = 0, fell_short = 0, to_the_byte = 0;
+  std::istringstream lines(csv);
+  for (std::string line; std::getline(lines, line);) {
+    passed += contains(line, ",yes,"), fell_short += contains(line, ",no,");
+    to_the_byte += contains(line, "to the byte,yes");
+  }
+  CAPTURE(csv);
+  CHECK(fell_short == 1);
+  CHECK(to_the_byte == 7);     // three policies of recomputation, four schedules
+  CHECK(passed == 2 + 7 + 2);  // and held-out products twice, NCCL twice
+  CHECK(contains(csv, "NVIDIA H200,580,13.0,NCCL 2.28.9,0123456789ab,4,host_link to_host,fitted p90"));
+  CHECK(contains(csv, "Duplicate GPU detected"));
+}
+
+TEST_CASE("gpu-check goes on after a failure and after a hang") {
+  if (without_python()) return;
+  const Scratch scratch;
+  const auto failed = shell(tiny_program(scratch.folder, R"(sys.exit("no such luck"))") + "--rows 1,3 2>&1");
+  CHECK(failed.status == 1);
+  CHECK_MESSAGE(contains(failed.out, "no such luck"), failed.out);
+  CHECK_MESSAGE(contains(failed.out, "the GPU could not be calibrated"), failed.out);
+  CHECK_MESSAGE(contains(failed.out, "to the byte"), failed.out);
+  const auto hung = shell(tiny_program(scratch.folder, "import time; time.sleep(600)") + "--rows 1 --seconds 7 2>&1");
+  CHECK(hung.status == 1);
+  CHECK_MESSAGE(contains(hung.out, "took more than"), hung.out);
 }
 
 }  // namespace rehearsal
