@@ -142,6 +142,36 @@ TEST_CASE("bf16 trains what one rank trains in bf16, by the rules") {
                  ++seed);
 }
 
+TEST_CASE("a wait that is forgotten is found, unless another one says the same") {
+  const auto what = explore::load_performable(
+      kGpt, with(kSmall, {"parallelism={pipeline: 2, data: 2}", "model.layers=2", "batch.global=8", "schedule=zb-h1"}),
+      backend::Compute::real, "loopback");
+  const auto rehearsed = explore::rehearse(what.scenario);
+  explore::PerformOptions options;
+  options.compute = backend::Compute::real;
+  options.warmup = 0, options.iterations = 1;
+  options.times_matter = false;
+  options.starts = rehearsed.timeline.start;
+  for (const Place place : {Place::virtual_stages, Place::processes}) {
+    // Rules alone: no kernel needs to compute.
+    const auto run = [&](std::uint64_t forgotten) {
+      auto world =
+          std::make_unique<World>(World::Manner{.seed = 5, .multiprocessors = 8 * 16, .forgets_wait = forgotten});
+      explore::perform(what.scenario, rehearsed.prepared, *backend_at(place, *world), options);
+      return world;
+    };
+    const auto whole = run(0);
+    REQUIRE(whole->broken().empty());
+    const std::uint64_t waits = whole->calls["wait"];
+    std::size_t found = 0, tried = 0;
+    for (std::uint64_t n = 1; n <= waits; n += 7) found += !run(n)->broken().empty(), ++tried;
+    CAPTURE(static_cast<int>(place));
+    CAPTURE(waits);
+    MESSAGE(fmt::format("{} of {} forgotten waits were found", found, tried));
+    CHECK(3 * found >= tried);  // those that only say when something starts or ends protect no memory
+  }
+}
+
 TEST_CASE("a recorded iteration, replayed, trains the same") {
   for (const char* optimizer : {"sgd", "adamw"})
     check_trains(with(kSmall, {"parallelism={pipeline: 2, data: 2, zero: 1}", "model.layers=2", "batch.global=8",

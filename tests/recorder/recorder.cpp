@@ -105,6 +105,10 @@ void RecordingDevice::record(EventId event, StreamId stream) {
 void RecordingDevice::wait(StreamId stream, EventId event) {
   if (recording_ && !recorded_events_.contains(event.index()))
     world_.complain("a recording waits for an event from outside");
+  if (world_.calls["wait"] + 1 == world_.manner_.forgets_wait) {
+    ++world_.calls["wait"];
+    return;
+  }
   call("wait", [this, event, stream] {
     const std::uint64_t number = events_.at(event.index()).recorded;
     if (number == 0) world_.complain("a wait for an event that was never recorded does nothing");

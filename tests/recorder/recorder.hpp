@@ -45,6 +45,7 @@ class World {
     // NCCL_LAUNCH_ORDER_IMPLICIT: a call of one device starts no earlier than those queued before it have started.
     bool launch_order = false;
     int multiprocessors = 132;
+    std::uint64_t forgets_wait = 0;  // the how-manieth of all waits has no effect, as if nobody had asked for it
     std::function<void(const kernels::Call&)> perform = {};  // on the host; nothing: kernels only touch their operands
   };
   explicit World(Manner manner);
