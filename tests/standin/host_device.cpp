@@ -68,7 +68,13 @@ std::span<std::byte> HostDevice::pinned(Bytes size) {
   return pinned_.emplace_back(static_cast<std::size_t>(size.count()));
 }
 
-void HostDevice::copy(void* to, const void* from, Bytes size, gpu::Direction, gpu::StreamId) {
+void HostDevice::copy(void* to, const void* from, Bytes size, gpu::Direction direction, gpu::StreamId) {
+  if (recording_ && direction == gpu::Direction::to_device) {  // the host may reuse it before the first replay
+    const auto* bytes = static_cast<const std::byte*>(from);
+    return call([to, kept = std::vector<std::byte>(bytes, bytes + size.count())] {
+      std::memcpy(to, kept.data(), kept.size());
+    });
+  }
   call([=] { std::memmove(to, from, static_cast<std::size_t>(size.count())); });
 }
 

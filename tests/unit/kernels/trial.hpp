@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ class Stored {
     }
   }
   void* data() { return reinterpret_cast<std::byte*>(bytes_.data()) + first_; }
+  std::span<std::byte> whole() { return std::as_writable_bytes(std::span(bytes_)); }  // with what nobody may write
   Values values() {
     Values result(size_);
     for (std::size_t i = 0; i < size_; ++i)
@@ -67,6 +69,9 @@ class Stored {
   std::size_t size_, first_;
   std::vector<Line> bytes_;
 };
+
+// All memory that a Call points into, piece by piece: what has to be brought to where it runs, and back.
+using Pieces = std::vector<std::span<std::byte>>;
 
 // The kernel in fp32, its operands before it runs, and what it needs beside them.
 struct Trial {
@@ -117,7 +122,7 @@ struct Trial {
     return by(shift, [&](const Call& call) { perform_on_host(call, plain_product, order); });
   }
 
-  // `run` is given the Call.
+  // `run` is given the Call and, if it takes them, its Pieces.
   template <class Run>
   Operands by(std::size_t shift, const Run& run) {
     std::vector<Stored> store;
@@ -135,7 +140,17 @@ struct Trial {
     call.squared_gradients = counts ? &squares : nullptr;
     call.counted = counted.data(), call.ranges = std::int64_t(counted.size());
     call.scratch = scratch.data();
-    run(call);
+    if constexpr (std::is_invocable_v<const Run&, const Call&, const Pieces&>) {
+      Pieces pieces;
+      for (Stored& operand : store) pieces.push_back(operand.whole());
+      const auto add = [&](auto& values) { pieces.push_back(std::as_writable_bytes(std::span(values))); };
+      add(tokens), add(targets), add(rows), add(row_targets), add(counted), add(scratch);
+      pieces.push_back(std::as_writable_bytes(std::span(&steps, 1)));
+      pieces.push_back(std::as_writable_bytes(std::span(&squares, 1)));
+      run(call, pieces);
+    } else {
+      run(call);
+    }
     Operands after;
     for (Stored& operand : store) {
       CHECK(operand.guards_stand());

@@ -1,0 +1,58 @@
+// --quick: few trials. --illegal-access: queues a kernel that writes where nothing is and returns 0 if MachineError
+// tells of it; the GPU's context is of no use to the process afterwards, hence a process of its own.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "dispatch/clock.hpp"
+#include "machine.hpp"
+
+namespace rehearsal::test {
+namespace {
+
+Options chosen;
+
+int illegal_access() {
+  Machine machine;
+  const gpu::StreamId stream = machine.device().make_stream();
+  try {
+    machine.device().count(reinterpret_cast<std::int64_t*>(std::uintptr_t(8)), 1, stream);
+    machine.finish(stream);
+  } catch (const MachineError& error) {
+    std::printf("%s\n", error.what());
+    std::fflush(stdout);
+    _exit(0);  // destructors would ask a broken device
+  }
+  return 1;
+}
+
+}  // namespace
+
+const Options& options() { return chosen; }
+
+void Machine::finish(gpu::StreamId stream) {
+  const gpu::EventId end = device_->make_event();
+  device_->record(end, stream);
+  while (!device_->reached(end)) dispatch::sleep_until(dispatch::now() + seconds(2e-5));
+}
+
+}  // namespace rehearsal::test
+
+int main(int argc, char** argv) {
+  constexpr int kHang = 1800;  // seconds, after which a test that waits for ever ends by SIGALRM
+  if (const auto why = rehearsal::test::why_no_gpu()) {
+    std::printf("skipped: %s\n", why->c_str());
+    return 77;
+  }
+  alarm(kHang);
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--quick") rehearsal::test::chosen.quick = true;
+    if (std::string_view(argv[i]) == "--illegal-access") return rehearsal::test::illegal_access();
+  }
+  return doctest::Context(argc, argv).run();
+}

@@ -1,0 +1,186 @@
+// The trials that every runner of kernels has to pass (hosts and GPUs), and what a result must be like: one list.
+#pragma once
+#include <algorithm>
+#include <limits>
+
+#include "trial.hpp"
+
+namespace rehearsal::kernels {
+
+// Sums of up to some thousand terms in fp32 (attention, products) or of fp32 terms in double; exponentials that are a
+// few units of 2^-24 apart: all well within this share of the largest entry.
+inline constexpr double kTolerance = 1e-5;
+
+inline bool is_loss(KernelKind kind, std::size_t operand) {
+  return (kind == KernelKind::cross_entropy && operand == 2) || (kind == KernelKind::squared_error && operand == 1);
+}
+
+// Rounding decides what is equal: the oracle starts from the same bits, and leaves alone what is only read.
+inline void check_against_cpu(const Trial& t, const Operands& expected, const Operands& found) {
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t o = 0; o < expected.size(); ++o) {
+    CAPTURE(o);
+    if (same_bits(expected[o], t.operands[o]))
+      CHECK(same_bits(found[o], expected[o]));
+    else if (is_loss(t.kernel.kind, o))
+      CHECK(double_in(found[o]) == doctest::Approx(double_in(expected[o])).epsilon(kTolerance));
+    else
+      CHECK(distance(found[o], expected[o], t.precision(o)) <= kTolerance);
+  }
+}
+
+inline void set_loss(Values& operand, double value) { std::memcpy(operand.data(), &value, sizeof(value)); }
+
+inline std::vector<Trial> plain_trials() {
+  using K = KernelKind;
+  std::vector<Trial> all;
+  const auto add = [&](Trial t) { all.push_back(std::move(t)); };
+  // Rows and columns: one of each, odd ones, whole vectors, more than a block, more than kNarrow columns.
+  const std::vector<std::array<std::int64_t, 2>> shapes = {{1, 1}, {3, 7}, {5, 24}, {70, 33}, {9, 1032}, {33, 2049}};
+  unsigned seed = 0;
+  for (const auto& [rows, n] : shapes) {
+    const std::int64_t s = rows % 3 == 0 ? rows / 3 : rows;
+    for (const K kind : {K::load_rows, K::layer_norm, K::gelu, K::add_residual, K::gelu_gradient, K::add, K::clear,
+                         K::copy, K::add_own_shard})
+      add(trial(kind,
+                {rows * (kind == K::gelu || kind == K::gelu_gradient || kind == K::add || kind == K::clear ||
+                                 kind == K::copy || kind == K::add_own_shard
+                             ? n
+                             : 1),
+                 n},
+                0, kind == K::add_own_shard ? 2 : 0, ++seed));
+    for (const K kind : {K::add_positions, K::positions_gradient}) add(trial(kind, {rows, n, s}, 0, 0, ++seed));
+    for (const K kind : {K::embed, K::embed_gradient})
+      for (const std::int64_t tensor : {0, 1, 2}) add(trial(kind, {rows, n, 5}, tensor, 0, ++seed, 13));
+    for (const K kind : {K::add_bias, K::bias_gradient}) {
+      add(trial(kind, {rows, n, std::int64_t(Bias::whole)}, 0, 0, ++seed));
+      add(trial(kind, {rows, 3 * n, std::int64_t(Bias::query_value)}, 0, 0, ++seed));
+    }
+    add(trial(K::layer_norm_gradient, {rows, n}, 0, 0, ++seed));
+    for (const std::int64_t tensor : {0, 1}) {
+      Trial error = trial(K::squared_error, {rows, n, 4 * rows}, tensor, 0, ++seed);
+      set_loss(error.operands[1], .25);
+      add(std::move(error));
+    }
+    add(trial(K::squared_error_gradient, {rows, n, 4 * rows}, 0, 0, ++seed));
+    // The second rank has padding, the third nothing else.
+    const std::int64_t vocabulary = n + n / 2 + 1;
+    for (const std::int64_t tensor : {0, 1, 2}) {
+      const Trial local = trial(K::cross_entropy_local, {rows, n, vocabulary, 3}, tensor, 0, ++seed, int(vocabulary));
+      add(local);
+      Trial gradient =
+          trial(K::cross_entropy_gradient, {rows, n, vocabulary, 2 * rows}, tensor, 0, ++seed, int(vocabulary));
+      for (float& lse : gradient.operands[0]) lse = float(std::log(double(vocabulary))) + .1f * lse;
+      add(std::move(gradient));
+    }
+    for (const std::int64_t tensor : {0, 1}) {
+      Trial loss = trial(K::cross_entropy, {rows, n, vocabulary, 3, 2 * rows}, tensor, 0, ++seed);
+      for (std::size_t i = 1; i < loss.operands[0].size(); i += 3)
+        loss.operands[0][i] = 1 + std::abs(loss.operands[0][i]);
+      for (std::int64_t i = 0; i < rows; ++i) {  // a rank of padding alone
+        loss.operands[0][std::size_t(3 * (2 * rows + i))] = -std::numeric_limits<float>::infinity();
+        loss.operands[0][std::size_t(3 * (2 * rows + i) + 1)] = 0;
+      }
+      set_loss(loss.operands[2], .25);
+      add(std::move(loss));
+    }
+    for (const std::int64_t k : {1, 19})
+      for (const K kind : {K::linear, K::linear_input_gradient, K::linear_weight_gradient})
+        if (n < 1000) add(trial(kind, {rows, n, k}, 0, 0, ++seed));
+  }
+  return all;
+}
+
+struct AttentionShape {
+  std::int64_t batch, heads, positions, depth;
+};
+// All four padded depths; positions below, at and beyond one and two tiles of 64 (of 32 for the gradient at depth 256).
+inline const std::vector<AttentionShape> kAttentionShapes = {
+    {1, 1, 1, 1},   {2, 1, 3, 5},    {1, 2, 64, 32},  {1, 1, 65, 31},  {2, 2, 130, 8}, {1, 1, 70, 64},
+    {1, 2, 67, 40}, {1, 1, 129, 72}, {1, 1, 90, 128}, {1, 1, 66, 129}, {1, 1, 40, 256}};
+
+inline Trial attention_trial(const AttentionShape& s, bool causal, unsigned seed, bool bf16) {
+  Trial t = trial(KernelKind::attention, {s.batch, s.heads, s.positions, s.depth, causal}, 0, 0, seed);
+  return bf16 ? t.in_bf16() : t;
+}
+
+// With what the forward pass left: out as it is stored.
+inline Trial attention_gradient_trial(const AttentionShape& s, bool causal, unsigned seed, bool bf16) {
+  Trial before = attention_trial(s, causal, seed, bf16);
+  const Operands after = before.by_cpu();
+  Trial t = trial(KernelKind::attention_gradient, before.kernel.dims, 0, 0, seed + 1);
+  for (std::size_t o = 0; o < 3; ++o) t.operands[o] = after[o];
+  return bf16 ? t.in_bf16() : t;
+}
+
+inline std::vector<Trial> attention_trials() {
+  std::vector<Trial> all;
+  unsigned seed = 0;
+  for (const AttentionShape& shape : kAttentionShapes)
+    for (const bool causal : {true, false})
+      for (const bool bf16 : {true, false}) {
+        ++seed;
+        all.push_back(attention_trial(shape, causal, 2 * seed, bf16));
+        all.push_back(attention_gradient_trial(shape, causal, 2 * seed, bf16));
+      }
+  return all;
+}
+
+inline constexpr std::array kOptimizers = {KernelKind::sgd, KernelKind::adamw, KernelKind::adamw_keep,
+                                           KernelKind::adamw_rollback};
+
+// Gradient and parameters of e elements, or of a buffer of all shards of which `data` is the own one.
+inline Trial optimizer_trial(KernelKind kind, std::int64_t e, Flat gradient, Flat parameters, std::int64_t data,
+                             unsigned seed) {
+  Trial t = trial(kind, {e, std::int64_t(gradient), std::int64_t(parameters)}, 0, data, seed);
+  t.learning.learning_rate = 1e-2f, t.learning.weight_decay = .1f;
+  t.steps = 3;
+  if (t.operands.size() > 2)
+    for (std::size_t i = std::size_t(e); i < t.operands[2].size(); ++i)
+      t.operands[2][i] = std::abs(t.operands[2][i]) + 1;
+  t.counts = true;
+  t.counted = {{0, e / 3}, {e / 2, e}, {e, e}};
+  return t;
+}
+
+// In bf16: the parameters are the rounded master copy, which is the last part of the states.
+inline Trial with_master(const Trial& t) {
+  Trial other = t;
+  other.kernel.precision = Precision::bf16;
+  const std::int64_t e = t.kernel.dims[0];
+  const std::int64_t from = static_cast<Flat>(t.kernel.dims[2]) == Flat::part ? t.data * e : 0;
+  if (other.operands.size() == 2) other.operands.emplace_back();
+  for (std::int64_t i = 0; i < e; ++i) other.operands[2].push_back(t.operands[1][std::size_t(from + i)]);
+  for (float& v : other.operands[1]) v = from_bf16(to_bf16(v));
+  return other;
+}
+
+inline std::vector<Trial> optimizer_trials() {
+  std::vector<Trial> all;
+  unsigned seed = 0;
+  for (const KernelKind kind : kOptimizers)
+    for (const std::int64_t e : {1, 7, 1024, 5003})
+      for (const Flat parameters : {Flat::own, Flat::part})
+        all.push_back(optimizer_trial(kind, e, e == 7 ? Flat::part : Flat::own, parameters, 2, ++seed));
+  return all;
+}
+
+// `found`: of the same step in fp32. In bf16 the master copy must do what the parameters do there, and the parameters
+// be the rounded master copy.
+inline void check_master(const Trial& narrow, const Operands& rounded, const Operands& found) {
+  CHECK(same_bits(rounded[0], found[0]));
+  const std::int64_t e = narrow.kernel.dims[0];
+  const std::int64_t from = static_cast<Flat>(narrow.kernel.dims[2]) == Flat::part ? narrow.data * e : 0;
+  const std::size_t states = found.size() == 3 ? std::size_t(2 * e) : 0;
+  for (std::size_t i = 0; i < narrow.operands[1].size(); ++i) {
+    const std::int64_t own = std::int64_t(i) - from;
+    if (own < 0)
+      CHECK(rounded[1][i] == narrow.operands[1][i]);
+    else
+      CHECK(rounded[1][i] == from_bf16(to_bf16(rounded[2][states + std::size_t(own)])));
+    if (own >= 0) CHECK(rounded[2][states + std::size_t(own)] == found[1][i]);
+  }
+  for (std::size_t i = 0; i < states; ++i) CHECK(rounded[2][i] == found[2][i]);
+}
+
+}  // namespace rehearsal::kernels
