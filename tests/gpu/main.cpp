@@ -1,10 +1,12 @@
-// --quick: few trials. --illegal-access: queues a kernel that writes where nothing is and returns 0 if MachineError
-// tells of it; the GPU's context is of no use to the process afterwards, hence a process of its own.
+// --quick: few trials. --limit=S: ends by SIGALRM after S seconds, so that nothing waits for ever. --illegal-access:
+// queues a kernel that writes where nothing is and returns 0 if MachineError tells of it; the GPU's context is of no
+// use to the process afterwards, hence a process of its own.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -44,15 +46,20 @@ void Machine::finish(gpu::StreamId stream) {
 }  // namespace rehearsal::test
 
 int main(int argc, char** argv) {
-  constexpr int kHang = 1800;  // seconds, after which a test that waits for ever ends by SIGALRM
+  unsigned limit = 600;
   if (const auto why = rehearsal::test::why_no_gpu()) {
     std::printf("skipped: %s\n", why->c_str());
     return 77;
   }
-  alarm(kHang);
+  bool illegal = false;
   for (int i = 1; i < argc; ++i) {
-    if (std::string_view(argv[i]) == "--quick") rehearsal::test::chosen.quick = true;
-    if (std::string_view(argv[i]) == "--illegal-access") return rehearsal::test::illegal_access();
+    const std::string_view argument = argv[i];
+    if (argument == "--quick") rehearsal::test::chosen.quick = true;
+    if (argument == "--illegal-access") illegal = true;
+    if (argument.starts_with("--limit="))
+      limit = unsigned(std::strtoul(argv[i] + std::strlen("--limit="), nullptr, 10));
   }
+  alarm(limit);
+  if (illegal) return rehearsal::test::illegal_access();
   return doctest::Context(argc, argv).run();
 }
