@@ -191,7 +191,8 @@ GpuWorker::Operands GpuWorker::operands(LocalTask collective) const {
 
 std::vector<std::byte> GpuWorker::download(const cpu::Extent& extent) {
   std::vector<std::byte> bytes(extent.size);
-  if (staging_.empty()) staging_ = device_.pinned(Bytes(kPiece));
+  const auto wanted = std::min(static_cast<std::int64_t>(extent.size), kPiece);
+  if (static_cast<std::int64_t>(staging_.size()) < wanted) staging_ = device_.pinned(Bytes(wanted));
   for (std::size_t done = 0; done < extent.size; done += staging_.size()) {
     const std::size_t size = std::min(staging_.size(), extent.size - done);
     device_.copy(staging_.data(), at(extent) + done, Bytes(static_cast<std::int64_t>(size)), Direction::to_host, home_);
