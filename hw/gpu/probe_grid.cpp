@@ -36,6 +36,9 @@ constexpr std::array<std::int64_t, 9> kElements{1 << 14, 1 << 17, 1 << 20, 1 << 
 // Sequences of a micro-batch, heads, tokens of a sequence, size of a head.
 constexpr std::array<std::array<std::int64_t, 4>, 6> kHeads{
     {{1, 16, 512, 64}, {1, 32, 2048, 128}, {2, 16, 1024, 64}, {1, 32, 1024, 128}, {4, 16, 512, 64}, {1, 8, 4096, 128}}};
+// Tokens, vocabulary.
+constexpr std::array<std::array<std::int64_t, 2>, 6> kLogits{
+    {{512, 32000}, {2048, 32000}, {1024, 50304}, {4096, 32000}, {1024, 8192}, {2048, 50304}}};
 constexpr std::int64_t kVocabulary = 32000;
 
 class Grid {
@@ -90,24 +93,9 @@ std::vector<ProbedKernel> kernel_grid(bool quick) {
           return Dims{h[0], h[1], h[2], h[3], causal};
         },
         causal ? 6 : 3);
-  grid.add(
-      {cross_entropy_local}, {bf16, fp32}, kRows,
-      [](auto& r) {
-        return Dims{r[0], kVocabulary, kVocabulary, 1};
-      },
-      4);
-  grid.add(
-      {cross_entropy}, {bf16, fp32}, kRows,
-      [](auto& r) {
-        return Dims{r[0], kVocabulary, kVocabulary, 1, r[0]};
-      },
-      4);
-  grid.add(
-      {cross_entropy_gradient}, {bf16, fp32}, kRows,
-      [](auto& r) {
-        return Dims{r[0], kVocabulary, kVocabulary, r[0]};
-      },
-      4);
+  grid.add({cross_entropy_local}, {bf16, fp32}, kLogits, [](auto& l) { return Dims{l[0], l[1], l[1], 1}; });
+  grid.add({cross_entropy}, {bf16, fp32}, kLogits, [](auto& l) { return Dims{l[0], l[1], l[1], 1, l[0]}; });
+  grid.add({cross_entropy_gradient}, {bf16, fp32}, kLogits, [](auto& l) { return Dims{l[0], l[1], l[1], l[0]}; });
   grid.add({embed, embed_gradient}, {bf16, fp32}, kRows, [](auto& r) { return Dims{r[0], r[1], kVocabulary}; });
   grid.add({add_positions, positions_gradient}, {bf16, fp32}, kRows, [](auto& r) { return Dims{r[0], r[1], r[0]}; });
   grid.add({linear, linear_input_gradient, linear_weight_gradient}, {fp32}, kProducts, product, 21);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -152,6 +153,25 @@ TEST_CASE("a whole GPU is measured by the rules, and every row has its numbers")
   REQUIRE(!probe.nccl.empty());
   for (const auto& n : probe.nccl) CHECK((ordered(n.out_of_place) && ordered(n.in_place) && ordered(n.to_itself)));
   CHECK(world.calls["replay"] > 0);  // copies from pinned memory
+}
+
+TEST_CASE("of every kernel some shapes are fitted, and about a third is held out") {
+  for (const bool quick : {false, true}) {
+    std::map<std::pair<KernelKind, Precision>, std::pair<int, int>> counts;  // all, held out
+    std::set<Kernel> distinct;
+    for (const auto& [kernel, held_out] : gpu::kernel_grid(quick)) {
+      auto& [all, out] = counts[{kernel.kind, kernel.precision}];
+      ++all, out += held_out;
+      CHECK(distinct.insert(kernel).second);
+    }
+    for (const auto& [kind, count] : counts) {
+      CAPTURE(name(kind.first));
+      CHECK(count.first >= 2);
+      CHECK(count.second >= 1);
+      CHECK(2 * count.second <= count.first);
+    }
+    CHECK(counts.size() == 2 * (kKernelKinds - 3) + 3 * 2 + 2);  // both precisions; and products in tf32 and fp8
+  }
 }
 
 TEST_CASE("virtual stages are measured while all of them are busy") {
