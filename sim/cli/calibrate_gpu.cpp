@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "backend/module.hpp"
 #include "base/error.hpp"
@@ -25,6 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+const Time kGrace = seconds(15);  // for NCCL to give up what it was told to
 
 cost::Quantiles quantiles(const gpu::LaunchTime& t) { return {t.p10, t.p50, t.p90}; }
 
@@ -304,10 +310,26 @@ cost::Profile profile_of(const gpu::Probe& probe, std::vector<cost::Judged>& hel
   return profile;
 }
 
+Refusal refusal(const std::shared_ptr<backend::Backend>& backend, Time patience, Time grace) {
+  auto answer = std::make_shared<std::promise<std::string>>();
+  auto answered = answer->get_future();
+  std::thread([backend, patience, answer] {
+    try {
+      answer->set_value(dynamic_cast<gpu::Prober&>(*backend).refuse_two_ranks(patience).value_or("accepted"));
+    } catch (const std::exception& failure) {
+      answer->set_value(failure.what());
+    }
+  }).detach();
+  const auto limit = std::chrono::nanoseconds((patience + grace).count() / 1000);
+  if (answered.wait_for(limit) == std::future_status::ready) return {answered.get(), false};
+  return {fmt::format("no answer for {}: NCCL hangs", show(patience + grace)), true};
+}
+
 int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common) {
   if (launch::in_job(what.backend))
     throw UserError("calibrate: measures one GPU from one process; leave the launcher out (mpirun, srun, torchrun)");
-  const auto backend = backend::load_backend(what.backend);  // whether it can be used is said at once
+  const std::shared_ptr<backend::Backend> backend =
+      backend::load_backend(what.backend);  // whether it can be used is said at once
   auto* const prober = dynamic_cast<gpu::Prober*>(backend.get());
   if (!prober) throw MachineError(fmt::format("backend {} cannot measure its GPU", what.backend));
   Wanted wanted{.kernels = {}, .ranks = what.ranks};
@@ -339,18 +361,20 @@ int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common) {
     file = (folder / (profile.name + ".yaml")).string();
   }
   write_file(file, scenario::write_profile(profile));  // before NCCL is asked for what it may hang on
-  const std::string refusal = probe.parts > 1 ? "" : prober->refuse_two_ranks(options.patience).value_or("accepted");
+  const Refusal refused = probe.parts > 1 ? Refusal{} : refusal(backend, options.patience, kGrace);
   const auto judged = sections(profile, held_out);
   switch (common.format) {
     case Format::json:
-      write_stdout(report_json(profile, probe, judged, refusal, file).dump(2) + "\n");
+      write_stdout(report_json(profile, probe, judged, refused.words, file).dump(2) + "\n");
       break;
     case Format::csv:
       write_stdout(report_csv(judged));
       break;
     case Format::text:
-      write_stdout(report_text(profile, probe, judged, refusal, file));
+      write_stdout(report_text(profile, probe, judged, refused.words, file));
   }
+  if (refused.hangs)
+    std::_Exit(0);  // all is written; an orderly end would wait for NCCL or pull it down under its feet
   return 0;
 }
 

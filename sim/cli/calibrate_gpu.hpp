@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend.hpp"
 #include "cli/output.hpp"
 #include "cost/gpu_fit.hpp"
 #include "cost/profile.hpp"
@@ -19,6 +20,14 @@ namespace rehearsal::cli {
 // The profile of what was measured, fitted and with its digest. Throws UserError for a GPU of which there is no file.
 // `held_out`: other kernels than matrix products with what their fit predicts.
 cost::Profile profile_of(const gpu::Probe& probe, std::vector<cost::Judged>& held_out);
+
+// What NCCL says to two ranks on one GPU. It may hang whatever it was told of patience: then `hangs`, and a thread is
+// left behind that keeps the backend.
+struct Refusal {
+  std::string words;
+  bool hangs = false;
+};
+Refusal refusal(const std::shared_ptr<backend::Backend>& backend, Time patience, Time grace);
 
 struct GpuCalibration {
   std::string backend;

@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "cli/calibrate_gpu.hpp"
 #include "cost/gemm.hpp"
+#include "dispatch/clock.hpp"
 #include "explore/rehearse.hpp"
 #include "gpu/gemm_layout.hpp"
 #include "recorder/recorder.hpp"
@@ -64,6 +65,25 @@ class Refusing : public gpu::Communicators {
   }
   void begin_group() override {}
   void end_group() override {}
+};
+
+// A backend whose NCCL takes its time.
+class Slow : public backend::Backend, public gpu::Prober {
+ public:
+  explicit Slow(Time takes) : takes_(takes) {}
+  std::string name() const override { return "slow"; }
+  std::string summary() const override { return ""; }
+  std::vector<backend::Capability> capabilities() const override { return {}; }
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph&, const cluster::Cluster&) override { return {}; }
+  gpu::DeviceFacts gpu_facts() override { return {}; }
+  gpu::Probe measure_gpu(const gpu::ProbeOptions&) override { return {}; }
+  std::optional<std::string> refuse_two_ranks(Time) override {
+    dispatch::sleep_until(dispatch::now() + takes_);
+    return "Duplicate GPU detected";
+  }
+
+ private:
+  Time takes_;
 };
 
 gpu::LaunchTime around(double seconds_each) {
@@ -218,6 +238,16 @@ TEST_CASE("what NCCL says to two ranks on one GPU comes back as words") {
   REQUIRE(refusal);
   CHECK(*refusal == "Duplicate GPU detected");
   check_rules(world);
+}
+
+TEST_CASE("a NCCL that hangs is left behind, and said so") {
+  const auto answered = cli::refusal(std::make_shared<Slow>(Time()), seconds(20), seconds(20));
+  CHECK(answered.words == "Duplicate GPU detected");
+  CHECK_FALSE(answered.hangs);
+  const auto hung = cli::refusal(std::make_shared<Slow>(seconds(1)), Time(), seconds(10e-3));
+  CHECK(hung.hangs);
+  CHECK_MESSAGE(contains(hung.words, "hangs"), hung.words);
+  dispatch::sleep_until(dispatch::now() + seconds(1.5));  // the thread must not outlive this program's statics
 }
 
 TEST_CASE("a measured GPU becomes a profile, which comes back from its file and predicts") {
