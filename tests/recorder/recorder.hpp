@@ -134,7 +134,7 @@ class World {
   bool exchange(std::size_t stream, Meeting& send);
   bool combine(std::size_t stream, Meeting& mine);
   void end(std::size_t stream);
-  void check(std::size_t stream, const Access& access, const std::string& who);
+  bool check(std::size_t stream, const Access& access, const std::string& who);  // false: it would write elsewhere
   bool knows(const Knowledge& known, std::size_t stream, std::uint64_t when) const;
   Block* block_of(const std::byte* address);
   void complain(const std::string& what);

@@ -92,8 +92,9 @@ bool World::advance(std::size_t index) {
   }
   if (!head.meetings.empty() && !meet(index)) return false;
   if (head.meetings.empty() || head.started) {
-    for (const Access& access : head.accesses) check(index, access, head.name);
-    if (head.run) head.run();
+    bool inside = true;
+    for (const Access& access : head.accesses) inside = check(index, access, head.name) && inside;
+    if (head.run && inside) head.run();
   }
   end(index);
   return true;
@@ -209,19 +210,21 @@ void World::end(std::size_t index) {
   event.time = stream.at;
 }
 
-void World::check(std::size_t index, const Access& access, const std::string& who) {
-  if (access.size == 0) return;
+bool World::check(std::size_t index, const Access& access, const std::string& who) {
+  if (access.size == 0) return true;
   const Knowledge known = [&] {
     Knowledge all = streams_[index].known;
     merge(all, streams_[index].queue.front().learned);
     return all;
   }();
   Block* block = block_of(access.from);
-  if (!block) return complain(who + " touches memory that is no block of a device");
+  if (!block) return complain(who + " touches memory that is no block of a device"), false;
   const auto from = static_cast<std::size_t>(access.from - block->bytes.data()), to = from + access.size;
-  if (to > block->bytes.size())
+  if (to > block->bytes.size()) {
     complain(fmt::format("{} reaches {} bytes beyond a block", who, to - block->bytes.size()));
-  if (!block->allocated) return complain(who + " touches a block before its allocation or after its release");
+    return false;
+  }
+  if (!block->allocated) return complain(who + " touches a block before its allocation or after its release"), true;
   const std::uint64_t mine = (index < known.size() ? known[index] : 0) + 1;
   for (const Past& past : block->past)
     if (past.from < to && from < past.to && (past.writes || access.writes) && past.stream != index &&
@@ -232,6 +235,7 @@ void World::check(std::size_t index, const Access& access, const std::string& wh
     return from <= past.from && past.to <= to && (access.writes || (!past.writes && past.stream == index));
   });
   block->past.push_back({from, to, index, mine, access.writes, who});
+  return true;
 }
 
 }  // namespace rehearsal::test
