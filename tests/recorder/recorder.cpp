@@ -52,10 +52,12 @@ RecordingDevice::RecordingDevice(World& world) : world_(world), index_(world.dev
 RecordingDevice::~RecordingDevice() {
   while (world_.progress()) {
   }
-  for (const std::size_t stream : streams_)
-    if (!world_.streams_[stream].queue.empty())
-      world_.complain(fmt::format("'{}' and {} more never ran", world_.streams_[stream].queue.front().name,
-                                  world_.streams_[stream].queue.size() - 1));
+  for (const std::size_t stream : streams_) {
+    auto& queue = world_.streams_[stream].queue;
+    if (!queue.empty())
+      world_.complain(fmt::format("'{}' and {} more never ran", queue.front().name, queue.size() - 1));
+    queue.clear();  // others outlive this device
+  }
 }
 
 void RecordingDevice::call(const std::string& name, std::function<void()> effect) {
