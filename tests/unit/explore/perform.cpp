@@ -36,8 +36,7 @@ TEST_CASE("timed tasks keep the scenario's software; real ones need this program
   CHECK_FALSE(timed.scenario.simulate.symmetry);
   // Sequence parallelism is not what the kernels do: the way out is named.
   CHECK(contains(refusal(kGpt, {}, std::nullopt), "leave 'sequence' out"));
-  const auto real =
-      load_performable(kGpt, {"parallelism.sequence=false"}, std::nullopt, "loopback");
+  const auto real = load_performable(kGpt, {"parallelism.sequence=false"}, std::nullopt, "loopback");
   CHECK(real.compute == Compute::real);
   CHECK(real.scenario.concrete->software.own_kernels);
   REQUIRE_FALSE(real.scenario.warnings.empty());

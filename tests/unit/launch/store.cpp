@@ -218,15 +218,18 @@ TEST_CASE("a rank that fails is known to all others, in whatever they wait for")
       CAPTURE(address.host);
       CAPTURE(culprit);
       std::atomic<int> polled = 0;
+      std::atomic<bool> polls = false;  // rank 1 is past the barrier, where it would learn of the failure too
       const auto said = as_threads(3, [&](std::size_t rank) {
         const auto store = opened(address, rank, 3);
         barrier(*store, "start");
         if (rank == culprit) {
+          while (!polls) pause_for(0.001);
           store->fail("out of patience");
           require(!store->failed(), "one's own failure is no news");
           return;
         }
         if (rank == 1) {  // in a loop of its own
+          polls = true;
           while (!store->failed()) pause_for(0.01);
           require(store->failed()->rank == culprit, "who");
           require(store->failed()->message == "out of patience", "why");
