@@ -6,6 +6,7 @@
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <vector>
 
 #include "base/quantity_text.hpp"
 #include "dispatch/clock.hpp"
@@ -119,9 +120,16 @@ class TcpStore : public Store {
   // Why not, or nothing: then wire_ is ready.
   std::string attempt(const std::string& host, unsigned port, Time until) {
     error_code error;
-    tcp::resolver resolver(io_);
-    const auto endpoints = resolver.resolve(host, std::to_string(port), tcp::resolver::numeric_service, error);
-    if (error) return error.message();
+    std::vector<tcp::endpoint> endpoints;
+    const auto number = static_cast<unsigned short>(port);
+    if (host == "localhost") {  // without asking anybody (RFC 6761, section 6.3): bare images have no file of hosts
+      endpoints = {{asio::ip::address_v4::loopback(), number}, {asio::ip::address_v6::loopback(), number}};
+    } else {
+      tcp::resolver resolver(io_);
+      for (const auto& found : resolver.resolve(host, std::to_string(port), tcp::resolver::numeric_service, error))
+        endpoints.push_back(found.endpoint());
+      if (error) return error.message();
+    }
     tcp::socket socket(io_);
     std::optional<error_code> connected;
     const Time deadline = std::min(until, dispatch::now() + kOneAttempt);
