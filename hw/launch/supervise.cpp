@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kError = "error: ";  // the class of the error puts it in front
 const Time kLook = seconds(20e-3);
+const Time kLastWords = seconds(5);
 // From the start of the processes to the first task of every rank.
 const Time kStartTimeout = seconds(120);
 
@@ -85,7 +86,12 @@ class Running {
     const Time now = dispatch::now();
     const bool expired = running_.expired(watched_, now), start_expired = starting_.expired(watched_, now);
     if (!(all_run ? expired : start_expired)) return;
-    if ((dead_ = dead())) return launcher_->end();
+    if (dead_ || (dead_ = dead())) {
+      // One that died without a word: the launcher is about to say how, on a busy machine not at once.
+      if (dead_since_ == Time{}) dead_since_ = now;
+      if (folder_.read(*dead_, Leaf::error) || now - dead_since_ > kLastWords) launcher_->end();
+      return;
+    }
     if (all_done)
       throw MachineError(launcher_->name() + " does not end although all ranks have finished" + launcher_->said());
     if (!all_run) throw MachineError(fmt::format("ranks {} have not started{}", waiting(), launcher_->said()));
@@ -131,6 +137,7 @@ class Running {
   std::unique_ptr<Launcher> launcher_;
   std::vector<dispatch::Progress> seen_{job_.ranks};
   std::optional<std::size_t> dead_;
+  Time dead_since_;
   std::vector<const dispatch::Progress*> watched_ = pointers();
   dispatch::Watchdog running_{job_.timeout}, starting_{std::max(job_.timeout, kStartTimeout)};
 
