@@ -40,8 +40,7 @@ class GpuBackend : public backend::Backend, public Prober {
   std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
     graph::validate(graph);
     dispatch::check_zero_buffer(graph);
-    if (const auto mine = launch::membership(launch::Launchers::any); mine && (launch::is_rank() || mine->size > 1))
-      return one_of_many(graph, platform_);
+    if (launch::is_rank() || launch::in_job(name())) return one_of_many(graph, platform_);
     return virtual_stages(graph, platform_);
   }
   DeviceFacts gpu_facts() override { return platform_.open(0)->facts(); }

@@ -61,9 +61,13 @@ GpuWorker::GpuWorker(const graph::TaskGraph& graph, RankId rank, const backend::
   squared_gradients_ = upload(std::span<const double>(std::vector<double>(1, 0.)));
   const auto pinned = device_.pinned(Bytes(2 * sizeof(double)));
   results_ = {reinterpret_cast<double*>(pinned.data()), 2};
-  for (std::size_t t = 0; t < program_.size(); ++t)
-    if (const auto* kernel = std::get_if<Kernel>(&graph_.work(program_.work[t])))
-      if (cpu::uses_data(kernel->kind)) data(LocalTask(t));
+  operands_.resize(program_.size());
+  for (std::size_t t = 0; t < program_.size(); ++t) {
+    const auto* kernel = std::get_if<Kernel>(&graph_.work(program_.work[t]));
+    if (!kernel) continue;
+    operands_[t] = cpu::kernel_operands(graph_, id_, LocalTask(t));
+    if (cpu::uses_data(kernel->kind)) data(LocalTask(t));
+  }
 }
 
 GpuWorker::~GpuWorker() {
@@ -129,7 +133,7 @@ void GpuWorker::enter(LocalTask task, StreamId stream) {
 
 void GpuWorker::perform(LocalTask task) {
   const auto& kernel = std::get<Kernel>(graph_.work(program_.work[task.index()]));
-  const cpu::KernelOperands operands = cpu::kernel_operands(graph_, id_, task);
+  const cpu::KernelOperands& operands = operands_[task.index()];
   kernels::Call call;
   call.kernel = kernel, call.tensor = rank_.tensor, call.data = rank_.data, call.scratch = scratch_;
   for (std::size_t i = 0; i < operands.count; ++i) call.operands[i] = at(operands.at[i]);

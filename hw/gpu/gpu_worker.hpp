@@ -76,6 +76,7 @@ class GpuWorker {
   Bytes live_, peak_;
   std::vector<Address> inputs_held_;
   std::map<std::int64_t, Data> data_;           // by global micro-batch
+  std::vector<cpu::KernelOperands> operands_;   // by task: where its kernel works; looked up for every launch
   std::vector<const kernels::Range*> counted_;  // by segment
   std::int64_t* steps_ = nullptr;               // of the optimizer, by segment: read by the kernels
   double* squared_gradients_ = nullptr;

@@ -16,22 +16,18 @@ BackendEntry entry(const backend::Backend& backend, bool performs) {
   return {backend.name(), backend.summary(), performs, std::nullopt, backend.capabilities()};
 }
 
-BackendEntry mpi() {
-  if (const auto why = launch::why_unavailable("mpi"))
-    return {"mpi", "Performs the graph with one MPI process per rank.", true, why, {}};
-  return entry(*backend::load_backend("mpi"), true);
-}
-
-BackendEntry cuda() {
-  if (const auto why = backend::why_unavailable("cuda"))
-    return {"cuda", "Performs the graph on NVIDIA GPUs, with cuBLAS and NCCL.", true, why, {}};
-  return entry(*backend::load_backend("cuda"), true);
+// `summary`: of one that is missing and cannot speak for itself.
+BackendEntry module(const char* name, const char* summary) {
+  if (const auto why = launch::why_unavailable(name)) return {name, summary, true, why, {}};
+  return entry(*backend::load_backend(name), true);
 }
 
 }  // namespace
 
 std::vector<BackendEntry> backends() {
-  return {entry(*engine::make_sim(), false), entry(*loopback::make_loopback(), true), mpi(), cuda()};
+  return {entry(*engine::make_sim(), false), entry(*loopback::make_loopback(), true),
+          module("mpi", "Performs the graph with one MPI process per rank."),
+          module("cuda", "Performs the graph on NVIDIA GPUs, with cuBLAS and NCCL.")};
 }
 
 std::unique_ptr<backend::Backend> open_backend(const std::string& name, const Arguments& arguments) {

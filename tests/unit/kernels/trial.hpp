@@ -104,8 +104,6 @@ struct Trial {
     for (Values& operand : after) pointers.push_back(operand.data());
     Kernel fp32 = kernel;
     fp32.precision = Precision::fp32;
-    std::vector<cpu::Range> ranges;
-    for (const Range& range : counted) ranges.push_back({range.begin, range.end});
     squares = 0;
     cpu::perform(fp32, pointers,
                  {.tensor = tensor,
@@ -113,7 +111,7 @@ struct Trial {
                   .batch = {tokens, targets, rows, row_targets},
                   .learning = &learning,
                   .step = steps,
-                  .counted = ranges,
+                  .counted = counted,
                   .squared_gradients = counts ? &squares : nullptr});
     return after;
   }
