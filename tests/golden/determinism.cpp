@@ -1,5 +1,7 @@
-// Same input, same bytes: SHA-256 of what the program answers, pinned in determinism.txt. One table for every build, so
-// unoptimised, optimised and sanitized programs are held equal to the last digit. When answers were meant to change:
+// Same input, same answer: the numbers of every answer in answers.txt, so that a change reads as a diff of what changed
+// and by how much; SHA-256 of what is too long to read (timelines, traces, orders) in determinism.txt. One table for
+// every build, so unoptimised, optimised and sanitized programs are held equal to the last digit. When answers were
+// meant to change:
 //   REHEARSAL_BLESS=1 tools/test -R golden_determinism
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -22,7 +24,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kTable = TEST_DATA "/golden/determinism.txt";
+using Json = nlohmann::ordered_json;
+
+const fs::path kNumbers = TEST_DATA "/golden/answers.txt", kHashes = TEST_DATA "/golden/determinism.txt";
 
 std::string read(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -57,18 +61,83 @@ std::string digest(std::string text) {
   return rehearsal::sha256(text);
 }
 
-using Table = std::map<std::string, std::string>;  // question -> SHA-256
+// question -> what is pinned of its answer: lines of numbers, or a SHA-256.
+using Table = std::map<std::string, std::string>;
+struct Tables {
+  Table numbers, hashes;
+};
+
+// "name  value" as JSON spells it, all digits. A list: how many, and the sum of numbers.
+void line(std::string& text, const std::string& name, const Json& value) {
+  std::string shown;
+  if (value.is_array() && !value.empty() && value[0].is_array()) return;  // a whole placement: its hash must do
+  if (value.is_object()) {
+    for (const auto& [key, part] : value.items())
+      if (part != 0 && !part.is_null()) shown += fmt::format("{}{} {}", shown.empty() ? "" : ", ", key, part.dump());
+  } else if (value.is_array() && value.empty()) {
+    shown = "none";
+  } else if (value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& v) { return v.is_number(); })) {
+    double sum = 0;
+    for (const auto& number : value) sum += number.get<double>();
+    shown = fmt::format("{} of them, sum {}", value.size(), Json(sum).dump());
+  } else if (value.is_array()) {
+    shown = fmt::format("{} of them", value.size());
+  } else {
+    shown = value.dump();
+  }
+  text += fmt::format("  {:<30} {}\n", name, shown);
+}
+
+// The number of `key` in each entry of a list, for line().
+Json each(const Json& list, const char* key, const char* part = nullptr) {
+  Json values = Json::array();
+  for (const auto& entry : list)
+    if (const auto& value = part ? entry[key][part] : entry[key]; !value.is_null()) values.push_back(value);
+  return values;
+}
+
+// What a person would look at first, and sums over what is too long. Words (assumptions, warnings) are only counted.
+std::string numbers(const Json& answer) {
+  std::string text;
+  for (const auto& [key, value] : answer.items()) {
+    if (key == "ranks") {
+      const auto worst = std::max_element(value.begin(), value.end(), [](const Json& a, const Json& b) {
+        const auto size = [](const Json& rank) { return rank["peak_memory_bytes"]["allocated"].get<double>(); };
+        return size(a) < size(b);
+      });
+      line(text, "memory of worst rank", (*worst)["memory_bytes"]);
+      line(text, "busy_s of ranks", each(value, "busy_s"));
+      for (const char* size : {"allocated", "reserved"})
+        line(text, fmt::format("{} of ranks", size), each(value, "peak_memory_bytes", size));
+    } else if (key == "scenario") {
+      line(text, "digest", value["digest"].get<std::string>().substr(0, 16));
+    } else if (key == "steps") {
+      for (const char* what : {"moved_replicas", "max_over_mean", "static_max_over_mean"})
+        line(text, fmt::format("{} of steps", what), each(value, what));
+    } else if (key != "rehearsal" && key != "name" && !value.is_null()) {
+      line(text, key, value);
+    }
+  }
+  return text;
+}
+
+// A placement or a plan in numbers, and all of it as a hash.
+void plan(Tables& tables, const std::string& question) {
+  const auto json = rehearse(question + " --format json");
+  tables.numbers[question] = numbers(Json::parse(json));
+  tables.hashes[question + " --format json"] = digest(json);
+}
 
 // One run, three answers.
-void run(Table& table, const std::string& question) {
+void run(Tables& tables, const std::string& question) {
   const Scratch scratch;
   const auto timeline = scratch.folder / "timeline.json", trace = scratch.folder / "trace.json";
   const auto json =
       rehearse(question + " --format json --timeline '" + timeline.string() + "' --trace '" + trace.string() + "'");
   CHECK(json.find(PROJECT_ROOT) == std::string::npos);  // where the house stands is not part of an answer
-  table[question + " --format json"] = digest(json);
-  table[question + " --timeline"] = digest(read(timeline));
-  table[question + " --trace"] = digest(read(trace));
+  tables.numbers[question] = numbers(Json::parse(json));
+  tables.hashes[question + " --timeline"] = digest(read(timeline));
+  tables.hashes[question + " --trace"] = digest(read(trace));
 }
 
 std::vector<std::string> scenario_files() {
@@ -79,50 +148,75 @@ std::vector<std::string> scenario_files() {
   return files;
 }
 
-Table current() {
-  Table table;
+Tables current() {
+  Tables tables;
   for (const auto& file : scenario_files())
     if (file.find("/balance/") != std::string::npos)
-      for (const char* method : {"best", "eplb"}) {
-        const auto question = fmt::format("balance {} --set method={} --format json", file, method);
-        table[question] = digest(rehearse(question));
-      }
+      for (const char* method : {"best", "eplb"}) plan(tables, fmt::format("balance {} --set method={}", file, method));
     else if (file.find("/reshard/") == std::string::npos)
-      run(table, "run " + file);
+      run(tables, "run " + file);
     else
-      for (const char* planner : {"best", "greedy"}) {
-        const auto question = fmt::format("reshard {} --set planner={} --format json", file, planner);
-        table[question] = digest(rehearse(question));
-      }
+      for (const char* planner : {"best", "greedy"})
+        plan(tables, fmt::format("reshard {} --set planner={}", file, planner));
   // Every operator is priced and simulated: some hundred thousand tasks, 55 MB of trace.
   for (const char* file : {"scenarios/gpt3-175b-1024xa100.yaml", "scenarios/llama3-8b-dgx-h100.yaml"})
-    run(table, std::string("run ") + file + " --set simulate.detail=operator");
-  for (const char* question : {
+    run(tables, std::string("run ") + file + " --set simulate.detail=operator");
+  for (const std::string question : {
            "schedule 1f1b --pipeline 8 --microbatches 24 --forward 18.522ms --backward 18.086ms --weight 9.337ms "
            "--transfer 0.601ms",
            "schedule interleaved-1f1b --pipeline 4 --chunks 3 --microbatches 16 --forward 5ms --backward 6ms --weight "
            "4ms --transfer 100us",
            "schedule zb-h1 --pipeline 6 --microbatches 17 --forward 7ms --backward 5ms --weight 3ms --transfer 333us",
-       })
-    for (const char* format : {" --format json", " --format csv", " --format text"})
-      table[std::string(question) + format] = digest(rehearse(std::string(question) + format));
-  return table;
+       }) {
+    tables.numbers[question] = numbers(Json::parse(rehearse(question + " --format json")));
+    for (const char* format : {" --format csv", " --format text"})
+      tables.hashes[question + format] = digest(rehearse(question + format));
+  }
+  return tables;
 }
 
-Table read_table() {
+// A question at the start of a line; what is pinned of its answer in the lines below it, which are indented.
+Table read_table(const fs::path& path) {
   Table table;
-  std::ifstream in(kTable);
-  for (std::string line; std::getline(in, line);)
-    if (!line.empty() && line[0] != '#') table[line.substr(66)] = line.substr(0, 64);
+  std::string* answer = nullptr;
+  std::ifstream in(path);
+  for (std::string text; std::getline(in, text);) {
+    if (text.empty() || text[0] == '#') continue;
+    if (text[0] != ' ')
+      answer = &table[text];
+    else if (answer)
+      *answer += text + "\n";
+  }
   return table;
 }
 
-void bless(const Table& table) {
-  std::string text =
-      "# SHA-256 of what `rehearse` answers (the version left out); the same in every build. After a change that was\n"
-      "# meant: REHEARSAL_BLESS=1 tools/test -R golden_determinism\n";
-  for (const auto& [question, sha] : table) text += sha + "  " + question + "\n";
-  write(kTable, text);
+// A hash is one indented line like any other answer.
+Table indented(const Table& hashes) {
+  Table lines;
+  for (const auto& [question, sha] : hashes) lines[question] = "  " + sha + "\n";
+  return lines;
+}
+
+void bless(const fs::path& path, const std::string& what, const Table& table) {
+  std::string text = "# " + what +
+                     "\n# The same in every build. After a change that was meant: REHEARSAL_BLESS=1 tools/test -R "
+                     "golden_determinism\n";
+  for (const auto& [question, answer] : table) text += question + "\n" + answer;
+  write(path, text);
+}
+
+void compare(const Table& now, const Table& table) {
+  INFO("if this was meant: REHEARSAL_BLESS=1 tools/test -R golden_determinism");
+  for (const auto& [question, answer] : now) {
+    CAPTURE(question);
+    const auto known = table.find(question);
+    CHECK_MESSAGE(known != table.end(), "not in the table");
+    if (known != table.end()) CHECK(answer == known->second);
+  }
+  for (const auto& [question, answer] : table) {
+    CAPTURE(question);
+    CHECK_MESSAGE(now.count(question) == 1, "in the table, but not asked any more");
+  }
 }
 
 // One question in three spellings: as people write it, with its keys in another order and defaults written out, as
@@ -166,30 +260,28 @@ const char* const kJson = R"({"name": "spelling", "version": 1, "batch": {"globa
 
 }  // namespace
 
-TEST_CASE("answers are those of the table, in every build") {
-  const Table now = current();
-  if (const char* wish = std::getenv("REHEARSAL_BLESS"); wish && std::string(wish) == "1") bless(now);
-  const Table table = read_table();
-  INFO("if this was meant: REHEARSAL_BLESS=1 tools/test -R golden_determinism");
-  for (const auto& [question, sha] : now) {
-    CAPTURE(question);
-    const auto known = table.find(question);
-    CHECK_MESSAGE(known != table.end(), "not in the table");
-    if (known != table.end()) CHECK(sha == known->second);
+TEST_CASE("answers are those of the tables, in every build") {
+  const auto now = current();
+  const auto hashes = indented(now.hashes);
+  if (const char* wish = std::getenv("REHEARSAL_BLESS"); wish && std::string(wish) == "1") {
+    bless(kNumbers, "The numbers of what `rehearse` answers, with all their digits.", now.numbers);
+    bless(kHashes, "SHA-256 of what `rehearse` writes that is too long to read (the version left out).", hashes);
   }
-  for (const auto& [question, sha] : table) {
-    CAPTURE(question);
-    CHECK_MESSAGE(now.count(question) == 1, "in the table, but not asked any more");
-  }
+  compare(now.numbers, read_table(kNumbers));
+  compare(hashes, read_table(kHashes));
 }
 
 TEST_CASE("two runs give the same bytes") {
-  Table first, second;
-  for (Table* table : {&first, &second}) {
-    run(*table, "run scenarios/llama3-8b-dgx-h100.yaml --set simulate.detail=operator");
-    run(*table, "run scenarios/teaching-zb-h1-8-stages.yaml");
-  }
-  CHECK(first == second);
+  std::vector<Table> runs(2);
+  for (Table& bytes : runs)
+    for (const std::string question : {"run scenarios/llama3-8b-dgx-h100.yaml --set simulate.detail=operator",
+                                       "run scenarios/teaching-zb-h1-8-stages.yaml"}) {
+      const Scratch scratch;
+      const auto trace = scratch.folder / "trace.json";
+      bytes[question] = digest(rehearse(question + " --format json --trace '" + trace.string() + "'"));
+      bytes[question + " --trace"] = digest(read(trace));
+    }
+  CHECK(runs[0] == runs[1]);
 }
 
 TEST_CASE("a scenario's spelling changes neither its digest nor a byte of the answer") {
