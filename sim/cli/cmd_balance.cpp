@@ -35,14 +35,13 @@ int run_balance(const Arguments& arguments) {
   const CommandText text = command_text();
   CommonOptions common;
   std::string svg;
-  po::options_description own;
-  own.add_options()("svg", po::value<std::string>(&svg)->value_name("FILE"), "draw the loads of the GPUs as a picture");
+  const OptionList own{{"svg", "FILE", "draw the loads of the GPUs as a picture", &svg}};
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
-  if (line->values.count("svg")) AtomicFile::check(svg);
+  if (line->has("svg")) AtomicFile::check(svg);
   const auto question = scenario::load_balance(one_operand(text, *line, "a file"), common.set);
   const auto answer = balance::answer(question, std::max(1u, std::thread::hardware_concurrency()));
-  if (line->values.count("svg")) write_file(svg, report::to_svg(question, answer));
+  if (line->has("svg")) write_file(svg, report::to_svg(question, answer));
   switch (common.format) {
     case Format::json:
       emit_report(

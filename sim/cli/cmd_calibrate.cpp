@@ -301,11 +301,9 @@ std::string report_csv(const cost::Profile& p) {
 
 int run_calibrate(const Arguments& arguments) {
   Options options;
-  po::options_description own("Options");
-  own.add_options()("backend", po::value(&options.backend)->value_name("NAME"),
-                    "whose messages: loopback or mpi; or the GPU of cuda")(
-      "ranks", po::value(&options.ranks)->value_name("N"), "ranks at once (the scenario's, else one per core)")(
-      "quick", po::bool_switch(&options.quick), "fewer shapes: less than ten seconds");
+  const OptionList own{{"backend", "NAME", "whose messages: loopback or mpi; or the GPU of cuda", &options.backend},
+                       {"ranks", "N", "ranks at once (the scenario's, else one per core)", &options.ranks},
+                       {"quick", "", "fewer shapes: less than ten seconds", &options.quick}};
   CommonOptions common;
   Arguments given = arguments;
   if (launch::is_rank() && given.size() >= 2 && given[given.size() - 2] == kPart)
@@ -315,7 +313,7 @@ int run_calibrate(const Arguments& arguments) {
   if (options.backend.empty())
     throw UserError("calibrate: name the backend: --backend loopback, --backend mpi, or --backend cuda");
   if (line->operands.size() > 1 && options.backend != "cuda") throw UserError("calibrate: takes one scenario at most");
-  if (line->values.count("ranks") && (options.ranks < 1 || options.ranks > 1024))
+  if (line->has("ranks") && (options.ranks < 1 || options.ranks > 1024))
     throw UserError("calibrate: --ranks must be a whole number from 1 to 1024");
   if (options.backend == "cuda")
     return calibrate_gpu({options.backend, line->operands, options.ranks, options.quick}, common);

@@ -61,8 +61,7 @@ int print_schema(const CommonOptions& common, const CommandLine& line) {
 int run_check(const Arguments& arguments) {
   CommonOptions common;
   bool schema = false;
-  po::options_description own("Options");
-  own.add_options()("schema", po::bool_switch(&schema), "print the JSON Schema of scenarios; no FILE then");
+  const OptionList own{{"schema", "", "print the JSON Schema of scenarios; no FILE then", &schema}};
   const auto line = parse(kText, own, arguments, common);
   if (!line) return 0;
   if (schema) return print_schema(common, *line);

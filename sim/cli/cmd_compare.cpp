@@ -52,9 +52,8 @@ std::int64_t in_flight(const scenario::Scenario& scenario, const explore::Prepar
 int run_compare(const Arguments& arguments) {
   std::vector<std::string> vary;
   std::string jobs;
-  po::options_description own("Options");
-  own.add_options()("vary", po::value(&vary)->value_name("KEY=V1,V2,..."), "values of one key; repeatable")(
-      "jobs", po::value(&jobs)->value_name("N"), "variants at a time (default: one per core)");
+  const OptionList own{{"vary", "KEY=V1,V2,...", "values of one key; repeatable", &vary},
+                       {"jobs", "N", "variants at a time (default: one per core)", &jobs}};
   CommonOptions common;
   const auto line = parse(kText, own, arguments, common);
   if (!line) return 0;

@@ -70,13 +70,13 @@ struct Options {
   std::string weights;
 };
 
-void check(const po::variables_map& values, Options& options) {
+void check(const CommandLine& line, Options& options) {
   if (!options.verify) {
-    if (values.count("steps")) throw UserError("--steps belongs to --verify; --iterations says how much is measured");
+    if (line.has("steps")) throw UserError("--steps belongs to --verify; --iterations says how much is measured");
     return;
   }
   for (const char* option : {"warmup", "iterations"})
-    if (values.count(option))
+    if (line.has(option))
       throw UserError(fmt::format("--verify trains for --steps, so --{} has no meaning beside it", option));
   if (options.performing.compute == "timed")
     throw UserError("--verify needs --compute real: timed tasks train nothing");
@@ -90,19 +90,17 @@ void check(const po::variables_map& values, Options& options) {
 
 int run_measure(const Arguments& arguments) {
   Options options;
-  po::options_description own("Options");
-  add_performing(own, options.performing);
-  own.add_options()("verify", po::bool_switch(&options.verify),
-                    "train a few steps and compare with the same training on one rank")(
-      "steps", po::value(&options.steps)->value_name("N"), "steps of --verify (default 3)")(
-      "weights", po::value(&options.weights)->value_name("FILE"),
-      "write the trained weights as .safetensors; real compute")("require-fit", po::bool_switch(&options.require_fit),
-                                                                 "exit with 1 when the memory does not suffice");
+  OptionList own = performing_options(options.performing);
+  own.insert(own.end(),
+             {{"verify", "", "train a few steps and compare with the same training on one rank", &options.verify},
+              {"steps", "N", "steps of --verify (default 3)", &options.steps},
+              {"weights", "FILE", "write the trained weights as .safetensors; real compute", &options.weights},
+              {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}});
   CommonOptions common;
   const auto line = parse(kText, own, arguments, common);
   if (!line) return 0;
   const auto& path = one_operand(kText, *line, "a scenario file");
-  check(line->values, options);
+  check(*line, options);
 
   if (!options.weights.empty()) AtomicFile::check(options.weights);
   auto performing = begin_performing("measure", arguments, path, common, options.performing);

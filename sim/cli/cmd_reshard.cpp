@@ -81,18 +81,17 @@ int run_reshard(const Arguments& arguments) {
   CommonOptions common;
   bool comparing = false;
   std::string svg;
-  po::options_description own;
-  own.add_options()("compare", po::bool_switch(&comparing), "makespans of every planner, a row per file")(
-      "svg", po::value<std::string>(&svg)->value_name("FILE"), "draw what every NIC does as a picture");
+  const OptionList own{{"compare", "", "makespans of every planner, a row per file", &comparing},
+                       {"svg", "FILE", "draw what every NIC does as a picture", &svg}};
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
-  if (comparing && line->values.count("svg")) throw UserError("--compare draws no picture; leave --svg out");
-  if (line->values.count("svg")) AtomicFile::check(svg);
+  if (comparing && line->has("svg")) throw UserError("--compare draws no picture; leave --svg out");
+  if (line->has("svg")) AtomicFile::check(svg);
   if (comparing) return compare(*line, common);
 
   const auto question = load(one_operand(text, *line, "a file"), common);
   const auto result = answer(question);
-  if (line->values.count("svg")) write_file(svg, report::to_svg(question, result));
+  if (line->has("svg")) write_file(svg, report::to_svg(question, result));
   switch (common.format) {
     case Format::json:
       emit_report(common, dump(report::to_json(question, result)));

@@ -31,12 +31,10 @@ struct Options {
 
 int run_run(const Arguments& arguments) {
   Options options;
-  po::options_description own("Options");
-  own.add_options()("timeline", po::value(&options.timeline)->value_name("FILE"),
-                    "write every span, in our own JSON (sim/design/timeline-json.md)")(
-      "trace", po::value(&options.trace)->value_name("FILE"),
-      "write a trace for ui.perfetto.dev; a name ending in .gz is compressed")(
-      "require-fit", po::bool_switch(&options.require_fit), "exit with 1 when the memory does not suffice");
+  const OptionList own{
+      {"timeline", "FILE", "write every span, in our own JSON (sim/design/timeline-json.md)", &options.timeline},
+      {"trace", "FILE", "write a trace for ui.perfetto.dev; a name ending in .gz is compressed", &options.trace},
+      {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}};
   CommonOptions common;
   const auto line = parse(kText, own, arguments, common);
   if (!line) return 0;

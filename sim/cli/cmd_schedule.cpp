@@ -139,31 +139,32 @@ int run_batch(const std::string& path, const CommonOptions& common, report::Want
   return sound ? 0 : 70;
 }
 
-po::options_description own_options() {
-  po::options_description options;
+OptionList own_options() {
+  OptionList options;
   for (const auto& f : schedule_fields()) {
     if (f.help.empty()) continue;
     std::string name(f.key);
     std::replace(name.begin(), name.end(), '_', '-');
-    options.add_options()(name.c_str(), po::value<std::string>()->value_name(std::string(f.value_name)),
-                          std::string(f.help).c_str());
+    options.push_back({name, std::string(f.value_name), std::string(f.help)});
   }
-  options.add_options()("order", "show the order of every rank, however long (text, json)")(
-      "comms", "csv: with the SEND and RECV of every message, in the order\nof torch.distributed.pipelining")(
-      "svg", po::value<std::string>()->value_name("FILE"), "draw the order and the memory of every rank as a picture")(
-      "batch", po::value<std::string>()->value_name("FILE"), "evaluate every line of FILE ('-': standard input)");
+  options.insert(
+      options.end(),
+      {{"order", "", "show the order of every rank, however long (text, json)"},
+       {"comms", "", "csv: with the SEND and RECV of every message, in the order\nof torch.distributed.pipelining"},
+       {"svg", "FILE", "draw the order and the memory of every rank as a picture"},
+       {"batch", "FILE", "evaluate every line of FILE ('-': standard input)"}});
   return options;
 }
 
 ScheduleCase case_from_line(const CommandText& text, const CommandLine& line) {
   ScheduleCase given;
-  if (!line.values.count("import") || !line.operands.empty())
+  if (!line.has("import") || !line.operands.empty())
     given.values["schedule"] = {one_operand(text, line, "the name of a schedule")};
   for (const auto& f : schedule_fields()) {
     const std::string option = given.label(f.key).substr(2);
-    if (f.help.empty() || !line.values.count(option)) continue;
+    if (f.help.empty() || !line.has(option)) continue;
     auto& texts = given.values[std::string(f.key)];
-    const auto value = line.values[option].as<std::string>();
+    const auto value = line.given.at(option).front();
     const bool list = f.kind == FieldKind::times || f.kind == FieldKind::amounts;
     for (std::size_t at = 0; at <= value.size();) {
       const auto comma = list ? std::min(value.find(',', at), value.size()) : value.size();
@@ -181,32 +182,31 @@ int run_schedule(const Arguments& arguments) {
   CommonOptions common;
   const auto line = parse(text, own_options(), arguments, common);
   if (!line) return 0;
-  const bool order = line->values.count("order") > 0;
+  const bool order = line->has("order");
 
-  if (line->values.count("batch")) {
+  if (line->has("batch")) {
     if (!line->operands.empty())
       throw UserError(fmt::format("--batch takes every case from its file; leave '{}' out", line->operands.front()));
     for (const char* option : {"svg", "comms"})
-      if (line->values.count(option))
-        throw UserError(fmt::format("--batch writes no such output; leave --{} out", option));
+      if (line->has(option)) throw UserError(fmt::format("--batch writes no such output; leave --{} out", option));
     for (const auto& f : schedule_fields())
-      if (line->values.count(ScheduleCase{}.label(f.key).substr(2)))
+      if (line->has(ScheduleCase{}.label(f.key).substr(2)))
         throw UserError(
             fmt::format("--batch takes every case from its file; leave {} out", ScheduleCase{}.label(f.key)));
     if (common.format_given && common.format != Format::json)
       throw UserError("--batch answers in lines of JSON; leave --format out");
-    return run_batch(line->values["batch"].as<std::string>(), common,
+    return run_batch(line->given.at("batch").front(), common,
                      order ? report::WantOrder::always : report::WantOrder::when_small);
   }
 
   const auto resolved = resolve(case_from_line(text, *line));
   using report::WantOrder;
-  if (line->values.count("comms") && common.format != Format::csv)
+  if (line->has("comms") && common.format != Format::csv)
     throw UserError("--comms says what --format csv writes; add --format csv or leave it out");
   if (!common.quiet)
     for (const auto& warning : resolved.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
-  const std::string svg = line->values.count("svg") ? line->values["svg"].as<std::string>() : "";
-  if (line->values.count("svg")) AtomicFile::check(svg);
+  const std::string svg = line->has("svg") ? line->given.at("svg").front() : "";
+  if (line->has("svg")) AtomicFile::check(svg);
   const auto evaluate = [&](WantOrder short_of_asked) {
     auto result =
         report::evaluate(resolved.schedule, resolved.problem,
@@ -218,7 +218,7 @@ int run_schedule(const Arguments& arguments) {
     case Format::csv: {
       if (!svg.empty()) evaluate(WantOrder::never);
       AtomicFile out(common.output);
-      const schedule::CsvStyle style{line->values.count("comms") > 0};
+      const schedule::CsvStyle style{line->has("comms")};
       export_csv(resolved.schedule, resolved.problem, style, [&](std::string_view piece) { out.write(piece); });
       out.commit();
       break;

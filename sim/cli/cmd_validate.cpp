@@ -84,25 +84,25 @@ Written write_prediction(const report::Run& run, std::string file) {
 int run_validate(const Arguments& arguments) {
   PerformingOptions options;
   std::string tolerance, prediction;
-  po::options_description own("Options");
-  add_performing(own, options);
-  own.add_options()("tolerance", po::value(&tolerance)->value_name("P%"),
-                    "exit with 1 when the median iteration is further off than this")(
-      "prediction", po::value(&prediction)->value_name("FILE"), "write the prediction there, before the run");
   AgainstOptions against;
-  add_against(own, against);
+  OptionList own = performing_options(options);
+  own.insert(own.end(),
+             {{"tolerance", "P%", "exit with 1 when the median iteration is further off than this", &tolerance},
+              {"prediction", "FILE", "write the prediction there, before the run", &prediction}});
+  const OptionList more = against_options(against);
+  own.insert(own.end(), more.begin(), more.end());
   CommonOptions common;
   const auto line = parse(kText, own, arguments, common);
   if (!line) return 0;
   if (!against.tables.empty()) {
-    if (line->values.count("tolerance")) against.tolerance = parse_tolerance(tolerance);
-    if (!line->operands.empty() || line->values.count("backend"))
+    if (line->has("tolerance")) against.tolerance = parse_tolerance(tolerance);
+    if (!line->operands.empty() || line->has("backend"))
       throw UserError("validate --against takes tables only, no scenario and no --backend");
     return validate_against(common, against);
   }
   const auto& path = one_operand(kText, *line, "a scenario file");
   std::optional<double> within;
-  if (line->values.count("tolerance")) within = parse_tolerance(tolerance);
+  if (line->has("tolerance")) within = parse_tolerance(tolerance);
   if (!prediction.empty()) AtomicFile::check(prediction);
 
   const auto performing = begin_performing("validate", arguments, path, common, options);

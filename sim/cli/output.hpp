@@ -1,20 +1,18 @@
 // What all commands share: options, help, and writing results so that no file is ever left half written.
 #pragma once
-#include <boost/program_options/options_description.hpp>
-#include <boost/program_options/variables_map.hpp>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "cli/command.hpp"
 
 namespace rehearsal::cli {
-
-namespace po = boost::program_options;
 
 enum class Format : std::uint8_t { text, json, csv };
 enum class Color : std::uint8_t { automatic, always, never };
@@ -39,19 +37,30 @@ struct CommandText {
   bool takes_set = false;  // reads a scenario; otherwise --set is refused
 };
 
+// Where the value of an option goes; nowhere: CommandLine::given has its text. A switch sets a bool.
+using Destination = std::variant<std::monostate, bool*, int*, unsigned*, std::string*, std::vector<std::string>*>;
+
+struct Option {
+  std::string name;        // without dashes
+  std::string value_name;  // "FILE"; empty = a switch
+  std::string help;        // lines are broken by the author
+  Destination to = {};
+  bool several = false;  // takes all words up to the next option
+};
+using OptionList = std::vector<Option>;
+
 struct CommandLine {
-  po::variables_map values;
-  std::vector<std::string> operands;  // what is not an option
+  std::map<std::string, std::vector<std::string>, std::less<>> given;  // options by name, with their words
+  std::vector<std::string> operands;                                   // what is not an option
+
+  bool has(std::string_view option) const { return given.contains(option); }
 };
 
 // Parses the command's own options (not the common ones: those are added here). Nothing = help was asked and printed.
 // Throws UserError that names the nearest spelling of an unknown option. An --output that cannot be written is refused
 // here, before any work is done.
-std::optional<CommandLine> parse(const CommandText& text, const po::options_description& own,
-                                 const Arguments& arguments, CommonOptions& common);
-
-// Appends the common options to a description; parse() does it for every command.
-void add_common(po::options_description& options, CommonOptions& common);
+std::optional<CommandLine> parse(const CommandText& text, const OptionList& own, const Arguments& arguments,
+                                 CommonOptions& common);
 
 // The one operand of a command; throws UserError when there is none or more than one. `what` = "the name of a
 // schedule".

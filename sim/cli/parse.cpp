@@ -1,7 +1,10 @@
 // Command lines: Boost.Program_options does the parsing, this file turns its complaints into ours.
 #include <fmt/format.h>
 
+#include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
+#include <boost/program_options/value_semantic.hpp>
+#include <boost/program_options/variables_map.hpp>
 
 #include "base/error.hpp"
 #include "base/spelling.hpp"
@@ -9,6 +12,8 @@
 
 namespace rehearsal::cli {
 namespace {
+
+namespace po = boost::program_options;
 
 template <class Enum>
 Enum choose(std::string_view option, const std::string& word, const std::vector<std::string>& words) {
@@ -19,29 +24,55 @@ Enum choose(std::string_view option, const std::string& word, const std::vector<
 
 std::string ended(const std::string& text) { return text.empty() || text.ends_with('\n') ? text : text + "\n"; }
 
-std::string help_text(const CommandText& text, const po::options_description& own,
-                      const po::options_description& shared) {
-  const auto options = [](const po::options_description& description) {
-    std::string lines;
-    for (const auto& o : description.options()) {
-      std::string left = "  --" + o->long_name();
-      const std::string value = o->semantic()->name();  // "arg..." for a switch
-      if (!value.empty() && !value.starts_with("arg")) left += " " + value;
+std::string help_text(const CommandText& text, const OptionList& own, const OptionList& shared) {
+  const auto lines = [](const OptionList& options) {
+    std::string all;
+    for (const Option& o : options) {
+      std::string left = "  --" + o.name;
+      if (!o.value_name.empty()) left += " " + o.value_name;
       // Explanations keep the line breaks of their author, indented.
-      std::string right = o->description();
+      std::string right = o.help;
       for (std::size_t at = 0; (at = right.find('\n', at)) != std::string::npos; at += 28)
         right.replace(at, 1, "\n" + std::string(27, ' '));
-      lines +=
-          left.size() < 26 ? fmt::format("{:<26} {}\n", left, right) : fmt::format("{}\n{:27}{}\n", left, "", right);
+      all += left.size() < 26 ? fmt::format("{:<26} {}\n", left, right) : fmt::format("{}\n{:27}{}\n", left, "", right);
     }
-    return lines;
+    return all;
   };
   std::string all = fmt::format("{}\n\nUsage: rehearse {} {}\n\n", text.summary, text.name, text.operands);
-  if (!own.options().empty()) all += "Options:\n" + options(own) + "\n";
-  all += "Options of every command:\n" + options(shared);
+  if (!own.empty()) all += "Options:\n" + lines(own) + "\n";
+  all += "Options of every command:\n" + lines(shared);
   if (!text.more.empty()) all += "\n" + ended(text.more);
   return all + "\nExample:\n" + ended(text.example);
 }
+
+// --format --output --set --quiet --color --help.
+OptionList shared_options(CommonOptions& common) {
+  return {{"format", "FORMAT", "text, json or csv (default text)"},
+          {"output", "FILE", "write the report there, all of it or nothing", &common.output},
+          {"set", "KEY=VALUE", "change the scenario, for commands that read one; repeatable", &common.set},
+          {"quiet", "", "no progress and no warnings", &common.quiet},
+          {"color", "WHEN", "auto, always or never (default auto)"},
+          {"help", "", "show this text"}};
+}
+
+// What Program_options calls the value of an option, by where it goes.
+struct Semantic {
+  const Option& option;
+
+  po::value_semantic* operator()(std::monostate) const {
+    if (option.value_name.empty()) return new po::untyped_value(true);
+    return po::value<std::string>();
+  }
+  po::value_semantic* operator()(bool* to) const { return po::bool_switch(to); }
+  po::value_semantic* operator()(std::vector<std::string>* to) const {
+    auto* value = po::value(to);
+    return option.several ? value->multitoken() : value;
+  }
+  template <class T>
+  po::value_semantic* operator()(T* to) const {
+    return po::value(to);
+  }
+};
 
 // "--micro" for whatever program_options calls the option it complains about ("micro", "--micro=3").
 std::string dashed(const std::string& token) {
@@ -51,12 +82,12 @@ std::string dashed(const std::string& token) {
   return (name.size() - first == 1 && first == 1 ? "-" : "--") + name.substr(first);
 }
 
-[[noreturn]] void complain(const CommandText& text, const po::options_description& all, const po::error& error) {
+[[noreturn]] void complain(const CommandText& text, const OptionList& all, const po::error& error) {
   const std::string hint = fmt::format("; 'rehearse {} --help' lists the options", text.name);
   if (const auto* unknown = dynamic_cast<const po::unknown_option*>(&error)) {
     const std::string name = dashed(unknown->get_option_name());
     std::vector<std::string> names;
-    for (const auto& o : all.options()) names.push_back(o->long_name());
+    for (const Option& o : all) names.push_back(o.name);
     const auto near = nearest(name.substr(name.find_first_not_of('-')), names);
     throw UserError(fmt::format("unknown option '{}' for 'rehearse {}'{}", name, text.name,
                                 near ? "; did you mean '--" + *near + "'?" : hint));
@@ -74,44 +105,38 @@ std::string dashed(const std::string& token) {
 
 }  // namespace
 
-void add_common(po::options_description& options, CommonOptions& common) {
-  const auto word = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  options.add_options()("format", word("FORMAT"), "text, json or csv (default text)")(
-      "output", po::value<std::string>(&common.output)->value_name("FILE"),
-      "write the report there, all of it or nothing")(
-      "set", po::value<std::vector<std::string>>(&common.set)->value_name("KEY=VALUE"),
-      "change the scenario, for commands that read one; repeatable")("quiet", po::bool_switch(&common.quiet),
-                                                                     "no progress and no warnings")(
-      "color", word("WHEN"), "auto, always or never (default auto)")("help", "show this text");
-}
-
-std::optional<CommandLine> parse(const CommandText& text, const po::options_description& own,
-                                 const Arguments& arguments, CommonOptions& common) {
-  po::options_description shared, all;
-  add_common(shared, common);
-  all.add(own).add(shared);
+std::optional<CommandLine> parse(const CommandText& text, const OptionList& own, const Arguments& arguments,
+                                 CommonOptions& common) {
+  const OptionList shared = shared_options(common);
   for (const auto& a : arguments)  // help is wanted even when the rest of the line is wrong
     if (a == "--help" || a == "-h") return write_stdout(help_text(text, own, shared)), std::nullopt;
+  OptionList all = own;
+  all.insert(all.end(), shared.begin(), shared.end());
+  po::options_description known;
+  for (const Option& o : all) known.add_options()(o.name.c_str(), std::visit(Semantic{o}, o.to));
 
   CommandLine line;
   try {
     // Abbreviations are not guessed: a script that works today must not change its meaning with a new option.
     const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    const auto parsed = po::command_line_parser(arguments).options(all).style(style).run();
-    for (const auto& o : parsed.options)
-      if (o.string_key.empty()) line.operands.insert(line.operands.end(), o.value.begin(), o.value.end());
-    po::store(parsed, line.values);
-    po::notify(line.values);
+    const auto parsed = po::command_line_parser(arguments).options(known).style(style).run();
+    po::variables_map values;
+    po::store(parsed, values);
+    po::notify(values);
+    for (const auto& o : parsed.options) {
+      auto& words = o.string_key.empty() ? line.operands : line.given[o.string_key];
+      words.insert(words.end(), o.value.begin(), o.value.end());
+    }
   } catch (const po::error& error) {
     complain(text, all, error);
   }
-  if (line.values.count("format")) {
-    common.format = choose<Format>("--format", line.values["format"].as<std::string>(), {"text", "json", "csv"});
+  if (line.has("format")) {
+    common.format = choose<Format>("--format", line.given["format"].front(), {"text", "json", "csv"});
     common.format_given = true;
   }
-  if (line.values.count("color"))
-    common.color = choose<Color>("--color", line.values["color"].as<std::string>(), {"auto", "always", "never"});
-  if (line.values.count("output") && common.output.empty()) throw UserError("--output needs the name of a file");
+  if (line.has("color"))
+    common.color = choose<Color>("--color", line.given["color"].front(), {"auto", "always", "never"});
+  if (line.has("output") && common.output.empty()) throw UserError("--output needs the name of a file");
   if (common.output == "-") common.output.clear();
   if (!common.set.empty() && !text.takes_set)
     throw UserError(fmt::format("--set changes a scenario, and 'rehearse {}' reads none", text.name));

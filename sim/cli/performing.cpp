@@ -27,21 +27,20 @@ void check_count(const char* option, int value, int least) {
 
 }  // namespace
 
-void add_performing(po::options_description& own, PerformingOptions& o) {
-  own.add_options()("backend", po::value(&o.backend)->value_name("NAME"),
-                    "who performs: loopback (threads), mpi (processes) or cuda")(
-      "compute", po::value(&o.compute)->value_name("HOW"),
-      "real: kernels compute; timed: tasks wait out their predicted time\n(default: real for scenarios with a model)")(
-      "warmup", po::value(&o.warmup)->value_name("N"), "iterations that do not count (default 3)")(
-      "iterations", po::value(&o.iterations)->value_name("N"), "iterations that are measured (default 10)")(
-      "timeout", po::value(&o.timeout)->value_name("TIME"),
-      "give up when nothing has moved for this long (default 60s)")(
-      "replay", po::bool_switch(&o.replay),
-      "cuda: record an iteration as a graph and replay it, so that the host has no part in the times")(
-      "timeline", po::value(&o.timeline)->value_name("FILE"),
-      "write every span of the median iteration, in our own JSON\n(sim/design/timeline-json.md)")(
-      "trace", po::value(&o.trace)->value_name("FILE"),
-      "write a trace for ui.perfetto.dev; a name ending in .gz is compressed");
+OptionList performing_options(PerformingOptions& o) {
+  return {{"backend", "NAME", "who performs: loopback (threads), mpi (processes) or cuda", &o.backend},
+          {"compute", "HOW",
+           "real: kernels compute; timed: tasks wait out their predicted time\n"
+           "(default: real for scenarios with a model)",
+           &o.compute},
+          {"warmup", "N", "iterations that do not count (default 3)", &o.warmup},
+          {"iterations", "N", "iterations that are measured (default 10)", &o.iterations},
+          {"timeout", "TIME", "give up when nothing has moved for this long (default 60s)", &o.timeout},
+          {"replay", "",
+           "cuda: record an iteration as a graph and replay it, so that the host has no part in the times", &o.replay},
+          {"timeline", "FILE",
+           "write every span of the median iteration, in our own JSON\n(sim/design/timeline-json.md)", &o.timeline},
+          {"trace", "FILE", "write a trace for ui.perfetto.dev; a name ending in .gz is compressed", &o.trace}};
 }
 
 Performing begin_performing(const std::string& name, const Arguments& arguments, const std::string& scenario,

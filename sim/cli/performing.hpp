@@ -16,7 +16,7 @@ struct PerformingOptions {
   int warmup = 3, iterations = 10;
   bool replay = false;
 };
-void add_performing(po::options_description& own, PerformingOptions& options);
+OptionList performing_options(PerformingOptions& options);
 
 // A scenario with every rank, predicted, and the backend that will perform it.
 struct Performing {

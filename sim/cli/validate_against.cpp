@@ -71,17 +71,19 @@ int report_budget(const CommonOptions& common, const std::vector<Run>& runs, pub
 
 }  // namespace
 
-void add_against(po::options_description& own, AgainstOptions& options) {
-  own.add_options()("against", po::value(&options.tables)->multitoken()->value_name("TABLE.csv"),
-                    "tables of published runs")("table", po::value(&options.only)->multitoken()->value_name("NAME"),
-                                                "only the rows of these tables")("rows", po::bool_switch(&options.rows),
-                                                                                 "every row, not only every table")(
-      "software", po::value(&options.software)->value_name("knobs|profile|none"),
-      "what the scenarios say of the framework: all that the table tells (default), its profile alone, nothing")(
-      "scenarios", po::value(&options.scenarios)->value_name("DIR"), "write the scenario of every row there")(
-      "budget", po::bool_switch(&options.budget), "the same with each effect of the cost model left out")(
-      "bands", po::bool_switch(&options.bands), "error bands in the form of configs/error_bands.yaml")(
-      "html", po::value(&options.html)->value_name("FILE"), "a page with predicted against measured");
+OptionList against_options(AgainstOptions& o) {
+  return {
+      {"against", "TABLE.csv", "tables of published runs", &o.tables, true},
+      {"table", "NAME", "only the rows of these tables", &o.only, true},
+      {"rows", "", "every row, not only every table", &o.rows},
+      {"software", "knobs|profile|none",
+       "what the scenarios say of the framework: all that the table tells (default), its profile alone, nothing",
+       &o.software},
+      {"scenarios", "DIR", "write the scenario of every row there", &o.scenarios},
+      {"budget", "", "the same with each effect of the cost model left out", &o.budget},
+      {"bands", "", "error bands in the form of configs/error_bands.yaml", &o.bands},
+      {"html", "FILE", "a page with predicted against measured", &o.html},
+  };
 }
 
 int validate_against(const CommonOptions& common, const AgainstOptions& options) {

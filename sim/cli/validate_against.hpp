@@ -17,7 +17,7 @@ struct AgainstOptions {
   std::optional<double> tolerance;  // of the mean of tables; exit status 1 above it
 };
 
-void add_against(po::options_description& own, AgainstOptions& options);
+OptionList against_options(AgainstOptions& options);
 
 int validate_against(const CommonOptions& common, const AgainstOptions& options);
 

@@ -5,10 +5,8 @@
 
 #include <boost/graph/depth_first_search.hpp>
 #include <boost/graph/graph_concepts.hpp>
-#include <boost/graph/graphviz.hpp>
 #include <boost/iterator/counting_iterator.hpp>
 #include <boost/iterator/iterator_facade.hpp>
-#include <sstream>
 
 #include "base/error.hpp"
 #include "graph/precedence.hpp"
@@ -222,15 +220,14 @@ std::vector<std::string> find_cycle(const TaskGraph& graph) {
 
 std::string to_dot(const TaskGraph& graph) {
   const Precedence order(graph);
-  std::ostringstream out;
-  out << "digraph tasks {\n";
+  std::string text = "digraph tasks {\n";
   for (auto [v, end] = vertices(order); v != end; ++v) {
-    out << "  " << *v << " [label=" << boost::escape_dot_string(order.label(*v)) << "];\n";
-    for (auto [arc, last] = out_edges(*v, order); arc != last; ++arc)
-      out << "  " << source(*arc, order) << " -> " << target(*arc, order) << ";\n";
+    std::string label = order.label(*v);
+    for (std::size_t at = 0; (at = label.find('"', at)) != std::string::npos; at += 2) label.insert(at, 1, '\\');
+    text += fmt::format("  {} [label=\"{}\"];\n", *v, label);
+    for (const Vertex next : order.successors(*v)) text += fmt::format("  {} -> {};\n", *v, next);
   }
-  out << "}\n";
-  return out.str();
+  return text + "}\n";
 }
 
 }  // namespace rehearsal::graph
