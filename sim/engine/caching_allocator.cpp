@@ -38,7 +38,8 @@ CachingAllocator::Pool& CachingAllocator::pool_at(std::uint32_t index) {
 CachingAllocator::Handle CachingAllocator::allocate(Bytes requested, std::uint32_t stream) {
   const std::int64_t size = std::max(kRound, round_up(requested.count(), kRound));
   const std::uint32_t index = 2 * stream + (size > kLargestSmall);
-  Handle block = take_free(pool_at(index), size);
+  FreeBlocks::Entry found;
+  Handle block = pool_at(index).free.take(size, found) ? found.block : kNone;
   if (block == kNone && options_.expandable_segments) block = map_again(index, size);
   if (block == kNone)
     block = options_.expandable_segments ? grow(index, size) : take_segment(index, segment_size(size));
@@ -65,14 +66,6 @@ CachingAllocator::Handle CachingAllocator::new_block(const Block& block) {
   unused_.pop_back();
   blocks_[id] = block;
   return id;
-}
-
-CachingAllocator::Handle CachingAllocator::take_free(Pool& pool, std::int64_t size) {
-  const auto found = pool.free.lower_bound({size, 0, 0});
-  if (found == pool.free.end()) return kNone;
-  const Handle block = found->block;
-  pool.free.erase(found);
-  return block;
 }
 
 CachingAllocator::Handle CachingAllocator::take_segment(std::uint32_t pool, std::int64_t size) {
@@ -103,12 +96,12 @@ void CachingAllocator::join(Handle first) {
 void CachingAllocator::make_free(Handle block) {
   auto& pool = pools_[blocks_[block].pool];
   const auto is_free = [&](Handle b) { return b != kNone && blocks_[b].state == State::free; };
-  const auto forget = [&](Handle b) { pool.free.erase({blocks_[b].size, blocks_[b].address, b}); };
+  const auto forget = [&](Handle b) { pool.free.erase(entry(b)); };
   if (const Handle next = blocks_[block].next; is_free(next)) forget(next), join(block);
   if (const Handle previous = blocks_[block].previous; is_free(previous))
     forget(previous), join(previous), block = previous;
   blocks_[block].state = State::free;
-  pool.free.insert({blocks_[block].size, blocks_[block].address, block});
+  pool.free.insert(entry(block));
 }
 
 void CachingAllocator::reserve(std::int64_t size) {
@@ -127,17 +120,13 @@ void CachingAllocator::give_back_cached() {
       unmap_pages(index);
       continue;
     }
-    auto& free = pools_[index].free;
-    for (auto it = free.begin(); it != free.end();) {
-      const Block& block = blocks_[it->block];
-      if (block.previous != kNone || block.next != kNone) {
-        ++it;
-        continue;
-      }
+    for (const FreeBlocks::Entry& free : pools_[index].free.all()) {
+      Block& block = blocks_[free.block];
+      if (block.previous != kNone || block.next != kNone) continue;
+      pools_[index].free.erase(free);
       reserved_ -= block.size;
-      blocks_[it->block].size = 0;
-      unused_.push_back(it->block);
-      it = free.erase(it);
+      block.size = 0;
+      unused_.push_back(free.block);
     }
   }
 }
@@ -150,8 +139,7 @@ CachingAllocator::Handle CachingAllocator::grow(std::uint32_t index, std::int64_
   // A retry inside `reserve` may unmap the free end itself, so it is taken first.
   Handle end = pools_[index].last;
   const bool free_end = end != kNone && blocks_[end].state == State::free;
-  if (free_end)
-    pools_[index].free.erase({blocks_[end].size, blocks_[end].address, end}), blocks_[end].state = State::live;
+  if (free_end) pools_[index].free.erase(entry(end)), blocks_[end].state = State::live;
   const std::int64_t more = round_up(size - (free_end ? blocks_[end].size : 0), page(index));
   reserve(more);
   if (end == kNone) next_address_ += kGap;
@@ -166,15 +154,14 @@ CachingAllocator::Handle CachingAllocator::grow(std::uint32_t index, std::int64_
 
 CachingAllocator::Handle CachingAllocator::map_again(std::uint32_t index, std::int64_t size) {
   auto& unmapped = pools_[index].unmapped;
-  const auto found = unmapped.lower_bound({round_up(size, page(index)), 0, 0});
-  if (found == unmapped.end()) return kNone;
-  const Handle block = found->block;
-  unmapped.erase(found);
+  FreeBlocks::Entry found;
+  if (!unmapped.take(round_up(size, page(index)), found)) return kNone;
+  const Handle block = found.block;
   blocks_[block].state = State::live;
   if (const auto used = round_up(size, page(index)); used < blocks_[block].size) {
     const Handle rest = split(block, used);
     blocks_[rest].state = State::unmapped;
-    pools_[index].unmapped.insert({blocks_[rest].size, blocks_[rest].address, rest});
+    pools_[index].unmapped.insert(entry(rest));
   }
   reserve(blocks_[block].size);
   return block;
@@ -183,8 +170,7 @@ CachingAllocator::Handle CachingAllocator::map_again(std::uint32_t index, std::i
 // Pages begin at multiples of the page size from the segment's address, which is a multiple of kGap.
 void CachingAllocator::unmap_pages(std::uint32_t index) {
   auto& pool = pools_[index];
-  const std::vector<Free> all(pool.free.begin(), pool.free.end());
-  for (const Free& free : all) {
+  for (const FreeBlocks::Entry& free : pool.free.all()) {
     const std::int64_t offset = free.address % kGap;
     const std::int64_t begin = round_up(offset, page(index)) - offset;
     const std::int64_t end = (offset + free.size) / page(index) * page(index) - offset;
@@ -199,7 +185,7 @@ void CachingAllocator::unmap_pages(std::uint32_t index) {
     }
     if (end - begin < blocks_[middle].size) make_free(split(middle, end - begin));
     blocks_[middle].state = State::unmapped;
-    pool.unmapped.insert({blocks_[middle].size, blocks_[middle].address, middle});
+    pool.unmapped.insert(entry(middle));
     reserved_ -= blocks_[middle].size;
   }
 }

@@ -16,11 +16,10 @@
 #pragma once
 #include <cstdint>
 #include <limits>
-#include <map>
-#include <set>
 #include <vector>
 
 #include "base/units.hpp"
+#include "engine/free_blocks.hpp"
 
 namespace rehearsal::engine {
 
@@ -54,18 +53,13 @@ class CachingAllocator {
     std::uint32_t pool = 0;                 // 2 * stream + large
     State state = State::live;
   };
-  struct Free {
-    std::int64_t size, address;
-    Handle block;
-    auto operator<=>(const Free&) const = default;
-  };
   struct Pool {
-    std::set<Free> free, unmapped;
+    FreeBlocks free, unmapped;
     Handle last = kNone;  // expandable: the block at the end of the segment
   };
 
   Handle new_block(const Block& block);
-  Handle take_free(Pool& pool, std::int64_t size);
+  FreeBlocks::Entry entry(Handle block) const { return {blocks_[block].size, blocks_[block].address, block}; }
   Handle take_segment(std::uint32_t pool, std::int64_t size);
   Handle grow(std::uint32_t pool, std::int64_t size);
   Handle map_again(std::uint32_t pool, std::int64_t size);
