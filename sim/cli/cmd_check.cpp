@@ -50,8 +50,8 @@ int print_schema(const CommonOptions& common, const CommandLine& line) {
     emit_report(common, scenario::json_schema());
     return 0;
   }
-  std::string csv = report::csv_line({"key", "value", "default"});
-  for (const auto& row : scenario::fields()) csv += report::csv_line({row.path, row.value, row.fallback});
+  std::string csv = report::csv_line({"key", "value", "default", "meaning"});
+  for (const auto& row : scenario::keys()) csv += report::csv_line({row.path, row.value, row.fallback, row.help});
   emit_report(common, csv);
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/quantity_text.hpp"
+#include "cluster/fields.hpp"
 #include "cost/constants.hpp"
 #include "cost/cost_model.hpp"
 #include "cost/device_memory.hpp"
@@ -16,54 +17,13 @@ namespace {
 using cluster::ClusterSpec;
 using cluster::Gpu;
 
-std::string rate(Bandwidth b) { return fmt::format("{:.4g} GB/s", b.value() / 1e9); }
-std::string number(double x) { return fmt::format("{:.4g}", x); }
-
-// Text of the value behind a key; keys that hold no single number give an empty text.
-std::string value(const Gpu& g, const std::string& key) {
-  if (key == "sms") return fmt::format("{}", g.sms);
-  if (key == "memory") return show(g.memory);
-  if (key == "memory_bandwidth") return rate(g.memory_bandwidth);
-  if (key == "sustained_memory_bandwidth") return rate(g.sustained_memory_bandwidth);
-  if (key == "gemm_efficiency") return number(g.gemm_efficiency) + " of peak";
-  if (key == "sustained_clock") return number(g.sustained_clock) + " of a burst";
-  if (key == "weight_gradient_rate") return number(g.weight_gradient_rate) + " of the forward rate";
-  if (key == "gemm_overhead") return show(g.gemm_overhead);
-  if (key == "tile_overhead") return show(g.tile_overhead);
-  if (key == "fused_attention_rate") return fmt::format("{:.4g} TFLOP/s", g.fused_attention_rate.value() / 1e12);
-  if (key == "flash3_attention_rate") return fmt::format("{:.4g} TFLOP/s", g.flash3_attention_rate.value() / 1e12);
-  if (key == "cudnn_attention_rate") return fmt::format("{:.4g} TFLOP/s", g.cudnn_attention_rate.value() / 1e12);
-  if (key == "attention_tail") return number(g.attention_tail) + " thread blocks a slot";
-  if (key == "small_tile_loss") return number(g.small_tile_loss);
-  if (key == "fp8_speedup") return number(g.fp8_speedup) + " times bf16";
-  if (key == "fp8_rowwise_speedup") return number(g.fp8_rowwise_speedup) + " times bf16";
-  if (key == "fp8_blockwise_speedup") return number(g.fp8_blockwise_speedup) + " times bf16";
-  if (key == "kernel_gap") return show(g.kernel_gap);
-  return {};
-}
-
-// Keys as cluster files nest them: links.nvlink.latency is "nvlink.latency".
-std::string value(const ClusterSpec& c, const std::string& key) {
-  if (key == "nvlink.bandwidth") return rate(c.nvlink);
-  if (key == "nvlink.latency") return show(c.nvlink_latency);
-  if (key == "nvlink.message") return rate(c.nvlink_message);
-  if (key == "nvlink.gather") return rate(c.nvlink_gather);
-  if (key == "nic.per_node") return fmt::format("{}", c.nics_per_node);
-  if (key == "nic.bandwidth") return rate(c.nic);
-  if (key == "nic.latency") return show(c.nic_latency);
-  if (key == "nic.per_group") return fmt::format("{}", c.nics_per_group);
-  if (key == "nic.efficiency") return number(c.nic_efficiency) + " of the wire";
-  if (key == "nic.message_efficiency") return number(c.nic_message_efficiency) + " of the wire";
-  if (key == "message_overhead") return show(c.message_overhead);
-  return {};
-}
-
 template <class Owner, class Used>
-void add(std::vector<std::string>& all, const char* kind, const Owner& owner, Used&& used) {
+void add(std::vector<std::string>& all, const char* kind, const fields::Description& described, const Owner& owner,
+         Used&& used) {
   for (const auto& key : owner.assumed) {
     if (!used(key)) continue;
     std::string line = fmt::format("{} {}: {}", kind, owner.name, key);
-    if (const auto text = value(owner, key); !text.empty()) line += " = " + text;
+    if (const auto* field = described.find(key)) line += " = " + fields::shown(field->get(&owner));
     line += " is assumed";
     if (const auto source = owner.sources.find(key); source != owner.sources.end()) line += " (" + source->second + ")";
     all.push_back(line + ".");
@@ -129,10 +89,11 @@ std::vector<std::string> CostModel::assumptions() const {
                        profile_->kernels.size() == kKernelKinds * precisions(*profile_).size();
   const bool messages = profile_ && profile_->has_messages();
   const bool collectives = profile_ && profile_->has_collectives();
-  add(all, "GPU", machine_.gpu, [&](const std::string& key) { return !kernels || key == "memory"; });
-  add(all, "Cluster", machine_, [&](const std::string& key) {
-    const bool message = key == "nvlink.message" || key == "message_overhead";
-    return key.starts_with("nic.") || !(message ? messages : messages && collectives);
+  add(all, "GPU", cluster::gpu_fields(), machine_.gpu,
+      [&](const std::string& key) { return !kernels || key == "memory"; });
+  add(all, "Cluster", cluster::cluster_fields(), machine_, [&](const std::string& key) {
+    const bool message = key == "links.nvlink.message" || key == "message_overhead";
+    return key.starts_with("links.nic.") || !(message ? messages : messages && collectives);
   });
   if (profile_) add_profile(all, *profile_, own, machine_);
   if (own && !profile_)

@@ -24,10 +24,6 @@ inline constexpr double kTreeRate = .92;
 inline constexpr double kPatRate = .75;
 inline constexpr double kPatHops = 3.5;        // steps in the time of one hop of a ring
 inline constexpr double kPatPerRank = 2.8e-6;  // s
-// Share of the rate sold that crosses a fabric: adaptive routing of InfiniBand .96; RoCE tuned by many queue pairs or
-// spraying .92; plain ECMP .97 under one leaf, .6 across leaves, where the slowest of colliding flows decides (a third
-// to two thirds of the rate, Monte Carlo; 70 of 100 Gb/s in the field). NIC efficiencies were measured over InfiniBand.
-inline constexpr double kFabricInfiniband = .96, kFabricRoceTuned = .92, kFabricEcmp = .6, kFabricEcmpOneLeaf = .97;
 
 // --- Optimizer: many small kernels, norms and the loss-scale check. Seconds per step; assumed.
 inline constexpr double kOptimizerFixed = 2e-3;

@@ -13,13 +13,8 @@ std::string printable(std::string_view text);
 // What a user wrote, for a message: 'text', printable and cut off where it is long.
 std::string in_quotes(std::string_view text);
 
-class Recorder;
-
 class Diagnostics {
  public:
-  // Where readings are written down (recorder.hpp); null unless an example of the format is read.
-  Recorder* recorder = nullptr;
-
   void error(Location where, std::string_view message) { errors_.push_back({std::move(where), printable(message)}); }
   void warn(Location where, std::string_view message) { warnings_.push_back({std::move(where), printable(message)}); }
 

@@ -60,6 +60,7 @@ class Documents {
 
  private:
   friend class TreeBuilder;
+  const Node* cited_one_by_one(const Node& all);
   const Node* assign(const Node* node, std::string_view key, std::string_view rest, const Node& value, int depth);
 
   Diagnostics& problems_;

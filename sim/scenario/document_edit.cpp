@@ -11,6 +11,12 @@
 namespace rehearsal::scenario {
 namespace {
 
+// {value: {bf16: 312TFLOP/s, ...}, source: ...}: one source for all numbers of a mapping.
+bool cites_all(const Node& node) {
+  const Node* value = node.kind == Node::Kind::map ? node.find("value") : nullptr;
+  return value && value->kind == Node::Kind::map;
+}
+
 // Keys whose plain name is short for a mapping with that name under another key.
 struct Shorthand {
   std::string_view key, inner;
@@ -78,6 +84,7 @@ const Node* Documents::assign(const Node* node, std::string_view key, std::strin
     copy->items[index] = descend(node->items[index], "");
     return copy;
   }
+  if (node && cites_all(*node) && !node->find(key)) node = cited_one_by_one(*node);
   Node* copy = make(Node::Kind::map, node ? *node : value);
   if (node) copy->entries = node->entries;
   for (auto& e : copy->entries) {
@@ -91,9 +98,22 @@ const Node* Documents::assign(const Node* node, std::string_view key, std::strin
   return copy;
 }
 
+// The same numbers, each with the source, so that one of them can be replaced.
+const Node* Documents::cited_one_by_one(const Node& all) {
+  Node* numbers = make(Node::Kind::map, all);
+  for (const auto& e : all.find("value")->entries) {
+    Node* number = make(Node::Kind::map, *e.value);
+    for (const auto& said : all.entries)
+      number->entries.push_back({said.key, said.key->text == "value" ? e.value : said.value});
+    numbers->entries.push_back({e.key, number});
+  }
+  return numbers;
+}
+
 const Node* Documents::overlay(const Node* base, const Node* over) {
   // A number with its source ({value, source}) is replaced as a whole: the source belonged to the old number.
   if (base->kind != Node::Kind::map || over->kind != Node::Kind::map || over->find("value")) return over;
+  if (cites_all(*base)) base = cited_one_by_one(*base);
   Node* merged = make(Node::Kind::map, *over);
   merged->entries = base->entries;
   for (const auto& e : over->entries) {

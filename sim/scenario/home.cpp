@@ -83,18 +83,16 @@ std::vector<std::string> names_in(const std::string& home, const std::string& fo
 }
 
 Part resolve(Context& context, const Node& node, const std::string& folder, const std::string& what) {
-  if (context.problems.recorder)
-    note_names(context.problems, node, Form::Kind::name, what, names_in(context.home, folder));
-  if (node.kind != Node::Kind::map) return {named(context, node, folder, what), node.text};
+  if (node.kind != Node::Kind::map) return {named(context, node, folder, what), node.text, nullptr};
   const Node* use = node.find("use");
   if (!use) {
     const Node* name = node.find("name");
-    return {&node, name && name->kind == Node::Kind::scalar ? name->text : "inline"};
+    return {&node, name && name->kind == Node::Kind::scalar ? name->text : "inline", nullptr};
   }
   const Node* base = named(context, *use, folder, what);
   if (!base) return {};
   const Node* merged = context.documents.overlay(base, &node);
-  return {merged, use->text};
+  return {merged, use->text, base};
 }
 
 }  // namespace rehearsal::scenario

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "plan/fields.hpp"
 #include "scenario/balance_file.hpp"
 #include "scenario/check.hpp"
 #include "scenario/load.hpp"
@@ -26,16 +27,14 @@ void read_batch(Context& context, MapReader& top, const Node& root, Scenario& sc
   auto& batch = scenario.batch;
   if (scenario.abstract) {
     scenario.microbatches = map.integer("microbatches", kCount);
-    for (const char* key : {"global", "micro", "sequence"})
-      if (map.find(key))
-        problems.error(map.at(key),
-                       fmt::format("'{}' has no meaning in a scenario with 'costs'; give 'microbatches'", key));
+    for (const auto& field : plan::batch_fields().fields)
+      if (map.find(field.key))
+        problems.error(map.at(field.key),
+                       fmt::format("'{}' has no meaning in a scenario with 'costs'; give 'microbatches'", field.key));
     batch = {scenario.microbatches, 1, 0};
   } else {
-    batch.global = map.integer("global", kCount);
-    batch.micro = map.integer("micro", kCount, 1);
-    const auto model_sequence = scenario.concrete ? scenario.concrete->model.sequence : 0;
-    batch.sequence = map.integer("sequence", kCount, model_sequence);
+    batch.sequence = scenario.concrete ? scenario.concrete->model.sequence : 0;
+    map.fill(plan::batch_fields(), &batch);
     if (map.find("microbatches"))
       problems.error(map.at("microbatches"),
                      "'microbatches' is for scenarios with 'costs'; give 'global' = microbatches x data x micro");

@@ -28,7 +28,10 @@ struct Context {
 struct Part {
   const Node* node = nullptr;  // the mapping to read; nullptr = an error was reported
   std::string name;            // "inline" for an inline mapping
+  const Node* base = nullptr;  // the named file where some of its keys are replaced
 };
+// Keys of every such mapping that say what it is; read before the others.
+inline constexpr const char* kAbout[] = {"use", "name", "summary", "source"};
 // `folder` below home, such as "configs/gpus"; `what` for messages, such as "GPU".
 Part resolve(Context& context, const Node& node, const std::string& folder, const std::string& what);
 // The names of the files in a folder below home, sorted.

@@ -2,59 +2,12 @@
 
 #include "base/spelling.hpp"
 #include "cluster/registry.hpp"
-#include "cost/constants.hpp"
 #include "cost/measured_gpu.hpp"
+#include "scenario/fields.hpp"
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
 namespace {
-
-// What an inline cluster leaves out: the behaviour of NCCL on the NVSwitch machines that were measured.
-constexpr double kMessageShare = 80. / 300;  // of NVLink that a pipeline send reaches (A100, Zero Bubble profile)
-constexpr double kGatherShare = 220. / 300;  // all-gather that follows a sharded send
-inline Time milliseconds(double ms) { return seconds(ms * 1e-3); }
-inline Time microseconds(double us) { return seconds(us * 1e-6); }
-
-void read_links(Context& context, MapReader& map, cluster::ClusterSpec& spec, Citations& citations) {
-  auto& problems = context.problems;
-  const auto assume = [&](const MapReader& m, const std::string& prefix, const char* key) {
-    if (m.node() && !m.given(key))
-      citations.assumed.push_back(prefix + key), citations.sources[prefix + key] = "default of an inline cluster";
-  };
-  const Node* links = map.require("links", "a mapping with 'nvlink' and, for several nodes, 'nic'");
-  if (!links) return;
-  MapReader kinds(problems, *links, "links");
-  if (const Node* node = kinds.require("nvlink", "a mapping with the bandwidth inside a node")) {
-    MapReader nvlink(problems, *node, "nvlink");
-    nvlink.cite(citations, "nvlink.");
-    for (const char* key : {"latency", "message", "gather"}) assume(nvlink, "nvlink.", key);
-    spec.nvlink = nvlink.bandwidth("bandwidth");
-    spec.nvlink_latency = nvlink.time("latency", true, microseconds(2));
-    spec.nvlink_generation = int(nvlink.optional_integer("generation", {2, 5}).value_or(0));
-    spec.nvlink_message = nvlink.bandwidth("message", spec.nvlink * kMessageShare);
-    spec.nvlink_gather = nvlink.bandwidth("gather", spec.nvlink * kGatherShare);
-    nvlink.finish();
-  }
-  if (const Node* node = kinds.find("nic")) {
-    MapReader nic(problems, *node, "nic");
-    nic.cite(citations, "nic.");
-    for (const char* key : {"latency", "efficiency", "message_efficiency"}) assume(nic, "nic.", key);
-    spec.nics_per_node = nic.integer("per_node", {1, 1024}, spec.gpus_per_node);
-    spec.nic = nic.bandwidth("bandwidth");
-    spec.nic_latency = nic.time("latency", true, microseconds(25));
-    spec.nic_efficiency = nic.number("efficiency", kFraction, .85);
-    spec.nics_per_group = nic.optional_integer("per_group", {1, 1024}).value_or(0);
-    spec.fabric = nic.choice<double>("fabric",
-                                     {{"infiniband", 1.},
-                                      {"roce-tuned", cost::kFabricRoceTuned / cost::kFabricInfiniband},
-                                      {"ecmp-one-leaf", cost::kFabricEcmpOneLeaf / cost::kFabricInfiniband},
-                                      {"ecmp", cost::kFabricEcmp / cost::kFabricInfiniband}},
-                                     {}, 1.);
-    spec.nic_message_efficiency = nic.number("message_efficiency", kFraction, .9);
-    nic.finish();
-  }
-  kinds.finish();
-}
 
 // What was measured of the GPU, in the place of its file's constants.
 void measure_gpu(MapReader& map, const cost::Profile& profile, cluster::ClusterSpec& spec) {
@@ -71,13 +24,10 @@ void measure_gpu(MapReader& map, const cost::Profile& profile, cluster::ClusterS
         cost::measured(std::move(spec.gpu), times, fmt::format("measured: profile {}, {}", profile.name, profile.date));
 }
 
-std::string topology(MapReader& map, const char* key, const char* fallback) {
-  const auto name = map.text(key, fallback);
-  map.takes_names(key, "topology", cluster::registry().names());
+void check_topology(MapReader& map, const char* key, const std::string& name) {
   if (map.given(key) && !cluster::registry().find(name))
     map.problems().error(map.at(key), fmt::format("unknown topology {}{}", in_quotes(name),
                                                   suggestion(name, cluster::registry().names())));
-  return name;
 }
 
 }  // namespace
@@ -95,13 +45,11 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   choice.node = &node;
   auto& spec = choice.spec;
   spec.name = part.name;
-  map.find("use"), map.find("name"), map.find("summary"), map.find("source");
+  for (const char* key : kAbout) map.find(key);
   choice.profile = find_profile(context, map.find("profile"), part.name);
-  choice.nodes = map.optional_integer("nodes", kDegree);
-  choice.gpus = map.optional_integer("gpus", kDegree);
+  map.fill(cluster_choice_fields(), &choice, {"gpu", "collectives"});
   if (choice.nodes && choice.gpus)
     problems.error(map.at("gpus"), "give either 'nodes' or 'gpus' (GPUs of one node), not both");
-  spec.gpus_per_node = map.integer("gpus_per_node", {1, 1024});
   if (choice.gpus && *choice.gpus > spec.gpus_per_node && problems.count() == before)
     problems.error(map.at("gpus"), fmt::format("'gpus' {} is more than one node holds ({}); use 'nodes'", *choice.gpus,
                                                spec.gpus_per_node));
@@ -109,14 +57,8 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
     if (auto loaded = load_gpu(context, *gpu))
       spec.gpu = std::move(loaded->gpu), choice.flash_software = std::move(loaded->flash_software);
   if (choice.profile && choice.profile->gpu && problems.count() == before) measure_gpu(map, *choice.profile, spec);
-  read_links(context, map, spec, citations);
-  spec.topology = topology(map, "topology", "rail-optimized");
-  choice.one_node_topology = topology(map, "one_node_topology", "nvswitch");
-  if (part.node && !map.given("message_overhead")) {
-    citations.assumed.push_back("message_overhead");
-    citations.sources["message_overhead"] = "default of an inline cluster";
-  }
-  spec.message_overhead = map.time("message_overhead", true, milliseconds(.25));
+  check_topology(map, "topology", spec.topology);
+  check_topology(map, "one_node_topology", choice.one_node_topology);
   const Node* collectives = map.find("collectives");
   if (choice.profile) spec.profile = choice.profile->name;
   if (choice.profile && choice.profile->has_collectives()) {  // measured on the machine itself

@@ -1,6 +1,7 @@
 // Measured times of collectives by size (configs/collectives).
 #include <fmt/format.h>
 
+#include "collective/fields.hpp"
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
@@ -8,10 +9,6 @@ namespace {
 
 using collective::FittedCurve;
 using collective::Point;
-
-const std::pair<const char*, CollectiveKind> kKinds[] = {{"all_reduce", CollectiveKind::all_reduce},
-                                                         {"reduce_scatter", CollectiveKind::reduce_scatter},
-                                                         {"all_gather", CollectiveKind::all_gather}};
 
 // A list of [size, time] with ascending sizes.
 std::vector<Point> read_points(Diagnostics& problems, const Node& list, const std::string& what) {
@@ -39,7 +36,7 @@ std::vector<Point> read_points(Diagnostics& problems, const Node& list, const st
 void read_measured(Context& context, const Node& node, collective::SizeCurves& curves) {
   auto& problems = context.problems;
   MapReader measured(problems, node, "measured");
-  for (const auto& [name, kind] : kKinds) {
+  for (const auto& [name, kind] : collective::kCurveKinds) {
     const Node* by_ranks = measured.find(name);
     if (!by_ranks) continue;
     if (by_ranks->kind != Node::Kind::map) {
@@ -57,14 +54,12 @@ void read_measured(Context& context, const Node& node, collective::SizeCurves& c
 void read_fitted(Context& context, const Node& node, collective::SizeCurves& curves) {
   MapReader fitted(context.problems, node, "fitted");
   curves.fitted_ranks = static_cast<std::uint32_t>(fitted.integer("ranks", {2, 100'000}));
-  for (const auto& [name, kind] : kKinds) {
+  for (const auto& [name, kind] : collective::kCurveKinds) {
     const Node* curve = fitted.find(name);
     if (!curve) continue;
     MapReader map(context.problems, *curve, name);
     FittedCurve& f = curves.fitted[kind];
-    f.fixed = map.time("fixed", true);
-    f.rate = map.bandwidth("rate");
-    f.half_size = map.bytes("half_size", Bytes{0});
+    map.fill(collective::fitted_fields(), &f);
     const auto source = map.text("source", "");
     if (map.boolean("assumed", false))
       context.assume(fmt::format("collectives {}: the curve of {} without a table was not measured ({})", curves.name,
@@ -83,7 +78,7 @@ std::optional<collective::SizeCurves> load_curves(Context& context, const Node& 
   MapReader map(context.problems, part.node, "collectives", node);
   collective::SizeCurves curves;
   curves.name = part.name;
-  map.find("use"), map.find("name"), map.find("summary");
+  for (const char* key : kAbout) map.find(key);
   curves.source = map.text("source", "");
   const auto assumption = map.text("assumption", "");
   if (const Node* measured = map.find("measured")) read_measured(context, *measured, curves);

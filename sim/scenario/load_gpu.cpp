@@ -1,8 +1,46 @@
 #include <fmt/format.h>
 
+#include "cluster/fields.hpp"
+#include "scenario/fields.hpp"
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
+namespace {
+
+// Whether a.b is given, cited alone or with its neighbours.
+bool gives(const Node& over, std::string_view key) {
+  const auto dot = key.find('.');
+  const Node* value = over.find(key.substr(0, dot));
+  if (value && value->kind == Node::Kind::map && value->find("value")) value = value->find("value");
+  return value &&
+         (dot == std::string_view::npos || (value->kind == Node::Kind::map && gives(*value, key.substr(dot + 1))));
+}
+
+// A named GPU is what was measured. Where its multiprocessors or its memory are replaced, whatever goes with their
+// number or their bandwidth goes along, unless it is given too: every multiprocessor computes as fast as before, and
+// kernels reach the same share of the memory's peak.
+void keep_shares(Context& context, const Part& part, const Node& over, cluster::Gpu& gpu, Citations& citations) {
+  if (!part.base || !(over.find("sms") || over.find("memory_bandwidth"))) return;
+  GpuChoice file;
+  MapReader map(context.problems, *part.base, "gpu");
+  Citations ignored;
+  map.cite(ignored, "");
+  map.fill(gpu_choice_fields(), &file);
+  const double wider = gpu.memory_bandwidth / file.gpu.memory_bandwidth;
+  const double larger = double(gpu.sms) / double(file.gpu.sms);
+  for (const auto& field : cluster::gpu_fields().fields) {
+    const bool of_memory = field.key == "sustained_memory_bandwidth";
+    const double factor = of_memory ? wider : field.form.kind == fields::Form::Kind::flop_rate ? larger : 1;
+    const auto value = field.get(&gpu);
+    if (factor == 1 || value.absent() || gives(over, field.key)) continue;
+    if (const auto* rate = std::get_if<FlopRate>(&value)) field.set(&gpu, *rate * factor);
+    if (const auto* bandwidth = std::get_if<Bandwidth>(&value)) field.set(&gpu, *bandwidth * factor);
+    citations.sources[field.key] =
+        fmt::format("as of GPU {}, by its {}", part.name, of_memory ? "memory_bandwidth" : "sms");
+  }
+}
+
+}  // namespace
 
 std::optional<GpuChoice> load_gpu(Context& context, const Node& node) {
   auto& problems = context.problems;
@@ -16,46 +54,12 @@ std::optional<GpuChoice> load_gpu(Context& context, const Node& node) {
   GpuChoice choice;
   auto& gpu = choice.gpu;
   gpu.name = part.name;
-  map.find("use"), map.find("name"), map.find("summary"), map.find("source");
-  choice.flash_software = map.text("software", "megatron-2024");
-  if (const Node* peak = map.require("peak", "rates such as {bf16: 312TFLOP/s}")) {
-    MapReader rates(problems, peak, "peak", *peak);
-    const std::pair<const char*, Precision> kinds[] = {{"fp32", Precision::fp32},
-                                                       {"tf32", Precision::tf32},
-                                                       {"fp16", Precision::fp16},
-                                                       {"bf16", Precision::bf16},
-                                                       {"fp8", Precision::fp8}};
-    for (const auto& [key, precision] : kinds) {
-      if (!rates.given(key)) {
-        rates.find(key);
-        continue;
-      }
-      gpu.peak[precision] = rates.flop_rate(key);
-      if (gpu.peak[precision].value() <= 0) problems.error(rates.at(key), fmt::format("'{}' must be above zero", key));
-    }
-    rates.finish();
-  }
-  gpu.sms = map.integer("sms", {1, 100'000});
-  gpu.memory = map.bytes("memory");
-  gpu.memory_bandwidth = map.bandwidth("memory_bandwidth");
-  gpu.sustained_memory_bandwidth = map.bandwidth("sustained_memory_bandwidth");
-  gpu.gemm_efficiency = map.number("gemm_efficiency", kFraction);
-  gpu.sustained_clock = map.number("sustained_clock", {0, 2, true});
-  gpu.weight_gradient_rate = map.number("weight_gradient_rate", {0, 2, true}, 1.);
-  gpu.small_tile_loss = map.number("small_tile_loss", {0, 10}, 0.);
-  gpu.gemm_overhead = map.time("gemm_overhead", true);
-  gpu.tile_overhead = map.time("tile_overhead", true);
-  gpu.fused_attention_rate = map.flop_rate("fused_attention_rate");
-  gpu.flash3_attention_rate = map.flop_rate("flash3_attention_rate", FlopRate());
-  gpu.cudnn_attention_rate = map.flop_rate("cudnn_attention_rate", FlopRate());
-  gpu.attention_tail = map.number("attention_tail", {0, 10}, gpu.attention_tail);
-  gpu.fp8_speedup = map.number("fp8_speedup", {0, 10}, 0.);
-  gpu.fp8_rowwise_speedup = map.number("fp8_rowwise_speedup", {0, 10}, 0.);
-  gpu.fp8_blockwise_speedup = map.number("fp8_blockwise_speedup", {0, 10}, 0.);
-  gpu.kernel_gap = map.time("kernel_gap", true);
+  for (const char* key : kAbout) map.find(key);
+  map.fill(gpu_choice_fields(), &choice);
   map.finish();
   if (problems.count() != before) return std::nullopt;
 
+  keep_shares(context, part, node, gpu, citations);
   if (gpu.sustained_memory_bandwidth > gpu.memory_bandwidth)
     problems.error(map.at("sustained_memory_bandwidth"), "'sustained_memory_bandwidth' is above 'memory_bandwidth'");
   gpu.sources = std::move(citations.sources);

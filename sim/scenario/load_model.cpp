@@ -1,26 +1,32 @@
 #include <fmt/format.h>
 
+#include "models/fields.hpp"
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
 namespace {
 
-constexpr IntegerRange kLayers{1, 100'000}, kWidth{1, 10'000'000};
-
 // hidden -> ffn -> hidden in every layer, on rows of numbers: no attention, no tokens, nothing at the ends.
-void read_mlp(MapReader& map, models::Transformer& model) {
-  using models::FfnKind;
-  model.ffn = map.integer("ffn", kWidth, 4 * model.hidden);
-  model.ffn_kind = map.choice<FfnKind>("ffn_kind", {{"gelu", FfnKind::gelu}}, {"swiglu"}, FfnKind::gelu);
-  model.sequence = map.integer("sequence", kCount, 1);
-  model.tie_embeddings = false;
+void check_mlp(MapReader& map, const models::Transformer& model) {
   for (const char* key : {"heads", "kv_heads", "head_dim", "vocabulary", "tie_embeddings", "experts",
                           "experts_per_token", "shared_experts", "expert_ffn", "dense_layers", "mla"})
-    if (map.find(key))
+    if (map.given(key))
       map.problems().error(
           map.at(key),
           fmt::format("'{}' has no meaning for family 'mlp', which has neither attention nor tokens", key));
-  map.finish();
+  if (model.ffn_kind == models::FfnKind::swiglu)
+    map.problems().error(map.at("ffn_kind"),
+                         "'swiglu' for 'ffn_kind' is not built yet; what is: gelu");
+}
+
+void check_heads(MapReader& map, const models::Transformer& model) {
+  auto& problems = map.problems();
+  if (model.heads % model.kv_heads != 0)
+    problems.error(map.at("kv_heads"),
+                   fmt::format("'kv_heads' {} must divide 'heads' {}", model.kv_heads, model.heads));
+  if (!map.given("head_dim") && model.hidden % model.heads != 0)
+    problems.error(map.at("heads"),
+                   fmt::format("'heads' {} must divide 'hidden' {}, or give 'head_dim'", model.heads, model.hidden));
 }
 
 }  // namespace
@@ -34,39 +40,17 @@ std::optional<models::Transformer> load_model(Context& context, const Node& node
   MapReader map(problems, part.node, "model", node);
   models::Transformer model;
   model.name = part.name;
-  map.find("use"), map.find("name"), map.find("summary");
+  for (const char* key : kAbout) map.find(key);
   model.source = map.text("source", "");
-  using models::Family, models::FfnKind;
-  model.family = map.choice<Family>("family", {{"gpt", Family::gpt}, {"llama", Family::llama}, {"mlp", Family::mlp}},
-                                    {"moe", "u-transformer"});
-  model.layers = map.integer("layers", kLayers);
-  model.hidden = map.integer("hidden", kWidth);
-  if (model.family == Family::mlp) {
-    read_mlp(map, model);
-    if (problems.count() != before) return std::nullopt;
-    return model;
-  }
-  model.heads = map.integer("heads", {1, 1'000'000});
-  model.kv_heads = map.integer("kv_heads", {1, 1'000'000}, model.heads);
-  const auto head_dim = map.optional_integer("head_dim", kWidth);
-  model.ffn = map.integer("ffn", kWidth, 4 * model.hidden);
-  model.ffn_kind = map.choice<FfnKind>("ffn_kind", {{"gelu", FfnKind::gelu}, {"swiglu", FfnKind::swiglu}}, {},
-                                       model.family == Family::llama ? FfnKind::swiglu : FfnKind::gelu);
-  model.vocabulary = map.integer("vocabulary", kCount, 51'200);
-  model.sequence = map.integer("sequence", kCount, 2048);
-  model.tie_embeddings = map.boolean("tie_embeddings", model.family == Family::gpt);
-  for (const char* key : {"experts", "experts_per_token", "shared_experts", "expert_ffn", "dense_layers", "mla"})
-    map.unbuilt(key, "", "mixture-of-experts and latent-attention models are");
+  map.fill(models::model_fields(), &model);
+  const bool mlp = model.family == models::Family::mlp;
+  if (mlp)
+    check_mlp(map, model);
+  else
+    map.require("heads", "a whole number from 1 to 1000000");
   map.finish();
   if (problems.count() != before) return std::nullopt;
-
-  if (model.heads % model.kv_heads != 0)
-    problems.error(map.at("kv_heads"),
-                   fmt::format("'kv_heads' {} must divide 'heads' {}", model.kv_heads, model.heads));
-  if (!head_dim && model.hidden % model.heads != 0)
-    problems.error(map.at("heads"),
-                   fmt::format("'heads' {} must divide 'hidden' {}, or give 'head_dim'", model.heads, model.hidden));
-  model.head_dim = head_dim.value_or(model.hidden / model.heads);
+  if (!mlp) check_heads(map, model);
   if (problems.count() != before) return std::nullopt;
   return model;
 }

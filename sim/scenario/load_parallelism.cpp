@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "plan/fields.hpp"
+#include "scenario/fields.hpp"
 #include "scenario/load.hpp"
 #include "schedule/schedule.hpp"
 
@@ -11,15 +13,8 @@ ParallelismChoice load_parallelism(Context& context, const Node* node, const Nod
   const auto before = problems.count();
   MapReader& map = choice.reader;
   auto& p = choice.value;
-  p.tensor = map.integer("tensor", kDegree, 1);
-  p.sequence = map.boolean("sequence", false);
-  p.pipeline = map.integer("pipeline", {1, schedule::kMaxStages}, 1);
-  p.chunks = map.integer("chunks", {1, schedule::kMaxStages}, 1);
   choice.data_given = map.given("data");
-  p.data = map.integer("data", kDegree, 1);
-  p.zero = static_cast<int>(map.integer("zero", {0, 3}, 0));
-  map.unbuilt("context", "1", "context parallelism is");
-  map.unbuilt("expert", "1", "expert parallelism is");
+  map.fill(plan::parallelism_fields(), &p);
   map.finish();
   if (p.stages() > schedule::kMaxStages) {
     problems.error(map.at("chunks"), fmt::format("pipeline {} x chunks {} = {} stages; at most {}", p.pipeline,
@@ -36,7 +31,6 @@ plan::Partition load_partition(Context& context, const Node* node, std::int64_t 
                                const std::optional<models::Transformer>& model) {
   auto& problems = context.problems;
   plan::Partition partition;
-  if (node) note_names(problems, *node, Form::Kind::choice, "", {"uniform", "balanced"});
   if (!node || (node->kind == Node::Kind::scalar && node->text == "uniform")) return partition;
   if (node->kind == Node::Kind::scalar && node->text == "balanced") {
     partition.kind = plan::Partition::Kind::balanced;
@@ -51,11 +45,9 @@ plan::Partition load_partition(Context& context, const Node* node, std::int64_t 
   partition.kind = plan::Partition::Kind::listed;
   const Node* list = node;
   if (node->kind == Node::Kind::map) {
-    using plan::Ends;
     MapReader map(problems, *node, "partition");
     list = map.require("layers", "a list with one number of layers per stage");
-    partition.embedding = map.choice<Ends>("embedding", {{"free", Ends::free}, {"layer", Ends::layer}}, {}, Ends::free);
-    partition.head = map.choice<Ends>("head", {{"free", Ends::free}, {"layer", Ends::layer}}, {}, Ends::free);
+    map.fill(plan::partition_fields(), &partition, {"layers"});
     map.finish();
     if (!list) return {};
   }
@@ -87,13 +79,8 @@ plan::Partition load_partition(Context& context, const Node* node, std::int64_t 
 Simulate load_simulate(Context& context, const Node* node, const Node& root, int iterations) {
   MapReader map(context.problems, node, "simulate", root);
   Simulate simulate;
-  simulate.detail = map.choice<Detail>(
-      "detail", {{"stage", Detail::stage}, {"layer", Detail::layer}, {"operator", Detail::operators}}, {},
-      Detail::stage);
-  map.choice<int>("network", {{"auto", 0}, {"closed-form", 1}}, {"fluid"}, 0);
-  simulate.symmetry = map.choice<bool>("symmetry", {{"auto", true}, {"off", false}}, {}, true);
-  simulate.iterations = static_cast<int>(map.integer("iterations", {1, 1000}, iterations));
-  simulate.seed = static_cast<std::uint64_t>(map.integer("seed", {0, INT64_MAX}, 0));
+  simulate.iterations = iterations;
+  map.fill(simulate_fields(), &simulate);
   map.finish();
   return simulate;
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/spelling.hpp"
+#include "scenario/fields.hpp"
 #include "scenario/load.hpp"
 #include "schedule/registry.hpp"
 #include "schedule/text.hpp"
@@ -12,7 +13,6 @@ namespace {
 
 void read_name(Diagnostics& problems, const Node& node, ScheduleChoice& choice) {
   const auto name = read_text(problems, node, "'schedule'");
-  note_names(problems, node, Form::Kind::name, "schedule", schedule::registry().names());
   if (!name) return;
   if (schedule::registry().find(*name))
     choice.name = *name;
@@ -67,11 +67,7 @@ ScheduleChoice load_schedule(Context& context, const Node* node, bool abstract) 
       problems.error(name->where(), "'name' and 'file' exclude each other; the order comes from one of them");
   } else if (const Node* name = map.require("name", "a name of 'rehearse list schedules'"))
     read_name(problems, *name, choice), map.find("file");
-  const auto small = [](std::optional<std::int64_t> n) {
-    return n ? std::optional(static_cast<std::uint32_t>(*n)) : std::nullopt;
-  };
-  choice.group = small(map.optional_integer("group", kCount));
-  choice.extra_warmup = small(map.optional_integer("extra_warmup", {0, kCount.high}));
+  map.fill(schedule_fields(), &choice, {"name", "memory_limit"});
   const Node* limit = map.nullable("memory_limit");
   if (abstract) {
     if (limit) choice.memory_limit = read_number(problems, *limit, "'memory_limit'", kPositive);
@@ -82,9 +78,6 @@ ScheduleChoice load_schedule(Context& context, const Node* node, bool abstract) 
         problems.error(limit->where(), "'memory_limit' must be above zero; leave it out for no limit");
     }
   }
-  choice.pieces = small(map.optional_integer("pieces", kCount));
-  choice.waves = small(map.optional_integer("waves", kCount));
-  if (const Node* time = map.nullable("time_limit")) choice.time_limit = read_time(problems, *time, "'time_limit'");
   map.finish();
   return choice;
 }

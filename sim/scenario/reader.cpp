@@ -26,14 +26,6 @@ const std::string* scalar(Diagnostics& problems, const Node& node, const std::st
   return nullptr;
 }
 
-// For the schema, whatever becomes of the value.
-void record(Diagnostics& problems, const Node& node, const Form& form) {
-  if (problems.recorder) problems.recorder->read(node, form);
-}
-
-Form form_of(IntegerRange range) { return {Form::Kind::integer, double(range.low), double(range.high)}; }
-Form form_of(NumberRange range) { return {Form::Kind::number, range.low, range.high, range.above}; }
-
 template <class Q>
 std::optional<Q> quantity(Diagnostics& problems, const Node& node, const std::string& what, std::string_view kind,
                           Q (*parse)(std::string_view)) {
@@ -68,7 +60,6 @@ std::string describe(const Node& node) {
 
 std::optional<std::int64_t> read_integer(Diagnostics& problems, const Node& node, const std::string& what,
                                          IntegerRange range) {
-  record(problems, node, form_of(range));
   const auto allowed = fmt::format("a whole number from {} to {}", range.low, range.high);
   const std::string* text = scalar(problems, node, what, allowed);
   if (!text) return std::nullopt;
@@ -84,7 +75,6 @@ std::optional<std::int64_t> read_integer(Diagnostics& problems, const Node& node
 }
 
 std::optional<double> read_number(Diagnostics& problems, const Node& node, const std::string& what, NumberRange range) {
-  record(problems, node, form_of(range));
   const auto allowed = range.above ? fmt::format("a number above {} and at most {}", range.low, range.high)
                                    : fmt::format("a number from {} to {}", range.low, range.high);
   const std::string* text = scalar(problems, node, what, allowed);
@@ -100,7 +90,6 @@ std::optional<double> read_number(Diagnostics& problems, const Node& node, const
 }
 
 std::optional<bool> read_boolean(Diagnostics& problems, const Node& node, const std::string& what) {
-  record(problems, node, {Form::Kind::boolean});
   if (node.kind == Node::Kind::scalar && !node.quoted && node.text == "true") return true;
   if (node.kind == Node::Kind::scalar && !node.quoted && node.text == "false") return false;
   problems.error(node.where(), fmt::format("{} must be true or false; found {}", what, describe(node)));
@@ -108,26 +97,36 @@ std::optional<bool> read_boolean(Diagnostics& problems, const Node& node, const 
 }
 
 std::optional<std::string> read_text(Diagnostics& problems, const Node& node, const std::string& what) {
-  record(problems, node, {Form::Kind::text});
   const std::string* text = scalar(problems, node, what, "a text");
   return text ? std::optional(*text) : std::nullopt;
 }
 
 std::optional<Time> read_time(Diagnostics& problems, const Node& node, const std::string& what) {
-  record(problems, node, {Form::Kind::time});
   return quantity<Time>(problems, node, what, "a time such as 18.5ms", parse_time);
 }
 std::optional<Bytes> read_bytes(Diagnostics& problems, const Node& node, const std::string& what) {
-  record(problems, node, {Form::Kind::bytes});
   return quantity<Bytes>(problems, node, what, "a size such as 80GiB", parse_bytes);
 }
 std::optional<Bandwidth> read_bandwidth(Diagnostics& problems, const Node& node, const std::string& what) {
-  record(problems, node, {Form::Kind::bandwidth});
   return quantity<Bandwidth>(problems, node, what, "a bandwidth such as 400Gb/s", parse_bandwidth);
 }
 std::optional<FlopRate> read_flop_rate(Diagnostics& problems, const Node& node, const std::string& what) {
-  record(problems, node, {Form::Kind::flop_rate});
   return quantity<FlopRate>(problems, node, what, "a rate such as 312TFLOP/s", parse_flop_rate);
+}
+
+std::optional<std::size_t> read_choice(Diagnostics& problems, const Node& node, const std::string& what,
+                                       const std::vector<std::string>& built, const std::vector<std::string>& planned) {
+  const std::string* text = scalar(problems, node, what, fmt::format("one of {}", fmt::join(built, ", ")));
+  if (!text) return std::nullopt;
+  const auto same = std::find(built.begin(), built.end(), *text);
+  if (same != built.end()) return static_cast<std::size_t>(same - built.begin());
+  if (std::find(planned.begin(), planned.end(), *text) != planned.end())
+    problems.error(node.where(), fmt::format("{} for {} is not built yet; what is: {}", in_quotes(*text), what,
+                                             fmt::join(built, ", ")));
+  else
+    problems.error(node.where(), fmt::format("{} must be one of {}; found {}{}", what, fmt::join(built, ", "),
+                                             in_quotes(*text), nearest(*text, built) ? suggestion(*text, built) : ""));
+  return std::nullopt;
 }
 
 MapReader::MapReader(Diagnostics& problems, const Node* node, std::string name, const Node& place)
@@ -139,23 +138,6 @@ MapReader::MapReader(Diagnostics& problems, const Node* node, std::string name, 
     node_ = nullptr;
     mistyped_ = true;
   }
-  if (problems_.recorder) object_ = problems_.recorder->open(node_);
-}
-
-void MapReader::note(std::string_view key, const Form& form, std::optional<std::string> fallback) {
-  if (!object_) return;
-  Field& field = object_->field(key);
-  Recorder::add(field.forms, form);
-  if (fallback) field.defaults.insert(*fallback);
-}
-
-void MapReader::takes_names(std::string_view key, std::string_view what, const std::vector<std::string>& names) {
-  note(key, {Form::Kind::name, 0, 0, false, names, std::string(what)});
-}
-
-void note_names(Diagnostics& problems, const Node& node, Form::Kind kind, std::string_view what,
-                const std::vector<std::string>& names) {
-  record(problems, node, {kind, 0, 0, false, names, std::string(what)});
 }
 
 Location MapReader::at(std::string_view key) const {
@@ -166,24 +148,19 @@ Location MapReader::at(std::string_view key) const {
 const Node* MapReader::find(std::string_view key) {
   asked_.emplace_back(key);
   const Node* value = node_ ? node_->find(key) : nullptr;
-  if (value && value->kind == Node::Kind::null) {
-    problems_.error(value->where(), fmt::format("{} has no value", label(key)));
-    return nullptr;
-  }
-  value = cited(key, value);
-  if (object_) problems_.recorder->asked(*object_, key, value);
-  return value;
+  if (!value || value->kind != Node::Kind::null) return value;
+  problems_.error(value->where(), fmt::format("{} has no value", label(key)));
+  return nullptr;
 }
 
 const Node* MapReader::nullable(std::string_view key) {
-  if (object_) object_->field(key).null = true;
   const Node* value = node_ ? node_->find(key) : nullptr;
   if (!value || value->kind != Node::Kind::null) return find(key);
   asked_.emplace_back(key);
   return nullptr;
 }
 
-const Node* MapReader::cited(std::string_view key, const Node* node) {
+const Node* MapReader::uncited(std::string_view key, const Node* node) {
   if (!citations_ || !node || node->kind != Node::Kind::map) return node;
   if (!node->find("value") && !node->find("source") && !node->find("assumed")) return node;
   MapReader number(problems_, *node, std::string(key));
@@ -195,126 +172,95 @@ const Node* MapReader::cited(std::string_view key, const Node* node) {
   return value;
 }
 
-const Node* MapReader::require(std::string_view key, std::string_view what) {
-  const auto before = problems_.count();
-  const Node* value = find(key);
-  required_.emplace_back(key);
+const Node* MapReader::demand(std::string_view key, std::string_view what, const Node* value, std::size_t before) {
   if (value || mistyped_ || problems_.count() != before) return value;
   problems_.error(place_.where(), name_.empty() ? fmt::format("missing key {}: {}", label(key), what)
                                                 : fmt::format("missing key {} in '{}': {}", label(key), name_, what));
   return nullptr;
 }
 
+const Node* MapReader::require(std::string_view key, std::string_view what) {
+  const auto before = problems_.count();
+  return demand(key, what, find(key), before);
+}
+
+const Node* MapReader::number_of(std::string_view key, bool required, std::string_view what) {
+  const auto before = problems_.count();
+  const Node* value = uncited(key, find(key));
+  return required ? demand(key, what, value, before) : value;
+}
+
 std::int64_t MapReader::integer(std::string_view key, IntegerRange range, std::optional<std::int64_t> fallback) {
-  note(key, form_of(range), fallback ? std::optional(fmt::format("{}", *fallback)) : std::nullopt);
-  const Node* value =
-      fallback ? find(key) : require(key, fmt::format("a whole number from {} to {}", range.low, range.high));
+  const Node* value = number_of(key, !fallback, fmt::format("a whole number from {} to {}", range.low, range.high));
   const auto read = value ? read_integer(problems_, *value, label(key), range) : std::nullopt;
   return read.value_or(fallback.value_or(range.low));
 }
 
 std::optional<std::int64_t> MapReader::optional_integer(std::string_view key, IntegerRange range) {
-  note(key, form_of(range));
-  const Node* value = find(key);
+  const Node* value = number_of(key, false, {});
   return value ? read_integer(problems_, *value, label(key), range) : std::nullopt;
 }
 
 double MapReader::number(std::string_view key, NumberRange range, std::optional<double> fallback) {
-  note(key, form_of(range), fallback ? std::optional(fmt::format("{}", *fallback)) : std::nullopt);
-  const Node* value = fallback ? find(key) : require(key, "a number");
+  const Node* value = number_of(key, !fallback, "a number");
   const auto read = value ? read_number(problems_, *value, label(key), range) : std::nullopt;
   return read.value_or(fallback.value_or(range.high));
 }
 
 bool MapReader::boolean(std::string_view key, std::optional<bool> fallback) {
-  note(key, {Form::Kind::boolean}, fallback ? std::optional(fmt::format("{}", *fallback)) : std::nullopt);
-  const Node* value = fallback ? find(key) : require(key, "true or false");
+  const Node* value = number_of(key, !fallback, "true or false");
   const auto read = value ? read_boolean(problems_, *value, label(key)) : std::nullopt;
   return read.value_or(fallback.value_or(false));
 }
 
 std::optional<bool> MapReader::optional_boolean(std::string_view key) {
-  note(key, {Form::Kind::boolean});
-  const Node* value = find(key);
+  const Node* value = number_of(key, false, {});
   return value ? read_boolean(problems_, *value, label(key)) : std::nullopt;
 }
 
 std::string MapReader::text(std::string_view key, std::optional<std::string> fallback) {
-  note(key, {Form::Kind::text}, fallback && !fallback->empty() ? fallback : std::nullopt);
-  const Node* value = fallback ? find(key) : require(key, "a text");
+  const Node* value = number_of(key, !fallback, "a text");
   const auto read = value ? read_text(problems_, *value, label(key)) : std::nullopt;
   return read.value_or(fallback.value_or(""));
 }
 
 Time MapReader::time(std::string_view key, bool zero_allowed, std::optional<Time> fallback) {
-  note(key, {Form::Kind::time}, fallback ? std::optional(*fallback == Time{} ? "0" : show(*fallback)) : std::nullopt);
-  const Node* value = fallback ? find(key) : require(key, "a time such as 18.5ms");
+  const Node* value = number_of(key, !fallback, "a time such as 18.5ms");
   const auto read = value ? read_time(problems_, *value, label(key)) : std::nullopt;
   if (read && !zero_allowed && *read == Time{}) problems_.error(value->where(), label(key) + " must be above zero");
   return read.value_or(fallback.value_or(Time{1}));
 }
 
 Bytes MapReader::bytes(std::string_view key, std::optional<Bytes> fallback) {
-  note(key, {Form::Kind::bytes}, fallback ? std::optional(*fallback == Bytes{} ? "0" : show(*fallback)) : std::nullopt);
-  const Node* value = fallback ? find(key) : require(key, "a size such as 80GiB");
+  const Node* value = number_of(key, !fallback, "a size such as 80GiB");
   const auto read = value ? read_bytes(problems_, *value, label(key)) : std::nullopt;
   if (read && *read == Bytes{}) problems_.error(value->where(), label(key) + " must be above zero");
   return read.value_or(fallback.value_or(Bytes{1}));
 }
 
 Bandwidth MapReader::bandwidth(std::string_view key, std::optional<Bandwidth> fallback) {
-  note(key, {Form::Kind::bandwidth});
-  const Node* value = fallback ? find(key) : require(key, "a bandwidth such as 400Gb/s");
+  const Node* value = number_of(key, !fallback, "a bandwidth such as 400Gb/s");
   const auto read = value ? read_bandwidth(problems_, *value, label(key)) : std::nullopt;
   if (read && read->value() <= 0) problems_.error(value->where(), label(key) + " must be above zero");
   return read.value_or(fallback.value_or(Bandwidth{1}));
 }
 
 FlopRate MapReader::flop_rate(std::string_view key, std::optional<FlopRate> fallback) {
-  note(key, {Form::Kind::flop_rate});
-  const Node* value = fallback ? find(key) : require(key, "a rate such as 312TFLOP/s");
+  const Node* value = number_of(key, !fallback, "a rate such as 312TFLOP/s");
   const auto read = value ? read_flop_rate(problems_, *value, label(key)) : std::nullopt;
   return read.value_or(fallback.value_or(FlopRate{1}));
 }
 
 std::optional<std::size_t> MapReader::pick(std::string_view key, const std::vector<std::string>& built,
-                                           std::initializer_list<std::string_view> planned, bool required) {
-  note(key, {Form::Kind::choice, 0, 0, false, built, {}});
-  if (object_)
-    for (const auto name : planned) object_->field(key).planned.emplace(name);
+                                           const std::vector<std::string>& planned, bool required) {
   const auto allowed = fmt::format("one of {}", fmt::join(built, ", "));
-  const Node* value = required ? require(key, allowed) : find(key);
+  const Node* value = number_of(key, required, allowed);
   if (!value) return std::nullopt;
-  if (value->kind != Node::Kind::scalar) {
-    problems_.error(value->where(), fmt::format("{} must be {}; found {}", label(key), allowed, describe(*value)));
-    return std::nullopt;
-  }
-  const auto same = std::find(built.begin(), built.end(), value->text);
-  if (same != built.end()) return static_cast<std::size_t>(same - built.begin());
-  if (std::find(planned.begin(), planned.end(), value->text) != planned.end())
-    problems_.error(value->where(), fmt::format("{} for {} is not built yet; what is: {}", in_quotes(value->text),
-                                                label(key), fmt::join(built, ", ")));
-  else
-    problems_.error(value->where(),
-                    fmt::format("{} must be {}; found {}{}", label(key), allowed, in_quotes(value->text),
-                                nearest(value->text, built) ? suggestion(value->text, built) : ""));
-  return std::nullopt;
-}
-
-void MapReader::unbuilt(std::string_view key, std::string_view as_if_absent, std::string_view feature) {
-  const Node* value = find(key);
-  if (object_) object_->field(key).built = false, object_->field(key).as_if_absent = as_if_absent;
-  if (!value || (value->kind == Node::Kind::scalar && value->text == as_if_absent)) return;
-  problems_.error(value->where(),
-                  as_if_absent.empty()
-                      ? fmt::format("{} cannot be used: {} not built yet; leave it out", label(key), feature)
-                      : fmt::format("{} must be {}: {} not built yet; found {}", label(key), as_if_absent, feature,
-                                    describe(*value)));
+  return read_choice(problems_, *value, label(key), built, planned);
 }
 
 void MapReader::finish() {
   if (std::exchange(finished_, true) || !node_) return;
-  if (object_) problems_.recorder->close(*object_, asked_, required_);
   for (const auto& e : node_->entries) {
     if (std::find(asked_.begin(), asked_.end(), e.key->text) != asked_.end()) continue;
     problems_.error(e.key->where(), fmt::format("unknown key {}{}{}", in_quotes(e.key->text),

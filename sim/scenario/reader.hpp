@@ -9,8 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fields.hpp"
 #include "base/units.hpp"
-#include "scenario/recorder.hpp"
+#include "scenario/document.hpp"
 
 namespace rehearsal::scenario {
 
@@ -38,6 +39,11 @@ std::optional<Time> read_time(Diagnostics&, const Node&, const std::string& what
 std::optional<Bytes> read_bytes(Diagnostics&, const Node&, const std::string& what);
 std::optional<Bandwidth> read_bandwidth(Diagnostics&, const Node&, const std::string& what);
 std::optional<FlopRate> read_flop_rate(Diagnostics&, const Node&, const std::string& what);
+// Which of some names a text is.
+std::optional<std::size_t> read_choice(Diagnostics&, const Node&, const std::string& what,
+                                       const std::vector<std::string>& built, const std::vector<std::string>& planned);
+// As a field says.
+std::optional<fields::Value> read_value(Diagnostics&, const Node&, const std::string& what, const fields::Form&);
 
 template <class E>
 struct Choice {
@@ -86,24 +92,17 @@ class MapReader {
            std::initializer_list<std::string_view> planned, std::optional<E> fallback = {}) {
     std::vector<std::string> names;
     for (const auto& c : built) names.emplace_back(c.name);
-    const auto picked = pick(key, names, planned, !fallback);
-    if (object_ && fallback)
-      for (const auto& c : built)
-        if (c.value == *fallback) object_->field(key).defaults.insert(std::string(c.name));
+    const auto picked = pick(key, names, {planned.begin(), planned.end()}, !fallback);
     return picked ? (built.begin() + *picked)->value : fallback.value_or(built.begin()->value);
   }
 
-  // A key of the file format whose feature is not built: anything but `as_if_absent` is refused, saying so.
-  void unbuilt(std::string_view key, std::string_view as_if_absent, std::string_view feature);
+  // Reads what a description says of this mapping (base/fields.hpp) into the struct that it describes, member after
+  // member, mappings below included; what is absent takes its default. `except`: keys and mappings that the caller
+  // reads.
+  void fill(const fields::Description& description, void* object, std::initializer_list<std::string_view> except = {});
 
-  // From here on values may be written {value: X, source: "...", assumed: true}; `prefix` goes before their keys.
-  void cite(Citations& citations, std::string prefix) {
-    citations_ = &citations, prefix_ = std::move(prefix);
-    if (object_) object_->cited = true;
-  }
-
-  // For the schema: which texts a key takes that is read as a text, and what it names ("schedule").
-  void takes_names(std::string_view key, std::string_view what, const std::vector<std::string>& names);
+  // From here on numbers may be written {value: X, source: "...", assumed: true}; `prefix` goes before their keys.
+  void cite(Citations& citations, std::string prefix) { citations_ = &citations, prefix_ = std::move(prefix); }
 
   // Reports the keys that nobody asked for.
   void finish();
@@ -113,27 +112,29 @@ class MapReader {
   Diagnostics& problems() { return problems_; }
 
  private:
+  using Except = std::initializer_list<std::string_view>;
   std::string label(std::string_view key) const { return "'" + std::string(key) + "'"; }
   std::optional<std::size_t> pick(std::string_view key, const std::vector<std::string>& built,
-                                  std::initializer_list<std::string_view> planned, bool required);
-  const Node* cited(std::string_view key, const Node* node);
-  // Writes down how a key is read, where that is recorded.
-  void note(std::string_view key, const Form& form, std::optional<std::string> fallback = {});
+                                  const std::vector<std::string>& planned, bool required);
+  // A number, out of what cites it.
+  const Node* number_of(std::string_view key, bool required, std::string_view what);
+  const Node* uncited(std::string_view key, const Node* node);
+  // Those of the description's fields whose keys begin with `prefix`, and the mappings below.
+  void fill(const fields::Description& description, void* object, const std::string& prefix, Except except);
+  void fill_group(const fields::Description& description, void* object, const std::string& key, Except except);
+  void fill_field(const fields::Field& field, void* object, std::string_view key);
+  void refuse_unless(const fields::Planned& planned, std::string_view key);
+  const Node* demand(std::string_view key, std::string_view what, const Node* value, std::size_t before);
 
   Diagnostics& problems_;
   const Node* node_;
   std::string name_;
   const Node& place_;
-  std::vector<std::string> asked_, required_;
-  Object* object_ = nullptr;  // what is recorded of this mapping; usually nothing
+  std::vector<std::string> asked_;
   Citations* citations_ = nullptr;
   std::string prefix_;
   bool finished_ = false, mistyped_ = false;
 };
-
-// Notes for the schema that a value may be one of these texts, where no typed reading says so.
-void note_names(Diagnostics& problems, const Node& node, Form::Kind kind, std::string_view what,
-                const std::vector<std::string>& names);
 
 // A list of `count` values or one value for all of them.
 template <class T>

@@ -42,8 +42,12 @@ struct OptimizerSync {
   double rollback_probability = 0;  // of an iteration whose steps must be taken back
 };
 
+// How times of communication come about: by closed forms, whatever is asked.
+enum class Network : std::uint8_t { automatic, closed_form };
+
 struct Simulate {
   Detail detail = Detail::stage;
+  Network network = Network::automatic;
   bool symmetry = true;  // auto = true, off = every rank simulated
   int iterations = 1;
   std::uint64_t seed = 0;

@@ -1,6 +1,6 @@
 // The file format as data: a JSON Schema (2020-12) for editors, and the table of all keys in scenarios/README.md. Both
-// are what the loaders asked for while they read the examples of schema.cpp (recorder.hpp), so that no second list of
-// keys can disagree with them. Rules between keys (what divides what) are not in it; `rehearse check` knows those.
+// are drawn from the descriptions that the loaders read by (format.hpp). Rules between keys (what divides what) are not
+// in it; `rehearse check` knows those.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,10 +15,11 @@ struct FieldRow {
   std::string path;      // "batch.micro"
   std::string value;     // "a whole number from 1 to 1000000000"
   std::string fallback;  // "1", "required", or empty
+  std::string help;
 };
-std::vector<FieldRow> fields();
+std::vector<FieldRow> keys();
 
 // The rows as a table in Markdown, header included; one line ends each row.
-std::string field_table();
+std::string key_table();
 
 }  // namespace rehearsal::scenario

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "cluster/fields.hpp"
 #include "scenario/check.hpp"
 #include "scenario/scenario.hpp"
 
@@ -75,29 +76,6 @@ TEST_CASE("every question of resharding loads without a warning") {
 }
 
 TEST_CASE("every number of a GPU and a cluster has its source") {
-  const std::set<std::string> gpu_keys = {"peak",
-                                          "sms",
-                                          "memory",
-                                          "memory_bandwidth",
-                                          "sustained_memory_bandwidth",
-                                          "gemm_efficiency",
-                                          "sustained_clock",
-                                          "weight_gradient_rate",
-                                          "gemm_overhead",
-                                          "tile_overhead",
-                                          "fused_attention_rate",
-                                          "flash3_attention_rate",
-                                          "cudnn_attention_rate",
-                                          "attention_tail",
-                                          "small_tile_loss",
-                                          "fp8_speedup",
-                                          "fp8_rowwise_speedup",
-                                          "fp8_blockwise_speedup",
-                                          "kernel_gap"};
-  const std::set<std::string> cluster_keys = {"gpus_per_node",          "nvlink.bandwidth", "nvlink.latency",
-                                              "nvlink.message",         "nvlink.gather",    "nic.per_node",
-                                              "nic.bandwidth",          "nic.latency",      "nic.efficiency",
-                                              "nic.message_efficiency", "message_overhead"};
   yaml_below(kRoot / "configs");  // points to this house
   const auto text = fs::temp_directory_path() / fmt::format("every-scenario-{}.yaml", ::getpid());
   std::set<std::string> gpus_seen;
@@ -108,10 +86,17 @@ TEST_CASE("every number of a GPU and a cluster has its source") {
         "software: titan-2024\ntraining: {{precision: fp32, attention: unfused}}\n",
         cluster.name);
     const auto loaded = scenario::load(text.string()).concrete->cluster;
-    for (const auto& key : cluster_keys)
-      if (loaded.nics_per_node > 0 || !key.starts_with("nic."))  // one host has no network
-        CHECK_MESSAGE(loaded.sources.count(key) == 1, key);
-    for (const auto& key : gpu_keys) CHECK_MESSAGE(loaded.gpu.sources.count(key) == 1, key);
+    // What differs from its default was said by the file.
+    const auto check = [](const auto& description, const auto& part, const auto& skip) {
+      for (const auto& field : description.fields)
+        if (field.key_of_files && field.form.measurable() && !skip(field.key) &&
+            field.get(&part) != (field.otherwise ? field.otherwise(&part) : fields::Value()))
+          CHECK_MESSAGE(part.sources.count(field.key) == 1, field.key);
+    };
+    check(cluster::cluster_fields(), loaded, [&](const std::string& key) {  // one host has no network
+      return key.starts_with("gpu.") || (loaded.nics_per_node == 0 && key.starts_with("links.nic."));
+    });
+    check(cluster::gpu_fields(), loaded.gpu, [](const std::string&) { return false; });
     gpus_seen.insert(loaded.gpu.name);
   }
   fs::remove(text);
@@ -126,17 +111,4 @@ TEST_CASE("every model and profile names its source") {
       CHECK(part.source.size() > 10);
       CHECK(part.summary.size() > 10);
     }
-}
-
-TEST_CASE("the reference of the file format names every key that the shipped scenarios use") {
-  std::ifstream in(kRoot / "scenarios" / "README.md");
-  const std::string readme{std::istreambuf_iterator<char>(in), {}};
-  for (const char* key :
-       {"version",   "name",     "model",        "cluster",    "parallelism", "batch",        "schedule",
-        "training",  "software", "partition",    "simulate",   "costs",       "memory",       "tensor",
-        "sequence",  "pipeline", "chunks",       "data",       "zero",        "context",      "expert",
-        "global",    "micro",    "microbatches", "recompute",  "attention",   "precision",    "gradient_precision",
-        "optimizer", "causal",   "overlap",      "offload",    "group",       "extra_warmup", "memory_limit",
-        "detail",    "network",  "symmetry",     "iterations", "seed",        "transfer",     "weight_hold"})
-    CHECK_MESSAGE(readme.find(fmt::format("`{}`", key)) != std::string::npos, key);
 }

@@ -68,7 +68,7 @@ TEST_CASE("a measured GPU prices a scenario") {
   };
   const auto bare = predict(""), burst = predict("--set cluster.profile='" + file + "'");
   CHECK(says(bare, "kernel_gap") == false);                            // it has a source
-  CHECK(says(burst, "sustained_clock = 0.85 of a burst is assumed"));  // bursts do not tell
+  CHECK(says(burst, "sustained_clock = 0.85 is assumed"));  // bursts do not tell
   CHECK(says(burst,
              "Profile h200-lab: measured on a NVIDIA H200 on 2025-01-02T03:04:05Z, driver 580.95.05: matrix "
              "products in bf16, the gap between kernels."));

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
+#include "cluster/fields.hpp"
 #include "cost/constants.hpp"
 #include "machines.hpp"
 
@@ -55,7 +56,7 @@ TEST_CASE("a group of several but not all GPUs of a node reaches few NICs") {
 }
 
 TEST_CASE("a fabric of collisions slows the wire alone") {
-  const double factor = kFabricEcmp / kFabricInfiniband;  // .6/.96 = .625: 106.25 GB/s
+  const double factor = cluster::kFabricEcmp / cluster::kFabricInfiniband;  // .6/.96 = .625: 106.25 GB/s
   CHECK(factor == Approx(.625));
   CHECK(all_reduce_time(model(2, 0, factor), 16, 8, 1) ==
         Approx(1.875e9 / 106.25e9 + .15 * 8e-3 + 50e-6).epsilon(1e-9));

@@ -254,11 +254,11 @@ TEST_CASE("composite works add up exactly") {
 TEST_CASE("assumptions carry their values") {
   auto machine = dgx_a100(2);
   machine.gpu.assumed = {"gemm_efficiency"};
-  machine.assumed = {"nic.bandwidth"};
-  machine.sources["nic.bandwidth"] = "data sheet";
+  machine.assumed = {"links.nic.bandwidth"};
+  machine.sources["links.nic.bandwidth"] = "data sheet";
   const auto all = cost::CostModel(machine, a100_curves(), megatron_2021()).assumptions();
   // Two keys, dropout, interference, two for collectives across nodes, device memory, optimizer.
   CHECK(all.size() == 8);
-  CHECK(all[0] == "GPU a100-80g: gemm_efficiency = 0.951 of peak is assumed.");
-  CHECK(all[1] == "Cluster dgx-a100-80g: nic.bandwidth = 25 GB/s is assumed (data sheet).");
+  CHECK(all[0] == "GPU a100-80g: gemm_efficiency = 0.951 is assumed.");
+  CHECK(all[1] == "Cluster dgx-a100-80g: links.nic.bandwidth = 25 GB/s is assumed (data sheet).");
 }

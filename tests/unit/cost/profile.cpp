@@ -179,7 +179,7 @@ TEST_CASE("without a profile nothing changes") {
 TEST_CASE("assumptions shrink with what was measured") {
   auto machine = dgx_a100();
   machine.gpu.assumed = {"peak", "gemm_efficiency", "memory"};
-  machine.assumed = {"nvlink.bandwidth", "nvlink.message", "message_overhead"};
+  machine.assumed = {"links.nvlink.bandwidth", "links.nvlink.message", "message_overhead"};
   const auto count = [&](std::shared_ptr<const Profile> profile, const std::string& part) {
     const auto all = cost::CostModel(machine, a100_curves(), own(), profile).assumptions();
     return std::count_if(all.begin(), all.end(), [&](auto& a) { return a.find(part) != std::string::npos; });
@@ -195,9 +195,9 @@ TEST_CASE("assumptions shrink with what was measured") {
   CHECK(count(p, "is assumed") == 6);
 
   p = measured();
-  CHECK(count(p, "nvlink.message") == 0);
+  CHECK(count(p, "links.nvlink.message") == 0);
   CHECK(count(p, "message_overhead") == 0);
-  CHECK(count(p, "nvlink.bandwidth") == 0);
+  CHECK(count(p, "links.nvlink.bandwidth") == 0);
   CHECK(count(p, "GPU a100-80g: peak") == 1);  // still behind the kinds that were not measured
   CHECK(count(p, "kernels not measured, priced by formulas for a GPU's: load_rows, embed,") == 1);
 

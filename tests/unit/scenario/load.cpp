@@ -200,8 +200,9 @@ TEST_CASE("an inline cluster states what it took for granted") {
   CHECK(c.nvlink_generation == 0);
   CHECK(c.nics_per_group == 0);
   CHECK(c.fabric == 1);
-  const std::vector<std::string> taken = {"nvlink.latency", "nvlink.message",         "nvlink.gather",
-                                          "nic.efficiency", "nic.message_efficiency", "message_overhead"};
+  const std::vector<std::string> taken = {"links.nvlink.latency", "links.nvlink.message",
+                                          "links.nvlink.gather",  "links.nic.efficiency",
+                                          "links.nic.message_efficiency", "message_overhead"};
   CHECK(c.assumed == taken);
 }
 

@@ -1,0 +1,177 @@
+#include "models/fields.hpp"
+
+namespace rehearsal::models {
+
+using namespace fields;
+
+const Description& model_fields() {
+  using T = Transformer;
+  constexpr double kWidest = 1e7;
+  static const auto is_mlp = [](const T& m) { return m.family == Family::mlp; };
+  static const auto unbuilt = [](const char* key) {
+    return Planned{key, "", "mixture-of-experts and latent-attention models are"};
+  };
+  static const Description all = describe<T>(
+      {.planned = {unbuilt("experts"), unbuilt("experts_per_token"), unbuilt("shared_experts"), unbuilt("expert_ffn"),
+                   unbuilt("dense_layers"), unbuilt("mla")}},
+      settled(field<&T::name>("name", text(), kUsual, "")),
+      choice<&T::family>("family", {{"gpt", Family::gpt}, {"llama", Family::llama}, {"mlp", Family::mlp}}, kRequired,
+                         "mlp: this program's own kernels only", {"moe", "u-transformer"}),
+      field<&T::layers>("layers", whole(1, 100'000), kRequired, ""),
+      field<&T::hidden>("hidden", whole(1, kWidest), kRequired, "width between layers"),
+      field<&T::heads>("heads", whole(1, 1'000'000),
+                       {[](const T&) -> std::int64_t { return 0; }, "required; an mlp has none"}, "attention heads"),
+      field<&T::kv_heads>("kv_heads", whole(1, 1'000'000), {[](const T& m) { return m.heads; }, "`heads`"},
+                          "of keys and values: grouped-query attention"),
+      field<&T::head_dim>("head_dim", whole(1, kWidest),
+                          {[](const T& m) { return m.heads ? m.hidden / m.heads : 0; }, "`hidden` / `heads`"}, ""),
+      field<&T::ffn>("ffn", whole(1, kWidest), {[](const T& m) { return 4 * m.hidden; }, "4 x `hidden`"},
+                     "width of the feed-forward layer"),
+      choice<&T::ffn_kind>("ffn_kind", {{"gelu", FfnKind::gelu}, {"swiglu", FfnKind::swiglu}},
+                           {[](const T& m) { return m.family == Family::llama ? FfnKind::swiglu : FfnKind::gelu; },
+                            "swiglu of llama, else gelu"},
+                           ""),
+      field<&T::vocabulary>(
+          "vocabulary", whole(1, 1e9),
+          {[](const T& m) -> std::int64_t { return is_mlp(m) ? 0 : 51'200; }, "51200; an mlp has none"}, ""),
+      field<&T::sequence>("sequence", whole(1, 1e9),
+                          {[](const T& m) -> std::int64_t { return is_mlp(m) ? 1 : 2048; }, "2048; of mlp 1"},
+                          "tokens; of mlp the rows of a sample"),
+      field<&T::tie_embeddings>("tie_embeddings", boolean(),
+                                {[](const T& m) { return m.family == Family::gpt; }, "true of gpt, else false"},
+                                "one matrix for embedding and head"),
+      aside<&T::source>("citations move no answer"));
+  return all;
+}
+
+const Description& training_fields() {
+  using T = Training;
+  static const auto adamw = [](const T& t) { return t.optimizer == OptimizerKind::adamw; };
+  static const Description all = describe<T>(
+      {.groups = {{.key = "recompute",
+                   .help = "which layers compute their forward again in the backward",
+                   .short_for = "mode"},
+                  {.key = "overlap", .help = "what runs under computation; wins over `software`"},
+                  {.key = "fsdp", .help = "how ZeRO-3 gathers"}}},
+      choice<&T::precision>(
+          "precision",
+          {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}, {"fp8", Precision::fp8}},
+          kUsual, "the GPU must have it"),
+      // fp16 training keeps fp16 gradients and unscales them; bf16 has too few digits to add up in.
+      choice<&T::gradient_precision>(
+          "gradient_precision", {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}},
+          {[](const T& t) { return t.precision == Precision::fp16 ? Precision::fp16 : Precision::fp32; },
+           "fp16 for fp16, else fp32"},
+          "what gradients add up in"),
+      choice<&T::optimizer>(
+          "optimizer", {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}, {"lomo", OptimizerKind::lomo}},
+          kUsual, "lomo (own kernels only): SGD inside the backward pass"),
+      field<&T::learning_rate>("learning_rate", positive(),
+                               {[](const T& t) { return adamw(t) ? 1e-3 : .1; }, "0.001 of adamw, else 0.1"},
+                               "of real training; no prediction depends on it"),
+      field<&T::weight_decay>("weight_decay", number(0, 1),
+                              {[](const T& t) { return adamw(t) ? .01 : 0.; }, "0.01 of adamw, else 0"},
+                              "of adamw in real training; no prediction depends on it"),
+      choice<&T::recompute>("recompute.mode",
+                            {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
+                            kRequired, "what selective repeats is the software's (`selective_recompute`)"),
+      field<&T::recompute_every>("recompute.every", whole(1, 1e9), kUsual,
+                                 "every n-th layer of a stage (torchtitan, FSDP), among its first `layers`"),
+      field<&T::recompute_layers>("recompute.layers", whole(0, 1e9), std::nullopt,
+                                  "the first of a stage (Megatron's method block); all where it is left out. Not "
+                                  "Megatron's `uniform`, whose groups recompute everything"),
+      choice<&T::attention>("attention", {{"flash", AttentionKind::flash}, {"unfused", AttentionKind::unfused}}, kUsual,
+                            ""),
+      field<&T::causal>("causal", boolean(), kUsual, "whether tokens see only those before them"),
+      field<&T::overlap_gathers>("overlap.parameters", boolean(), std::nullopt,
+                                 "ZeRO-3's gathers under the pass; without ZeRO-3 only false"),
+      choice<&T::kernels>("kernels", {{"fused", Kernels::fused}, {"unfused", Kernels::unfused}}, kUsual,
+                          "unfused: norms, GELU or SwiGLU, softmax and Adam operation by operation, each with its own "
+                          "reads and writes; not of compiled software"),
+      field<&T::bucket>("bucket", size(), kUsual, "gradients that are reduced at a time"),
+      absence_means(field<&T::prefetch>("fsdp.prefetch", whole(0, 1000), std::nullopt,
+                                        "layers ahead that parameters are gathered (1)"),
+                    std::int64_t{1}),
+      absence_means(field<&T::reshard_after_forward>("fsdp.reshard_after_forward", boolean(), std::nullopt,
+                                                     "parameters are dropped between forward and backward (true)"),
+                    true),
+      choice<&T::allocator>(
+          "allocator",
+          {{"caching", Allocator::caching}, {"expandable", Allocator::expandable}, {"exact", Allocator::exact}}, kUsual,
+          "torch's caching allocator, the same with expandable segments, or reserved = allocated"));
+  return all;
+}
+
+const Description& software_fields() {
+  using S = Software;
+  constexpr double kMostTraffic = 1000;
+  static const Description all = describe<S>(
+      {}, settled(field<&S::name>("name", text(), kUsual, "")),
+      field<&S::dropout>("dropout", boolean(), kUsual, "models are trained with dropout"),
+      field<&S::fused_accumulation>("fused_accumulation", boolean(), kUsual,
+                                    "weight-gradient products add into the gradient buffer themselves"),
+      field<&S::accumulate_bytes_fp16>("accumulate_bytes_fp16", number(0, kMostTraffic), kUsual,
+                                       "traffic per parameter and micro-batch to add a gradient in fp16"),
+      field<&S::accumulate_bytes_bf16>("accumulate_bytes_bf16", number(0, kMostTraffic), kUsual, "and in bf16"),
+      field<&S::optimizer_bytes>("optimizer_bytes", number(0, kMostTraffic), kUsual,
+                                 "traffic per parameter of one optimizer step"),
+      field<&S::host_seconds_per_kernel>("host_time_per_kernel", time(), kUsual, "what a launch takes of the host"),
+      field<&S::host_backward_factor>("host_backward_factor", number(0, 10), kUsual,
+                                      "of it in the backward: the autograd thread launches faster"),
+      choice<&S::attention_kernel>("attention_kernel",
+                                   {{"flash-2", AttentionKernel::flash2},
+                                    {"flash-3", AttentionKernel::flash3},
+                                    {"cudnn", AttentionKernel::cudnn}},
+                                   kUsual, "who wrote the fused attention kernel"),
+      field<&S::attention_rate>("attention_rate", number_above(0, 10), kUsual, "relative to the published kernel"),
+      choice<&S::fp8_scaling>("fp8_scaling",
+                              {{"tensorwise", Fp8Scaling::tensorwise},
+                               {"rowwise", Fp8Scaling::rowwise},
+                               {"blockwise", Fp8Scaling::blockwise}},
+                              kUsual, "what shares one scale in fp8"),
+      field<&S::sharded_sends>("sharded_sends", boolean(), kUsual,
+                               "each tensor rank sends its part, gathered on arrival"),
+      field<&S::blocking_sends>("blocking_sends", boolean(), kUsual, "a send is waited for"),
+      choice<&S::gradient_overlap>("gradient_overlap",
+                                   {{"never", GradientOverlap::never},
+                                    {"without-pipeline", GradientOverlap::without_pipeline},
+                                    {"always", GradientOverlap::always}},
+                                   kUsual, "when gradients are reduced under the backward"),
+      field<&S::sharded_tensors>("sharded_tensors", whole(1, 1000), kUsual,
+                                 "ZeRO-3: calls per layer to gather it; 1: one flat buffer"),
+      field<&S::sharded_tensor_latency>("sharded_tensor_latency", time(), kUsual,
+                                        "of such a call per rank, with several tensors a layer"),
+      field<&S::sharded_tensor_efficiency>("sharded_tensor_efficiency", fraction(), kUsual,
+                                           "share of a node's NICs that such a call reaches"),
+      choice<&S::selective_recompute>(
+          "selective_recompute",
+          {{"attention", SelectiveRecompute::attention}, {"operators", SelectiveRecompute::operators}}, kUsual,
+          "attention: its core; operators: all but attention and every second matrix product"),
+      field<&S::early_stop>("early_stop", boolean(), kUsual,
+                            "recomputation stops before the last product of a layer (torch 2.1)"),
+      field<&S::compiled>("compiled", boolean(), kUsual, "torch.compile fuses memory-bound kernels"),
+      field<&S::separate_projections>("separate_projections", boolean(), kUsual,
+                                      "q, k, v and gate, up are products of their own"),
+      field<&S::async_tensor>("async_tensor", boolean(), kUsual,
+                              "products in pieces over their gathers and scatters; with sequence parallelism"),
+      choice<&S::loss>("loss",
+                       {{"vocabulary-parallel", LossKernels::vocabulary_parallel},
+                        {"torch", LossKernels::torch},
+                        {"fused", LossKernels::fused}},
+                       kUsual, "cross-entropy: Megatron's, torch's kernels one by one, or fused"),
+      field<&S::saves_gathered>("saves_gathered", boolean(), kUsual,
+                                "with sequence parallelism: gathered inputs are kept for the weight gradient"),
+      field<&S::keeps_stage_output>("keeps_stage_output", boolean(), kUsual,
+                                    "a stage's output is kept from its forward to its backward"),
+      field<&S::flat_gradient_bytes>("flat_gradient_bytes", number(0, kMostTraffic), kUsual,
+                                     "per parameter: a flat buffer beside the gradients"),
+      field<&S::step_gradient_bytes>("step_gradient_bytes", number(0, kMostTraffic), kUsual,
+                                     "per parameter: fp32 copies of fp16 gradients while an unsharded optimizer steps"),
+      field<&S::workspace>("workspace", size(), kUsual, "of the matrix library"),
+      field<&S::own_kernels>("own_kernels", boolean(), kUsual,
+                             "this program's kernels on exact buffers: what `measure` performs"),
+      aside<&S::source>("citations move no answer"));
+  return all;
+}
+
+}  // namespace rehearsal::models

@@ -1,0 +1,167 @@
+#include "base/fields.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/quantity_text.hpp"
+
+namespace rehearsal::fields {
+namespace {
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+template <class Item>
+const Item* named(const std::vector<Item>& items, std::string_view key) {
+  const auto found = std::find_if(items.begin(), items.end(), [&](const Item& i) { return i.key == key; });
+  return found == items.end() ? nullptr : &*found;
+}
+
+template <class One>
+std::string joined(const std::vector<Value>& values, One one) {
+  std::string text;
+  for (const auto& v : values) text += (text.empty() ? "" : ", ") + one(v);
+  return "[" + text + "]";
+}
+
+const auto& variant(const Value& value) { return static_cast<const Value::variant&>(value); }
+
+// Of an absent field.
+Value some(const Form& form) {
+  switch (form.kind) {
+    case Form::Kind::boolean:
+      return true;
+    case Form::Kind::integer:
+      return std::llround(std::max(1., form.low));
+    case Form::Kind::number:
+      return std::min(1., form.high);
+    case Form::Kind::time:
+      return Time(1'000'000);
+    case Form::Kind::bytes:
+      return Bytes(1 << 20);
+    case Form::Kind::bandwidth:
+      return Bandwidth(1e9);
+    case Form::Kind::flop_rate:
+      return FlopRate(1e12);
+    case Form::Kind::choice:
+      return form.names.front();
+    case Form::Kind::name:
+    case Form::Kind::text:
+    case Form::Kind::table:
+      break;
+  }
+  return std::string("x");
+}
+
+}  // namespace
+
+std::string written(const Value& value) {
+  return std::visit(
+      Overloaded{[](std::monostate) { return std::string("null"); }, [](const std::string& x) { return x; },
+                 [](Time x) { return fmt::format("{}ps", x.count()); },
+                 [](Bytes x) { return fmt::format("{}B", x.count()); },
+                 [](Bandwidth x) { return fmt::format("{}B/s", x.value()); },
+                 [](FlopRate x) { return fmt::format("{}FLOP/s", x.value()); },
+                 [](const std::vector<Value>& x) { return joined(x, written); },
+                 [](const auto& x) { return fmt::format("{}", x); }},
+      variant(value));
+}
+
+std::string shown(const Value& value) {
+  return std::visit(Overloaded{[&](Time x) { return x == Time{} ? "0" : show(x); },
+                               [&](Bytes x) { return x == Bytes{} ? "0" : show(x); },
+                               [](Bandwidth x) { return fmt::format("{:.4g} GB/s", x.value() / 1e9); },
+                               [](FlopRate x) { return fmt::format("{:.4g} TFLOP/s", x.value() / 1e12); },
+                               [](double x) { return fmt::format("{:.4g}", x); },
+                               [](const std::vector<Value>& x) { return joined(x, shown); },
+                               [&](const auto&) { return written(value); }},
+                    variant(value));
+}
+
+std::optional<Value> scaled(const Form& form, const Value& value, double factor) {
+  Value moved;
+  if (const auto* x = std::get_if<std::int64_t>(&value)) {
+    auto to = std::llround(double(*x) * factor);
+    if (to == *x) to += factor > 1 ? 1 : -1;
+    moved = std::clamp<std::int64_t>(to, std::llround(form.low), std::llround(std::min(form.high, 9e18)));
+  } else if (const auto* number = std::get_if<double>(&value)) {
+    const double to = *number == 0 ? factor - 1 : *number * factor;
+    moved = form.kind == Form::Kind::number ? std::clamp(to, form.above ? to : form.low, form.high) : to;
+  } else if (const auto* time = std::get_if<Time>(&value)) {
+    moved = *time == Time{} ? Time(1'000'000) : Time(std::llround(double(time->count()) * factor));
+  } else if (const auto* size = std::get_if<Bytes>(&value)) {
+    moved = *size == Bytes{} ? Bytes(1 << 20) : bytes(double(size->count()) * factor);
+  } else if (const auto* bandwidth = std::get_if<Bandwidth>(&value)) {
+    moved = *bandwidth == Bandwidth{} ? Bandwidth(1e9) : *bandwidth * factor;
+  } else if (const auto* rate = std::get_if<FlopRate>(&value)) {
+    moved = *rate == FlopRate{} ? FlopRate(1e12) : *rate * factor;
+  }
+  if (moved.absent() || moved == value) return std::nullopt;
+  return moved;
+}
+
+std::vector<Value> others(const Field& field, const Value& value) {
+  std::vector<Value> all;
+  if (const auto* list = std::get_if<std::vector<Value>>(&value)) {
+    all.push_back(*list);
+    std::get<std::vector<Value>>(all.front()).push_back(some(field.form));
+  } else if (value.absent()) {
+    const Value one = some(field.form);
+    const Value now = one == field.when_absent ? field.when_absent : Value();
+    if (now.absent())
+      all.push_back(one);
+    else
+      return others(field, now);
+  } else if (const auto* truth = std::get_if<bool>(&value)) {
+    all.push_back(!*truth);
+  } else if (const auto* text = std::get_if<std::string>(&value)) {
+    if (field.form.kind != Form::Kind::choice) all.push_back(*text + "x");
+    for (const auto& name : field.form.names)
+      if (name != *text) all.push_back(name);
+  } else {
+    for (const double factor : {1.1, 1 / 1.1})
+      if (auto moved = scaled(field.form, value, factor)) all.push_back(std::move(*moved));
+  }
+  return all;
+}
+
+const Field* Description::find(std::string_view key) const { return named(fields, key); }
+const Group* Description::group(std::string_view key) const { return named(groups, key); }
+const Field& Description::at(std::string_view key) const {
+  const Field* field = find(key);
+  INVARIANT(field, fmt::format("no field '{}' is described", key));
+  return *field;
+}
+
+Description inside(const Description& inner, const std::string& prefix, std::function<const void*(const void*)> in,
+                   std::function<void*(void*)> out) {
+  Description all = inner;
+  const auto longer = [&](std::string& key) {
+    if (!prefix.empty()) key = prefix + "." + key;
+  };
+  for (auto& f : all.fields) {
+    longer(f.key);
+    f.get = [in, get = std::move(f.get)](const void* s) {
+      const void* at = in(s);
+      return at ? get(at) : Value();
+    };
+    if (f.set)
+      f.set = [out, set = std::move(f.set)](void* s, const Value& v) {
+        if (void* at = out(s)) set(at, v);
+      };
+    if (f.otherwise)
+      f.otherwise = [in, otherwise = std::move(f.otherwise)](const void* s) {
+        const void* at = in(s);
+        return at ? otherwise(at) : Value();
+      };
+  }
+  for (auto& g : all.groups) longer(g.key);
+  for (auto& p : all.planned) longer(p.key);
+  return all;
+}
+
+}  // namespace rehearsal::fields

@@ -1,0 +1,429 @@
+// One description per struct of a configuration: of every member the key as users write it, unit, range, default and
+// one line of help. Reader, digest, JSON Schema, lists, the table of keys and the assumptions of a report all walk the
+// same description, so that none of them can forget a member: describe() counts the members of the struct and does not
+// compile when one is missing or named twice.
+//
+// A description stands beside its struct and knows nothing of files. Descriptions are made once and never change.
+#pragma once
+#include <array>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/units.hpp"
+
+namespace rehearsal::fields {
+
+// The value of a field. monostate = absent, of members that may be; a choice is its name.
+struct Value : std::variant<std::monostate, bool, std::int64_t, double, Time, Bytes, Bandwidth, FlopRate, std::string,
+                            std::vector<Value>> {
+  using variant::variant;
+  bool absent() const { return index() == 0; }
+};
+
+// Exactly, in the smallest unit, as the reader would take it: "2000000ps", "3e+11B/s", "[7, 8]"; absent: "null".
+std::string written(const Value& value);
+// For people: "2.000 us", "300 GB/s".
+std::string shown(const Value& value);
+
+// What values a key takes.
+struct Form {
+  enum class Kind : std::uint8_t {
+    boolean,
+    integer,
+    number,
+    time,
+    bytes,
+    bandwidth,
+    flop_rate,
+    choice,
+    name,
+    text,
+    table  // only its own loader knows; as text it is complete
+  };
+  Kind kind = Kind::text;
+  double low = 0, high = 0;            // of an integer or a number, inclusive
+  bool above = false;                  // `low` itself is not allowed; of a quantity: 0 is not
+  std::vector<std::string> names{};    // the values of a choice
+  std::vector<std::string> planned{};  // choices that are known but not built
+  std::string what{};                  // what a name names, and what a table holds
+  bool list = false;
+
+  bool quantity() const { return kind >= Kind::time && kind <= Kind::flop_rate; }
+  bool measurable() const { return quantity() || kind == Kind::integer || kind == Kind::number; }
+};
+
+inline Form boolean() { return {Form::Kind::boolean}; }
+inline Form whole(double low, double high) { return {Form::Kind::integer, low, high}; }
+inline Form number(double low, double high) { return {Form::Kind::number, low, high}; }
+inline Form number_above(double low, double high) { return {Form::Kind::number, low, high, true}; }
+inline Form fraction() { return number_above(0, 1); }
+inline Form positive() { return number_above(0, 1e18); }
+inline Form time() { return {Form::Kind::time}; }  // 0 allowed, as of latencies
+inline Form size() { return {Form::Kind::bytes, 0, 0, true}; }
+inline Form bandwidth() { return {Form::Kind::bandwidth, 0, 0, true}; }
+inline Form flop_rate() { return {Form::Kind::flop_rate, 0, 0, true}; }
+inline Form flop_rate_or_none() { return {Form::Kind::flop_rate}; }
+inline Form text() { return {}; }
+inline Form name_of(std::string what) { return {Form::Kind::name, 0, 0, false, {}, {}, std::move(what)}; }
+inline Form table(std::string what) { return {Form::Kind::table, 0, 0, false, {}, {}, std::move(what)}; }
+inline Form list_of(Form form) { return form.list = true, form; }
+
+struct Field {
+  std::string key;  // below its struct, dotted where mappings nest: "links.nvlink.latency"
+  Form form;
+  std::string help;
+  std::vector<Form> others{};  // forms besides, which only its own loader reads
+  bool null = false;           // null means the same as absence
+  bool required = false;
+  bool key_of_files = true;  // false: settled by the program, known to the digest alone
+  bool assumed = false;      // where its default is taken, that is an assumption
+  bool acts = true;          // false: a label or advice; no digest holds it
+  std::function<Value(const void*)> get{};
+  std::function<void(void*, const Value&)> set{};
+  std::function<Value(const void*)> otherwise{};  // the default, from members before it; null: required
+  Value when_absent{};           // what the absence of an optional value means; monostate: something of its own
+  std::string otherwise_said{};  // in words where it follows from others: "4 x hidden"
+};
+
+// A measurable value times `factor`, or one more or one less where that rounds to the same, kept within the range;
+// nothing when it cannot move that way, or is none that can be measured.
+std::optional<Value> scaled(const Form& form, const Value& value, double factor);
+// Other values that the field may take: the choices, the other truth, a tenth more and less; of an absent one some
+// value.
+std::vector<Value> others(const Field& field, const Value& value);
+
+// A mapping among the keys of a struct.
+struct Group {
+  std::string key;
+  std::string help{};
+  bool required = false;
+  std::string short_for{};  // `recompute: full` = `recompute: {mode: full}`
+};
+
+// A key of the file format whose feature is not built: refused by name unless its value is `as_if_absent`.
+struct Planned {
+  std::string key, as_if_absent, feature;
+};
+
+struct Description {
+  std::vector<Field> fields{};
+  std::vector<Group> groups{};
+  std::vector<Planned> planned{};
+
+  const Field* find(std::string_view key) const;
+  const Field& at(std::string_view key) const;  // INVARIANT that it is there
+  const Group* group(std::string_view key) const;
+};
+
+// The default of a field.
+template <class S, class T>
+struct Otherwise {
+  enum class Kind : std::uint8_t { required, usual, absent, follows } kind = Kind::required;
+  T (*from)(const S&) = nullptr;
+  std::string said{};
+};
+struct Required {};
+inline constexpr Required kRequired{};
+struct Usual {};
+inline constexpr Usual kUsual{};  // what the struct itself begins with
+
+namespace detail {
+
+// Converts to every member but an optional, which would take it for its content too.
+struct Anything {
+  template <class T>
+  operator T() const;
+};
+template <class S, class... Members>
+consteval std::size_t arity() {
+  if constexpr (requires { S{std::declval<Members>()..., std::declval<Anything>()}; })
+    return arity<S, Members..., Anything>();
+  else if constexpr (requires { S{std::declval<Members>()..., std::nullopt}; })
+    return arity<S, Members..., std::nullopt_t>();
+  else
+    return sizeof...(Members);
+}
+
+template <class... Members>
+consteval bool distinct() {
+  const auto times = []<class M>(const M*) { return (std::size_t(std::is_same_v<M, Members>) + ...); };
+  return ((times(static_cast<const Members*>(nullptr)) == 1) && ...);
+}
+
+template <class M>
+struct Split;
+template <class S, class T>
+struct Split<T S::*> {
+  using Struct = S;
+  using Type = T;
+};
+template <auto M>
+using StructOf = typename Split<decltype(M)>::Struct;
+template <auto M>
+using TypeOf = typename Split<decltype(M)>::Type;
+
+template <class T>
+struct Plain {
+  using Type = T;
+};
+template <class T>
+struct Plain<std::optional<T>> {
+  using Type = T;
+};
+
+template <class T>
+Value value_of(const T& x, const Form& form) {
+  if constexpr (std::is_same_v<T, double>)
+    return form.kind == Form::Kind::time ? Value(seconds(x)) : Value(x);
+  else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>)
+    return x;
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<std::int64_t>(x);
+  else
+    return x;  // a quantity
+}
+template <class T>
+Value value_of(const std::optional<T>& x, const Form& form) {
+  return x ? value_of(*x, form) : Value();
+}
+template <class T>
+Value value_of(const std::vector<T>& list, const Form& form) {
+  std::vector<Value> values;
+  for (const T& x : list) values.push_back(value_of(x, form));
+  return values;
+}
+
+template <class T>
+void take(T& to, const Value& value) {
+  if constexpr (std::is_same_v<T, double>) {
+    const auto* time = std::get_if<Time>(&value);
+    to = time ? to_seconds(*time) : std::get<double>(value);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    to = std::get<bool>(value);
+  } else if constexpr (std::is_integral_v<T>) {
+    to = static_cast<T>(std::get<std::int64_t>(value));
+  } else {
+    to = std::get<T>(value);
+  }
+}
+template <class T>
+void take(std::optional<T>& to, const Value& value) {
+  if (value.absent())
+    to.reset();
+  else
+    take(to.emplace(), value);
+}
+template <class T>
+void take(std::vector<T>& to, const Value& value) {
+  to.clear();
+  for (const auto& x : std::get<std::vector<Value>>(value)) take(to.emplace_back(), x);
+}
+
+}  // namespace detail
+
+// A member with what it contributes.
+template <auto M>
+struct Member {
+  Description adds;
+};
+
+template <auto M>
+using Default = Otherwise<detail::StructOf<M>, detail::TypeOf<M>>;
+
+namespace detail {
+template <auto M, class Read>
+void set_default(Field& field, Read read, const Default<M>& otherwise) {
+  using S = StructOf<M>;
+  using Kind = typename Default<M>::Kind;
+  field.required = otherwise.kind == Kind::required;
+  field.otherwise_said = otherwise.said;
+  if (otherwise.kind == Kind::usual)
+    field.otherwise = [usual = read(S{}.*M)](const void*) { return usual; };
+  else if (otherwise.kind == Kind::absent)
+    field.otherwise = [](const void*) { return Value(); };
+  else if (otherwise.kind == Kind::follows)
+    field.otherwise = [read, from = otherwise.from](const void* s) { return read(from(*static_cast<const S*>(s))); };
+}
+}  // namespace detail
+
+// How a default is said: kRequired, kUsual, std::nullopt (absent), or {function, "in words"}.
+template <auto M>
+struct Says : Default<M> {
+  using Kind = typename Default<M>::Kind;
+  Says(Required) { this->kind = Kind::required; }
+  Says(Usual) { this->kind = Kind::usual; }
+  Says(std::nullopt_t) { this->kind = Kind::absent; }
+  Says(detail::TypeOf<M> (*function)(const detail::StructOf<M>&), std::string in_words) {
+    this->kind = Kind::follows, this->from = function, this->said = std::move(in_words);
+  }
+};
+
+template <auto M>
+Member<M> field(std::string key, Form form, Says<M> otherwise, std::string help) {
+  using S = detail::StructOf<M>;
+  Field f{.key = std::move(key), .form = std::move(form), .help = std::move(help)};
+  const auto read = [form = f.form](const detail::TypeOf<M>& x) { return detail::value_of(x, form); };
+  f.get = [read](const void* s) { return read(static_cast<const S*>(s)->*M); };
+  f.set = [](void* s, const Value& v) { detail::take(static_cast<S*>(s)->*M, v); };
+  detail::set_default<M>(f, read, otherwise);
+  return {{{std::move(f)}, {}, {}}};
+}
+
+template <class T>
+struct Named {
+  std::string_view name;
+  T value;
+};
+
+// One of some names; a value without a name is what the first name means.
+template <auto M>
+Member<M> choice(std::string key, std::vector<Named<typename detail::Plain<detail::TypeOf<M>>::Type>> names,
+                 Says<M> otherwise, std::string help, std::vector<std::string> planned = {}) {
+  using S = detail::StructOf<M>;
+  using T = detail::TypeOf<M>;
+  using E = typename detail::Plain<T>::Type;
+  Field f{.key = std::move(key), .form = {Form::Kind::choice}, .help = std::move(help)};
+  for (const auto& n : names) f.form.names.emplace_back(n.name);
+  f.form.planned = std::move(planned);
+  const auto name = [names](const E& x) {
+    for (const auto& n : names)
+      if (n.value == x) return Value(std::string(n.name));
+    return Value(std::string(names.front().name));
+  };
+  const auto read = [name](const T& x) {
+    if constexpr (std::is_same_v<T, E>)
+      return name(x);
+    else
+      return x ? name(*x) : Value();
+  };
+  f.get = [read](const void* s) { return read(static_cast<const S*>(s)->*M); };
+  f.set = [names](void* s, const Value& v) {
+    T& to = static_cast<S*>(s)->*M;
+    if constexpr (!std::is_same_v<T, E>)
+      if (v.absent()) return to.reset();
+    for (const auto& n : names)
+      if (n.name == std::get<std::string>(v)) to = n.value;
+  };
+  detail::set_default<M>(f, read, otherwise);
+  return {{{std::move(f)}, {}, {}}};
+}
+
+// A map from what is enumerated to quantities: a key each, none required.
+template <auto M, class K>
+Member<M> each(const std::string& prefix, std::initializer_list<Named<K>> keys, const Form& form, const char* help) {
+  using S = detail::StructOf<M>;
+  using T = typename detail::TypeOf<M>::mapped_type;
+  Member<M> member;
+  for (const auto& [name, key] : keys) {
+    Field f{.key = prefix + "." + std::string(name), .form = form, .help = help};
+    f.get = [key = key, form](const void* s) {
+      const auto& map = static_cast<const S*>(s)->*M;
+      const auto found = map.find(key);
+      return found == map.end() ? Value() : detail::value_of(found->second, form);
+    };
+    f.set = [key = key](void* s, const Value& v) {
+      auto& map = static_cast<S*>(s)->*M;
+      if (v.absent())
+        map.erase(key);
+      else
+        detail::take<T>(map[key], v);
+    };
+    f.otherwise = [](const void*) { return Value(); };
+    member.adds.fields.push_back(std::move(f));
+  }
+  return member;
+}
+
+// A member that is itself described, under a key of its own ("": its keys stand among those of the outer struct). An
+// optional or a pointer that is empty has no values.
+Description inside(const Description& inner, const std::string& prefix, std::function<const void*(const void*)> in,
+                   std::function<void*(void*)> out);
+template <auto M>
+Member<M> nested(const std::string& prefix, const Description& inner) {
+  using S = detail::StructOf<M>;
+  const auto at = [](auto& member) {
+    if constexpr (requires { member.has_value(); })
+      return member ? &*member : nullptr;
+    else
+      return &member;
+  };
+  return {inside(
+      inner, prefix, [at](const void* s) -> const void* { return at(static_cast<const S*>(s)->*M); },
+      [at](void* s) -> void* { return at(static_cast<S*>(s)->*M); })};
+}
+
+// A member that no user gives but that can act: the digest holds it.
+template <auto M>
+Member<M> settled(Member<M> member) {
+  for (auto& f : member.adds.fields) f.key_of_files = false, f.required = false;
+  return member;
+}
+// One whose own loader takes other forms too.
+template <auto M>
+Member<M> or_also(Member<M> member, std::vector<Form> others) {
+  for (auto& f : member.adds.fields) f.others = others;
+  return member;
+}
+template <auto M>
+Member<M> or_null(Member<M> member) {
+  for (auto& f : member.adds.fields) f.null = true;
+  return member;
+}
+template <auto M>
+Member<M> absence_means(Member<M> member, Value value) {
+  for (auto& f : member.adds.fields) f.when_absent = value;
+  return member;
+}
+// One whose default was measured elsewhere, if at all.
+template <auto M>
+Member<M> assumed(Member<M> member) {
+  for (auto& f : member.adds.fields) f.assumed = true;
+  return member;
+}
+// One that users may give and no answer depends on; `why` is for whoever reads the description.
+template <auto M>
+Member<M> label(Member<M> member, [[maybe_unused]] const char* why) {
+  for (auto& f : member.adds.fields) f.acts = false;
+  return member;
+}
+// One that is no setting at all: where numbers come from, what follows from other members.
+template <auto M>
+Member<M> aside([[maybe_unused]] const char* why) {
+  return {};
+}
+// A table that only its own loader reads; `text` must say all of it, for the digest.
+template <auto M>
+Member<M> opaque(std::string key, std::string what, std::string (*text)(const detail::TypeOf<M>&), std::string help) {
+  using S = detail::StructOf<M>;
+  Field f{.key = std::move(key), .form = table(std::move(what)), .help = std::move(help)};
+  f.get = [text](const void* s) { return Value(text(static_cast<const S*>(s)->*M)); };
+  f.otherwise = [](const void*) { return Value(); };
+  return {{{std::move(f)}, {}, {}}};
+}
+
+// The description of a struct: one entry for each of its members, in any order. `also`: its mappings and what of the
+// format is not built.
+template <class S, auto... Ms>
+Description describe(Description also, Member<Ms>... members) {
+  static_assert(sizeof...(Ms) == detail::arity<S>(), "a member of the struct is not described");
+  static_assert(detail::distinct<Member<Ms>...>(), "a member of the struct is described twice");
+  const auto add = [](auto& to, auto& from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  };
+  Description all;
+  (add(all.fields, members.adds.fields), ...);
+  (add(all.groups, members.adds.groups), ...);
+  (add(all.planned, members.adds.planned), ...);
+  add(all.groups, also.groups), add(all.planned, also.planned);
+  return all;
+}
+
+}  // namespace rehearsal::fields

@@ -1,0 +1,16 @@
+// What users may say of a GPU and of a cluster: keys, units, ranges, defaults (base/fields.hpp).
+#pragma once
+#include "base/fields.hpp"
+#include "cluster/cluster.hpp"
+
+namespace rehearsal::cluster {
+
+// Share of the rate sold that crosses a fabric: adaptive routing of InfiniBand .96; RoCE tuned by many queue pairs or
+// spraying .92; plain ECMP .97 under one leaf, .6 across leaves, where the slowest of colliding flows decides (a third
+// to two thirds of the rate, Monte Carlo; 70 of 100 Gb/s in the field). NIC efficiencies were measured over InfiniBand.
+inline constexpr double kFabricInfiniband = .96, kFabricRoceTuned = .92, kFabricEcmp = .6, kFabricEcmpOneLeaf = .97;
+
+const fields::Description& gpu_fields();      // of Gpu
+const fields::Description& cluster_fields();  // of ClusterSpec; the GPU is described by itself
+
+}  // namespace rehearsal::cluster

@@ -1,0 +1,60 @@
+#include "collective/fields.hpp"
+
+#include <fmt/format.h>
+
+namespace rehearsal::collective {
+
+using namespace fields;
+
+namespace {
+
+// A mapping for each kind that has a curve.
+Member<&SizeCurves::fitted> fitted() {
+  Member<&SizeCurves::fitted> member;
+  for (const auto& [name, kind] : kCurveKinds) {
+    const auto of = [kind = kind](auto* curves) {
+      const auto found = curves->fitted.find(kind);
+      return found == curves->fitted.end() ? nullptr : &found->second;
+    };
+    const auto key = fmt::format("fitted.{}", name);
+    auto one = inside(
+        fitted_fields(), key, [of](const void* s) -> const void* { return of(static_cast<const SizeCurves*>(s)); },
+        [of](void* s) -> void* { return of(static_cast<SizeCurves*>(s)); });
+    for (auto& f : one.fields) member.adds.fields.push_back(std::move(f));
+    member.adds.groups.push_back({.key = key, .help = "for numbers of ranks without a table"});
+  }
+  return member;
+}
+
+}  // namespace
+
+const Description& fitted_fields() {
+  using F = FittedCurve;
+  static const Description all = describe<F>(
+      {}, field<&F::fixed>("fixed", time(), kRequired, "a of T = a + S/B (1 + sqrt(Sg/S))"),
+      field<&F::rate>("rate", bandwidth(), kRequired, "B"), field<&F::half_size>("half_size", size(), kUsual, "Sg"));
+  return all;
+}
+
+const Description& curve_fields() {
+  using C = SizeCurves;
+  static const Description all = describe<C>(
+      {.groups = {{.key = "fitted", .help = "curves"}}}, settled(field<&C::name>("name", text(), kUsual, "")),
+      opaque<&C::measured>(
+          "measured", "by kind and number of ranks lists of [size, time]",
+          [](const auto& tables) {
+            std::string text;
+            for (const auto& [key, points] : tables) {
+              text += fmt::format("{} {}:", int(key.first), key.second);
+              for (const auto& p : points) text += fmt::format(" {}@{}", p.size.count(), p.time.count());
+              text += "; ";
+            }
+            return text;
+          },
+          "measured times"),
+      field<&C::fitted_ranks>("fitted.ranks", whole(2, 100'000), kRequired, "that the curves are of"), fitted(),
+      aside<&C::source>("citations move no answer"));
+  return all;
+}
+
+}  // namespace rehearsal::collective

@@ -1,0 +1,58 @@
+#include "plan/fields.hpp"
+
+namespace rehearsal::plan {
+
+using namespace fields;
+
+constexpr double kMostDegree = 1e6, kMostCount = 1e9;
+constexpr double kMostStages = 65'535;  // schedule::kMaxStages
+
+const Description& parallelism_fields() {
+  using P = Parallelism;
+  static const Description all = describe<P>(
+      {.planned = {{"context", "1", "context parallelism is"}, {"expert", "1", "expert parallelism is"}}},
+      field<&P::tensor>("tensor", whole(1, kMostDegree), kUsual,
+                        "tensor-parallel degree; divides heads, kv_heads and ffn"),
+      field<&P::sequence>(
+          "sequence", boolean(), kUsual,
+          "sequence parallelism inside the tensor group (Megatron); the sequence must divide by `tensor`"),
+      field<&P::pipeline>("pipeline", whole(1, kMostStages), kUsual, "pipeline ranks"),
+      field<&P::chunks>("chunks", whole(1, kMostStages), kUsual,
+                        "stages per pipeline rank (interleaving); schedules of two directions (dualpipe, chimera) "
+                        "always hold one of each"),
+      field<&P::data>("data", whole(1, kMostDegree),
+                      {[](const P&) -> std::int64_t { return 1; }, "GPUs / (`tensor` x `pipeline`), or 1"}, "replicas"),
+      field<&P::zero>("zero", whole(0, 3), kUsual,
+                      "1: optimizer states split over the replicas; 2: gradients too; 3: parameters too"));
+  return all;
+}
+
+const Description& batch_fields() {
+  using B = Batch;
+  static const Description all = describe<B>(
+      {},
+      field<&B::global>("global", whole(1, kMostCount), kRequired,
+                        "sequences per step over all replicas; a multiple of data x `micro`"),
+      field<&B::micro>("micro", whole(1, kMostCount), kUsual,
+                       "sequences per micro-batch; micro-batches per pipeline = `global` / (data x `micro`)"),
+      field<&B::sequence>("sequence", whole(1, kMostCount), {[](const B& b) { return b.sequence; }, "the model's"},
+                          "tokens per sequence"));
+  return all;
+}
+
+const Description& partition_fields() {
+  using P = Partition;
+  static const std::vector<Named<Ends>> counts{{"free", Ends::free}, {"layer", Ends::layer}};
+  static const Description all = describe<P>(
+      {},
+      settled(choice<&P::kind>(
+          "kind", {{"uniform", P::Kind::uniform}, {"balanced", P::Kind::balanced}, {"listed", P::Kind::listed}}, kUsual,
+          "")),
+      field<&P::layers>("layers", list_of(whole(0, 100'000)), kRequired,
+                        "one number per stage (pipeline x chunks of them); 0 only on the first and last"),
+      choice<&P::embedding>("embedding", counts, kUsual, "whether it takes a place in its stage's number"),
+      choice<&P::head>("head", counts, kUsual, "whether it takes a place in its stage's number"));
+  return all;
+}
+
+}  // namespace rehearsal::plan

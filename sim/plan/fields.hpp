@@ -1,0 +1,12 @@
+// What users may say of how a job is cut: keys, ranges, defaults (base/fields.hpp).
+#pragma once
+#include "base/fields.hpp"
+#include "plan/parallelism.hpp"
+
+namespace rehearsal::plan {
+
+const fields::Description& parallelism_fields();  // of Parallelism
+const fields::Description& batch_fields();        // of Batch
+const fields::Description& partition_fields();    // of Partition
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,164 @@
+#include "scenario/fields.hpp"
+
+#include "cluster/fields.hpp"
+#include "collective/fields.hpp"
+#include "models/fields.hpp"
+#include "plan/fields.hpp"
+#include "scenario/load.hpp"
+
+namespace rehearsal::scenario {
+
+using namespace fields;
+
+constexpr double kMost = 1e9;
+
+const Description& schedule_fields() {
+  using S = ScheduleChoice;
+  static const Description all = describe<S>(
+      {}, field<&S::name>("name", name_of("schedule"), kUsual, ""),
+      field<&S::group>("group", whole(1, kMost), std::nullopt,
+                       "micro-batches per group of an interleaved schedule (pipeline)"),
+      absence_means(field<&S::extra_warmup>("extra_warmup", whole(0, kMost), std::nullopt,
+                                            "additional warm-up forwards per rank (0)"),
+                    std::int64_t{0}),
+      field<&S::pieces>("pieces", whole(1, kMost), std::nullopt, "of a sequence, of seq1f1b"),
+      field<&S::waves>("waves", whole(1, kMost), std::nullopt, "of hanayo"),
+      or_null(field<&S::time_limit>("time_limit", time(), std::nullopt, "of schedules that search")),
+      or_null(
+          or_also(field<&S::memory_limit>("memory_limit", positive(), std::nullopt,
+                                          "bytes of activations per rank, such as 60GB; with `costs` a number in the "
+                                          "unit of `memory`"),
+                  {size()})),
+      aside<&S::imported>("its digest counts"), settled(field<&S::imported_sha256>("order", text(), kUsual, "")));
+  return all;
+}
+
+const Description& optimizer_sync_fields() {
+  using O = OptimizerSync;
+  static const Description all =
+      describe<O>({},
+                  choice<&O::post_validation>("optimizer_sync", {{"barrier", false}, {"post-validation", true}}, kUsual,
+                                              "barrier: all ranks agree on the norm of the gradients before anyone "
+                                              "steps; post-validation: they step at once and check under the next "
+                                              "iteration's warm-up (Zero Bubble), so that iterations overlap"),
+                  field<&O::rollback_probability>(
+                      "rollback_probability", number(0, 1), kUsual,
+                      "with post-validation: how often a step must be taken back, priced as expected time"));
+  return all;
+}
+
+const Description& simulate_fields() {
+  using S = Simulate;
+  static const Description all = describe<S>(
+      {},
+      choice<&S::detail>("detail",
+                         {{"stage", Detail::stage}, {"layer", Detail::layer}, {"operator", Detail::operators}}, kUsual,
+                         "one task for each"),
+      label(choice<&S::network>("network", {{"auto", Network::automatic}, {"closed-form", Network::closed_form}},
+                                kUsual, "", {"fluid"}),
+            "both mean the same until sharing is built"),
+      choice<&S::symmetry>("symmetry", {{"auto", true}, {"off", false}}, kUsual,
+                           "auto: ranks that behave alike are simulated once; off: every rank"),
+      field<&S::iterations>("iterations", whole(1, 1000),
+                            {[](const S& s) { return s.iterations; }, "1; 3 with post-validation"},
+                            "steps; the last one is reported"),
+      field<&S::seed>("seed", whole(0, 9.3e18), kUsual, "of anything random"));
+  return all;
+}
+
+const Description& cost_fields() {
+  using C = AbstractCosts;
+  static const auto times = [](auto member) { return or_also(std::move(member), {list_of(time())}); };
+  static const auto sizes = [](auto member) {
+    return or_also(std::move(member), {size(), list_of(number(0, 1e18)), list_of(size())});
+  };
+  static const Description all = describe<C>(
+      {.groups = {{.key = "costs", .help = "given times instead of `model` and `cluster`; one value, or one per stage"},
+                  {.key = "memory", .help = "with `costs`, in any one unit or in bytes; one value, or one per stage"}}},
+      times(field<&C::forward>("costs.forward", time(), kRequired, "a forward of one stage")),
+      times(field<&C::backward>("costs.backward", time(), kRequired, "an input gradient of one stage")),
+      times(field<&C::weight>("costs.weight", time(), kRequired, "a weight gradient of one stage")),
+      field<&C::transfer>("costs.transfer", time(), kUsual, "from one stage to the next"),
+      sizes(field<&C::activation>("memory.activation", number(0, 1e18), kRequired,
+                                  "what a forward takes until its input gradient (M_B)")),
+      sizes(field<&C::weight_hold>("memory.weight_hold", number(0, 1e18), kUsual,
+                                   "the part that stays until the weight gradient (M_W)")));
+  return all;
+}
+
+const Description& gpu_choice_fields() {
+  using G = GpuChoice;
+  static const Description all =
+      describe<G>({}, nested<&G::gpu>("", cluster::gpu_fields()),
+                  field<&G::flash_software>("software", name_of("software profile"),
+                                            {[](const G&) -> std::string { return "megatron-2024"; }, "megatron-2024"},
+                                            "where a scenario with flash attention names none"));
+  return all;
+}
+
+const Description& cluster_choice_fields() {
+  using C = ClusterChoice;
+  static const Description all = describe<C>(
+      {}, field<&C::nodes>("nodes", whole(1, 1'000'000), std::nullopt, "as many as `parallelism` needs, or this many"),
+      field<&C::gpus>("gpus", whole(1, 1'000'000), std::nullopt, "GPUs of one node, instead of `nodes`"),
+      nested<&C::spec>("", cluster::cluster_fields()),
+      field<&C::one_node_topology>("one_node_topology", name_of("topology"),
+                                   {[](const C&) -> std::string { return "nvswitch"; }, "nvswitch"}, "of one node"),
+      nested<&C::curves>("collectives", collective::curve_fields()), aside<&C::profile>("named by its own key"),
+      aside<&C::flash_software>("of the GPU"), aside<&C::node>("the file itself"));
+  return all;
+}
+
+const Description& training_choice_fields() {
+  using T = TrainingChoice;
+  static const Description all = describe<T>(
+      {.planned = {{"offload.optimizer", "none", "offloading is"},
+                   {"offload.gradients", "none", "offloading is"},
+                   {"offload.parameters", "none", "offloading is"},
+                   {"offload.activations", "none", "offloading is"}}},
+      nested<&T::training>("", models::training_fields()),
+      field<&T::early_stop>("recompute.early_stop", boolean(), std::nullopt, "wins over `software`"),
+      field<&T::overlap_gradients>("overlap.gradients", boolean(), std::nullopt, "reductions under the backward pass"),
+      field<&T::overlap_pipeline>("overlap.pipeline", boolean(), std::nullopt, "sends that do not block"),
+      field<&T::overlap_tensor>("overlap.tensor", boolean(), std::nullopt,
+                                "tensor-parallel gathers and scatters under their product (needs `sequence`)"),
+      nested<&T::optimizer_sync>("", optimizer_sync_fields()));
+  return all;
+}
+
+namespace {
+
+const Description& concrete_fields() {
+  using C = Concrete;
+  static const Description all = describe<C>(
+      {}, nested<&C::model>("model", models::model_fields()),
+      nested<&C::training>("training", models::training_fields()),
+      nested<&C::software>("software", models::software_fields()),
+      nested<&C::cluster>("cluster", cluster::cluster_fields()),
+      nested<&C::curves>("cluster.collectives", collective::curve_fields()),
+      opaque<&C::profile>(
+          "cluster.profile", "a profile", [](const auto& profile) { return profile ? profile->digest : std::string(); },
+          "what was measured of the machine or of its GPU: a file, or a name in `configs/profiles`"),
+      nested<&C::partition>("partition", plan::partition_fields()));
+  return all;
+}
+
+}  // namespace
+
+const Description& scenario_fields() {
+  using S = Scenario;
+  static const Description all =
+      describe<S>({}, label(field<&S::name>("name", text(), kUsual, "a title for reports"), "a title"),
+                  aside<&S::file>("where it was read"), aside<&S::digest>("follows from the others"),
+                  nested<&S::parallelism>("parallelism", plan::parallelism_fields()),
+                  nested<&S::batch>("batch", plan::batch_fields()),
+                  settled(field<&S::microbatches>("batch.microbatches", whole(1, kMost), kUsual, "")),
+                  nested<&S::schedule>("schedule", schedule_fields()),
+                  nested<&S::optimizer_sync>("training", optimizer_sync_fields()),
+                  nested<&S::simulate>("simulate", simulate_fields()), nested<&S::concrete>("", concrete_fields()),
+                  nested<&S::abstract>("", cost_fields()), aside<&S::error_band>("follows from the others"),
+                  aside<&S::assumptions>("follows from the others"), aside<&S::warnings>("follows from the others"));
+  return all;
+}
+
+}  // namespace rehearsal::scenario

@@ -1,0 +1,160 @@
+#include "scenario/format.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "cluster/fields.hpp"
+#include "cluster/registry.hpp"
+#include "models/fields.hpp"
+#include "plan/fields.hpp"
+#include "scenario/fields.hpp"
+#include "scenario/load.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+using fields::Description;
+using fields::Form;
+
+void add(Key& to, const Description& description, const void* blank, bool cited = false) {
+  for (const auto& group : description.groups) {
+    Key& key = to.at(group.key);
+    key.mapping = true, key.help = group.help, key.required = group.required;
+    if (!group.short_for.empty()) key.forms.push_back(description.at(group.key + "." + group.short_for).form);
+  }
+  for (const auto& field : description.fields) {
+    if (!field.key_of_files) continue;
+    Key& key = to.at(field.key);
+    key.forms.push_back(field.form);
+    std::copy(field.others.begin(), field.others.end(), std::back_inserter(key.forms));
+    key.help = field.help, key.required = field.required, key.null = field.null, key.cited = cited;
+    key.said = field.otherwise_said;
+    if (key.said.empty() && field.otherwise) key.usual = field.otherwise(blank);
+  }
+  for (const auto& planned : description.planned) {
+    Key& key = to.at(planned.key);
+    key.built = false, key.as_if_absent = planned.as_if_absent;
+  }
+}
+template <class S>
+void add(Key& to, const Description& description, bool cited = false) {
+  const S blank{};
+  add(to, description, &blank, cited);
+}
+
+Key& extra(Key& to, const char* path, std::vector<Form> forms, const char* help) {
+  Key& key = to.at(path);
+  key.forms = std::move(forms), key.help = help;
+  return key;
+}
+
+// A part that may be named, inline, or a named one with some keys replaced.
+Key& library(Key& to, const char* path, const char* what, const char* help) {
+  Key& key = extra(to, path, {fields::name_of(what)}, help);
+  key.mapping = key.library = true;
+  extra(key, "use", {fields::name_of(what)}, "the one whose keys are replaced");
+  for (const char* about : {"name", "summary", "source"}) extra(key, about, {fields::text()}, "");
+  return key;
+}
+
+Key made() {
+  Key root;
+  root.mapping = true;
+  extra(root, "version", {fields::whole(0, 1e9)}, "1").required = true;
+  extra(root, "name", {fields::text()}, "a title for reports").said = "the file's name";
+
+  library(root, "model", "model", "what is trained");
+  add<models::Transformer>(root.at("model"), models::model_fields());
+
+  Key& cluster = library(root, "cluster", "cluster", "the machine");
+  extra(cluster, "profile", {fields::text()},
+        "what was measured of the machine or of its GPU: a file, or a name in `configs/profiles`")
+      .said = "of `this-machine`: the user's own";
+  library(cluster, "gpu", "GPU", "").required = true;
+  add<ClusterChoice>(cluster, cluster_choice_fields(), true);
+  extra(cluster.at("gpu"), "software", {fields::name_of("software profile")},
+        "where a scenario with flash attention names none")
+      .said = "megatron-2024";
+  Key& curves = library(cluster, "collectives", "set of collective curves", "measured times of collectives by size");
+  curves.said = "priced from the links";
+  extra(curves, "assumption", {fields::text()}, "a sentence for reports");
+  for (const char* kind : {"all_reduce", "reduce_scatter", "all_gather"}) {
+    Key& one = curves.at(std::string("fitted.") + kind);
+    extra(one, "source", {fields::text()}, "");
+    extra(one, "assumed", {fields::boolean()}, "").usual = false;
+  }
+
+  root.at("parallelism").help = "how the job is cut; GPUs = tensor x pipeline x data";
+  add<plan::Parallelism>(root.at("parallelism"), plan::parallelism_fields());
+  root.at("batch").required = true, root.at("batch").help = "sequences per step";
+  add<plan::Batch>(root.at("batch"), plan::batch_fields());
+  root.at("batch.global").required = false, root.at("batch.global").said = "required without `costs`";
+  extra(root, "batch.microbatches", {fields::whole(1, 1e9)}, "with `costs`, required there: micro-batches per step");
+
+  extra(root, "schedule", {fields::name_of("schedule")}, "the order of the pipeline").said = "1f1b";
+  add<ScheduleChoice>(root.at("schedule"), schedule_fields());
+  extra(root, "schedule.file", {fields::text()},
+        "an order in the CSV of torch.distributed.pipelining, instead of `name`");
+
+  root.at("training").help = "precision, recomputation, overlaps";
+  add<TrainingChoice>(root.at("training"), training_choice_fields());
+
+  Key& software = library(root, "software", "software profile", "how the framework of a day behaves");
+  software.said = "from `attention` and the GPU; named among the assumptions";
+  extra(software, "assumed", {fields::boolean()}, "the profile was not fitted").usual = false;
+  add<models::Software>(software, models::software_fields(), true);
+
+  Form dealt{Form::Kind::choice};
+  dealt.names = {"uniform", "balanced"};
+  extra(root, "partition", {dealt, fields::list_of(fields::whole(0, 100'000))}, "which layers go to which stage")
+      .usual = std::string("uniform");
+  add<plan::Partition>(root.at("partition"), plan::partition_fields());
+
+  root.at("simulate").help = "how finely to simulate";
+  add<Simulate>(root.at("simulate"), simulate_fields());
+
+  add<AbstractCosts>(root, cost_fields());
+  Key& limit = extra(root, "memory.limit", {fields::number(0, 1e18), fields::size()}, "per rank");
+  limit.null = true;
+  return root;
+}
+
+}  // namespace
+
+Key& Key::at(std::string_view sought) {
+  if (sought.empty()) return *this;
+  const auto first = sought.substr(0, sought.find('.'));
+  mapping = true;
+  auto found = std::find_if(below.begin(), below.end(), [&](const Key& k) { return k.name == first; });
+  if (found == below.end()) {
+    Key key;
+    key.name = first, key.path = path.empty() ? key.name : path + "." + key.name;
+    found = below.insert(below.end(), std::move(key));
+  }
+  return first.size() == sought.size() ? *found : found->at(sought.substr(first.size() + 1));
+}
+
+const Key* Key::find(std::string_view sought) const {
+  const auto found = std::find_if(below.begin(), below.end(), [&](const Key& k) { return k.name == sought; });
+  return found == below.end() ? nullptr : &*found;
+}
+
+const Key& format() {
+  static const Key root = made();
+  return root;
+}
+
+std::vector<std::string> names_of(const std::string& what) {
+  if (what == "schedule") return schedule::registry().names();
+  if (what == "topology") return cluster::registry().names();
+  const std::pair<const char*, const char*> folders[] = {{"model", "models/zoo"},
+                                                         {"cluster", "configs/clusters"},
+                                                         {"GPU", "configs/gpus"},
+                                                         {"software profile", "configs/software"},
+                                                         {"set of collective curves", "configs/collectives"}};
+  for (const auto& [kind, folder] : folders)
+    if (what == kind) return names_in(home(), folder);
+  return {};
+}
+
+}  // namespace rehearsal::scenario

@@ -1,0 +1,189 @@
+// Reading by description: every key of a struct, from what the struct's own room says of it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenario/reader.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+using fields::Form;
+using fields::Value;
+
+IntegerRange integers(const Form& form) {
+  constexpr double kBeyond = 9.2e18;
+  return {static_cast<std::int64_t>(form.low), form.high > kBeyond ? INT64_MAX : static_cast<std::int64_t>(form.high)};
+}
+
+// What a missing key should hold.
+std::string expected(const Form& form) {
+  switch (form.kind) {
+    case Form::Kind::boolean:
+      return "true or false";
+    case Form::Kind::integer:
+      return fmt::format("a whole number from {} to {}", integers(form).low, integers(form).high);
+    case Form::Kind::number:
+      return "a number";
+    case Form::Kind::time:
+      return "a time such as 18.5ms";
+    case Form::Kind::bytes:
+      return "a size such as 80GiB";
+    case Form::Kind::bandwidth:
+      return "a bandwidth such as 400Gb/s";
+    case Form::Kind::flop_rate:
+      return "a rate such as 312TFLOP/s";
+    case Form::Kind::choice:
+      return fmt::format("one of {}", fmt::join(form.names, ", "));
+    case Form::Kind::name:
+      return "the name of a " + form.what;
+    case Form::Kind::text:
+    case Form::Kind::table:
+      break;
+  }
+  return "a text";
+}
+
+bool is_zero(const Value& value) {
+  return value == Value(Bytes{}) || value == Value(Bandwidth{}) || value == Value(FlopRate{}) || value == Value(Time{});
+}
+
+// What stands for a value that was wrong or missing, so that what follows does not fail as well.
+std::optional<Value> stand_in(const Form& form) {
+  if (form.kind == Form::Kind::integer) return Value(integers(form).low);
+  if (form.kind == Form::Kind::number) return Value(form.high);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Value> read_value(Diagnostics& problems, const Node& node, const std::string& what, const Form& form) {
+  const auto read = [&](auto reader, auto... more) -> std::optional<Value> {
+    const auto value = reader(problems, node, what, more...);
+    return value ? std::optional<Value>(*value) : std::nullopt;
+  };
+  std::optional<Value> value;
+  switch (form.kind) {
+    case Form::Kind::boolean:
+      return read(read_boolean);
+    case Form::Kind::integer:
+      return read(read_integer, integers(form));
+    case Form::Kind::number:
+      return read(read_number, NumberRange{form.low, form.high, form.above});
+    case Form::Kind::time:
+      value = read(read_time);
+      break;
+    case Form::Kind::bytes:
+      value = read(read_bytes);
+      break;
+    case Form::Kind::bandwidth:
+      value = read(read_bandwidth);
+      break;
+    case Form::Kind::flop_rate:
+      value = read(read_flop_rate);
+      break;
+    case Form::Kind::choice:
+      if (const auto picked = read_choice(problems, node, what, form.names, form.planned))
+        return Value(form.names[*picked]);
+      return std::nullopt;
+    case Form::Kind::name:
+    case Form::Kind::text:
+    case Form::Kind::table:
+      return read(read_text);
+  }
+  if (value && form.above && is_zero(*value)) problems.error(node.where(), what + " must be above zero");
+  return value;
+}
+
+void MapReader::fill(const fields::Description& description, void* object, Except except) {
+  fill(description, object, "", except);
+}
+
+void MapReader::fill(const fields::Description& description, void* object, const std::string& prefix, Except except) {
+  std::vector<std::string> groups;
+  const auto left_out = [&](std::string_view key) {
+    return std::find(except.begin(), except.end(), key) != except.end();
+  };
+  // The key of this mapping that leads to a dotted one below `prefix`; nothing when none does, or when it is done.
+  const auto own = [&](const std::string& key) -> std::optional<std::string> {
+    if (!key.starts_with(prefix)) return std::nullopt;
+    const auto end = key.find('.', prefix.size());
+    auto name = key.substr(prefix.size(), end == std::string::npos ? end : end - prefix.size());
+    if (left_out(prefix + name)) return std::nullopt;
+    if (end == std::string::npos) return name;
+    if (std::find(groups.begin(), groups.end(), name) == groups.end()) {
+      groups.push_back(name);
+      fill_group(description, object, prefix + name, except);
+    }
+    return std::nullopt;
+  };
+  for (const auto& field : description.fields)
+    if (field.key_of_files)
+      if (const auto key = own(field.key)) fill_field(field, object, *key);
+  for (const auto& planned : description.planned)
+    if (const auto key = own(planned.key)) refuse_unless(planned, *key);
+}
+
+// A mapping that is absent leaves its fields as the struct begins.
+void MapReader::fill_group(const fields::Description& description, void* object, const std::string& key,
+                           Except except) {
+  const auto* group = description.group(key);
+  const auto name = key.substr(key.rfind('.') + 1);  // npos + 1 = 0
+  const Node* node = group && group->required ? require(name, group->help) : find(name);
+  if (!node) return;
+  if (group && !group->short_for.empty() && node->kind != Node::Kind::map) {
+    const auto& field = description.at(key + "." + group->short_for);
+    if (const auto value = read_value(problems_, *node, label(name), field.form)) field.set(object, *value);
+    return;
+  }
+  // A source may stand beside all numbers of the mapping at once.
+  Citations shared;
+  if (citations_ && node->kind == Node::Kind::map && node->find("value")) {
+    std::swap(shared, *citations_);
+    node = uncited(name, node);
+    std::swap(shared, *citations_);
+    if (!node) return;
+  }
+  MapReader below(problems_, *node, name);
+  if (citations_) below.cite(*citations_, prefix_ + name + ".");
+  below.fill(description, object, key + ".", except);
+  below.finish();
+  if (citations_ && !(shared.sources.empty() && shared.assumed.empty()))
+    for (const auto& e : node->entries) {
+      const auto path = prefix_ + name + "." + e.key->text;
+      if (!shared.sources.empty()) citations_->sources.emplace(path, shared.sources.begin()->second);
+      if (!shared.assumed.empty()) citations_->assumed.push_back(path);
+    }
+}
+
+void MapReader::fill_field(const fields::Field& field, void* object, std::string_view key) {
+  const Node* node = nullptr;
+  if (field.null && node_ && node_->find(key) && node_->find(key)->kind == Node::Kind::null)
+    nullable(key);
+  else
+    node = number_of(key, field.required, expected(field.form));
+  if (node) {
+    if (const auto value = read_value(problems_, *node, label(key), field.form)) return field.set(object, *value);
+  } else if (!field.required) {
+    if (field.assumed && node_ && citations_) {
+      const auto path = prefix_ + std::string(key);
+      citations_->assumed.push_back(path), citations_->sources[path] = "default of an inline cluster";
+    }
+  }
+  if (!field.required)
+    field.set(object, field.otherwise(object));
+  else if (const auto least = stand_in(field.form))
+    field.set(object, *least);
+}
+
+void MapReader::refuse_unless(const fields::Planned& planned, std::string_view key) {
+  const Node* value = find(key);
+  const auto& only = planned.as_if_absent;
+  if (!value || (value->kind == Node::Kind::scalar && value->text == only)) return;
+  problems_.error(value->where(), only.empty() ? fmt::format("{} cannot be used: {} not built yet; leave it out",
+                                                             label(key), planned.feature)
+                                               : fmt::format("{} must be {}: {} not built yet; found {}", label(key),
+                                                             only, planned.feature, describe(*value)));
+}
+
+}  // namespace rehearsal::scenario
