@@ -27,6 +27,7 @@ class CpuWorker final : public dispatch::Worker {
         rank_(graph.ranks()[rank.index()]),
         program_(graph.program_of(rank_)),
         learning_(options.learning),
+        responses_(options.responses),
         product_(product),
         state_(graph, rank, options),
         arena_(program_.buffers, !options.times_matter) {
@@ -60,16 +61,20 @@ class CpuWorker final : public dispatch::Worker {
 
     Surroundings around{.tensor = rank_.tensor, .data = rank_.data, .learning = &learning_};
     if (uses_data(kernel.kind)) around.batch = batch(task);
+    TrainingState::Update update;
     if (is_optimizer(kernel.kind)) {
-      const auto [segment, steps, counted] = state_.update(task);
-      around.step = steps;
-      around.counted = counted;
+      update = state_.update(task);
+      around.step = update.steps;
+      around.counted = update.counted;
       around.squared_gradients = &learned_.squared_gradients.back();
     }
     if (kernel.precision == Precision::fp32)
       perform_wide(kernel, pointers, operands.count, around);
     else
       kernels::perform_on_host(call(kernel, pointers, around), product_);
+    if (responses_ && (kernel.kind == KernelKind::adamw || kernel.kind == KernelKind::adamw_keep))
+      state_.note_response(update.segment, update.steps,
+                           {static_cast<const float*>(pointers[2]), 2 * static_cast<std::size_t>(kernel.dims[0])});
     if (adds_loss(kernel.kind)) learned_.loss.back() = loss();
   }
 
@@ -151,6 +156,7 @@ class CpuWorker final : public dispatch::Worker {
   const graph::Rank& rank_;
   const graph::Program& program_;
   backend::Learning learning_;
+  bool responses_;
   GemmFunction product_;
   TrainingState state_;
   Arena arena_;

@@ -1,6 +1,7 @@
 #include "cpu/training_state.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <iterator>
@@ -43,7 +44,7 @@ TrainingState::TrainingState(const graph::TaskGraph& graph, RankId rank, const b
       learning_(options.learning),
       other_microbatch_(options.tamper.other_microbatch) {
   for (const graph::Segment& segment : segments()) progress_.push_back({.counted = counted_of(segment, rank_)});
-  for (std::size_t t = 0; t < program_.size(); ++t) note_loss(LocalTask(t));
+  for (std::size_t t = 0; t < program_.size(); ++t) note_loss(LocalTask(t)), note_moments(LocalTask(t));
 }
 
 void TrainingState::initialise(const Fill& fill) const {
@@ -62,21 +63,19 @@ void TrainingState::show_parameters(const Read& read, dispatch::Learned& learned
     const graph::Segment& segment = segments()[s];
     std::vector<float> values = decode(segment.precision, read(held(s)));
     std::vector<float> kept, gathered;
-    if (segment.precision != Precision::fp32) {
-      const auto where = master(s);
-      if (where) kept = decode(Precision::fp32, read(*where));
-      if (where && where->offset > 0) {  // behind AdamW's moments, of which the first is in front
-        gathered = decode(Precision::fp32, read({where->buffer, 0, where->size}));
-      } else {
-        std::vector<float> begun = initial(s);
-        const std::span<float> from = updated(s, begun);
-        const std::span<const float> to = where ? std::span<const float>(kept) : updated(s, values);
-        std::transform(from.begin(), from.end(), to.begin(), std::back_inserter(gathered), std::minus<float>());
-      }
+    if (const auto where = master(s)) kept = decode(Precision::fp32, read(*where));
+    if (const auto both = moments(s)) {
+      gathered = decode(Precision::fp32, read({both->buffer, both->offset, both->size / 2}));
+    } else if (segment.precision != Precision::fp32) {
+      std::vector<float> begun = initial(s);
+      const std::span<float> from = updated(s, begun);
+      const std::span<const float> to = kept.empty() ? updated(s, values) : std::span<const float>(kept);
+      std::transform(from.begin(), from.end(), to.begin(), std::back_inserter(gathered), std::minus<float>());
     }
     learned.parameters.push_back(std::move(values));
     learned.masters.push_back(std::move(kept));
     learned.gathered.push_back(std::move(gathered));
+    learned.responses.push_back(progress_[s].response);
   }
 }
 
@@ -119,14 +118,19 @@ std::int64_t TrainingState::global_microbatch(LocalTask task) const {
   return rank_.data * learning_.microbatches + microbatch;
 }
 
-TrainingState::Update TrainingState::update(LocalTask task) {
-  const auto& kernel = std::get<Kernel>(graph_.work(program_.work[task.index()]));
-  const BufferId parameters = operands_of(program_, task).at(1);
+std::size_t TrainingState::segment_of(LocalTask optimizer) const {
+  const auto& kernel = std::get<Kernel>(graph_.work(program_.work[optimizer.index()]));
+  const BufferId parameters = operands_of(program_, optimizer).at(1);
   const auto segment = std::find_if(segments().begin(), segments().end(),
                                     [&](const graph::Segment& s) { return s.parameters == parameters; });
   INVARIANT(segment != segments().end() && kernel.dims[0] == segment->elements / segment->shards,
             "an optimizer task updates the parameters of one segment");
-  const auto index = static_cast<std::size_t>(segment - segments().begin());
+  return static_cast<std::size_t>(segment - segments().begin());
+}
+
+TrainingState::Update TrainingState::update(LocalTask task) {
+  const auto& kernel = std::get<Kernel>(graph_.work(program_.work[task.index()]));
+  const std::size_t index = segment_of(task);
   Progress& progress = progress_[index];
   if (kernel.kind == KernelKind::adamw_rollback) {
     progress.again = true;
@@ -134,6 +138,27 @@ TrainingState::Update TrainingState::update(LocalTask task) {
   }
   const bool again = std::exchange(progress.again, false);
   return {index, progress.steps++, again ? std::span<const kernels::Range>() : progress.counted};
+}
+
+void TrainingState::note_response(std::size_t segment, std::int64_t steps, std::span<const float> moments) {
+  std::vector<float>& response = progress_[segment].response;
+  const std::size_t elements = moments.size() / 2;
+  response.resize(elements);
+  const double taken = double(steps + 1), correction1 = 1 - std::pow(double(learning_.beta1), taken),
+               correction2 = 1 - std::pow(double(learning_.beta2), taken);
+  for (std::size_t i = 0; i < elements; ++i) {
+    const double m = std::abs(double(moments[i])) / correction1;
+    const double s = std::sqrt(double(moments[elements + i]) / correction2) + double(learning_.epsilon);
+    if (s > 0) response[i] += float(double(learning_.learning_rate) * (1 + m / s) / s);
+  }
+}
+
+void TrainingState::note_moments(LocalTask task) {
+  const auto* kernel = std::get_if<Kernel>(&graph_.work(program_.work[task.index()]));
+  if (!kernel || (kernel->kind != KernelKind::adamw && kernel->kind != KernelKind::adamw_keep)) return;
+  Extent moments = kernel_operands(graph_, id_, task).at[2];
+  moments.size = 2 * bytes_of(kernel->dims[0], Precision::fp32);  // a master copy may lie behind them
+  progress_[segment_of(task)].moments = moments;
 }
 
 // The buffer of the loss is the one that the kernels of the loss name last.

@@ -26,6 +26,8 @@ class TrainingState {
   Extent held(std::size_t segment) const { return held(segment, segments()[segment].parameters); }
   // The master copy of what this rank updates, where its optimizer keeps one.
   std::optional<Extent> master(std::size_t segment) const;
+  // AdamW's two moments of what this rank updates, one behind the other.
+  std::optional<Extent> moments(std::size_t segment) const { return progress_[segment].moments; }
 
   // Fills in what the rank has learned of its parameters, from the bytes of its buffers.
   using Read = std::function<std::vector<std::byte>(const Extent&)>;
@@ -45,21 +47,30 @@ class TrainingState {
     std::span<const kernels::Range> counted;
   };
   Update update(LocalTask task);
+  // An AdamW step has been taken with these moments, the `steps`-th of the segment, counting from 0. To first order an
+  // error d in every gradient so far moves the step rate mhat / (s + eps), s = sqrt(vhat), by no more than
+  //   d rate (1 + |mhat| / (s + eps)) / (s + eps),
+  // because mhat is a mean of gradients and s a norm of them, both with weights that add up to one. Sums that up.
+  void note_response(std::size_t segment, std::int64_t steps, std::span<const float> moments);
   // The most that update() can name of a segment.
   std::span<const kernels::Range> counted(std::size_t segment) const { return progress_[segment].counted; }
 
  private:
   struct Progress {
-    std::vector<kernels::Range> counted;
-    std::int64_t steps = 0;  // taken; several in an iteration where every backward updates
-    bool again = false;      // a rollback was the last
+    std::vector<kernels::Range> counted = {};
+    std::optional<Extent> moments = {};
+    std::vector<float> response = {};  // note_response
+    std::int64_t steps = 0;            // taken; several in an iteration where every backward updates
+    bool again = false;                // a rollback was the last
   };
 
   const std::vector<graph::Segment>& segments() const { return program_.segments; }
   Extent held(std::size_t segment, BufferId version) const;
   std::vector<float> initial(std::size_t segment) const;                       // of held()
   std::span<float> updated(std::size_t segment, std::span<float> held) const;  // the elements that this rank updates
+  std::size_t segment_of(LocalTask optimizer) const;
   void note_loss(LocalTask task);
+  void note_moments(LocalTask task);
 
   const graph::TaskGraph& graph_;
   RankId id_;

@@ -141,6 +141,7 @@ struct RankLoop::Impl {
       }
       if (!moved) transport.wait(deadline());
     }
+    ++progress.iterations;
     return std::move(spans);
   }
 

@@ -23,6 +23,7 @@ struct Progress {
   std::atomic<std::int64_t> busy_until{0};        // clock: the latest deadline or arrival that is being waited out
   std::vector<std::atomic<std::uint32_t>> heads;  // per lane in use: position in its list; sized by RankLoop
   std::atomic<bool> computing{false};             // inside a kernel
+  std::atomic<std::uint32_t> iterations{0};       // ended
 };
 
 class RankLoop {

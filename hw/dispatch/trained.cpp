@@ -97,7 +97,7 @@ class Assembly {
 
 backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankResult>& ranks) {
   backend::Trained result;
-  Assembly tensors, masters, gathered;
+  Assembly tensors, masters, gathered, responses;
   for (const bool copies : {false, true})
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       const graph::Rank& rank = graph.ranks()[r];
@@ -108,12 +108,14 @@ backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankRe
         if (segments[s].copy != copies) continue;
         tensors.add(rank, segments[s], segments[s].sharded_parameters, learned.parameters[s]);
         if (segments[s].master) masters.add(rank, segments[s], true, learned.masters.at(s));
-        if (segments[s].precision != Precision::fp32) gathered.add(rank, segments[s], true, learned.gathered.at(s));
+        for (auto& [assembly, held] : {std::pair(&gathered, &learned.gathered), {&responses, &learned.responses}})
+          if (s < held->size() && !held->at(s).empty()) assembly->add(rank, segments[s], true, held->at(s));
       }
     }
   result.tensors = std::move(tensors).finish();
-  auto kept = std::move(masters).finish(), directions = std::move(gathered).finish();
-  for (const auto* of : {&kept, &directions})
+  auto kept = std::move(masters).finish(), directions = std::move(gathered).finish(),
+       answers = std::move(responses).finish();
+  for (const auto* of : {&kept, &directions, &answers})
     INVARIANT(of->empty() || of->size() == result.tensors.size(), "all tensors have a master copy, or none");
   for (std::size_t i = 0; i < result.tensors.size(); ++i) {
     backend::TrainedTensor& tensor = result.tensors[i];
@@ -125,6 +127,7 @@ backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankRe
         difference = std::max(difference, std::abs(from_bf16(to_bf16(tensor.master[e])) - tensor.values[e]));
     }
     if (!directions.empty()) tensor.gathered = std::move(directions[i].values);
+    if (!answers.empty()) tensor.response = std::move(answers[i].values);
   }
 
   for (const RankResult& rank : ranks) {

@@ -84,6 +84,7 @@ void all_fields(Archive& archive, Result& result) {
   archive(result.learned.parameters);
   archive(result.learned.masters);
   archive(result.learned.gathered);
+  archive(result.learned.responses);
   archive(result.learned.peak);
   archive(result.learned.allocator_peak);
   archive(result.used.own);

@@ -15,9 +15,9 @@ struct Learned {
   std::vector<double> loss;               // the rank's part of the sum; 0 where another rank counts it
   std::vector<double> squared_gradients;  // the rank's part of the squared norm; what replicas share is counted once
   std::vector<std::vector<float>> parameters;  // of each segment: the buffer as it is held
-  // Below fp32, of the elements of each segment that the rank updates: the master copy (empty without one), and what
-  // backend::TrainedTensor calls gathered.
-  std::vector<std::vector<float>> masters, gathered;
+  // Of the elements of each segment that the rank updates: the master copy (empty without one), and what
+  // backend::TrainedTensor calls gathered and response (empty where there is none).
+  std::vector<std::vector<float>> masters, gathered, responses;
   Bytes peak;            // high-water mark of the rank's buffers
   Bytes allocator_peak;  // the same as the device's allocator counts it, with its rounding; 0 where there is none
 };

@@ -108,6 +108,7 @@ void Crew::finish(const std::function<void()>& check) {
   }
   look_around();
   for (const auto& rank : ranks_) rank->collect();
+  for (dispatch::Progress& progress : progress_) ++progress.iterations;
 }
 
 std::vector<timeline::Spans> Crew::spans(Time origin) const {

@@ -59,6 +59,7 @@ class VirtualStages : public backend::Session {
         throw MachineError(fmt::format("{}: nothing has moved for {}; {}", platform_.name, show(options.timeout),
                                        dispatch::hang_report(graph_, positions)));
       });
+      if (options.progress) options.progress(step + 1);
       if (step < options.warmup) continue;
       auto spans = crew.spans(crew.began());  // one device, one clock
       for (std::size_t r = 0; r < results.size(); ++r) results[r].iterations.push_back(std::move(spans[r]));

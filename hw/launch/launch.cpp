@@ -25,7 +25,7 @@ class LaunchedSession : public backend::Session, public dispatch::LinkProber {
   Timeline run(const RunOptions& options) override {
     if (starter_ == Starter::mpirun) refuse_crowding(options, graph_.ranks().size());
     std::vector<dispatch::RankResult> results;
-    for (const std::string& bytes : launch(options.timeout)) results.push_back(dispatch::read(bytes));
+    for (const std::string& bytes : launch(options.timeout, options.progress)) results.push_back(dispatch::read(bytes));
     if (options.compute == backend::Compute::real) trained_ = dispatch::trained(graph_, results);
     Timeline timeline =
         dispatch::assemble(graph_, std::move(results), backend_, options.compute, starter_ == Starter::mpirun);
@@ -36,20 +36,22 @@ class LaunchedSession : public backend::Session, public dispatch::LinkProber {
 
   dispatch::LinkProbe probe_links() override {
     std::vector<dispatch::LinkProbe> probes;
-    for (const std::string& bytes : launch(seconds(60))) probes.push_back(dispatch::read_probe(bytes));
+    for (const std::string& bytes : launch(seconds(60), {})) probes.push_back(dispatch::read_probe(bytes));
     return dispatch::merge(probes);
   }
 
  private:
-  std::vector<std::string> launch(Time timeout) const {
+  std::vector<std::string> launch(Time timeout, std::function<void(int)> progress) const {
     return run_ranks({.starter = starter_,
                       .ranks = graph_.ranks().size(),
                       .arguments = arguments_,
                       .timeout = timeout,
-                      .hang_report = [&](const std::vector<dispatch::Positions>& at) {
-                        return fmt::format("{}: nothing has moved for {}; {}", backend_, show(timeout),
-                                           dispatch::hang_report(graph_, at));
-                      }});
+                      .hang_report =
+                          [&](const std::vector<dispatch::Positions>& at) {
+                            return fmt::format("{}: nothing has moved for {}; {}", backend_, show(timeout),
+                                               dispatch::hang_report(graph_, at));
+                          },
+                      .progress = std::move(progress)});
   }
 
   const graph::TaskGraph& graph_;

@@ -64,6 +64,7 @@ void Presence::show() {
   slot.moves = progress_->moves.load();
   slot.busy_until = progress_->busy_until.load();
   slot.computing = progress_->computing.load() ? 1 : 0;
+  slot.iterations = progress_->iterations.load();
   slot.lanes = static_cast<std::uint32_t>(progress_->heads.size());
   for (std::size_t i = 0; i < progress_->heads.size(); ++i) slot.heads[i] = progress_->heads[i].load();
 }

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -44,18 +46,60 @@ std::string message(const std::string& error) {
   return space == error.npos ? "" : error.substr(space + 1);
 }
 
+namespace {
+
+constexpr const char* kPrefix = "rehearse-";
+constexpr std::size_t kRandom = 6;  // characters behind it
+
+// The descriptor of the folder's lock, held; nothing when another process holds it or there is none. `flags`: O_CREAT.
+std::optional<int> hold(const fs::path& folder, int flags) {
+  const int file = ::open((folder / "parent").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+  struct stat seen {};
+  // Between open() and flock() somebody may have taken the folder for that of a dead parent.
+  if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &seen) == 0 && seen.st_nlink > 0) return file;
+  if (file >= 0) ::close(file);
+  return std::nullopt;
+}
+
+void remove_those_of_dead_parents(const fs::path& temporary) {
+  std::error_code over, left_behind;
+  for (fs::directory_iterator at(temporary, over), end; !over && at != end; at.increment(over)) {
+    const std::string name = at->path().filename().string();
+    struct stat folder {};
+    if (!name.starts_with(kPrefix) || name.size() != std::strlen(kPrefix) + kRandom ||
+        lstat(at->path().c_str(), &folder) != 0 || !S_ISDIR(folder.st_mode) || folder.st_uid != geteuid())
+      continue;
+    const auto lock = hold(at->path(), 0);
+    if (!lock) continue;
+    fs::remove_all(at->path(), left_behind);
+    ::close(*lock);
+  }
+}
+
+}  // namespace
+
 RunFolder RunFolder::make() {
   std::error_code unknown;
-  std::string name = (fs::temp_directory_path(unknown) / "rehearse-XXXXXX").string();
-  if (unknown || mkdtemp(name.data()) == nullptr) fail("make a folder for temporary files", name);
-  RunFolder folder{fs::path(name)};
-  folder.owned_ = true;
-  return folder;
+  const fs::path temporary = fs::temp_directory_path(unknown);
+  if (!unknown) remove_those_of_dead_parents(temporary);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    std::string name = (temporary / (kPrefix + std::string(kRandom, 'X'))).string();
+    if (unknown || mkdtemp(name.data()) == nullptr) fail("make a folder for temporary files", name);
+    RunFolder folder{fs::path(name)};
+    if (const auto lock = hold(name, O_CREAT)) {
+      folder.lock_ = *lock;
+      return folder;
+    }
+    if (fs::exists(name, unknown)) fail("lock", fs::path(name) / "parent");
+  }
+  throw MachineError(fmt::format("folders for temporary files disappear from {}", temporary.string()));
 }
 
 RunFolder::~RunFolder() {
+  if (lock_ < 0) return;
   std::error_code left_behind;
-  if (owned_) fs::remove_all(path_, left_behind);
+  fs::remove_all(path_, left_behind);
+  ::close(lock_);
 }
 
 fs::path RunFolder::file(std::size_t rank, Leaf leaf) const {

@@ -2,6 +2,9 @@
 // memory on which every rank shows how far it is. One host.
 //
 // Files appear whole: they are written under another name and renamed.
+//
+// A parent holds a lock on the file `parent` of its folder for as long as it lives. The kernel releases it however the
+// parent ends, so whoever makes the next folder finds those of parents that were killed, and removes them.
 #pragma once
 #include <array>
 #include <atomic>
@@ -10,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "graph/task_graph.hpp"
 
@@ -24,6 +28,7 @@ struct Slot {
   std::atomic<std::uint64_t> moves;
   std::atomic<std::int64_t> busy_until;
   std::atomic<std::uint32_t> computing;
+  std::atomic<std::uint32_t> iterations;
   std::atomic<std::uint32_t> lanes;
   std::array<std::atomic<std::uint32_t>, graph::kLanes> heads;
 };
@@ -53,12 +58,13 @@ std::string message(const std::string& error);
 
 class RunFolder {
  public:
-  // A new one below the folder for temporary files, removed with everything in it by the destructor.
+  // A new one below the folder for temporary files, removed with everything in it by the destructor. Removes those that
+  // parents of this user have left there who are dead.
   static RunFolder make();
   // That of the parent of this rank.
   explicit RunFolder(std::filesystem::path of_parent) : path_(std::move(of_parent)) {}
   ~RunFolder();
-  RunFolder(RunFolder&& other) noexcept : path_(std::move(other.path_)), owned_(other.owned_) { other.owned_ = false; }
+  RunFolder(RunFolder&& other) noexcept : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
   RunFolder& operator=(RunFolder&&) = delete;
@@ -72,7 +78,7 @@ class RunFolder {
  private:
   std::filesystem::path file(std::size_t rank, Leaf leaf) const;
   std::filesystem::path path_;
-  bool owned_ = false;
+  int lock_ = -1;  // a descriptor of the owner
 };
 
 }  // namespace rehearsal::launch

@@ -52,6 +52,7 @@ class Running {
       launcher_->wait(kLook);
       if (const auto signal = signals_.ending()) throw Interrupted{*signal};
       watch();
+      if (job_.progress) job_.progress(iterations());
     }
     return collect();
   }
@@ -70,6 +71,13 @@ class Running {
       if (slot.pid > 0 && slot.state != Slot::finished && kill(slot.pid, 0) != 0) return rank;
     }
     return std::nullopt;
+  }
+
+  // Of the rank that has ended the fewest.
+  int iterations() const {
+    std::uint32_t fewest = UINT32_MAX;
+    for (std::size_t rank = 0; rank < job_.ranks; ++rank) fewest = std::min(fewest, board_[rank].iterations.load());
+    return static_cast<int>(fewest);
   }
 
   // Throws when nothing moves any more.

@@ -28,6 +28,7 @@ struct Job {
   Time timeout = seconds(60);          // without progress of any rank
   // Says what hangs, from where every rank stands.
   std::function<std::string(const std::vector<dispatch::Positions>&)> hang_report;
+  std::function<void(int ended)> progress = {};  // backend::RunOptions
 };
 
 // What every rank published, in rank order. Throws MachineError: no mpirun, a rank that died or gave up, a hang; or

@@ -105,6 +105,7 @@ class Crew {
         std::clamp<std::chrono::nanoseconds>(quarter, std::chrono::milliseconds(1), std::chrono::seconds(1));
     std::unique_lock lock(control_);
     while (!moved_.wait_for(lock, look_again, [this] { return finished_ == progress_.size(); })) {
+      if (options_.progress) options_.progress(iterations());
       if (hub_.stopped() || !watchdog.expired(ranks, dispatch::now())) continue;
       std::vector<dispatch::Positions> positions;
       for (const dispatch::Progress* rank : ranks) positions.push_back(dispatch::positions(*rank));
@@ -113,6 +114,13 @@ class Crew {
                          dispatch::hang_report(graph_, positions));
     }
     return {};
+  }
+
+  // Of the rank that has ended the fewest.
+  int iterations() const {
+    std::uint32_t fewest = UINT32_MAX;
+    for (const dispatch::Progress& progress : progress_) fewest = std::min(fewest, progress.iterations.load());
+    return static_cast<int>(fewest);
   }
 
   [[noreturn]] void rethrow_with_name(std::size_t rank) {

@@ -46,9 +46,11 @@ struct TrainedTensor {
   std::uint32_t layer = 0;
   std::vector<float> values;     // whole, put together from its slices, without padding
   float replica_difference = 0;  // largest between ranks that should hold the same, or from the rounded master copy
-  // Below fp32, put together likewise: the optimizer's copy in fp32 (empty where it keeps none), and what it gathered
-  // of the gradients: AdamW's first moment, of SGD the way that the parameters went.
+  // Put together likewise: below fp32 the optimizer's copy in fp32 (empty where it keeps none), and what it gathered of
+  // the gradients: AdamW's first moment, below fp32 of others the way that the parameters went.
   std::vector<float> master = {}, gathered = {};
+  // RunOptions::responses: how far an error of one in every gradient would have moved each parameter, to first order.
+  std::vector<float> response = {};
 };
 struct Trained {
   std::vector<double> loss;            // mean over the global batch, at each step before its update
@@ -72,6 +74,11 @@ struct RunOptions {
   // Record the second iteration and replay it from then on, where the backend can (CUDA graphs): the host's share of
   // the time is gone.
   bool recorded = false;
+  // Real compute on processors: note how each parameter answers to errors of its gradients, where AdamW divides by
+  // them.
+  bool responses = false;
+  // Told now and then, by the thread that has called run(): how many iterations all ranks have ended, with warm-up.
+  std::function<void(int ended)> progress;
   Time timeout = seconds(60);   // real backends give up with the unmatched heads after this long without progress
   std::string engine = "auto";  // simulator: "auto", "replay" or "events"
 };

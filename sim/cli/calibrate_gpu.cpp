@@ -1,7 +1,6 @@
 #include "cli/calibrate_gpu.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -18,6 +17,7 @@
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "calibrate/machine.hpp"
+#include "cli/progress.hpp"
 #include "explore/perform.hpp"
 #include "gpu/gemm_layout.hpp"
 #include "launch/launch.hpp"
@@ -344,10 +344,8 @@ int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common) {
   if (options.parts == 1 || wanted.kernels.empty())
     for (const auto& k : gpu::kernel_grid(what.quick))
       if (!std::ranges::count(wanted.kernels, k.kernel)) options.kernels.push_back(k);
-  const bool shown = !common.quiet && isatty(STDERR_FILENO) == 1;
-  options.progress = [shown](const std::string& what_now) {
-    if (shown) std::fputs(fmt::format("\r\033[K{}", what_now).c_str(), stderr), std::fflush(stderr);
-  };
+  Progress line(common.quiet);
+  options.progress = [&line](const std::string& what_now) { line.say(what_now); };
   const auto probe = prober->measure_gpu(options);
   options.progress("");
 

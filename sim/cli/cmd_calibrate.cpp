@@ -1,6 +1,5 @@
 // rehearse calibrate: measures this machine and writes its profile.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +17,7 @@
 #include "cli/backends.hpp"
 #include "cli/calibrate_gpu.hpp"
 #include "cli/output.hpp"
+#include "cli/progress.hpp"
 #include "dispatch/usage.hpp"
 #include "explore/rehearse.hpp"
 #include "launch/launch.hpp"
@@ -89,21 +89,6 @@ Wanted wanted_by(const std::string& path, const CommonOptions& common, const std
     wanted.memory = std::max(wanted.memory, timeline::memory_peak(graph, rehearsed.timeline, RankId(r)).peak);
   return wanted;
 }
-
-// A line that follows the work, on a terminal only.
-class Progress {
- public:
-  explicit Progress(bool quiet) : shown_(!quiet && isatty(STDERR_FILENO) == 1) {}
-  ~Progress() {
-    if (shown_) std::fputs("\r\033[K", stderr);
-  }
-  void say(const std::string& what) const {
-    if (shown_) std::fputs(fmt::format("\r\033[K{}", what).c_str(), stderr), std::fflush(stderr);
-  }
-
- private:
-  bool shown_;
-};
 
 // What is measured, the same in every process that takes part.
 struct Plan {
@@ -213,7 +198,7 @@ void add_links(cost::Profile& profile, const dispatch::LinkProbe& probe) {
 
 cost::Profile measure(const Options& options, const Arguments& arguments, const Plan& plan,
                       const calibrate::Machine& machine, bool raised, bool quiet) {
-  const Progress progress(quiet);
+  Progress progress(quiet);
   const Measurement measurement(options, arguments, plan);
   cost::Profile profile;
   profile.name = "this-machine-" + options.backend;

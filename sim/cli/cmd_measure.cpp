@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "cli/performing.hpp"
+#include "cli/progress.hpp"
 #include "explore/verify.hpp"
 #include "launch/launch.hpp"
 #include "loopback/loopback.hpp"
@@ -40,12 +41,17 @@ const CommandText kText{
     .takes_set = true};
 
 // Trains the same model on one rank, in this process.
-backend::Trained train_serially(const Performing& performing) {
+backend::Trained train_serially(const Performing& performing, const CommonOptions& common) {
   const auto serial = explore::serial_reference(performing.what.scenario);
   const auto prepared = explore::prepare(serial);
   const auto backend = loopback::make_loopback();
   auto options = performing.options;
   options.tamper = {};
+  options.responses = true;
+  Progress line(common.quiet);
+  options.progress = [&](int ended) {
+    if (line.due()) line.say(fmt::format("the same on one rank: {} of {} steps", ended, options.iterations));
+  };
   return explore::perform(serial, prepared, *backend, options).trained;
 }
 
@@ -56,6 +62,10 @@ report::Verification verification(const explore::Verified& v) {
           .gradient_norm = v.gradient_norm,
           .reference_gradient_norm = v.reference_gradient_norm,
           .max_relative_difference = v.max_relative_difference,
+          .max_unexplained_difference = v.max_unexplained_difference,
+          .max_gathered_difference = v.max_gathered_difference,
+          .elements = v.elements,
+          .ill_conditioned = v.ill_conditioned,
           .tolerance = v.tolerance,
           .replica_difference = v.replica_difference,
           .worst_tensor = v.worst_tensor,
@@ -107,7 +117,7 @@ int run_measure(const Arguments& arguments) {
   performing.options.times_matter = !options.verify;
   if (!options.weights.empty() && performing.options.compute != backend::Compute::real)
     throw UserError("--weights needs --compute real: timed tasks train nothing");
-  auto [timeline, trained] = perform(performing);
+  auto [timeline, trained] = perform(performing, common);
   if (!launch::reports(options.performing.backend)) return 0;
 
   const auto& scenario = performing.what.scenario;
@@ -115,9 +125,7 @@ int run_measure(const Arguments& arguments) {
   auto measured = cli::measured(performing, timeline);
   auto warnings = prepared.warnings;
   if (options.verify) {
-    const auto verified = explore::verify(
-        trained, train_serially(performing),
-        explore::weight_tolerance(scenario.concrete->training.optimizer, scenario.concrete->training.precision));
+    const auto verified = explore::verify(trained, train_serially(performing, common), explore::limits(scenario));
     measured.verification = verification(verified);
     warnings.insert(warnings.end(), verified.warnings.begin(), verified.warnings.end());
   }

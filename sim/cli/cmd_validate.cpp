@@ -1,8 +1,5 @@
 // rehearse validate: a prediction, written down, then the run it is about, then both compared.
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
@@ -17,8 +14,6 @@
 namespace rehearsal::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 const CommandText kText{
     .name = "validate",
     .operands = "SCENARIO --backend NAME | --against TABLE.csv...",
@@ -28,8 +23,7 @@ const CommandText kText{
     .more =
         "Errors are predicted / measured - 1: negative where the real run took longer. The prediction is complete "
         "before\n"
-        "the run begins; without --prediction it goes to a temporary file, which the report names. --trace holds "
-        "both,\n"
+        "the run begins, and the report holds its SHA-256; --prediction keeps it. --trace holds both,\n"
         "one track beside the other. Exit status 1 when the median iteration is off by more than --tolerance\n"
         "(--against: the mean of the tables' mean errors). Columns of a table: see scenarios/README.md.",
     .example =
@@ -50,18 +44,6 @@ double parse_tolerance(const std::string& text) {
   }
 }
 
-// A new, empty file for temporary things.
-std::string temporary_file() {
-  std::error_code unknown;
-  auto folder = fs::temp_directory_path(unknown);
-  if (unknown) folder = "/tmp";
-  std::string name = (folder / "rehearse-prediction-XXXXXX.json").string();
-  const int descriptor = mkstemps(name.data(), 5);
-  if (descriptor < 0) throw MachineError(fmt::format("cannot make a file in {}; use --prediction", folder.string()));
-  close(descriptor);
-  return name;
-}
-
 struct Written {
   std::string file, sha256;
 };
@@ -74,8 +56,7 @@ Written write_prediction(const report::Run& run, std::string file) {
     if (c.profile) source.profile = c.profile->name, source.profile_sha256 = c.profile->digest;
   }
   report::write_prediction(run, source, std::string(version()), [&](std::string_view piece) { text += piece; });
-  if (file.empty()) file = temporary_file();
-  write_file(file, text);
+  if (!file.empty()) write_file(file, text);
   return {file, sha256(text)};
 }
 
@@ -124,7 +105,7 @@ int run_validate(const Arguments& arguments) {
   };
   Written written;
   if (launch::reports(options.backend)) written = write_prediction(run_of(predicted, nullptr), prediction);
-  const auto [timeline, trained] = perform(performing);
+  const auto [timeline, trained] = perform(performing, common);
   if (!launch::reports(options.backend)) return 0;
 
   if (performing.options.compute == backend::Compute::real && scenario.concrete->cluster.name != "this-machine")

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "base/spelling.hpp"
 #include "cli/backends.hpp"
+#include "cli/progress.hpp"
 #include "launch/launch.hpp"
 #include "timeline/memory.hpp"
 
@@ -78,12 +81,41 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
   return performing;
 }
 
-explore::Performed perform(const Performing& p) {
+namespace {
+
+// What is known of the length of the run before its first iteration has ended.
+std::string expectation(const Performing& p, int iterations) {
+  const auto& scenario = p.what.scenario;
+  const double each = to_seconds(p.rehearsed.timeline.makespan());
+  const bool here = p.options.compute == backend::Compute::timed || scenario.concrete->cluster.name == "this-machine";
+  if (!here) return fmt::format("predicted is {}, not this machine", scenario.concrete->cluster.name);
+  return fmt::format("{} expected, {} each", roughly(each * iterations), show(p.rehearsed.timeline.makespan()));
+}
+
+}  // namespace
+
+explore::Performed perform(const Performing& p, const CommonOptions& common) {
   backend::RunOptions how;
   how.compute = p.options.compute, how.times_matter = p.options.times_matter;
   if (p.backend->devices() == 0) launch::refuse_crowding(how, p.rehearsed.prepared.graph.ranks().size());
   auto options = p.options;
   options.starts = p.rehearsed.timeline.start;
+  Progress line(common.quiet || !launch::reports(p.backend->name()));
+  const int all = options.warmup + options.iterations;
+  const std::string expected = expectation(p, all);
+  const auto began = std::chrono::steady_clock::now();
+  std::optional<std::chrono::steady_clock::time_point> first;  // when the first iteration was seen to have ended
+  options.progress = [&, seen_first = 0](int ended) mutable {
+    if (!line.due()) return;
+    const auto now = std::chrono::steady_clock::now();
+    const auto passed = [now](auto since) { return std::chrono::duration<double>(now - since).count(); };
+    if (ended > 0 && !first) first = now, seen_first = ended;
+    std::string left = expected;
+    if (first && ended > seen_first)
+      left = fmt::format("{} left", roughly(passed(*first) / (ended - seen_first) * (all - ended)));
+    line.say(fmt::format("{} of {} iterations, {} so far; {}", ended, all, roughly(passed(began)), left));
+  };
+  options.progress(0);
   return explore::perform(p.what.scenario, p.rehearsed.prepared, *p.backend, options);
 }
 

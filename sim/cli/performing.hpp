@@ -29,7 +29,9 @@ struct Performing {
 Performing begin_performing(const std::string& name, const Arguments& arguments, const std::string& scenario,
                             const CommonOptions& common, const PerformingOptions& options);
 
-explore::Performed perform(const Performing& performing);
+// On a terminal it says first how long this will take, where the prediction is for this machine, and then how far it
+// is.
+explore::Performed perform(const Performing& performing, const CommonOptions& common);
 
 // What the report needs beyond the spans.
 report::Measured measured(const Performing& performing, const timeline::Timeline& timeline);

@@ -118,6 +118,8 @@ Performed perform(const scenario::Scenario& scenario, const Prepared& prepared, 
   run.timeout = options.timeout;
   run.starts = options.starts;
   run.recorded = options.recorded;
+  run.responses = options.responses;
+  run.progress = options.progress;
   Performed performed;
   performed.timeline = session->run(run);
   if (options.compute == Compute::real) performed.trained = session->trained();

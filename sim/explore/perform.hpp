@@ -1,6 +1,7 @@
 // Performs a scenario on a real backend: every rank is there, none stands for others, and every iteration is performed
 // from its own start to its own end.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,8 +33,9 @@ struct PerformOptions {
   bool times_matter = true;  // backend::RunOptions
   int warmup = 3, iterations = 10;
   Time timeout = seconds(60);
-  std::span<const Time> starts;  // backend::RunOptions, likewise `recorded`
-  bool recorded = false;
+  std::span<const Time> starts;  // backend::RunOptions, likewise `recorded` and `responses`
+  bool recorded = false, responses = false;
+  std::function<void(int ended)> progress = {};  // backend::RunOptions
   backend::Tamper tamper;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <span>
 
 #include "base/error.hpp"
@@ -111,48 +112,126 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
   return serial;
 }
 
+namespace {
+
 // In bf16 layouts differ by up to 4e-3 (SGD), 1.6e-2 (LOMO, which rounds every step into the weights) and 9e-2 (AdamW,
 // biases, whose gradients nearly vanish).
 double weight_tolerance(models::OptimizerKind optimizer, Precision precision) {
-  if (precision != Precision::fp32)
-    return optimizer == models::OptimizerKind::adamw ? .2 : optimizer == models::OptimizerKind::lomo ? .05 : .02;
-  return optimizer == models::OptimizerKind::adamw ? 1e-4 : 1e-5;
+  if (precision == Precision::fp32) return Limits{}.weights;
+  return optimizer == models::OptimizerKind::adamw ? .2 : optimizer == models::OptimizerKind::lomo ? .05 : .02;
+}
+
+}  // namespace
+
+Limits limits(const scenario::Scenario& scenario) {
+  const auto& training = scenario.concrete->training;
+  return {.weights = weight_tolerance(training.optimizer, training.precision),
+          .gradients = training.precision == Precision::fp32 ? kWideGatheredTolerance : kGatheredTolerance,
+          .learning_rate = training.learning_rate,
+          .precision = training.precision};
 }
 
 namespace {
 
-// Without a master copy what was gathered is what rounding left of it, which says no more than the weights.
-void compare_gathered(const backend::Trained& trained, const backend::Trained& reference, Verified& v) {
+// An error d of gradients moves a step by no more than d times its response where s = sqrt(vhat) is above 2 d, up to
+// s / (s - d) <= 2; below, by no more than two steps of full length, and the response is at least 1/2d of one: 4 times.
+constexpr double kAnswers = 4;
+// The largest of a tensor's rounding errors over the root of their mean square: 4.9 for a million normal ones (Cramer,
+// Mathematical Methods of Statistics, 28.6), and tensors whose rows have unequal gradients have unequal errors. Errors
+// of several steps add up to less in the first moment than one of them: 1.7 times for three steps.
+constexpr double kPeak = 16;
+
+double mean_square(std::span<const float> values) {
+  double squares = 0;
+  for (const float x : values) squares += double(x) * double(x);
+  return values.empty() ? 0 : squares / double(values.size());
+}
+
+// What an average tensor gathered counts, as the root of its mean square, times kSmallestGathered.
+double smallest_gathered(const backend::Trained& reference) {
   double squares = 0, elements = 0;
   for (const auto& tensor : reference.tensors) {
-    for (const float x : tensor.gathered) squares += double(x) * double(x);
+    squares += mean_square(tensor.gathered) * double(tensor.gathered.size());
     elements += double(tensor.gathered.size());
   }
-  const double smallest = kSmallestGathered * std::sqrt(squares / elements);
+  return elements > 0 ? kSmallestGathered * std::sqrt(squares / elements) : 0;
+}
+
+void compare_gathered(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits,
+                      Verified& v) {
+  const bool narrow = limits.precision != Precision::fp32;
+  const double smallest = smallest_gathered(reference);
   std::string worst;
   for (std::size_t i = 0; i < trained.tensors.size(); ++i) {
     const auto& tensor = trained.tensors[i];
     const auto& other = reference.tensors[i];
-    if (other.master.empty()) continue;
+    // Below fp32 without a master copy it is what rounding left of it, which says no more than the weights.
+    if (other.gathered.empty() || (narrow && other.master.empty())) continue;
     const double d = tensor.gathered.size() == other.gathered.size()
                          ? difference(tensor.gathered, other.gathered, smallest)
                          : HUGE_VAL;
     if (d > v.max_gathered_difference) v.max_gathered_difference = d, worst = name_of(tensor);
   }
-  if (!(v.max_gathered_difference <= kGatheredTolerance))
+  if (!(v.max_gathered_difference <= limits.gradients))
     v.failures.push_back(
-        fmt::format("what was gathered of the gradients of {} differs by {:.2g} relative, allowed are {:g}", worst,
-                    v.max_gathered_difference, kGatheredTolerance));
+        fmt::format("what was gathered of the gradients of {} differs by {:.2g} relative, allowed are {:.2g}", worst,
+                    v.max_gathered_difference, limits.gradients));
+}
+
+// How far each element of a weight may be off because its gradients are: nothing where nobody noted how it responds.
+std::vector<double> explained(const backend::TrainedTensor& tensor, const backend::TrainedTensor& reference,
+                              const Limits& limits, std::size_t steps, Verified& v) {
+  std::vector<double> off;
+  if (reference.response.empty() || tensor.gathered.size() != reference.gathered.size()) return off;
+  std::vector<float> apart(tensor.gathered.size());
+  std::transform(tensor.gathered.begin(), tensor.gathered.end(), reference.gathered.begin(), apart.begin(),
+                 std::minus<float>());
+  // Of a gradient that is the same at every step the first moment holds 1 - beta1^steps.
+  const backend::Learning adamw;
+  const double error = kPeak * std::sqrt(mean_square(apart)) / (1 - std::pow(double(adamw.beta1), double(steps)));
+  // The longest step is rate (1 - beta1) / sqrt(1 - beta2) (Kingma and Ba, arXiv 1412.6980, section 2.1).
+  const double full = limits.learning_rate * double(steps);
+  const double most = 2 * full * (1 - double(adamw.beta1)) / std::sqrt(1 - double(adamw.beta2));
+  for (const float response : reference.response) {
+    off.push_back(std::min(kAnswers * double(response) * error, most));
+    v.ill_conditioned += off.back() >= full;
+  }
+  return off;
+}
+
+void compare_weights(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits,
+                     Verified& v) {
+  const bool narrow = limits.precision != Precision::fp32;
+  const double smallest = narrow ? kNarrowSmallestWeight : kSmallestWeight;
+  for (std::size_t i = 0; i < trained.tensors.size(); ++i) {
+    const auto& tensor = trained.tensors[i];
+    const auto& other = reference.tensors[i];
+    const auto off = narrow ? std::vector<double>() : explained(tensor, other, limits, v.loss.size(), v);
+    std::vector<float> rest = tensor.values;
+    for (std::size_t e = 0; e < off.size(); ++e) {
+      const double d = double(rest[e]) - double(other.values[e]);
+      if (std::abs(d) <= off[e])
+        rest[e] = other.values[e];
+      else if (std::isfinite(d))
+        rest[e] = float(double(other.values[e]) + d - std::copysign(off[e], d));
+    }
+    v.elements += tensor.values.size();
+    const double d = difference(tensor.values, other.values, smallest), left = difference(rest, other.values, smallest);
+    if (v.worst_tensor.empty() || d > v.max_relative_difference)
+      v.max_relative_difference = d, v.worst_tensor = name_of(tensor);
+    if (v.worst_unexplained.empty() || left > v.max_unexplained_difference)
+      v.max_unexplained_difference = left, v.worst_unexplained = name_of(tensor);
+  }
 }
 
 }  // namespace
 
-Verified verify(const backend::Trained& trained, const backend::Trained& reference, double tolerance) {
+Verified verify(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits) {
   Verified v;
   v.steps = static_cast<int>(trained.loss.size());
   v.loss = trained.loss, v.reference_loss = reference.loss;
   v.gradient_norm = trained.gradient_norm, v.reference_gradient_norm = reference.gradient_norm;
-  v.tolerance = tolerance;
+  v.tolerance = limits.weights;
   const auto require = [&](bool holds, std::string otherwise) {
     if (!holds) v.failures.push_back(std::move(otherwise));
   };
@@ -160,7 +239,7 @@ Verified verify(const backend::Trained& trained, const backend::Trained& referen
   v.max_loss_difference = largest_difference(v.loss, v.reference_loss);
   v.max_norm_difference = largest_difference(v.gradient_norm, v.reference_gradient_norm);
   require(v.steps > 0 && !trained.tensors.empty(), "nothing was trained");
-  const bool narrow = !reference.tensors.empty() && !reference.tensors.front().gathered.empty();
+  const bool narrow = limits.precision != Precision::fp32;
   const double loss_tolerance = narrow ? kNarrowLossTolerance : kLossTolerance;
   const double norm_tolerance = narrow ? kNarrowNormTolerance : kLossTolerance;
   require(v.max_loss_difference <= loss_tolerance,
@@ -177,20 +256,17 @@ Verified verify(const backend::Trained& trained, const backend::Trained& referen
   require(same_tensors, fmt::format("{} tensors were trained, {} serially, and they are not the same ones",
                                     trained.tensors.size(), reference.tensors.size()));
   if (same_tensors) {
-    for (std::size_t i = 0; i < trained.tensors.size(); ++i) {
-      const auto& tensor = trained.tensors[i];
-      const double d =
-          difference(tensor.values, reference.tensors[i].values, narrow ? kNarrowSmallestWeight : kSmallestWeight);
-      if (v.worst_tensor.empty() || d > v.max_relative_difference)
-        v.max_relative_difference = d, v.worst_tensor = name_of(tensor);
+    for (const auto& tensor : trained.tensors) {
       v.replica_difference = std::max(v.replica_difference, double(tensor.replica_difference));
       // Sums are made in the same order on all members of a group, so replicas stay equal to the last bit.
       require(tensor.replica_difference == 0,
               fmt::format("replicas of {} differ by {:.2g}", name_of(tensor), double(tensor.replica_difference)));
     }
-    if (narrow) compare_gathered(trained, reference, v);
-    require(v.max_relative_difference <= tolerance, fmt::format("{} differs by {:.2g} relative, allowed are {:g}",
-                                                                v.worst_tensor, v.max_relative_difference, tolerance));
+    compare_gathered(trained, reference, limits, v);
+    compare_weights(trained, reference, limits, v);
+    require(v.max_unexplained_difference <= limits.weights,
+            fmt::format("{} differs by {:.2g} relative, allowed are {:g}", v.worst_unexplained,
+                        v.max_unexplained_difference, limits.weights));
   }
   v.ok = v.failures.empty();
   if (v.steps > 1 && !(v.loss.back() < v.loss.front()))

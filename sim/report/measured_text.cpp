@@ -48,6 +48,11 @@ std::string verification_text(const Verification& v, int width, const Paint& pai
   text += table(rows, paint);
   text += fmt::format("  weights differ by at most {:.2g} relative ({}); allowed are {:g}\n", v.max_relative_difference,
                       v.worst_tensor, v.tolerance);
+  if (v.ill_conditioned > 0)
+    text += fmt::format(
+        "  of them {:.2g} are more than rounded gradients explain; {} of {} elements have gradients so near zero that\n"
+        "  AdamW turns their rounding into steps: these are judged by their gradients, which differ by {:.2g}\n",
+        v.max_unexplained_difference, v.ill_conditioned, v.elements, v.max_gathered_difference);
   return text + notes("What differs", v.failures, width, paint);
 }
 

@@ -17,7 +17,11 @@ namespace rehearsal::report {
 struct Verification {
   int steps = 0;
   std::vector<double> loss, reference_loss, gradient_norm, reference_gradient_norm;  // one per step
-  double max_relative_difference = 0, tolerance = 0, replica_difference = 0;
+  // The first as it is, the second without what rounded gradients explain, which `tolerance` is for; the third of what
+  // the optimizer gathered of the gradients. `ill_conditioned`: elements that may differ by more than `tolerance`.
+  double max_relative_difference = 0, max_unexplained_difference = 0, max_gathered_difference = 0;
+  std::size_t elements = 0, ill_conditioned = 0;
+  double tolerance = 0, replica_difference = 0;
   std::string worst_tensor;
   bool ok = false;
   std::vector<std::string> failures;

@@ -74,7 +74,9 @@ Json comparison(const Validation& v) {
     json["sum_error"] = c.of_tasks.compared ? Json(c.sum_error) : Json(nullptr);
     classes.push_back(json);
   }
-  return {{"prediction", {{"file", v.prediction_file}, {"sha256", v.prediction_sha256}}},
+  return {{"prediction",
+           {{"file", v.prediction_file.empty() ? Json(nullptr) : Json(v.prediction_file)},
+            {"sha256", v.prediction_sha256}}},
           {"iteration", difference(v.comparison.iteration)},
           {"task_ends", task_ends(v)},
           {"classes", classes},
@@ -144,7 +146,9 @@ std::string validate_text(const Validation& v, const RunTextOptions& options) {
   if (v.tolerance)
     text += fmt::format("  Tolerance    {:<16} {}\n", absolute_percent(*v.tolerance),
                         v.within_tolerance() ? "holds" : paint.bold("DOES NOT HOLD"));
-  text += fmt::format("  Prediction   {}\n               sha256 {}\n", v.prediction_file, v.prediction_sha256);
+  text += fmt::format("  Prediction   {}\n               sha256 {}\n",
+                      v.prediction_file.empty() ? "not kept (--prediction FILE keeps it)" : v.prediction_file,
+                      v.prediction_sha256);
   const std::string disturbed = disturbance_text(v.measured.timeline, options.width, paint);
   text += disturbed.empty() ? "  Machine      no disturbance noticed\n" : disturbed;
   text += "\n" + paint.bold("By class of task") + "\n" +

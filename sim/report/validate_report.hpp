@@ -17,7 +17,7 @@ struct Validation {
   const Summary& summary;               // of the measured run
   const timeline::Timeline& predicted;  // of the same graph
   const timeline::Comparison& comparison;
-  std::string prediction_file, prediction_sha256;  // written before the run
+  std::string prediction_file, prediction_sha256;  // made before the run; no file: it was not kept
   std::optional<double> tolerance;                 // share of the iteration; within it = no exit status 1
 
   bool within_tolerance() const;

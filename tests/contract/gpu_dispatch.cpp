@@ -66,7 +66,7 @@ void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
   options.starts = rehearsed.timeline.start;
   options.recorded = recorded;
   auto serial_options = options;
-  serial_options.starts = {}, serial_options.recorded = false;
+  serial_options.starts = {}, serial_options.recorded = false, serial_options.responses = true;
   const auto serial = explore::serial_reference(what.scenario);
   const auto loopback = loopback::make_loopback();
   const auto reference = explore::perform(serial, explore::prepare(serial), *loopback, serial_options);
@@ -74,9 +74,7 @@ void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
     CAPTURE(static_cast<int>(place));
     World world(host_kernels(seed));
     const auto performed = explore::perform(what.scenario, rehearsed.prepared, *backend_at(place, world), options);
-    const auto verified = explore::verify(performed.trained, reference.trained,
-                                          explore::weight_tolerance(what.scenario.concrete->training.optimizer,
-                                                                    what.scenario.concrete->training.precision));
+    const auto verified = explore::verify(performed.trained, reference.trained, explore::limits(what.scenario));
     CAPTURE(verified.worst_tensor);
     CAPTURE(verified.max_relative_difference);
     CAPTURE(verified.failures.empty() ? std::string() : verified.failures.front());

@@ -38,11 +38,10 @@ Outcome train(const std::string& path, const Sets& sets, const backend::Tamper& 
 
   const auto serial = explore::serial_reference(what.scenario);
   options.tamper = {};
+  options.responses = true;
   const auto reference = explore::perform(serial, explore::prepare(serial), *loopback, options);
   Outcome outcome;
-  outcome.verified = explore::verify(performed.trained, reference.trained,
-                                     explore::weight_tolerance(what.scenario.concrete->training.optimizer,
-                                                               what.scenario.concrete->training.precision));
+  outcome.verified = explore::verify(performed.trained, reference.trained, explore::limits(what.scenario));
   for (std::size_t r = 0; r < performed.timeline.peak_bytes.size(); ++r)
     outcome.memory_as_predicted =
         outcome.memory_as_predicted &&
@@ -121,6 +120,26 @@ TEST_CASE("tensor parallelism, ZeRO, recomputation and optimizers train what one
   for (const char* layout : {"{tensor: 2, pipeline: 2, data: 2, zero: 2}", "{pipeline: 4}"})
     check_trains(kMlp, {fmt::format("parallelism={}", layout), "model.layers=4", "model.hidden=32", "model.ffn=48",
                         "model.sequence=4"});
+}
+
+TEST_CASE("gradients that are nothing but rounding are no false alarm") {
+  // Seeds of which some bias has elements whose gradients nearly vanish: AdamW steps by their signs, which the order of
+  // sums decides, so that the whole bias differs by up to 4.3e-4 of its norm. The gradients agree to 5e-6.
+  for (const int seed : {2, 6}) {
+    CAPTURE(seed);
+    const auto verified =
+        train(kGpt, {"model={family: gpt, layers: 4, hidden: 128, heads: 4, vocabulary: 500, sequence: 64}",
+                     "parallelism={tensor: 2}", "batch={global: 8, micro: 2}",
+                     "training={precision: fp32, optimizer: adamw}", fmt::format("simulate.seed={}", seed)})
+            .verified;
+    CAPTURE(verified.failures.empty() ? std::string() : verified.failures.front());
+    CHECK(verified.ok);
+    CHECK(verified.max_relative_difference > 1e-4);  // it happened
+    CHECK(verified.max_unexplained_difference < 1e-5);
+    CHECK(verified.max_gathered_difference < 1e-4);
+    CHECK(verified.ill_conditioned > 0);
+    CHECK(verified.ill_conditioned < verified.elements / 100);
+  }
 }
 
 TEST_CASE("in bf16 layouts train what one rank trains, in the memory that was predicted") {

@@ -288,6 +288,10 @@ TEST_CASE("a parent that is killed takes its forked ranks along") {
   for (const Time until = dispatch::now() + kPatience; traces.somebody_runs() && dispatch::now() < until;)
     pause_for(0.01);
   CHECK_FALSE(traces.somebody_runs());
+  // Its folder could not be removed by anybody: the next run does.
+  CHECK_FALSE(fs::is_empty(traces.temporary()));
+  CHECK(run("runs", 2).size() == 2);
+  CHECK(fs::is_empty(traces.temporary()));
 }
 
 TEST_CASE("ranks without a parent meet; rank 0 has all results") {
