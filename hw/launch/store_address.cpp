@@ -102,7 +102,9 @@ std::string first_host(const std::string& list) {
   return list.substr(0, bracket) + inside.substr(0, inside.find_first_of("-,")) + first_host(rest);
 }
 
-StoreAddress store_address(const Membership& mine, const Variables& variables) {
+namespace {
+
+StoreAddress meeting_place(const Membership& mine, const Variables& variables) {
   if (const auto text = variables(kStoreVariable)) {
     StoreAddress address = said(*text);
     address.job = job_name(mine, variables);
@@ -129,6 +131,22 @@ StoreAddress store_address(const Membership& mine, const Variables& variables) {
     throw UserError(
         fmt::format("MASTER_ADDR={} in the environment, but no MASTER_PORT: set it to a free port there", *host));
   }
+  return address;
+}
+
+std::string secret(const Membership& mine, const Variables& variables) {
+  if (const auto said = variables(kSecretVariable)) return *said;
+  // Open MPI draws 128 bits per job for networks that want a key.
+  if (mine.launcher == "mpirun") return variables("OMPI_MCA_orte_precondition_transports").value_or("");
+  return "";
+}
+
+}  // namespace
+
+StoreAddress store_address(const Membership& mine, const Variables& variables) {
+  StoreAddress address = meeting_place(mine, variables);
+  address.secret = secret(mine, variables);
+  address.one_host = mine.local_size == mine.size;
   return address;
 }
 

@@ -14,6 +14,9 @@
 namespace rehearsal::launch {
 
 inline constexpr const char* kStoreVariable = "REHEARSAL_STORE";
+// What all ranks of a job know and nobody else: with it, strangers who reach the port cannot join. Our parent makes one
+// up for ranks of its own, and Open MPI's mpirun for all that it starts; others leave it to the user.
+inline constexpr const char* kSecretVariable = "REHEARSAL_STORE_SECRET";
 
 struct StoreAddress {
   std::filesystem::path folder;  // empty: the port
@@ -21,6 +24,8 @@ struct StoreAddress {
   std::uint16_t port = 0;   // the first to be tried
   std::uint16_t ports = 1;  // how many from there on: a port that others may hold has alternatives
   std::string job;          // name of the job, the same at all ranks and different in other jobs; may be empty
+  std::string secret = {};  // kSecretVariable; may be empty
+  bool one_host = false;    // all ranks are on it
 };
 
 // Throws UserError that says which variables to set when the place cannot be known.

@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "launch/number_bytes.hpp"
+#include "launch/secret.hpp"
 #include "launch/store.hpp"
 #include "launch/wire.hpp"
 
@@ -33,10 +34,12 @@ constexpr std::size_t kLargestMessage = Store::kLargestPiece + (128 << 10);
 constexpr std::size_t kMostStrangers = 256;  // connections that have not said hello
 
 struct Client {
-  explicit Client(tcp::socket socket, asio::io_context& io)
-      : wire(std::make_shared<Wire>(std::move(socket))), hello_timer(io) {}
+  Client(tcp::socket socket, asio::io_context& io, std::uint64_t arrived)
+      : wire(std::make_shared<Wire>(std::move(socket))), hello_timer(io), number(arrived) {}
   std::shared_ptr<Wire> wire;
   asio::steady_timer hello_timer;
+  const std::uint64_t number;  // in order of arrival
+  const std::string nonce = launch::nonce();
   std::optional<std::size_t> rank;  // once it has said hello
 };
 
@@ -50,7 +53,12 @@ struct Waiting {
 
 struct TcpServer::Impl {
   Impl(const StoreAddress& where, std::size_t ranks)
-      : greeting(launch::greeting(where.job, ranks)), come(ranks, false), acceptor(io), again(io), last(io) {
+      : greeting(launch::greeting(where.job, ranks)),
+        secret(where.secret),
+        come(ranks, false),
+        acceptor(io),
+        again(io),
+        last(io) {
     bind(where);
     accept();
     thread = std::thread([this] { io.run(); });
@@ -58,19 +66,43 @@ struct TcpServer::Impl {
 
   // --- everything below in the thread of `io`, except the constructor's part and the destructor of the server --------
 
+  // In the order in which they are tried.
+  std::vector<asio::ip::address> addresses(const StoreAddress& where) {
+    if (where.host == "localhost") return {asio::ip::address_v4::loopback(), asio::ip::address_v6::loopback()};
+    const std::vector<asio::ip::address> all = {asio::ip::address_v6::any(), asio::ip::address_v4::any()};
+    error_code error;
+    std::vector<asio::ip::address> ours;
+    if (const auto given = asio::ip::make_address(where.host, error); !error) {
+      ours.push_back(given);
+    } else {
+      error.clear();
+      for (const auto& found : tcp::resolver(io).resolve(where.host, "", error)) {
+        const auto address = found.endpoint().address();
+        if (!address.is_loopback() || where.one_host) ours.push_back(address);
+      }
+    }
+    std::erase_if(ours, [&](const asio::ip::address& address) { return !is_of_this_machine(address); });
+    return ours.empty() ? all : ours;
+  }
+
+  bool is_of_this_machine(const asio::ip::address& address) {
+    error_code error;
+    tcp::acceptor probe(io);
+    probe.open(tcp::endpoint(address, 0).protocol(), error);
+    if (!error) probe.bind({address, 0}, error);
+    return !error;
+  }
+
   void bind(const StoreAddress& where) {
     error_code error;
-    const bool here = where.host == "localhost" || where.host == "127.0.0.1";
-    std::vector<asio::ip::address> networks = {asio::ip::address_v6::any(), asio::ip::address_v4::any()};
-    if (here) networks = {asio::ip::address_v4::loopback()};
-    if (where.host == "::1") networks = {asio::ip::address_v6::loopback()};
+    const auto networks = addresses(where);
     for (const auto until = std::chrono::steady_clock::now() + kBindTimeout;;) {
       for (unsigned port = where.port; port < where.port + unsigned{where.ports} && port <= UINT16_MAX; ++port)
         for (const auto& network : networks) {
           const tcp::endpoint endpoint(network, static_cast<std::uint16_t>(port));
           error = listen(endpoint);
           if (!error) return;
-          if (error == asio::error::address_in_use) break;  // IPv4 would answer the same, or hide it
+          if (error == asio::error::address_in_use) break;  // another address would answer the same, or hide it
         }
       if (std::chrono::steady_clock::now() > until) break;
       std::this_thread::sleep_for(kAcceptAgain);
@@ -103,13 +135,22 @@ struct TcpServer::Impl {
         });
         return;
       }
-      if (strangers < kMostStrangers) admit(std::move(socket));
+      if (strangers == kMostStrangers) dismiss_oldest();
+      admit(std::move(socket));
       accept();
     });
   }
 
+  // Whoever means it has said hello by now: a crowd that stays keeps no rank out.
+  void dismiss_oldest() {
+    std::shared_ptr<Client> oldest;
+    for (const auto& client : clients)
+      if (!client->rank && (!oldest || client->number < oldest->number)) oldest = client;
+    gone(oldest, "too many have come since"), oldest->wire->close();
+  }
+
   void admit(tcp::socket socket) {
-    const auto client = std::make_shared<Client>(std::move(socket), io);
+    const auto client = std::make_shared<Client>(std::move(socket), io, ++arrived);
     clients.insert(client), ++strangers;
     client->hello_timer.expires_after(kHelloTimeout);
     client->hello_timer.async_wait([this, client](error_code stopped) {
@@ -117,6 +158,7 @@ struct TcpServer::Impl {
     });
     client->wire->start([this, client](Message message) { handle(client, std::move(message)); },
                         [this, client](const std::string& why) { gone(client, why); });
+    client->wire->send({Kind::challenge, 0, {}, client->nonce});
   }
 
   void handle(const std::shared_ptr<Client>& client, Message m) {
@@ -152,12 +194,17 @@ struct TcpServer::Impl {
     }
   }
 
+  // Only who knows the secret of this job is told anything about it.
   void hello(const std::shared_ptr<Client>& client, const Message& m) {
+    const Introduction met{client->nonce, m.key, m.request};
+    const auto theirs = m.kind == Kind::hello ? greeting_of(m.value, secret, met) : std::nullopt;
     std::string why;
     if (m.kind != Kind::hello)
       why = "say hello first";
-    else if (m.value != greeting)
-      why = fmt::format("another job is here: {}; this rank belongs to {}", greeting, m.value);
+    else if (!theirs)
+      why = fmt::format("another job is here, or {} differs among the ranks", kSecretVariable);
+    else if (*theirs != greeting)
+      why = fmt::format("another job is here: {}; this rank belongs to {}", greeting, *theirs);
     else if (m.request >= come.size())
       why = fmt::format("there is no rank {}", m.request);
     else if (come[m.request])
@@ -169,7 +216,7 @@ struct TcpServer::Impl {
     client->rank = m.request, come[m.request] = true, --strangers;
     client->hello_timer.cancel();
     client->wire->limit(kLargestMessage);
-    client->wire->send({Kind::welcome, m.request, {}, {}});
+    client->wire->send({Kind::welcome, m.request, {}, welcome(secret, met)});
     if (failure) client->wire->send({Kind::failed, std::uint32_t(failure->rank), {}, failure->message});
   }
 
@@ -226,12 +273,13 @@ struct TcpServer::Impl {
     });
   }
 
-  const std::string greeting;
+  const std::string greeting, secret;
   asio::io_context io{1};
   std::map<std::string, std::string> values;
   std::map<std::string, std::vector<Waiting>> waiting;
   std::set<std::shared_ptr<Client>> clients;
   std::size_t strangers = 0;
+  std::uint64_t arrived = 0;
   std::vector<bool> come;
   std::optional<Failure> failure;
   bool leaving = false;
@@ -249,5 +297,10 @@ TcpServer::~TcpServer() {
 }
 
 std::uint16_t TcpServer::port() const { return impl_->acceptor.local_endpoint().port(); }
+
+std::string TcpServer::host() const {
+  const auto address = impl_->acceptor.local_endpoint().address();
+  return address.is_unspecified() ? "localhost" : address.to_string();
+}
 
 }  // namespace rehearsal::launch

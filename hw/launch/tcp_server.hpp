@@ -11,14 +11,17 @@ namespace rehearsal::launch {
 
 class TcpServer {
  public:
-  // Serves at the first port of `address` that is free, on all networks of this machine unless the host is "localhost"
-  // or a loopback address. Throws MachineError when none is.
+  // Serves at the first port of `address` that is free, at the first address of this machine that its host names, and
+  // at no other. Only where the name is of no use here is it all of them: it cannot be looked up, is another machine's
+  // (a container behind one), or leads to this machine alone (127.0.1.1 for its own name) while ranks are elsewhere.
+  // Throws MachineError when no port is free.
   TcpServer(const StoreAddress& address, std::size_t ranks);
   // Waits for the ranks to take leave: ten seconds at most, two when one has failed.
   ~TcpServer();
   TcpServer(const TcpServer&) = delete;
   TcpServer& operator=(const TcpServer&) = delete;
   std::uint16_t port() const;
+  std::string host() const;  // at which rank 0 reaches it
 
  private:
   struct Impl;

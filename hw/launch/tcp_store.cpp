@@ -11,6 +11,7 @@
 #include "base/quantity_text.hpp"
 #include "dispatch/clock.hpp"
 #include "launch/number_bytes.hpp"
+#include "launch/secret.hpp"
 #include "launch/tcp_server.hpp"
 #include "launch/wire.hpp"
 
@@ -29,12 +30,11 @@ const std::string kAnswered = "it answered: ";
 class TcpStore : public Store {
  public:
   TcpStore(const StoreAddress& address, const Membership& mine, Time patience)
-      : Store(mine.rank, mine.size, patience), job_(address.job) {
+      : Store(mine.rank, mine.size, patience), job_(address.job), secret_(address.secret) {
     StoreAddress where = address;
     if (mine.rank == 0) {
       server_ = std::make_unique<TcpServer>(address, mine.size);
-      where.port = server_->port(), where.ports = 1;
-      if (!loopback(address.host)) where.host = "localhost";  // it listens on all networks
+      where.host = server_->host(), where.port = server_->port(), where.ports = 1;
     }
     connect(where, patience);
   }
@@ -83,8 +83,6 @@ class TcpStore : public Store {
   }
 
  private:
-  static bool loopback(const std::string& host) { return host == "localhost" || host == "127.0.0.1" || host == "::1"; }
-
   template <class Done>
   void run_until(Time when, Done done) {
     io_.restart();
@@ -147,13 +145,17 @@ class TcpStore : public Store {
   std::string introduce(const std::shared_ptr<Wire>& wire, Time deadline) {
     std::optional<Message> answer;
     std::optional<std::string> ended;
-    wire->limit(kLargestPiece + (128 << 10));
+    Introduction met{{}, nonce(), static_cast<std::uint32_t>(rank())};
     wire->start(
         [&, this](Message m) {
-          if (welcomed_)
-            receive(std::move(m));
-          else
-            welcomed_ = m.kind == Kind::welcome, answer = std::move(m);
+          if (welcomed_) return receive(std::move(m));
+          if (m.kind == Kind::challenge && met.of_server.empty()) {
+            met.of_server = m.value;
+            return wire->send({Kind::hello, met.rank, met.of_rank, claim(secret_, met, greeting(job_, size()))});
+          }
+          welcomed_ = m.kind == Kind::welcome && !met.of_server.empty() && same(m.value, welcome(secret_, met));
+          if (welcomed_) wire->limit(kLargestPiece + (128 << 10));
+          answer = std::move(m);
         },
         [&, this](const std::string& why) {
           if (!welcomed_)
@@ -161,11 +163,11 @@ class TcpStore : public Store {
           else if (!failed_)
             failed_ = Failure{0, "its process has ended without a word, or its host is out of reach (" + why + ")"};
         });
-    wire->send({Kind::hello, static_cast<std::uint32_t>(rank()), {}, greeting(job_, size())});
     run_until(deadline, [&] { return answer || ended; });
     if (welcomed_) return wire_ = wire, "";
     wire->close();
     if (answer && answer->kind == Kind::refused) return kAnswered + answer->value;
+    if (answer) return kAnswered + "it does not know the secret of this job";
     return ended ? "it is no server of ours: " + *ended : "it does not answer";
   }
 
@@ -190,7 +192,7 @@ class TcpStore : public Store {
     return std::move(answer_->value);
   }
 
-  const std::string job_;
+  const std::string job_, secret_;
   std::unique_ptr<TcpServer> server_;  // of rank 0; waits for the others when our own connection is gone
   asio::io_context io_{1};
   std::shared_ptr<Wire> wire_;

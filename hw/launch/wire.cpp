@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "launch/number_bytes.hpp"
+#include "launch/secret.hpp"
 
 namespace rehearsal::launch {
 namespace {
@@ -17,8 +18,8 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-constexpr std::size_t kLength = 4, kHead = 1 + 4 + 2;
-constexpr const char* kProtocol = "rehearsal store 1";
+constexpr std::size_t kLength = 4, kHead = 1 + 4 + 2, kProof = 64;
+constexpr const char* kProtocol = "rehearsal store 2";
 
 std::string packed(const Message& m) {
   INVARIANT(m.key.size() <= UINT16_MAX, "keys of the store are short");
@@ -56,6 +57,21 @@ void keep_alive(tcp::socket& socket) {
 
 std::string greeting(const std::string& job, std::size_t ranks) {
   return fmt::format("{}, {} ranks, job '{}'", kProtocol, ranks, job);
+}
+
+std::string claim(const std::string& secret, const Introduction& met, const std::string& greeting) {
+  return proof(secret, fmt::format("rank {} {} {} {}", met.rank, met.of_server, met.of_rank, greeting)) + greeting;
+}
+
+std::optional<std::string> greeting_of(const std::string& said, const std::string& secret, const Introduction& met) {
+  if (said.size() < kProof) return std::nullopt;
+  const std::string greeting = said.substr(kProof);
+  if (!same(said, claim(secret, met, greeting))) return std::nullopt;
+  return greeting;
+}
+
+std::string welcome(const std::string& secret, const Introduction& met) {
+  return proof(secret, fmt::format("server {} {} {}", met.rank, met.of_server, met.of_rank));
 }
 
 void Wire::start(std::function<void(Message)> on_message, std::function<void(const std::string&)> on_end) {

@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace rehearsal::launch {
@@ -18,7 +19,7 @@ namespace rehearsal::launch {
 using boost::asio::ip::tcp;
 
 enum class Kind : std::uint8_t {
-  // From a rank. hello: value = greeting(), request = rank.
+  // From a rank, after the challenge. request = rank, key = its nonce, value = claim().
   hello,
   set,     // answered by done
   get,     // answered by value, when there is one
@@ -28,8 +29,9 @@ enum class Kind : std::uint8_t {
   fail,    // value = message
   leave,
   // From rank 0's server. Answers bear the number of the request.
-  welcome,
-  refused,  // value = why; the connection ends
+  challenge,  // to everybody who connects; value = a nonce
+  welcome,    // value = proof() that the server knows the secret, too
+  refused,    // value = why; the connection ends
   done,
   value,
   nothing,
@@ -73,7 +75,17 @@ class Wire : public std::enable_shared_from_this<Wire> {
   bool closing_ = false, ended_ = false;
 };
 
-// What a hello says: this program's protocol, the job, how many ranks. Equal where two ranks belong together.
+// This program's protocol, the job, how many ranks. Equal where two ranks belong together.
 std::string greeting(const std::string& job, std::size_t ranks);
+
+// What ranks prove to know (launch/secret.hpp), each side bound to what the other has just made up, so that nobody gets
+// in with what was overheard. A claim is the proof of a rank, 64 digits, with its greeting behind.
+struct Introduction {
+  std::string of_server, of_rank;  // nonces
+  std::uint32_t rank = 0;
+};
+std::string claim(const std::string& secret, const Introduction& met, const std::string& greeting);
+std::optional<std::string> greeting_of(const std::string& claim, const std::string& secret, const Introduction& met);
+std::string welcome(const std::string& secret, const Introduction& met);
 
 }  // namespace rehearsal::launch

@@ -11,11 +11,14 @@
 
 #include <atomic>
 #include <csignal>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <thread>
 
 #include "dispatch/clock.hpp"
+#include "launch/secret.hpp"
+#include "launch/wire.hpp"
 
 namespace rehearsal {
 namespace {
@@ -51,11 +54,22 @@ class Listener {
     port = ntohs(where.sin_port);
   }
   ~Listener() { close(fd_); }
+  int descriptor() const { return fd_; }
   std::uint16_t port = 0;
 
  private:
   int fd_;
 };
+
+// A connection to a port of this machine, or -1.
+int connected(std::uint16_t port) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in where{};
+  where.sin_family = AF_INET, where.sin_port = htons(port), where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0) return fd;
+  close(fd);
+  return -1;
+}
 
 std::uint16_t free_port() { return Listener().port; }
 
@@ -276,10 +290,8 @@ TEST_CASE("what strangers send to the port disturbs nobody") {
                                    std::string("\0\0\x0f\xff\0", 5)};                // the beginning of a message
     std::vector<int> open_ones;
     for (int i = 0; !done; ++i) {
-      const int fd = socket(AF_INET, SOCK_STREAM, 0);
-      sockaddr_in where{};
-      where.sin_family = AF_INET, where.sin_port = htons(address.port), where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-      if (connect(fd, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0) {
+      const int fd = connected(address.port);
+      if (fd >= 0) {
         const std::string& text = garbage[static_cast<std::size_t>(i) % std::size(garbage)];
         [[maybe_unused]] const auto sent = send(fd, text.data(), text.size(), MSG_NOSIGNAL);
       }
@@ -300,6 +312,117 @@ TEST_CASE("what strangers send to the port disturbs nobody") {
   CHECK(said == std::vector<std::string>(3));
 }
 
+TEST_CASE("a crowd that stays keeps no rank out") {
+  const auto address = tcp_address();
+  std::atomic<bool> done = false;
+  std::thread crowd([&] {
+    std::deque<int> there;
+    while (!done) {
+      there.push_back(connected(address.port));
+      if (there.size() > 400) close(there.front()), there.pop_front();
+    }
+    for (const int fd : there) close(fd);
+  });
+  const auto said = as_threads(2, [&](std::size_t rank) {
+    if (rank == 1) pause_for(0.3);  // by now there are many
+    exchange(address, rank, 2);
+    if (rank == 0) done = true;
+  });
+  done = true;
+  crowd.join();
+  CHECK(said == std::vector<std::string>(2));
+}
+
+TEST_CASE("who does not know the secret of the job is told nothing, and believed nothing") {
+  auto address = tcp_address("127.0.0.1", "hidden job");
+  address.secret = "of the job";
+  std::atomic<bool> tried = false, ready = false;
+  std::thread stranger([&] {
+    while (!ready) pause_for(0.01);
+    for (const char* guess : {"", "of the jo", "of the job "}) {
+      auto other = address;
+      other.secret = guess;
+      const auto why = as_threads(2, [&](std::size_t rank) {
+        if (rank == 1) opened(other, 1, 2, kShort);
+      })[1];
+      CHECK(contains(why, "REHEARSAL_STORE_SECRET differs"));
+      CHECK_FALSE(contains(why.substr(why.find("answered")), "hidden job"));
+    }
+    tried = true;
+  });
+  const auto said = as_threads(2, [&](std::size_t rank) {
+    if (rank == 1)
+      while (!tried) pause_for(0.01);
+    else
+      ready = true;
+    exchange(address, rank, 2);
+  });
+  stranger.join();
+  CHECK(said == std::vector<std::string>(2));
+
+  // Rank 1 does not take a server for that of its job which does not know the secret either.
+  const Listener imposter;
+  std::thread server([&] {
+    const int fd = accept(imposter.descriptor(), nullptr, nullptr);
+    // A challenge (kind 8), then a welcome (9) with 64 digits that prove nothing.
+    const std::string texts[] = {std::string("\0\0\0\x0b\x08\0\0\0\0\0\0abcd", 15),
+                                 std::string("\0\0\0\x47\x09\0\0\0\1\0\0", 11) + std::string(64, '0')};
+    for (const std::string& text : texts)
+      [[maybe_unused]] const auto sent = send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+    pause_for(0.5);
+    close(fd);
+  });
+  address.port = imposter.port;
+  const auto why = as_threads(2, [&](std::size_t rank) {
+    if (rank == 1) opened(address, 1, 2, kShort);
+  })[1];
+  CHECK(contains(why, "it does not know the secret"));
+  server.join();
+}
+
+TEST_CASE("what was overheard of a rank lets nobody in") {
+  // RFC 4231, cases 2 and 6.
+  CHECK(launch::proof("Jefe", "what do ya want for nothing?") ==
+        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  CHECK(launch::proof(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First") ==
+        "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+  const launch::Introduction met{launch::nonce(), launch::nonce(), 3};
+  CHECK(met.of_server != met.of_rank);
+  const std::string claim = launch::claim("secret", met, "greeting");
+  CHECK(launch::greeting_of(claim, "secret", met) == "greeting");
+  CHECK_FALSE(launch::greeting_of(claim, "other", met));
+  CHECK_FALSE(launch::greeting_of(claim + " more", "secret", met));
+  CHECK_FALSE(launch::greeting_of(claim.substr(0, 63), "secret", met));
+  auto again = met;
+  again.of_server = launch::nonce();  // another connection
+  CHECK_FALSE(launch::greeting_of(claim, "secret", again));
+  again = met, again.rank = 2;
+  CHECK_FALSE(launch::greeting_of(claim, "secret", again));
+}
+
+TEST_CASE("the store listens at the address that it was given, and at no other") {
+  const auto address = tcp_address("127.0.0.2");  // Linux has all of 127.0.0.0/8
+  std::atomic<bool> tried = false, ready = false;
+  std::thread elsewhere([&] {
+    while (!ready) pause_for(0.01);
+    const int fd = connected(address.port);  // at 127.0.0.1
+    CHECK(fd < 0);
+    close(fd);
+    tried = true;
+  });
+  const auto said = as_threads(2, [&](std::size_t rank) {
+    const auto store = opened(address, rank, 2);
+    ready = true;
+    while (!tried) pause_for(0.01);
+    barrier(*store, "end");
+  });
+  elsewhere.join();
+  CHECK(said == std::vector<std::string>(2));
+  // A name of another machine (RFC 5737) is of no use here: rank 0 listens everywhere, and finds itself.
+  auto behind = tcp_address("192.0.2.1");
+  CHECK_NOTHROW(opened(behind, 0, 1));
+}
+
 TEST_CASE("two jobs at one port notice each other") {
   const auto address = tcp_address("127.0.0.1", "first");
   std::atomic<int> ready = 0;
@@ -314,7 +437,7 @@ TEST_CASE("two jobs at one port notice each other") {
       })[1];
     };
     CHECK(contains(refusal("second", 2), "job 'first'; this rank belongs to"));
-    CHECK(contains(refusal("first", 3), "another job is here: rehearsal store 1, 2 ranks"));
+    CHECK(contains(refusal("first", 3), "another job is here: rehearsal store 2, 2 ranks"));
     CHECK(contains(refusal("first", 2), "rank 1 is here already"));
     tried = true;
   });

@@ -100,4 +100,18 @@ TEST_CASE("the first host of a list, as Slurm writes it") {
   CHECK(launch::first_host("") == "");
 }
 
+TEST_CASE("the secret of a job comes from the user or from an mpirun that has one") {
+  const Settings open_mpi = {{"OMPI_MCA_orte_precondition_transports", "0b1c-2d3e"}, {"PMIX_NAMESPACE", "7"}};
+  CHECK(address("mpirun", open_mpi).secret == "0b1c-2d3e");
+  auto said = open_mpi;
+  said["REHEARSAL_STORE_SECRET"] = "ours";
+  CHECK(address("mpirun", said).secret == "ours");
+  said["MASTER_ADDR"] = "head", said["MASTER_PORT"] = "29500";
+  CHECK(address("torchrun", said).secret == "ours");
+  said.erase("REHEARSAL_STORE_SECRET");
+  CHECK(address("torchrun", said).secret.empty());  // below an mpirun that may know other ranks
+  CHECK(address("mpirun", open_mpi).one_host);
+  CHECK_FALSE(address("torchrun", said, 4, 2).one_host);
+}
+
 }  // namespace rehearsal
