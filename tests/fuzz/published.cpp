@@ -1,0 +1,21 @@
+// Whatever a table of published runs holds, reading it ends with runs or with a UserError, and each run has a scenario
+// or a reason why it has none, which is one of both and never a crash.
+#include "base/error.hpp"
+#include "memory_file.hpp"
+#include "published/row_scenario.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rehearsal;
+  const fuzz::MemoryFile file(data, size);
+  try {
+    for (const auto& run : published::read_runs(file.path()))
+      for (const auto detail :
+           {published::SoftwareDetail::knobs, published::SoftwareDetail::profile, published::SoftwareDetail::none}) {
+        const auto row = published::scenario_of(run, detail);
+        if (row.yaml.empty() == row.not_judged.empty()) std::abort();
+      }
+  } catch (const UserError& error) {
+    if (error.diagnostics().empty()) std::abort();
+  }
+  return 0;
+}
