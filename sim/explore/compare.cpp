@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <thread>
+
+#include "base/parallel.hpp"
 
 namespace rehearsal::explore {
 namespace {
@@ -97,37 +96,16 @@ std::vector<Variant> variants(std::span<const std::string> files, std::span<cons
 std::vector<std::vector<Diagnostic>> compare(std::span<const Variant> variants, std::span<const std::string> common,
                                              unsigned jobs, const Keep& keep) {
   std::vector<std::vector<Diagnostic>> errors(variants.size());
-  std::vector<std::exception_ptr> failures(variants.size());
-  std::atomic<std::size_t> next = 0;
-  std::atomic<bool> failed = false;
-
-  const auto one = [&](std::size_t i) {
+  in_parallel(variants.size(), jobs, [&](std::size_t i) {
     std::vector<std::string> sets(common.begin(), common.end());
     for (const auto& [key, value] : variants[i].set) sets.push_back(key + "=" + value);
-    const auto scenario = scenario::load(variants[i].file, sets);
-    keep(i, scenario, rehearse(scenario));
-  };
-  const auto work = [&] {
-    for (std::size_t i; !failed && (i = next++) < variants.size();) {
-      try {
-        one(i);
-      } catch (const UserError& error) {
-        errors[i] = error.diagnostics();
-      } catch (...) {
-        failures[i] = std::current_exception();
-        failed = true;
-      }
+    try {
+      const auto scenario = scenario::load(variants[i].file, sets);
+      keep(i, scenario, rehearse(scenario));
+    } catch (const UserError& error) {
+      errors[i] = error.diagnostics();
     }
-  };
-
-  const std::size_t helpers = std::min<std::size_t>(std::max(jobs, 1u), std::max<std::size_t>(variants.size(), 1)) - 1;
-  {
-    std::vector<std::jthread> threads;  // joined at the end of the block, also when one cannot be started
-    for (std::size_t t = 0; t < helpers; t++) threads.emplace_back(work);
-    work();
-  }
-  for (const auto& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  });
   return errors;
 }
 

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <thread>
 
 #include "base/error.hpp"
+#include "base/parallel.hpp"
 #include "explore/rehearse.hpp"
 #include "report/summary.hpp"
 #include "timeline/breakdown.hpp"
@@ -89,22 +87,7 @@ Prediction predict_row(const Run& run, const Against& options) {
 
 std::vector<Prediction> predict(const std::vector<Run>& runs, const Against& options) {
   std::vector<Prediction> predictions(runs.size());
-  std::vector<std::exception_ptr> failures(runs.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i; (i = next++) < runs.size();) try {
-        predictions[i] = predict_row(runs[i], options);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (unsigned t = 1; t < std::max(options.jobs, 1u); t++) threads.emplace_back(work);
-    work();
-  }
-  for (const auto& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  in_parallel(runs.size(), options.jobs, [&](std::size_t i) { predictions[i] = predict_row(runs[i], options); });
   return predictions;
 }
 

@@ -1,12 +1,11 @@
 #include "balance/search/layers.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
-#include <thread>
 
 #include "balance/eplb.hpp"
 #include "balance/search/layer.hpp"
+#include "base/parallel.hpp"
 
 namespace rehearsal::balance {
 
@@ -16,21 +15,6 @@ constexpr double kStepsPerSecond = 8e6;
 Effort effort_within(Time limit) { return {static_cast<std::int64_t>(to_seconds(limit) * kStepsPerSecond), 1}; }
 
 namespace search {
-namespace {
-
-// Calls each(layer) for all layers, some at a time; what is computed does not depend on the order.
-template <class Each>
-void for_layers(std::uint32_t layers, unsigned threads, const Each& each) {
-  std::atomic<std::uint32_t> next{0};
-  const auto work = [&] {
-    for (std::uint32_t l; (l = next++) < layers;) each(l);
-  };
-  std::vector<std::jthread> helpers;
-  for (unsigned t = 1; t < std::min(threads, layers); ++t) helpers.emplace_back(work);
-  work();
-}
-
-}  // namespace
 
 Plan best(const Problem& problem, const Effort& effort) {
   const Shape shape = shape_of(problem);
@@ -39,8 +23,8 @@ Plan best(const Problem& problem, const Effort& effort) {
   if (shape.even()) start = eplb(problem);
   std::vector<std::unique_ptr<LayerSearch>> searches(layers);
   std::vector<std::int64_t> left(layers);
-  for_layers(layers, effort.threads, [&](std::uint32_t l) {
-    const auto known = start.layers ? start.slots(l) : std::span<const std::int32_t>();
+  in_parallel(layers, effort.threads, [&](std::size_t l) {
+    const auto known = start.layers ? start.slots(static_cast<std::uint32_t>(l)) : std::span<const std::int32_t>();
     searches[l] = std::make_unique<LayerSearch>(shape, problem.weights[l], known);
     left[l] = searches[l]->run(std::max<std::int64_t>(1, effort.steps / layers));
   });
@@ -49,7 +33,7 @@ Plan best(const Problem& problem, const Effort& effort) {
     std::int64_t spare = 0, open = 0;
     for (std::uint32_t l = 0; l < layers; ++l) spare += left[l], left[l] = 0, open += !searches[l]->finished();
     if (open == 0 || spare / open < 1000) break;
-    for_layers(layers, effort.threads, [&](std::uint32_t l) {
+    in_parallel(layers, effort.threads, [&](std::size_t l) {
       if (!searches[l]->finished()) left[l] = searches[l]->run(spare / open);
     });
   }

@@ -1,0 +1,42 @@
+// One function for many indices, some at a time.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace rehearsal {
+
+// Calls each(i) once for every i < count, from `threads` threads, the caller's among them; fewer where the system has
+// no more. What is computed must not depend on the order. Once a call has thrown no new one begins, and of what was
+// thrown that of the least index goes on to the caller.
+template <class Each>
+void in_parallel(std::size_t count, unsigned threads, const Each& each) {
+  std::vector<std::exception_ptr> failures(count);
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> failed{false};
+  const auto work = [&] {
+    for (std::size_t i; !failed && (i = next++) < count;) try {
+        each(i);
+      } catch (...) {
+        failures[i] = std::current_exception();
+        failed = true;
+      }
+  };
+  {
+    std::vector<std::jthread> helpers;  // joined at the end of the block
+    helpers.reserve(threads);
+    try {
+      for (std::size_t t = 1; t < std::min<std::size_t>(threads, count); ++t) helpers.emplace_back(work);
+    } catch (const std::system_error&) {  // the others do it all
+    }
+    work();
+  }
+  for (const auto& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace rehearsal
