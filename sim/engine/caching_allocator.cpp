@@ -1,6 +1,7 @@
 #include "engine/caching_allocator.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -102,6 +103,11 @@ void CachingAllocator::make_free(Handle block) {
     forget(previous), join(previous), block = previous;
   blocks_[block].state = State::free;
   pool.free.insert(entry(block));
+  if (is_whole(block) && !blocks_[block].listed) blocks_[block].listed = true, pool.whole.push_back(block);
+}
+
+bool CachingAllocator::is_whole(Handle block) const {
+  return !options_.expandable_segments && blocks_[block].previous == kNone && blocks_[block].next == kNone;
 }
 
 void CachingAllocator::reserve(std::int64_t size) {
@@ -120,13 +126,15 @@ void CachingAllocator::give_back_cached() {
       unmap_pages(index);
       continue;
     }
-    for (const FreeBlocks::Entry& free : pools_[index].free.all()) {
-      Block& block = blocks_[free.block];
-      if (block.previous != kNone || block.next != kNone) continue;
-      pools_[index].free.erase(free);
+    // Only what became free since the last retry: a job that does not fit tries again at every request.
+    for (const Handle handle : std::exchange(pools_[index].whole, {})) {
+      Block& block = blocks_[handle];
+      block.listed = false;
+      if (block.state != State::free || block.size == 0 || block.pool != index || !is_whole(handle)) continue;
+      pools_[index].free.erase(entry(handle));
       reserved_ -= block.size;
       block.size = 0;
-      unused_.push_back(free.block);
+      unused_.push_back(handle);
     }
   }
 }
@@ -170,7 +178,7 @@ CachingAllocator::Handle CachingAllocator::map_again(std::uint32_t index, std::i
 // Pages begin at multiples of the page size from the segment's address, which is a multiple of kGap.
 void CachingAllocator::unmap_pages(std::uint32_t index) {
   auto& pool = pools_[index];
-  for (const FreeBlocks::Entry& free : pool.free.all()) {
+  for (const FreeBlocks::Entry& free : pool.free.all(page(index))) {  // smaller ones hold no page
     const std::int64_t offset = free.address % kGap;
     const std::int64_t begin = round_up(offset, page(index)) - offset;
     const std::int64_t end = (offset + free.size) / page(index) * page(index) - offset;

@@ -52,10 +52,12 @@ class CachingAllocator {
     Handle previous = kNone, next = kNone;  // in the segment
     std::uint32_t pool = 0;                 // 2 * stream + large
     State state = State::live;
+    bool listed = false;  // in Pool::whole
   };
   struct Pool {
     FreeBlocks free, unmapped;
-    Handle last = kNone;  // expandable: the block at the end of the segment
+    std::vector<Handle> whole;  // segments that became free since the last retry; some may be in use again
+    Handle last = kNone;        // expandable: the block at the end of the segment
   };
 
   Handle new_block(const Block& block);
@@ -69,6 +71,7 @@ class CachingAllocator {
   Handle split(Handle block, std::int64_t size);  // the rest, as a live block behind it
   void join(Handle first);                        // swallows its next
   void make_free(Handle block);
+  bool is_whole(Handle block) const;  // a segment of its own, which the device can have back
   Pool& pool_at(std::uint32_t index);
 
   Options options_;

@@ -61,9 +61,9 @@ void FreeBlocks::close(std::size_t index) {
   where_.erase(where_.begin() + std::ptrdiff_t(index));
 }
 
-std::vector<FreeBlocks::Entry> FreeBlocks::all() const {
+std::vector<FreeBlocks::Entry> FreeBlocks::all(std::int64_t at_least) const {
   std::vector<Entry> entries;
-  for (std::size_t i = 0; i < sizes_.size(); i++)
+  for (std::size_t i = first_of(at_least); i < sizes_.size(); i++)
     for (auto place = places_[where_[i]].rbegin(); place != places_[where_[i]].rend(); ++place)
       entries.push_back({sizes_[i], place->address, place->block});
   return entries;

@@ -21,7 +21,7 @@ class FreeBlocks {
   // Takes out the smallest block of at least `size`, at equal size that of the lowest address. False: there is none.
   bool take(std::int64_t size, Entry& taken);
 
-  std::vector<Entry> all() const;  // ordered by size, then by address
+  std::vector<Entry> all(std::int64_t at_least = 0) const;  // ordered by size, then by address
 
  private:
   struct Place {
