@@ -15,8 +15,7 @@ Time overlapped_end(const lower::Lowering::End& end, const schedule::Problem& pr
   Time clock = passes_end - problem.time({0, 0, schedule::Op::backward}), reduced = clock;
   for (const auto& part : end.last_backward) {
     clock += durations[part.backward.index()];
-    if (!part.reduction) continue;
-    reduced = std::max(reduced, clock) + durations[part.reduction->index()];
+    for (const auto reduction : part.reductions) reduced = std::max(reduced, clock) + durations[reduction.index()];
     if (part.interference) clock += durations[part.interference->index()];
   }
   return std::max(clock, reduced);

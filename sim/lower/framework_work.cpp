@@ -26,7 +26,7 @@ class FrameworkWork : public RankWork {
     stages_ = stages;
     resident_states();
     if (zero() >= 2)
-      sharded_.emplace(draft_, emitter_).begin(stages);
+      sharded_.emplace(draft_, emitter_, stages);
     else if (overlaps())
       begin_buckets(last_gradient);
   }
@@ -46,8 +46,8 @@ class FrameworkWork : public RankWork {
     const LocalTask last(draft_.program.size() - 1);
     if (sharded_)
       reduced_ = sharded_->finish();
-    else if (const auto rest = overlaps() ? buckets_->close() : std::nullopt)
-      reduce(*rest);
+    else if (const double rest = overlaps() ? buckets_->close() : 0; rest > 0)
+      reduce(rest);
 
     const bool reduced = !draft_.replicated() || sharded_ || overlaps();
     auto before = reduced_.value_or(last);
@@ -89,15 +89,18 @@ class FrameworkWork : public RankWork {
       after.clear();
       bucket_at_ = {Pass::gradient_reduce, at.stage, uses[i].layer, graph::kNoMicrobatch};
       bucket_complete_ = done;
-      const auto full = buckets_->add(uses[i]);
-      if (!full) continue;
-      reduce(*full);
-      if (i > 0) draft_.interference(*reduced_, emitter_.whole(at, i - 1), at);  // it runs beside the next part
+      std::vector<WorkId> reductions;
+      for (const auto& share : buckets_->add(uses[i]))
+        if (share.full) reductions.push_back(reduce(share.bucket));
+      // They run beside the next part.
+      if (i > 0 && !reductions.empty()) draft_.interference(reductions, emitter_.whole(at, i - 1), at);
     }
     return done;
   }
-  void reduce(const graph::Collective& reduction) {
+  WorkId reduce(double parameters) {
+    const auto reduction = gradient_reduction(*pipe_.plan, parameters);
     reduced_ = draft_.data_collective(reduction.kind, reduction.size, bucket_at_, std::vector{bucket_complete_});
+    return draft_.program.work(*reduced_);
   }
 
   void resident_states() {

@@ -1,11 +1,13 @@
-// Gradients that are reduced under the backward pass: collected in the order in which parts complete them, sent off
-// when a bucket is full (torch DDP). Buckets that one part fills go out together: gradients are known part by part.
+// Gradients that are reduced under the backward pass: tensor by tensor, in the order in which the backward completes
+// them, into buckets that are sent off when they are full (torch DDP; DeepSpeed's ZeRO-2). A tensor is never cut.
+// Gradients are known part by part, so the buckets that one part fills go out together, one reduction each.
 #pragma once
-#include <optional>
+#include <algorithm>
+#include <utility>
+#include <vector>
 
-#include "graph/work.hpp"
 #include "lower/parts.hpp"
-#include "lower/step_end.hpp"
+#include "plan/plan.hpp"
 
 namespace rehearsal::lower {
 
@@ -15,20 +17,30 @@ class GradientBuckets {
   GradientBuckets(const plan::Plan& plan, const Parts& parts, bool one_table)
       : plan_(plan), parts_(parts), one_table_(one_table) {}
 
-  // Adds the gradients of a part; returns the reduction of the bucket that they fill.
-  std::optional<graph::Collective> add(const StageParts::Use& use) {
-    open_ += parts_.parts[use.part].parameters;
-    if (one_table_ && use.part == kHead) open_ -= plan_.table_parameters();
-    const double size = open_ * plan::state_bytes(plan_.job.training).gradients;
-    return bytes(size) >= plan_.job.training.bucket ? close() : std::nullopt;
+  // What a part puts into one bucket, in parameters, and what that bucket then holds.
+  struct Share {
+    double added = 0, bucket = 0;
+    bool full = false;
+  };
+  // The gradients of a part: all shares but the last fill their bucket.
+  std::vector<Share> add(const StageParts::Use& use) {
+    const double bytes_each = plan::state_bytes(plan_.job.training).gradients;
+    std::vector<Share> shares;
+    double skipped = one_table_ && use.part == kHead ? plan_.table_parameters() : 0;
+    for (double tensor : parts_.parts[use.part].gradients) {
+      const double left_out = std::min(skipped, tensor);
+      skipped -= left_out, tensor -= left_out;
+      if (tensor <= 0) continue;
+      if (shares.empty() || shares.back().full) shares.emplace_back();
+      open_ += tensor;
+      shares.back().added += tensor, shares.back().bucket = open_;
+      shares.back().full = bytes(open_ * bytes_each) >= plan_.job.training.bucket;
+      if (shares.back().full) open_ = 0;
+    }
+    return shares;
   }
-  // The last one, if anything is left.
-  std::optional<graph::Collective> close() {
-    if (open_ <= 0) return std::nullopt;
-    const auto reduction = gradient_reduction(plan_, open_);
-    open_ = 0;
-    return reduction;
-  }
+  // What the last one holds, in parameters; 0 = nothing is left.
+  double close() { return std::exchange(open_, 0); }
 
  private:
   const plan::Plan& plan_;

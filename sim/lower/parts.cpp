@@ -1,5 +1,6 @@
 #include "lower/parts.hpp"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -73,6 +74,21 @@ class PassBuilder {
   PassWork result_;
 };
 
+// Each weight-gradient GEMM completes one matrix; vectors come with the last of them.
+std::vector<double> gradient_tensors(const models::LayerWork& work) {
+  std::vector<double> tensors;
+  double left = work.parameters;
+  for (const auto& op : work.weight_gradient) {
+    const auto* gemm = std::get_if<Gemm>(&op.shape);
+    if (!gemm || left <= 0) continue;
+    tensors.push_back(std::min(left, double(gemm->m) * double(gemm->n) * double(gemm->batch)));
+    left -= tensors.back();
+  }
+  if (tensors.empty()) return {work.parameters};
+  tensors.back() += left;
+  return tensors;
+}
+
 Part model_part(const models::LayerWork& work, const plan::Plan& plan, GraphBuilder& builder) {
   const auto& software = plan.job.software;
   const auto host = [&](std::int64_t kernels, double factor) {
@@ -129,6 +145,7 @@ Part model_part(const models::LayerWork& work, const plan::Plan& plan, GraphBuil
                models::sum(tensors.backward),
                tensors};
   part.parameters = work.parameters;
+  part.gradients = gradient_tensors(work);
   return part;
 }
 

@@ -36,6 +36,7 @@ struct Part {
   PassWork forward, input_gradient, weight_gradient, backward;
   Held held;
   double parameters = 0;
+  std::vector<double> gradients = {};  // parameters by tensor, in the order in which a backward completes them
 };
 
 // The parts of a model, as indices. The last is there only where not all layers are recomputed alike.

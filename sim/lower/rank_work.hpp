@@ -33,9 +33,9 @@ struct Draft {
     const auto work = works.intern(graph::Collective{kind, size, pipe.plan->data_group, tensors, precision});
     return program.add({work, graph::Lane::data_comm, at, group_end(ends.data), Bytes{}}, after, uses);
   }
-  // A collective that runs under `compute` slows it down: the next task of the compute lane.
-  void interference(LocalTask communication, WorkId compute, graph::Coordinates at) {
-    const auto work = works.intern(graph::Interference{program.work(communication), compute});
+  // Collectives that run under `compute` slow it down: the next task of the compute lane.
+  void interference(const std::vector<WorkId>& communication, WorkId compute, graph::Coordinates at) {
+    const auto work = works.intern(graph::Interference{sequence(communication, works), compute});
     program.add({work, graph::Lane::compute, at, graph::kNoEndpoint, Bytes{}});
   }
 };

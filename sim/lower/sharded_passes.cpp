@@ -18,19 +18,18 @@ constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 
 // A reduction is issued when its unit has computed, the gather of the unit `prefetch` ahead when that unit starts: so
 // `prefetch` gathers go first. Where computation waits for the reduction there is no later gather before it.
-ShardedPasses::ShardedPasses(Draft& draft, PassTasks& tasks)
+ShardedPasses::ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages)
     : draft_(draft),
       tasks_(tasks),
       plan_(*draft.pipe.plan),
       gathers_(plan_.zero() == 3),
       overlaps_(plan_.overlaps_gradients()),
       prefetch_(gathers_ && plan_.overlaps_gathers() ? plan_.job.training.gathered_ahead() : 0),
-      delay_(overlaps_ ? prefetch_ : std::min<std::int64_t>(prefetch_, 1)) {}
-
-void ShardedPasses::begin(const std::vector<std::uint32_t>& stages) {
+      delay_(overlaps_ ? prefetch_ : std::min<std::int64_t>(prefetch_, 1)),
+      tied_here_(plan_.job.model.tie_embeddings && plan_.stages[stages.front()].embedding &&
+                 plan_.stages[stages.back()].head),
+      filling_(plan_, draft.pipe.parts, tied_here_) {
   tasks_.split_all();
-  tied_here_ =
-      plan_.job.model.tie_embeddings && plan_.stages[stages.front()].embedding && plan_.stages[stages.back()].head;
 }
 
 double ShardedPasses::parameters(Unit unit) const {
@@ -64,17 +63,21 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
     emit_reductions(std::int64_t(computed_.size()) - delay_, &here, whole);
     if (needs) gather(unit, here, after);
     if (!overlaps_) emit_reductions(kAll);
-    if (blocks_) after.push_back(*reduced_), blocks_ = false;
-    if (completes) make_gradient(unit, extra);
+    if (blocks_) after.push_back(reduced_.back()), blocks_ = false;
+    if (completes) make_gradient(unit, extra), wait_for_buckets(after);
     if (needs && (at.pass != Pass::forward || !kept_after_forward(unit))) {
       if (const auto found = gathered_.extract(unit)) extra.last.emplace_back(found.mapped(), Access::free);
     }
     done = tasks_.emit_part(at, unit.second, std::exchange(after, {}), tensor, extra);
     before_ = whole;
     if (needs) computed_.push_back(done), last_use_[unit] = done;
-    if (completes) gradient_complete(here, done);
+    if (completes) gradients_complete(here, done);
   }
-  if (completes) close_bucket();
+  if (completes && !open_.gradients.empty()) {
+    filling_.close();
+    batch_.buckets.push_back(std::exchange(open_, {}));
+    close_batch();
+  }
   return done;
 }
 
@@ -96,7 +99,8 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
   const std::vector<BufferUse> uses{{whole, Access::allocate}};
   const auto gathered = draft_.data_collective(CollectiveKind::all_gather, size, here, started, uses, tensors(unit));
   before.push_back(gathered);
-  if (prefetch_ > 0 && before_) draft_.interference(gathered, *before_, at);  // it ran beside what came before
+  if (prefetch_ > 0 && before_)
+    draft_.interference({draft_.program.work(gathered)}, *before_, at);  // it ran beside what came before
 }
 
 // Layers travel as the software cuts them; the ends are one tensor.
@@ -105,50 +109,69 @@ std::uint32_t ShardedPasses::tensors(Unit unit) const {
   return layer ? static_cast<std::uint32_t>(plan_.job.software.sharded_tensors) : 1;
 }
 
+// ZeRO-3 reduces unit by unit, as it gathers; ZeRO-2 when a bucket is full.
 void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
-  const double count = parameters(unit);
-  if (count <= 0) return;
-  const Bytes size = bytes(count * plan::state_bytes(plan_.job.training).gradients);
+  if (gathers_) {
+    if (const double count = parameters(unit); count > 0) put(count, true, tensors(unit), extra);
+    return;
+  }
+  for (const auto& share : filling_.add(draft_.pipe.parts.stages[unit.first].uses[unit.second]))
+    put(share.added, share.full, 1, extra);
+}
+
+void ShardedPasses::put(double parameters, bool full, std::uint32_t tensors, PassTasks::Extra& extra) {
+  const Bytes size = bytes(parameters * plan::state_bytes(plan_.job.training).gradients);
   const BufferId whole = draft_.program.buffer({size, MemoryCategory::communication});
   extra.first.emplace_back(whole, Access::allocate);
-  bucket_.gradients.push_back(whole);
-  bucket_.parameters += count;
-  bucket_.tensors = gathers_ ? tensors(unit) : 1;
+  open_.gradients.push_back(whole);
+  open_.parameters += parameters;
+  open_.tensors = tensors;
+  if (full) batch_.buckets.push_back(std::exchange(open_, {}));
 }
 
-// ZeRO-3 reduces unit by unit, as it gathers; ZeRO-2 when a bucket is full.
-void ShardedPasses::gradient_complete(const Coordinates& at, LocalTask done) {
-  bucket_.at = at;
-  bucket_.at.pass = Pass::gradient_reduce;
-  bucket_.complete = done;
-  const Bytes full = bytes(bucket_.parameters * plan::state_bytes(plan_.job.training).gradients);
-  if (gathers_ || full >= plan_.job.training.bucket) close_bucket();
+// Reductions of one rank follow each other, so the last of a batch is the end of it.
+void ShardedPasses::wait_for_buckets(std::vector<LocalTask>& before) const {
+  if (closed_ >= kBatchesHeld && reduced_.size() > closed_ - kBatchesHeld)
+    before.push_back(reduced_[closed_ - kBatchesHeld]);
 }
 
-void ShardedPasses::close_bucket() {
-  if (bucket_.gradients.empty()) return;
-  bucket_.computed = std::int64_t(computed_.size());
-  waiting_.push_back(std::exchange(bucket_, {}));
-  if (!gathers_) emit_reductions(kAll);
+void ShardedPasses::gradients_complete(const Coordinates& at, LocalTask done) {
+  batch_.at = at;
+  batch_.at.pass = Pass::gradient_reduce;
+  batch_.complete = done;
+  if (!batch_.buckets.empty()) close_batch();
+}
+
+void ShardedPasses::close_batch() {
+  batch_.computed = std::int64_t(computed_.size());
+  closed_++;
+  waiting_.push_back(batch_);
+  batch_.buckets.clear();
 }
 
 // Those that were issued before more than `up_to` units had computed.
 void ShardedPasses::emit_reductions(std::int64_t up_to, const Coordinates* at, std::optional<WorkId> under) {
   for (; !waiting_.empty() && waiting_.front().computed <= up_to; waiting_.pop_front()) {
-    const Reduction& r = waiting_.front();
-    std::vector<BufferUse> uses;
-    for (const BufferId gradient : r.gradients) uses.emplace_back(gradient, Access::free);
-    const Bytes size = bytes(r.parameters * plan::state_bytes(plan_.job.training).gradients);
-    reduced_ =
-        draft_.data_collective(CollectiveKind::reduce_scatter, size, r.at, std::vector{*r.complete}, uses, r.tensors);
+    const Batch& batch = waiting_.front();
+    std::vector<WorkId> reductions;
+    for (const Bucket& bucket : batch.buckets) {
+      std::vector<BufferUse> uses;
+      for (const BufferId gradient : bucket.gradients) uses.emplace_back(gradient, Access::free);
+      const Bytes size = bytes(bucket.parameters * plan::state_bytes(plan_.job.training).gradients);
+      const LocalTask task = draft_.data_collective(CollectiveKind::reduce_scatter, size, batch.at,
+                                                    std::vector{*batch.complete}, uses, bucket.tensors);
+      if (reductions.empty()) reduced_.push_back(task);
+      reduced_.back() = task;
+      reductions.push_back(draft_.program.work(task));
+    }
     blocks_ = !overlaps_;
-    if (overlaps_ && under) draft_.interference(*reduced_, *under, *at);
+    if (overlaps_ && under) draft_.interference(reductions, *under, *at);
   }
 }
 
 std::optional<LocalTask> ShardedPasses::finish() {
   emit_reductions(kAll);
-  return reduced_;
+  return reduced_.empty() ? std::nullopt : std::optional(reduced_.back());
 }
 
 }  // namespace rehearsal::lower

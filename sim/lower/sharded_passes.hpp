@@ -7,17 +7,23 @@
 #include <optional>
 #include <vector>
 
+#include "lower/gradient_buckets.hpp"
 #include "lower/pass_tasks.hpp"
 #include "lower/rank_work.hpp"
 
 namespace rehearsal::lower {
 
+// Of gradients that were not reduced yet, a GPU holds what one batch of buckets is filled with and one batch that is on
+// its way: a backward that would open a third waits for the reduction of the first. DeepSpeed fills two buffers in turn
+// (stage_1_and_2.py, overlap_comm: "double buffers"); FSDP2 waits in a unit's post_backward for the reduce-scatter of
+// the unit before (_fsdp_param_group.py), which is the same distance.
+inline constexpr std::size_t kBatchesHeld = 2;
+
 class ShardedPasses {
  public:
-  // The plan's ZeRO level is at least 2.
-  ShardedPasses(Draft& draft, PassTasks& tasks);
+  // The plan's ZeRO level is at least 2. `stages` of the rank, ascending.
+  ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages);
 
-  void begin(const std::vector<std::uint32_t>& stages);
   // One pass of one stage; returns its last compute task.
   LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after, std::optional<std::uint32_t> tensor);
   // What is still to be reduced; the last reduction of the step.
@@ -31,18 +37,23 @@ class ShardedPasses {
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   std::uint32_t tensors(Unit unit) const;
   void make_gradient(Unit unit, PassTasks::Extra& extra);
-  void gradient_complete(const graph::Coordinates& at, LocalTask done);
+  void gradients_complete(const graph::Coordinates& at, LocalTask done);
+  void wait_for_buckets(std::vector<LocalTask>& before) const;
 
-  // A reduction, before it has become a task.
-  struct Reduction {
-    graph::Coordinates at;
+  struct Bucket {
     double parameters = 0;
     std::uint32_t tensors = 1;
     std::vector<BufferId> gradients;  // whole, freed when the shards are there
+  };
+  // Buckets that became full together, before their reductions have become tasks.
+  struct Batch {
+    graph::Coordinates at;
+    std::vector<Bucket> buckets;
     std::optional<LocalTask> complete;
     std::int64_t computed = 0;  // number of units that had, when it was issued
   };
-  void close_bucket();
+  void put(double parameters, bool full, std::uint32_t tensors, PassTasks::Extra& extra);
+  void close_batch();
   // `under`: the pass that computes meanwhile, if any.
   void emit_reductions(std::int64_t up_to, const graph::Coordinates* at = nullptr,
                        std::optional<WorkId> under = std::nullopt);
@@ -53,16 +64,19 @@ class ShardedPasses {
   const bool gathers_, overlaps_;
   const std::int64_t prefetch_;  // units gathered ahead
   const std::int64_t delay_;     // gathers that go before a reduction on the lane
-  bool tied_here_ = false;       // both ends of a tied embedding: one table, reduced with the embedding
+  bool tied_here_;               // both ends of a tied embedding: one table, reduced with the embedding
 
   std::map<Unit, BufferId> gathered_;
   std::map<Unit, LocalTask> last_use_;  // of the parameters of a unit
   std::optional<WorkId> before_;        // what the compute lane did last
   std::vector<LocalTask> computed_;     // of units that need parameters, in the rank's order
-  Reduction bucket_;
-  std::deque<Reduction> waiting_;
-  std::optional<LocalTask> reduced_;  // the last reduction
-  bool blocks_ = false;               // the next computation waits for it
+  GradientBuckets filling_;             // ZeRO-2
+  Bucket open_;
+  Batch batch_;  // the full ones of the unit that computes
+  std::deque<Batch> waiting_;
+  std::size_t closed_ = 0;          // batches so far
+  std::vector<LocalTask> reduced_;  // the last reduction of each batch that became tasks
+  bool blocks_ = false;             // the next computation waits for it
 };
 
 }  // namespace rehearsal::lower

@@ -62,7 +62,9 @@ void check_performed(const Job& job, const std::vector<std::int64_t>& layers) {
 void note_sharding(Plan& plan) {
   if (plan.network || plan.zero() < 2) return;
   plan.assumptions.push_back(fmt::format(
-      "ZeRO-{}: {}, so passes are simulated part by part also at detail stage.", plan.zero(),
+      "ZeRO-{}: {}, two batches of gradients at most unreduced, so passes are simulated part by part also at detail "
+      "stage.",
+      plan.zero(),
       plan.zero() == 3 ? "parameters are gathered and gradients reduced layer by layer, in every micro-batch"
                        : "gradients are reduced bucket by bucket, in every micro-batch"));
 }

@@ -38,6 +38,7 @@ TEST_CASE("an estimate is the simulated iteration") {
     s.concrete->training.kernels = pick(random, {models::Kernels::fused, models::Kernels::unfused});
     s.concrete->software.async_tensor = random() % 2;
     if (random() % 4 == 0) s.concrete->partition.kind = plan::Partition::Kind::balanced;
+    s.concrete->training.bucket = pick(random, {Bytes(1'000'000), Bytes(25'000'000), Bytes(600'000'000)});
     s.concrete->software.gradient_overlap =
         pick(random, {models::GradientOverlap::never, models::GradientOverlap::without_pipeline});
     if (s.batch.global % (p.data * s.batch.micro) != 0) continue;
