@@ -3,7 +3,7 @@
 //
 // Order. A task allocates when it starts and frees when it ends, as in timeline/memory.hpp; within a task results come
 // before the gradients of parameters. Tasks of the data lane allocate on a stream of their own, as FSDP's collectives
-// do. A task that stands for a whole stage first frees what it frees before its highest point.
+// do. A task that stands for several does what they would do, step by step, so that every detail reserves the same.
 #pragma once
 #include "engine/caching_allocator.hpp"
 #include "timeline/timeline.hpp"

@@ -37,9 +37,14 @@ BufferId ProgramBuilder::resident(Buffer resident) {
 }
 
 std::uint32_t ProgramBuilder::tensors(TensorList list) {
-  if (list.sizes.size() <= 1 && list.before.empty()) return 0;
+  if (list.size() <= 1) return 0;
   program_.tensors.push_back(std::move(list));
   return static_cast<std::uint32_t>(program_.tensors.size() - 1);
+}
+
+std::uint32_t ProgramBuilder::allocations(std::vector<AllocationStep> steps) {
+  program_.allocations.push_back(std::move(steps));
+  return static_cast<std::uint32_t>(program_.allocations.size() - 1);
 }
 
 LocalTask ProgramBuilder::add(const TaskSpec& spec, std::span<const LocalTask> after, std::span<const BufferUse> uses) {
@@ -63,6 +68,7 @@ LocalTask ProgramBuilder::add(const TaskSpec& spec, std::span<const LocalTask> a
   program_.dependencies.push_row(after);
   program_.uses.push_row(uses);
   program_.transient.push_back(spec.transient);
+  program_.allocation.push_back(spec.allocation);
   return id;
 }
 
@@ -70,6 +76,8 @@ Program ProgramBuilder::finish() && {
   for (const auto& tasks : endpoint_tasks_) program_.endpoint_tasks.push_row(tasks);
   auto& transient = program_.transient;
   if (std::all_of(transient.begin(), transient.end(), [](Bytes b) { return b == Bytes{}; })) transient.clear();
+  if (program_.allocations.size() == 1) program_.allocation.clear();
+  fit(program_.allocation);
   fit(program_.work), fit(program_.lane), fit(program_.coordinates), fit(program_.endpoint), fit(program_.sequence);
   fit(transient), fit(program_.buffers);
   return std::move(program_);

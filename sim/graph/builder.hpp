@@ -14,6 +14,7 @@ struct TaskSpec {
   Coordinates coordinates;
   std::uint32_t endpoint = kNoEndpoint;
   Bytes transient;
+  std::uint32_t allocation = 0;  // of ProgramBuilder::allocations
 };
 
 // Appends tasks in program order.
@@ -25,6 +26,7 @@ class ProgramBuilder {
   BufferId buffer(Buffer buffer);
   BufferId resident(Buffer buffer);        // before the first other buffer
   std::uint32_t tensors(TensorList list);  // for Buffer::tensors
+  std::uint32_t allocations(std::vector<AllocationStep> steps);
   void segment(Segment segment) { program_.segments.push_back(std::move(segment)); }
   // `after` are earlier tasks of this program (on other lanes; order on one lane is implied).
   LocalTask add(const TaskSpec& spec, std::span<const LocalTask> after = {}, std::span<const BufferUse> uses = {});

@@ -138,15 +138,10 @@ const char* name(MemoryCategory category) {
   return "?";
 }
 
-std::size_t TensorList::bytes() const {
-  std::size_t total = size_in_bytes(sizes) + size_in_bytes(before);
-  for (const auto& list : before) total += size_in_bytes(list);
-  return total;
-}
-
 std::size_t Program::bytes() const {
-  std::size_t lists = size_in_bytes(tensors);
-  for (const auto& list : tensors) lists += list.bytes();
+  std::size_t lists = size_in_bytes(tensors) + size_in_bytes(allocation) + size_in_bytes(allocations);
+  for (const auto& list : tensors) lists += size_in_bytes(list);
+  for (const auto& steps : allocations) lists += size_in_bytes(steps);
   return lists + sizeof(Program) + name.size() + size_in_bytes(work) + size_in_bytes(lane) +
          size_in_bytes(coordinates) + size_in_bytes(endpoint) + size_in_bytes(sequence) + dependencies.bytes() +
          uses.bytes() + size_in_bytes(transient) + size_in_bytes(endpoints) + endpoint_tasks.bytes() +

@@ -77,12 +77,18 @@ struct Buffer {
   std::uint32_t tensors = 0;  // what it consists of: index into Program::tensors; 0 = one tensor
 };
 
-// The tensors that a coarse buffer consists of, and those that came and went before it was made within the same task,
-// list by list: of the other parts of a stage. No backend looks at them.
-struct TensorList {
-  std::vector<Bytes> sizes;
-  std::vector<std::vector<Bytes>> before;
-  std::size_t bytes() const;
+// The tensors that a buffer consists of. No backend looks at them.
+using TensorList = std::vector<Bytes>;
+
+// What a task that stands for several does to memory, step by step as they would: so an allocator sees the same
+// sequence at every detail. Buffers that live within the task (from kWithin on, by kind) need not be among its uses.
+struct AllocationStep {
+  static constexpr std::uint32_t kWithin = 0xfffffff0;
+  std::uint32_t use = 0;      // the buffer: of this use of the task, or kWithin and more
+  bool allocates = true;      // else its tensors [first, last) are freed
+  Bytes size;                 // allocated, as these
+  std::uint32_t tensors = 0;  // as Buffer::tensors
+  std::uint32_t first = 0, last = 0;
 };
 
 enum class Access : std::uint8_t { read, write, allocate, free };
@@ -138,7 +144,9 @@ struct Program {
   std::vector<Buffer> buffers;  // indexed by BufferId
   std::uint32_t residents = 0;  // the first of them live for the whole run: parameters, optimizer states
   std::vector<Segment> segments;
-  std::vector<TensorList> tensors = {{}};  // behind coarse buffers, for models of an allocator; [0]: none
+  std::vector<TensorList> tensors = {{}};                       // behind buffers, for models of an allocator; [0]: none
+  std::vector<std::uint32_t> allocation;                        // of each task, into `allocations`; may be empty
+  std::vector<std::vector<AllocationStep>> allocations = {{}};  // [0]: what its uses say
 
   std::span<const Buffer> resident() const { return {buffers.data(), residents}; }
 

@@ -124,7 +124,7 @@ class FrameworkWork : public RankWork {
     const Bytes size = bytes(parameters_ * job.software.step_gradient_bytes);
     if (size == Bytes{} || job.parallelism.zero > 0 || job.training.gradient_precision == Precision::fp32) return;
     const Bytes half(size.count() / 2);
-    const auto tensors = draft_.program.tensors({{half, size - half}, {}});
+    const auto tensors = draft_.program.tensors({half, size - half});
     const BufferId copies = draft_.program.buffer({size, graph::MemoryCategory::gradients, tensors});
     uses.emplace_back(copies, graph::Access::allocate);
     uses.emplace_back(copies, graph::Access::free);
@@ -138,7 +138,7 @@ class FrameworkWork : public RankWork {
       for (const auto& use : pipe_.parts.stages[stage].uses)
         tensors.push_back(bytes(pipe_.parts.parts[use.part].parameters * per_parameter));
     tensors = models::part_of(tensors, Bytes{}, size);  // tied ends hold one table
-    draft_.program.resident({size, category, draft_.program.tensors({std::move(tensors), {}})});
+    draft_.program.resident({size, category, draft_.program.tensors(std::move(tensors))});
   }
 
   Draft& draft_;

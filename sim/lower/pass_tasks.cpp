@@ -85,7 +85,7 @@ graph::Buffer PassTasks::buffer(std::size_t part, Kind kind, Pass pass) {
   auto& known = buffers_[(2 * part + (pass == Pass::forward)) * kKinds + kind];
   if (!known) {
     const Held& held = parts_.parts[part].held;
-    known = {size(held, kind, pass), category(held, kind), program_.tensors({tensors(held, kind, pass), {}})};
+    known = {size(held, kind, pass), category(held, kind), program_.tensors(tensors(held, kind, pass))};
   }
   return *known;
 }
@@ -174,18 +174,15 @@ LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vect
   return last;
 }
 
-const PassTasks::Coarse& PassTasks::coarse(const Coordinates& at) {
+PassTasks::Coarse& PassTasks::coarse(const Coordinates& at) {
   const auto [it, fresh] = coarse_.try_emplace({at.stage, at.pass});
   Coarse& result = it->second;
   if (!fresh) return result;
   const auto& uses = parts_.stages[at.stage].uses;
   const auto [takes, gives] = footprint(at.pass);
   std::vector<WorkId> works;
-  std::array<std::vector<Bytes>, 2 * kKinds> lists;
   // Walk the fine form: level over the pass from its start, and its highest point.
   Bytes level{}, peak{};
-  std::vector<std::size_t> distinct;  // parts, in the order of the pass
-  std::size_t distinct_before = 0;    // the highest point
   result.highest = uses.front().part;
   for (std::size_t i = 0; i < uses.size(); i++) {
     const std::size_t index = uses[at.pass == Pass::forward ? i : uses.size() - 1 - i].part;
@@ -198,60 +195,99 @@ const PassTasks::Coarse& PassTasks::coarse(const Coordinates& at) {
       const std::size_t slot = held.tensors.loss * kKinds + kind;
       result.merged[slot].size += bytes;
       result.merged[slot].category = category(held, kind);
-      models::append(lists[slot], tensors(held, kind, at.pass));
     }
-    if (level > peak) peak = level, result.highest = index, distinct_before = distinct.size();
-    if (std::find(distinct.begin(), distinct.end(), index) == distinct.end()) distinct.push_back(index);
+    if (level > peak) peak = level, result.highest = index;
     for (const Kind kind : gives) level -= size(held, kind, at.pass);
   }
   result.work = sequence(works, works_);
   result.transient = peak - level;
-  for (std::size_t slot = 0; slot < lists.size(); slot++)
-    result.merged[slot].tensors = program_.tensors({std::move(lists[slot]), {}});
-  // Of what lives within the pass only the part at the highest point is a buffer; those before it are told to the
-  // first.
-  std::vector<std::vector<Bytes>> before;
-  for (std::size_t d = 0; d < distinct_before; d++) {
-    auto& list = before.emplace_back();
-    for (const Kind kind : takes)
-      if (within_pass(kind)) models::append(list, tensors(parts_.parts[distinct[d]].held, kind, at.pass));
-  }
+  // Of what lives within the pass only the part at the highest point is a buffer.
   for (const Kind kind : takes) {
     if (!within_pass(kind)) continue;
-    auto here = buffer(result.highest, kind, at.pass);
-    if (here.size == Bytes{}) continue;
-    if (!before.empty()) {
-      auto sizes = tensors(parts_.parts[result.highest].held, kind, at.pass);
-      here.tensors = program_.tensors({std::move(sizes), std::exchange(before, {})});
-    }
-    result.passing.push_back(here);
+    if (const auto here = buffer(result.highest, kind, at.pass); here.size > Bytes{}) result.passing.push_back(here);
   }
   return result;
+}
+
+// Part by part what emit_part would do. Tensors of a merged buffer lie in the order in which the parts made them: those
+// of the input gradient from the last part on, the others from the first.
+std::vector<graph::AllocationStep> PassTasks::allocation_steps(const Coordinates& at, bool merged,
+                                                               const Places& places) {
+  const auto& uses = parts_.stages[at.stage].uses;
+  const std::size_t n = uses.size();
+  const auto slot = [&](std::size_t use, Kind kind) {
+    return (merged ? parts_.parts[uses[use].part].held.tensors.loss : use) * kKinds + kind;
+  };
+  const auto count = [&](std::size_t use, Kind kind) {
+    const Held& held = parts_.parts[uses[use].part].held;
+    if (size(held, kind, at.pass) == Bytes{}) return std::size_t{0};
+    return std::max<std::size_t>(1, tensors(held, kind, at.pass).size());
+  };
+  const auto [takes, gives] = footprint(at.pass);
+  std::vector<std::uint32_t> first(n * kKinds), so_far(std::max<std::size_t>(2, n) * kKinds);
+  for (const Kind kind : gives) {
+    if (within_pass(kind)) continue;
+    for (std::size_t i = 0; i < n; i++) {
+      const std::size_t use = kind == kGradients ? n - 1 - i : i;
+      auto& place = so_far[slot(use, kind)];
+      first[use * kKinds + kind] = place;
+      place += static_cast<std::uint32_t>(count(use, kind));
+    }
+  }
+  std::vector<graph::AllocationStep> steps;
+  for (std::size_t i = 0; i < n; i++) {
+    const std::size_t use = at.pass == Pass::forward ? i : n - 1 - i;
+    const std::size_t part = uses[use].part;
+    const auto place = [&](Kind kind, const std::vector<std::uint32_t>& of) {
+      return within_pass(kind) ? graph::AllocationStep::kWithin + kind : of[slot(use, kind)];
+    };
+    for (const bool communication : {false, true})  // as an allocator model sorts the buffers of one task
+      for (const Kind kind : takes) {
+        const auto made = buffer(part, kind, at.pass);
+        if (made.size == Bytes{} || (made.category == MemoryCategory::communication) != communication) continue;
+        steps.push_back({place(kind, places.allocated), true, made.size, made.tensors, 0, 0});
+      }
+    for (const Kind kind : gives) {
+      if (size(parts_.parts[part].held, kind, at.pass) == Bytes{}) continue;
+      const std::uint32_t begin = first[use * kKinds + kind];
+      steps.push_back(
+          {place(kind, places.freed), false, {}, 0, begin, begin + static_cast<std::uint32_t>(count(use, kind))});
+    }
+  }
+  return steps;
 }
 
 LocalTask PassTasks::emit_stage(const Coordinates& at, const std::vector<LocalTask>& after) {
   const auto& stage = parts_.stages[at.stage];
   auto& buffers = live(at);
   const auto [takes, gives] = footprint(at.pass);
-  const Coarse& whole = coarse(at);
+  Coarse& whole = coarse(at);
   std::vector<BufferUse> uses;
   const std::size_t n = buffers.merged ? 2 : stage.uses.size();
+  Places places{std::vector<std::uint32_t>(n * kKinds), std::vector<std::uint32_t>(n * kKinds)};
   for (const Kind kind : takes) {
     if (within_pass(kind)) continue;  // one part at a time, see below
-    for (std::size_t i = 0; i < n; i++)
+    for (std::size_t i = 0; i < n; i++) {
+      places.allocated[i * kKinds + kind] = static_cast<std::uint32_t>(uses.size());
       take(buffers, i, kind,
            buffers.merged ? whole.merged[i * kKinds + kind] : buffer(stage.uses[i].part, kind, at.pass), uses);
+    }
   }
   // Backward: what was made last goes first.
   for (const Kind kind : gives)
     if (!within_pass(kind))
-      for (std::size_t i = n; i-- > 0;) give(buffers, i, kind, uses);
+      for (std::size_t i = n; i-- > 0;) {
+        places.freed[i * kKinds + kind] = static_cast<std::uint32_t>(uses.size());
+        give(buffers, i, kind, uses);
+      }
   for (const auto& here : whole.passing) {
     const BufferId id = program_.buffer(here);
     uses.emplace_back(id, Access::allocate);
     uses.emplace_back(id, Access::free);
   }
-  return program_.add({whole.work, Lane::compute, at, graph::kNoEndpoint, whole.transient}, after, uses);
+  auto& allocation = whole.allocation[buffers.merged];
+  if (!allocation) allocation = program_.allocations(allocation_steps(at, buffers.merged, places));
+  return program_.add({whole.work, Lane::compute, at, graph::kNoEndpoint, whole.transient, *allocation}, after, uses);
 }
 
 }  // namespace rehearsal::lower

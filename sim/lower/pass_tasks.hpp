@@ -71,10 +71,16 @@ class PassTasks {
     std::vector<graph::Buffer> passing;  // which live within the pass, there
     // What the stage keeps and releases, merged: by slot.
     std::array<graph::Buffer, 2 * kKinds> merged;
+    std::array<std::optional<std::uint32_t>, 2> allocation;  // for a micro-batch in parts, and merged
   };
   // The buffer of one part; the same list of tensors for every micro-batch.
   graph::Buffer buffer(std::size_t part, Kind kind, graph::Pass pass);
-  const Coarse& coarse(const graph::Coordinates& at);
+  Coarse& coarse(const graph::Coordinates& at);
+  // By slot: which use of the task allocates or frees that buffer.
+  struct Places {
+    std::vector<std::uint32_t> allocated, freed;
+  };
+  std::vector<graph::AllocationStep> allocation_steps(const graph::Coordinates& at, bool merged, const Places& places);
   LocalTask emit_stage(const graph::Coordinates& at, const std::vector<LocalTask>& after);
 
   const Parts& parts_;

@@ -112,10 +112,6 @@ std::vector<MemoryChange> memory_changes(const graph::TaskGraph& graph, const Ti
   return changes;
 }
 
-Bytes freed_before_peak(const graph::Program& program, std::uint32_t task) {
-  return std::max(Bytes{}, -beyond_buffers(program, task));
-}
-
 MemoryPeak memory_peak(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank) {
   MemoryPeak peak;
   Replay replay(graph, timeline, rank);

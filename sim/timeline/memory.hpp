@@ -33,8 +33,6 @@ struct MemoryChange {
   auto operator<=>(const MemoryChange&) const = default;
 };
 std::vector<MemoryChange> memory_changes(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank);
-// Of a task that stands for several: how much of what it frees goes before its highest point.
-Bytes freed_before_peak(const graph::Program& program, std::uint32_t task);
 
 MemoryPeak memory_peak(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank);
 // The curve, for pictures and traces: level after every change.

@@ -1,5 +1,6 @@
 // One task per stage, per layer or per operator: the same time, the same peak memory of every rank, category by
-// category, and the same breakdown, because coarse tasks are folds of the fine ones.
+// category, the same reserved by its allocator, and the same breakdown, because coarse tasks are folds of the fine
+// ones.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -44,6 +45,9 @@ void check_equal(const report::Summary& a, const report::Summary& b) {
     CAPTURE(r);
     CHECK(a.ranks[r].busy == b.ranks[r].busy);
     CHECK(a.ranks[r].peak.allocated == b.ranks[r].peak.allocated);
+    CHECK(a.ranks[r].peak.reserved == b.ranks[r].peak.reserved);
+    CHECK(a.ranks[r].peak.device == b.ranks[r].peak.device);
+    CHECK(a.ranks[r].allocator_retries == b.ranks[r].allocator_retries);
     CHECK(named(a.ranks[r].memory) == named(b.ranks[r].memory));
   }
 }
@@ -87,6 +91,19 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "partition=balanced", "training.kernels=unfused"}},
       {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=300MB"}},
       {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"parallelism.zero=3"}},
+      // Buckets below and above a matrix, a layer and the whole model.
+      {"llama3-8b-dgx-h100.yaml", {"parallelism={data: 8, zero: 2}", "training.bucket=1MB"}},
+      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=20MB", "software=oneflow-2021"}},
+      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=20GB", "software=oneflow-2021"}},
+      // Peaks of the passes in the middle of a stage; devices that are full and give cached memory back.
+      {"llama3-8b-dgx-h100.yaml",
+       {"model={family: llama, layers: 48, hidden: 512, heads: 8, vocabulary: 51200, sequence: 4096, kv_heads: 8, ffn: "
+        "2048}",
+        "cluster=a100-80g-ib800", "parallelism={tensor: 8, pipeline: 4, chunks: 2, data: 2, zero: 1, sequence: true}",
+        "schedule=v-adaptive", "batch={global: 32, micro: 2}",
+        "training={precision: bf16, recompute: full, kernels: unfused}", "software=megatron-2024"}},
+      {"gpt3-175b-1024xa100.yaml",
+       {"batch.global=256", "schedule=gpipe", "training.recompute=none", "training.allocator=expandable"}},
   };
   for (const auto& [file, sets] : cases) {
     CAPTURE(file);
