@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/error.hpp"
+#include "explore/estimate.hpp"
 #include "plan/partition.hpp"
 #include "plan/plan.hpp"
 
@@ -44,6 +46,27 @@ std::vector<std::int64_t> balanced_layers(plan::Job job, const cost::CostModel& 
   return plan::deal_balanced(times, stages);
 }
 
+// What an iteration takes when the layers are dealt so.
+Time iteration(scenario::Scenario scenario, std::vector<std::int64_t> layers, const Effect* without) {
+  scenario.concrete->partition = {plan::Partition::Kind::listed, std::move(layers)};
+  scenario.simulate.detail = scenario::Detail::stage;  // every detail takes the same time
+  scenario.simulate.symmetry = true;
+  if (without && without->in_scenario) without->in_scenario(*scenario.concrete);
+  return estimate(scenario).iteration;
+}
+
+// An even slowest stage is not always the shortest iteration: what a stage does only once, its place in the pipeline
+// and the end of the step count too. So the deal that takes no times into account is tried as well.
+bool even_is_faster(const scenario::Scenario& scenario, const std::vector<std::int64_t>& balanced,
+                    const std::vector<std::int64_t>& even, const Effect* without) {
+  if (even == balanced) return false;
+  try {
+    return iteration(scenario, even, without) < iteration(scenario, balanced, without);
+  } catch (const UserError&) {  // a schedule or a model that cannot have it so
+    return false;
+  }
+}
+
 }  // namespace
 
 Staged stage(const scenario::Scenario& scenario, const Effect* without) {
@@ -58,11 +81,21 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
   const auto ranks = stage_ranks(scenario);
   plan::Job job{c.model,           c.training,  c.software, scenario.parallelism, scenario.batch, scenario.microbatches,
                 both_ways ? 2 : 1, c.partition, c.cluster};
-  if (job.partition.kind == plan::Partition::Kind::balanced)
-    job.partition = {plan::Partition::Kind::listed, balanced_layers(job, cost, ranks)};
+  std::vector<std::string> dealt;
+  if (job.partition.kind == plan::Partition::Kind::balanced) {
+    auto layers = balanced_layers(job, cost, ranks);
+    std::vector<std::string> ignored;
+    auto even = plan::deal_layers(c.model.layers, std::int64_t(layers.size()), {}, ignored);
+    if (even_is_faster(scenario, layers, even, without)) {
+      layers = std::move(even);
+      dealt.push_back("partition balanced: dealing the layers evenly gives the shorter iteration here");
+    }
+    job.partition = {plan::Partition::Kind::listed, std::move(layers)};
+  }
   auto plan = plan::make_plan(std::move(job));
   if (without && without->in_plan) without->in_plan(plan);
   auto warnings = plan.warnings, assumptions = plan.assumptions;
+  assumptions.insert(assumptions.end(), dealt.begin(), dealt.end());
   std::vector<std::int64_t> layers;
   for (const auto& stage : plan.stages) layers.push_back(stage.layers);
   Staged staged{

@@ -1,0 +1,66 @@
+// `partition: balanced` is never slower than layers dealt evenly, whatever the schedule, the ends and the network.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "explore/estimate.hpp"
+#include "explore/staged.hpp"
+
+using namespace rehearsal;
+
+namespace {
+
+template <class T>
+T pick(std::mt19937_64& random, std::initializer_list<T> from) {
+  return *(from.begin() + static_cast<std::ptrdiff_t>(random() % from.size()));
+}
+
+}  // namespace
+
+TEST_CASE("balanced is never slower than uniform") {
+  const auto base = scenario::load(PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml");
+  std::mt19937_64 random(3);
+  int faster = 0, even = 0;
+  for (int i = 0; i < 100;) {
+    auto s = base;
+    auto& p = s.parallelism;
+    p.tensor = pick<std::int64_t>(random, {1, 2, 8});
+    p.sequence = p.tensor > 1;
+    p.pipeline = pick<std::int64_t>(random, {2, 3, 4, 6, 8});
+    p.chunks = pick<std::int64_t>(random, {1, 1, 2});
+    p.data = pick<std::int64_t>(random, {1, 2, 4});
+    p.zero = pick(random, {0, 1});
+    auto& model = s.concrete->model;
+    model.layers = pick<std::int64_t>(random, {12, 17, 24, 25, 32});
+    model.hidden = pick<std::int64_t>(random, {1024, 2048, 4096});
+    model.heads = 16, model.kv_heads = 16, model.head_dim = model.hidden / 16, model.ffn = 4 * model.hidden;
+    model.vocabulary = pick<std::int64_t>(random, {32000, 51200, 250000});
+    model.tie_embeddings = random() % 2;
+    s.concrete->software.gradient_overlap =
+        pick(random, {models::GradientOverlap::never, models::GradientOverlap::without_pipeline});
+    s.concrete->software.blocking_sends = random() % 2;
+    s.concrete->training.recompute = pick(random, {models::Recompute::none, models::Recompute::full});
+    s.batch.micro = pick<std::int64_t>(random, {1, 2});
+    s.microbatches = p.pipeline * pick<std::int64_t>(random, {1, 2, 4});
+    s.batch.global = s.microbatches * p.data * s.batch.micro;
+    if (model.layers < p.stages()) continue;
+    s.schedule.name = p.chunks > 1 ? "interleaved-1f1b" : pick<const char*>(random, {"1f1b", "gpipe", "zb-h1"});
+    i++;
+    CAPTURE(p.tensor);
+    CAPTURE(p.pipeline);
+    CAPTURE(p.chunks);
+    CAPTURE(model.layers);
+    CAPTURE(model.vocabulary);
+    CAPTURE(s.schedule.name);
+    CAPTURE(s.microbatches);
+    const Time uniform = explore::estimate(s).iteration;
+    s.concrete->partition.kind = plan::Partition::Kind::balanced;
+    const Time balanced = explore::estimate(s).iteration;
+    CHECK(balanced <= uniform);
+    faster += balanced < uniform;
+    for (const auto& assumption : explore::stage(s).assumptions)
+      even += assumption.find("dealing the layers evenly") != std::string::npos;
+  }
+  CHECK(faster > 20);  // it is worth something
+  CHECK(even > 0);     // and the cases where an even slowest stage is a longer iteration are there
+}
