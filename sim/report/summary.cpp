@@ -114,11 +114,11 @@ Summary summarize(const Run& run) {
   Time busiest;
   for (const auto& rank : s.ranks) busiest = std::max(busiest, rank.busy);
   s.bubble_rate = iteration_s > 0 ? 1 - busiest / s.iteration : 0;
-  const auto worst = std::max_element(s.ranks.begin(), s.ranks.end(), [](const auto& a, const auto& b) {
-    const auto size = [](const MemoryFigures& m) { return m.device.value_or(m.allocated); };
-    return size(a.peak) < size(b.peak);
-  });
-  if (worst != s.ranks.end()) s.peak = worst->peak;
+  for (const auto& rank : s.ranks) {
+    s.peak.allocated = std::max(s.peak.allocated, rank.peak.allocated);
+    s.peak.reserved = std::max(s.peak.reserved, rank.peak.reserved);  // nothing is less than any number
+    s.peak.device = std::max(s.peak.device, rank.peak.device);
+  }
 
   if (scenario.concrete) {
     const auto& gpu = scenario.concrete->cluster.gpu;

@@ -73,7 +73,7 @@ struct Summary {
   Time iteration;
   std::optional<double> samples_per_s, tokens_per_s, model_tflops_per_gpu, hardware_tflops_per_gpu, mfu, hfu;
   double bubble_rate = 0;
-  MemoryFigures peak;  // worst rank
+  MemoryFigures peak;  // the largest of each over the ranks
   std::optional<bool> fits;
   std::optional<double> capacity;  // what `fits` compares with
   std::int64_t gpus = 0, microbatches = 0;

@@ -33,7 +33,7 @@ TEST_CASE("the example of the contract") {
   CHECK(c.cluster.topology == "rail-optimized");
   CHECK(c.cluster.node_rate().value() == doctest::Approx(200e9));  // 8 x 200 Gb/s
   CHECK(c.cluster.gpu.peak.at(Precision::bf16).value() == doctest::Approx(312e12));
-  CHECK(c.cluster.gpu.memory == Bytes(80'000'000'000));
+  CHECK(c.cluster.gpu.memory == bytes(79.11 * (1 << 30)));
   // The table that tensor parallelism asks most: 8 GPUs, 64 MiB, as printed by nccl-tests.
   const auto& points = c.curves.measured.at({CollectiveKind::all_reduce, 8});
   CHECK(points[6].size == Bytes(64 << 20));

@@ -223,7 +223,7 @@ TEST_CASE("the profile of another GPU is refused") {
         "one measured has 132 multiprocessors, the other 108; leave 'profile' out, or measure one of those");
   CHECK(refused(p, "dgx-h100").find("has the GPU 'h100-80g-sxm': their names differ") != std::string::npos);
   p.gpu->gpu.name = "NVIDIA H100 80GB HBM3";
-  CHECK(refused(p, "dgx-h100").find("150 GB of memory, the other 80") != std::string::npos);
+  CHECK(refused(p, "dgx-h100").find("150 GB of memory, the other 85") != std::string::npos);
   p.gpu->gpu.memory = Bytes(85'028'765'696);
   CHECK(refused(p, "dgx-h100") == "0 errors");
 }
