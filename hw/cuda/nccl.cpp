@@ -106,7 +106,11 @@ class NcclCommunicator : public gpu::Communicator {
                      [&](ncclComm_t comm) { return ncclReduceScatter(in, out, count, type, ncclSum, comm, on); });
       case CollectiveKind::all_gather:
         return queue("ncclAllGather", [&](ncclComm_t comm) { return ncclAllGather(in, out, count, type, comm, on); });
+      case CollectiveKind::all_to_all:
+      case CollectiveKind::broadcast:
+        break;
     }
+    INVARIANT(false, std::string("no graph asks for a collective ") + name(kind));
   }
 
   std::optional<std::string> failure() override {

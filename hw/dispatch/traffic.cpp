@@ -1,6 +1,9 @@
 #include "dispatch/traffic.hpp"
 
 #include <algorithm>
+#include <string>
+
+#include "base/error.hpp"
 
 namespace rehearsal::dispatch {
 
@@ -34,7 +37,11 @@ Lengths timed_lengths(const graph::TaskGraph& graph, RankId rank, LocalTask task
       return {collective->kind, collective->precision, part, part * members};
     case CollectiveKind::reduce_scatter:
       return {collective->kind, collective->precision, part * members, part};
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::broadcast:
+      break;
   }
+  INVARIANT(false, std::string("no backend performs a collective ") + name(collective->kind));
   return {};
 }
 

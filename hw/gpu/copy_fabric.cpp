@@ -175,6 +175,9 @@ void CopyFabric::collective(const Operation& operation, std::span<const Member> 
       return ring.reduce_scatter(false);
     case CollectiveKind::all_gather:
       return ring.all_gather(false);
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::broadcast:
+      INVARIANT(false, std::string("no graph asks for a collective ") + name(operation.kind));
   }
 }
 

@@ -37,7 +37,7 @@ class GpuBackend : public backend::Backend, public Prober {
     }
   }
   std::size_t devices() const override { return platform_.devices(); }
-  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph) override {
     graph::validate(graph);
     dispatch::check_zero_buffer(graph);
     if (launch::is_rank() || launch::in_job(name())) return one_of_many(graph, platform_);

@@ -77,8 +77,8 @@ class Launched : public backend::Backend {
   std::vector<backend::Capability> capabilities() const override { return module_->capabilities(); }
   std::optional<std::string> why_unavailable() const override { return module_->why_unavailable(); }
   std::size_t devices() const override { return module_->devices(); }
-  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster& cluster) override {
-    if (!in_processes_(graph.ranks().size())) return module_->prepare(graph, cluster);
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph) override {
+    if (!in_processes_(graph.ranks().size())) return module_->prepare(graph);
     graph::validate(graph);
     return std::make_unique<LaunchedSession>(graph, name(), starter_, arguments_);
   }

@@ -1,7 +1,7 @@
 // Backends whose ranks are processes, used as if they were none. A command needs three lines:
 //
 //   auto backend = launch::open("mpi", arguments);           // arguments: of this program, all of them
-//   ... backend->prepare(graph, cluster)->run(options) ...   // the same in every process, the first run counts
+//   ... backend->prepare(graph)->run(options) ...   // the same in every process, the first run counts
 //   if (!launch::reports("mpi")) return 0;                        // a rank has nothing to say
 //
 // Started by the user, this process is the parent: prepare() checks, run() starts one process per rank of the graph,

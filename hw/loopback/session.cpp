@@ -191,7 +191,7 @@ class Loopback : public backend::Backend {
         {"message", Fidelity::exact, "real: bytes are copied from thread to thread; timed: the predicted time"},
         {"collective", Fidelity::exact, "real: sums in rank order; timed: the members meet, then the predicted time"}};
   }
-  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph) override {
     return std::make_unique<LoopbackSession>(graph, workers_);
   }
 

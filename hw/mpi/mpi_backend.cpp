@@ -123,7 +123,7 @@ class Mpi : public backend::Backend {
             {"collective", Fidelity::exact, "nonblocking collectives of the MPI library, with its algorithms"}};
   }
 
-  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph) override {
     if (!environment_) environment_ = std::make_shared<Environment>();
     return environment_->guarded([&] {
       if (environment_->ranks() != graph.ranks().size())

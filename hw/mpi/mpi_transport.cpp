@@ -283,6 +283,9 @@ void MpiTransport::join(EndpointId group, CollectiveKind kind, Precision precisi
             "MPI_Ireduce_scatter_block");
       break;
     }
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::broadcast:
+      INVARIANT(false, std::string("no graph asks for a collective ") + name(kind));
   }
   add(request, {Operation::collective, group.value, 0, nullptr, 0});
 }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "cluster/cluster.hpp"
 #include "graph/task_graph.hpp"
 #include "timeline/timeline.hpp"
 
@@ -108,9 +107,9 @@ class Backend {
   virtual std::optional<std::string> why_unavailable() const { return std::nullopt; }
   // GPUs that its ranks compute on, one for each that is a process; 0 where they compute on the processor.
   virtual std::size_t devices() const { return 0; }
-  // Validates, allocates, connects. The graph and the cluster outlive the session.
+  // Validates, allocates, connects. The graph outlives the session.
   // Throws MachineError when this machine cannot perform the graph.
-  virtual std::unique_ptr<Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster& cluster) = 0;
+  virtual std::unique_ptr<Session> prepare(const graph::TaskGraph& graph) = 0;
 };
 
 }  // namespace rehearsal::backend

@@ -199,4 +199,20 @@ Bytes Kernel::traffic() const {
   return Bytes();
 }
 
+const char* name(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return "all-reduce";
+    case CollectiveKind::reduce_scatter:
+      return "reduce-scatter";
+    case CollectiveKind::all_gather:
+      return "all-gather";
+    case CollectiveKind::all_to_all:
+      return "all-to-all";
+    case CollectiveKind::broadcast:
+      return "broadcast";
+  }
+  return "?";
+}
+
 }  // namespace rehearsal

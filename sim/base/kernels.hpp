@@ -140,13 +140,14 @@ struct Kernel {
 Precision operand_precision(const Kernel& kernel, std::size_t operand);
 bool keeps_master(const Kernel& optimizer);
 
-enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather };
+enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast };
+const char* name(CollectiveKind kind);  // "all-reduce"
 
-// Where the ranks of a group sit: all that decides the time of a collective on a symmetric cluster.
+// Where the ranks of a group sit: all that decides the time of a collective on a machine whose nodes are alike.
 struct GroupShape {
-  std::uint32_t ranks = 1;       // participants
-  std::uint32_t per_node = 1;    // of them in one node
-  std::uint32_t concurrent = 1;  // groups of the same kind that share the NICs of a node at the same time
+  std::uint32_t ranks = 1;   // participants
+  std::uint32_t stride = 1;  // GPUs from one to the next
+  std::uint32_t peers = 1;   // GPUs side by side whose groups of this kind communicate at the same time
   friend auto operator<=>(const GroupShape&, const GroupShape&) = default;
 };
 

@@ -125,13 +125,6 @@ std::vector<cost::KernelSample> samples(const std::vector<calibrate::KernelTime>
 
 cost::Quantiles quantiles(const calibrate::Spread& s) { return {s.p10, s.p50, s.p90}; }
 
-// The machine as ranks see it: no network lies between them.
-cluster::Cluster host(unsigned ranks) {
-  cluster::ClusterSpec spec;
-  spec.name = "this-machine", spec.topology = "nvswitch", spec.gpus_per_node = ranks;
-  return cluster::Cluster(spec);
-}
-
 // Ranks that are processes run this program again, and each job does one thing: `part` says which.
 class Measurement {
  public:
@@ -157,8 +150,7 @@ class Measurement {
     if (options_.backend == "loopback") return calibrate::probe_loopback(ranks);
     const auto backend = open(fmt::format("{}", ranks));
     const auto graph = dispatch::probe_graph(ranks);
-    const auto cluster = host(ranks);
-    const auto session = backend->prepare(graph, cluster);
+    const auto session = backend->prepare(graph);
     auto* prober = dynamic_cast<dispatch::LinkProber*>(session.get());
     if (!prober) throw MachineError(fmt::format("backend {} cannot measure its messages", options_.backend));
     return prober->probe_links();
@@ -173,8 +165,7 @@ class Measurement {
   }
   timeline::Timeline perform(const calibrate::KernelGraph& measured) const {
     const auto backend = open("kernels");
-    const auto cluster = host(plan_.computing);
-    return backend->prepare(measured.graph, cluster)->run(calibrate::kernel_graph_options());
+    return backend->prepare(measured.graph)->run(calibrate::kernel_graph_options());
   }
 
   const Options& options_;

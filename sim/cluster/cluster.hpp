@@ -1,17 +1,12 @@
-// The machine: flat tables of devices and links, built by a topology plug-in from a description, and routes over them.
+// What a cluster is made of, as its description says: the GPU, links by kind, NICs, topologies. What follows from it
+// (routes, who shares which link) is machine.hpp.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "base/ids.hpp"
 #include "base/kernels.hpp"
-#include "base/registry.hpp"
 #include "base/units.hpp"
 
 namespace rehearsal::cluster {
@@ -43,13 +38,30 @@ struct Gpu {
   std::vector<std::string> assumed;            // keys
 };
 
+// A topology by its name in the registry, with the parameters that were given; the others have their defaults.
+struct TopologyChoice {
+  std::string name;
+  std::map<std::string, std::vector<double>> parameters;  // a rate in bytes/s
+  friend bool operator==(const TopologyChoice&, const TopologyChoice&) = default;
+};
+
+// A link that a user wrote out, both ways: between "gpu0", "gpu1", ... and devices of any other name.
+struct WrittenLink {
+  std::string from, to;
+  Bandwidth rate;
+  Time latency;
+  friend bool operator==(const WrittenLink&, const WrittenLink&) = default;
+};
+
 // One kind of cluster (configs/clusters/*.yaml).
 struct ClusterSpec {
   std::string name;
   Gpu gpu;
   std::int64_t gpus_per_node = 8;
   std::int64_t nodes = 1;
-  std::string topology;  // a name of the topology registry
+  TopologyChoice topology{"rail-optimized", {}};  // what joins the nodes; or what is inside of them, and then one switch joins them
+  TopologyChoice node_topology{"nvswitch", {}};   // what is inside a node, where `topology` does not say it
+  std::vector<WrittenLink> written;  // of topology "links"
   Bandwidth nvlink;      // one GPU, one way
   Time nvlink_latency;
   int nvlink_generation = 0;  // 2 V100, 3 A100, 4 H100, 5 B200; 0 = told by its rate
@@ -71,70 +83,5 @@ struct ClusterSpec {
   std::int64_t gpus() const { return gpus_per_node * nodes; }
   Bandwidth node_rate() const { return nic * double(nics_per_node); }
 };
-
-enum class DeviceKind : std::uint8_t { gpu, nvswitch, host, nic, leaf, spine };
-struct Device {
-  DeviceKind kind;
-  std::uint32_t node;   // machine; switches of the fabric: 0xffffffff
-  std::uint32_t index;  // within its kind and machine (rail of a leaf)
-};
-struct Link {  // directed
-  NodeId from, to;
-  Bandwidth bandwidth;
-  Time latency;
-};
-
-// Regular topologies know their own paths; the oracle (and any irregular one) is Dijkstra of Boost.Graph over latency.
-class Cluster {
- public:
-  const ClusterSpec& spec() const { return spec_; }
-  std::span<const Device> devices() const { return devices_; }
-  std::span<const Link> links() const { return links_; }
-  NodeId gpu(std::int64_t rank) const { return gpus_[static_cast<std::size_t>(rank)]; }
-  std::int64_t gpus() const { return static_cast<std::int64_t>(gpus_.size()); }
-  std::int64_t machine_of(std::int64_t rank) const { return rank / spec_.gpus_per_node; }
-
-  // Links from one GPU to another, in order; computed on first use and kept. Throws UserError when there is no path.
-  std::span<const LinkId> route(NodeId from, NodeId to) const;
-  Time latency(std::span<const LinkId> route) const;
-  Bandwidth bandwidth(std::span<const LinkId> route) const;  // of the narrowest link
-  std::optional<LinkId> link(NodeId from, NodeId to) const;  // the direct link, if there is one
-
-  // For topology plug-ins.
-  NodeId add_device(Device device);
-  void add_link(NodeId a, NodeId b, Bandwidth bandwidth, Time latency);  // both directions
-  // Closed-form route as the devices it passes, ends included; without one every route is a run of Dijkstra.
-  using Path = std::function<std::vector<NodeId>(const Cluster&, NodeId from, NodeId to)>;
-  void route_by(Path path) { path_ = std::move(path); }
-  explicit Cluster(ClusterSpec spec) : spec_(std::move(spec)) {}
-
- private:
-  ClusterSpec spec_;
-  std::vector<Device> devices_;
-  std::vector<Link> links_;
-  std::vector<NodeId> gpus_;
-  std::vector<std::vector<LinkId>> out_;
-  Path path_;
-  mutable std::map<std::pair<NodeId, NodeId>, std::vector<LinkId>> routes_;
-};
-
-// Least latency by Dijkstra, fewest links among equals; empty when there is no path. The oracle of the closed forms.
-std::vector<LinkId> shortest_route(const Cluster& cluster, NodeId from, NodeId to);
-
-// What a topology promises; checked against the built tables by tests.
-struct TopologyPromise {
-  Bandwidth bisection;         // half of the GPUs against the other half, one way
-  std::int64_t diameter_hops;  // links on the longest shortest route between GPUs
-};
-
-struct Topology {
-  std::string name;
-  std::string summary;
-  std::function<void(const ClusterSpec&)> check;  // throws UserError
-  std::function<void(Cluster&)> build;
-  std::function<TopologyPromise(const ClusterSpec&)> promise;
-};
-
-Cluster build(const ClusterSpec& spec);
 
 }  // namespace rehearsal::cluster

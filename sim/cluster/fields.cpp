@@ -1,5 +1,7 @@
 #include "cluster/fields.hpp"
 
+#include <fmt/format.h>
+
 namespace rehearsal::cluster {
 namespace {
 
@@ -8,6 +10,23 @@ using namespace fields;
 // What an inline cluster leaves out: the behaviour of NCCL on the NVSwitch machines that were measured.
 constexpr double kMessageShare = 80. / 300;  // of NVLink that a pipeline send reaches (A100, Zero Bubble profile)
 constexpr double kGatherShare = 220. / 300;  // all-gather that follows a sharded send
+
+// A name, or {name: X, parameter: value}; the parameters are those of the topology (`list topologies`).
+template <auto M>
+Member<M> topology(std::string key, std::string usual, std::string help) {
+  Field f{.key = std::move(key), .form = name_of("topology"), .help = std::move(help)};
+  f.others = {table("{name: X, parameter: value, ...}")};
+  f.get = [](const void* s) {
+    const TopologyChoice& choice = static_cast<const ClusterSpec*>(s)->*M;
+    std::string text = choice.name;
+    for (const auto& [name, values] : choice.parameters) text += fmt::format(" {}={}", name, fmt::join(values, ","));
+    return Value(text);
+  };
+  f.set = [](void* s, const Value& v) { static_cast<ClusterSpec*>(s)->*M = {std::get<std::string>(v), {}}; };
+  f.otherwise = [usual](const void*) { return Value(usual); };
+  f.otherwise_said = std::move(usual);
+  return {{{std::move(f)}, {}, {}}};
+}
 
 }  // namespace
 
@@ -68,12 +87,22 @@ const Description& cluster_fields() {
       settled(field<&ClusterSpec::name>("name", text(), kUsual, "")), nested<&ClusterSpec::gpu>("gpu", gpu_fields()),
       field<&ClusterSpec::gpus_per_node>("gpus_per_node", whole(1, 1024), kRequired, "GPUs of a node"),
       settled(field<&ClusterSpec::nodes>("nodes", whole(1, 1'000'000), kUsual, "")),
-      field<&ClusterSpec::topology>(
-          "topology", name_of("topology"),
-          {[](const ClusterSpec&) -> std::string { return "rail-optimized"; }, "rail-optimized"}, "of several nodes"),
+      topology<&ClusterSpec::topology>(
+          "topology", "rail-optimized", "what joins the nodes; what is inside of them where one switch joins them"),
+      topology<&ClusterSpec::node_topology>("node_topology", "nvswitch", "what is inside a node"),
+      settled(opaque<&ClusterSpec::written>(
+          "written_links", "links",
+          [](const std::vector<WrittenLink>& links) {
+            std::string text;
+            for (const auto& l : links)
+              text += fmt::format("{} {} {} {}; ", l.from, l.to, l.rate.value(), l.latency.count());
+            return text;
+          },
+          "")),
       field<&ClusterSpec::nvlink>("links.nvlink.bandwidth", bandwidth(), kRequired, "of one GPU, one way"),
       assumed(field<&ClusterSpec::nvlink_latency>(
-          "links.nvlink.latency", time(), {[](const ClusterSpec&) { return microseconds(2); }, "2us"}, "one hop")),
+          "links.nvlink.latency", time(), {[](const ClusterSpec&) { return microseconds(1.22); }, "1.22us"},
+          "of a message between two GPUs of a node, a step of a ring")),
       field<&ClusterSpec::nvlink_generation>("links.nvlink.generation", whole(2, 5),
                                              {[](const ClusterSpec&) { return 0; }, "told by the bandwidth"},
                                              "2 (V100) to 5 (B200)"),

@@ -1,7 +1,7 @@
 // Every topology of the house by name.
 #pragma once
 #include "base/registry.hpp"
-#include "cluster/cluster.hpp"
+#include "cluster/topology.hpp"
 
 namespace rehearsal::cluster {
 

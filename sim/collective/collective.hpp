@@ -7,10 +7,12 @@
 
 #include "base/kernels.hpp"
 #include "base/units.hpp"
+#include "collective/nvlink.hpp"
 
 namespace rehearsal::collective {
 
-// Who takes part: ranks 0..ranks-1, `per_node` neighbours in each node. A bare number of ranks sits in one node.
+// Who takes part: ranks 0..ranks-1, `per_node` neighbours in each node (each domain that NVLink joins). A bare number of
+// ranks sits in one node.
 struct Shape {
   std::uint32_t ranks, per_node;
   Shape(std::uint32_t n) : ranks(n), per_node(n) {}  // NOLINT(google-explicit-constructor): "n ranks" is a shape
@@ -18,14 +20,29 @@ struct Shape {
   std::uint32_t nodes() const { return per_node > 0 ? ranks / per_node : 0; }
 };
 
+// A border between domains: what one domain of `members` of the group sends across it, bytes/s for the whole group.
+struct Crossing {
+  std::uint32_t members;
+  Bandwidth rate;
+};
+
 // What lies between two ranks, in seconds and bytes/s: `fixed` once, `latency` per step, `rate` of one rank's port; the
-// net_ ones between ranks of different nodes.
+// net_ ones between ranks of different nodes, where net_rate is a rank's share of what leaves its node.
 struct Wires {
   double fixed = 0, latency = 0;
   Bandwidth rate;
   double net_latency = 0;
   Bandwidth net_rate;
+  // Of a group across nodes: what the same collective takes among the members of one node by itself, and every border
+  // that it crosses, innermost first.
+  double inside = 0;
+  std::vector<Crossing> crossings{};
 };
+
+// A collective across nodes crosses the links inside them at the same time as the NICs. The longer part decides; this
+// share of the shorter does not hide (assumed).
+inline constexpr double kOverlapLoss = .15;
+double overlapped(double inside, double wire);
 
 // One transfer of one step: `from` sends part `chunk` (of Algorithm::parts equal parts of the array) to `to`, which
 // adds it to its own copy (reduce) or overwrites it. Participants beyond the ranks are switches.
@@ -33,6 +50,17 @@ struct Transfer {
   std::uint32_t from, to, chunk;
   bool reduce;
 };
+
+// How NCCL's implementation differs from the alpha-beta form: the start of a call, the share of the link rate sold that
+// it counts on, and the ramp r of T = ... + w + sqrt(r w), w = time on the wire: small messages fill neither the
+// channels nor their pipelines.
+struct Protocol {
+  double launch = 0;  // s
+  double share = 1;
+  double ramp = 0;  // s
+};
+
+inline constexpr int kNoNccl = 0;
 
 // One algorithm = one plug-in = one file in all/. Sizes in the sense of nccl-tests (whole array).
 struct Algorithm {
@@ -51,6 +79,16 @@ struct Algorithm {
   std::function<Bytes(Shape, Bytes size)> bytes_sent_per_rank;        // by the busiest rank
   std::function<double(Shape, Bytes size, const Wires& wires)> time;  // closed form, seconds
   std::function<std::vector<std::vector<Transfer>>(Shape)> schedule;  // of every step, for the symbolic check
+
+  // When NCCL runs it: since a version (100 x major + minor), where it applies; pricing takes the fastest that does.
+  int nccl_since = kNoNccl;
+  std::function<bool(Shape, const NvLink&)> applies{};  // none: everywhere
+  std::function<Protocol(const NvLink&, const Fit&)> protocol{};
+  // "63 hops": what decides its time, for reports.
+  std::function<std::string(Shape)> why{};
 };
+
+// Which ring the others' protocol is compared with: that of NCCL's rings, on links of a generation.
+Protocol ring_protocol(const NvLink& links, const Fit& fit);
 
 }  // namespace rehearsal::collective

@@ -1,8 +1,11 @@
 // Reduce-scatter and all-gather in log2 n steps of growing messages (Bruck et al. 1997), shared by the two collectives:
 // NCCL's PAT is this pattern, with its large steps cut to the size of a buffer.
 #pragma once
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -36,9 +39,24 @@ inline std::vector<std::vector<Transfer>> doubling_reduce_scatter(std::uint32_t 
   return steps;
 }
 
-inline double doubling_time(std::uint32_t n, Bytes size, const Wires& w) {
-  if (n <= 1) return 0;
-  return w.fixed + doubling_steps(n) * w.latency + (1 - 1. / n) * seconds_for(size, w.rate);
+// Rates relative to rings and PAT's steps: facts of NCCL 2.30, src/graph/tuning.cc.
+inline constexpr double kPatRate = .75;
+inline constexpr double kPatHops = 3.5;        // steps in the time of one hop of a ring
+inline constexpr double kPatPerRank = 2.8e-6;  // s
+
+// log2 n steps in one node; as NCCL's PAT among nodes of one GPU each.
+inline double doubling_time(Shape s, Bytes size, const Wires& w) {
+  if (s.ranks <= 1) return 0;
+  const double sent = 1 - 1. / s.ranks;
+  if (s.nodes() <= 1) return w.fixed + doubling_steps(s.ranks) * w.latency + sent * seconds_for(size, w.rate);
+  return w.fixed + sent * seconds_for(size, w.net_rate * kPatRate) + std::log2(double(s.ranks)) / kPatHops * w.net_latency +
+         kPatPerRank * s.ranks;
+}
+
+inline void doubling_in_nccl(Algorithm& pat) {
+  pat.nccl_since = 223;
+  pat.applies = [](Shape s, const NvLink&) { return s.nodes() > 1 && s.per_node == 1; };
+  pat.why = [](Shape s) { return fmt::format("one GPU a node: log2 k steps instead of {} hops", s.ranks - 1); };
 }
 
 }  // namespace rehearsal::collective

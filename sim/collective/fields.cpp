@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "collective/nvlink.hpp"
+
 namespace rehearsal::collective {
 
 using namespace fields;
@@ -36,10 +38,23 @@ const Description& fitted_fields() {
   return all;
 }
 
+const Description& measured_on_fields() {
+  using O = MeasuredOn;
+  static const Description all = describe<O>(
+      {}, field<&O::topology>("topology", name_of("topology"), kUsual, "inside the node"),
+      field<&O::gpus>("gpus", whole(1, 4096), kUsual, "of the node"),
+      field<&O::nvlink>("nvlink", bandwidth(), kRequired, "of one GPU, one way"),
+      field<&O::latency>("latency", time(), {[](const O&) { return seconds(Fit{}.step); }, "1.22us"}, "between two GPUs"),
+      field<&O::generation>("generation", whole(2, 5), {[](const O&) { return 0; }, "told by the bandwidth"},
+                            "2 (V100) to 5 (B200)"));
+  return all;
+}
+
 const Description& curve_fields() {
   using C = SizeCurves;
   static const Description all = describe<C>(
-      {.groups = {{.key = "fitted", .help = "curves"}}}, settled(field<&C::name>("name", text(), kUsual, "")),
+      {.groups = {{.key = "fitted", .help = "curves"},
+                  {.key = "measured_on", .help = "links that the times were measured on", .required = true}}}, settled(field<&C::name>("name", text(), kUsual, "")),
       opaque<&C::measured>(
           "measured", "by kind and number of ranks lists of [size, time]",
           [](const auto& tables) {
@@ -53,7 +68,7 @@ const Description& curve_fields() {
           },
           "measured times"),
       field<&C::fitted_ranks>("fitted.ranks", whole(2, 100'000), kRequired, "that the curves are of"), fitted(),
-      aside<&C::source>("citations move no answer"));
+      nested<&C::measured_on>("measured_on", measured_on_fields()), aside<&C::source>("citations move no answer"));
   return all;
 }
 

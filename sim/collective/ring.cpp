@@ -1,5 +1,7 @@
 #include "collective/ring.hpp"
 
+#include <fmt/format.h>
+
 namespace rehearsal::collective {
 namespace {
 
@@ -23,10 +25,17 @@ Bytes ring_bytes(std::uint32_t n, Bytes size, int phases) {
   return bytes(phases * double(size.count()) * (double(n) - 1) / double(n));
 }
 
-double ring_time(std::uint32_t n, Bytes size, int phases, const Wires& wires) {
-  if (n <= 1) return 0;
-  const double others = double(n) - 1;
-  return wires.fixed + phases * (others * wires.latency + others / double(n) * seconds_for(size, wires.rate));
+double ring_time(Shape shape, Bytes size, int phases, const Wires& wires) {
+  if (shape.ranks <= 1) return 0;
+  const double others = double(shape.ranks) - 1, sent = phases * others / double(shape.ranks);
+  if (shape.nodes() <= 1) return wires.fixed + phases * others * wires.latency + sent * seconds_for(size, wires.rate);
+  const double wire = sent * seconds_for(size, wires.net_rate * double(shape.per_node));
+  return wires.fixed + overlapped(wires.inside, wire) + phases * (double(shape.nodes()) - 1) * wires.net_latency;
+}
+
+std::string ring_hops(Shape shape) {
+  if (shape.nodes() <= 1) return fmt::format("a ring of {}", shape.ranks);
+  return fmt::format("{} hop{}", shape.nodes() - 1, shape.nodes() == 2 ? "" : "s");
 }
 
 }  // namespace rehearsal::collective

@@ -2,6 +2,7 @@
 // to its right neighbour, so all links are busy all the time (Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce").
 #pragma once
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "collective/collective.hpp"
@@ -17,7 +18,11 @@ std::vector<std::vector<Transfer>> ring_all_gather_steps(std::uint32_t n);
 // Bytes that a rank sends in `phases` phases of n-1 steps: phases (n-1)/n S.
 Bytes ring_bytes(std::uint32_t n, Bytes size, int phases);
 
-// fixed + phases ((n-1) latency + (n-1)/n S / rate); 0 for one rank.
-double ring_time(std::uint32_t n, Bytes size, int phases, const Wires& wires);
+// In one node: fixed + phases ((n-1) latency + (n-1)/n S / rate); 0 for one rank. Across k nodes every step waits for the
+// slowest hop, but only k-1 of a phase's steps are between nodes: the bytes of the ring leave each node once, while those
+// inside travel over its links.
+double ring_time(Shape shape, Bytes size, int phases, const Wires& wires);
+
+std::string ring_hops(Shape shape);  // "3 hops"
 
 }  // namespace rehearsal::collective

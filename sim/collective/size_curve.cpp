@@ -38,6 +38,9 @@ std::vector<Source> sources(CollectiveKind kind) {
       return {{reduce_scatter, 1}, {all_gather, 1}, {all_reduce, .5}};
     case all_gather:
       return {{all_gather, 1}, {reduce_scatter, 1}, {all_reduce, .5}};
+    case all_to_all:
+    case broadcast:
+      break;
   }
   return {};
 }
@@ -47,6 +50,17 @@ std::vector<Source> sources(CollectiveKind kind) {
 double FittedCurve::time(Bytes size) const {
   const double s = double(size.count());
   return to_seconds(fixed) + s / rate.value() * (1 + std::sqrt(double(half_size.count()) / s));
+}
+
+bool SizeCurves::holds(CollectiveKind kind) const {
+  auto candidates = sources(kind);
+  if (kind == CollectiveKind::all_reduce) candidates.push_back({CollectiveKind::all_gather, 2});
+  for (const auto& [other, factor] : candidates) {
+    if (fitted.count(other)) return true;
+    for (const auto& [key, table] : measured)
+      if (key.first == other && !table.empty()) return true;
+  }
+  return false;
 }
 
 double SizeCurves::time(CollectiveKind kind, std::uint32_t ranks, Bytes size, bool* measured_used) const {

@@ -28,6 +28,15 @@ struct FittedCurve {
   double time(Bytes size) const;  // seconds
 };
 
+// The node that curves were measured on: on other links they are corrections, not answers (sim/cost/communication.hpp).
+struct MeasuredOn {
+  std::string topology = "nvswitch";  // inside the node
+  std::int64_t gpus = 8;
+  Bandwidth nvlink;  // one GPU, one way; 0 = the machine itself, as a profile has it
+  Time latency;
+  int generation = 0;
+};
+
 // Curves of one system inside a node, by kind and number of ranks (configs/collectives/*.yaml).
 struct SizeCurves {
   std::string name;
@@ -36,7 +45,10 @@ struct SizeCurves {
       fitted;  // for group sizes without a table, scaled by (n-1)/n against `fitted_ranks`
   std::uint32_t fitted_ranks = 8;
   std::string source;
+  MeasuredOn measured_on;
 
+  bool empty() const { return measured.empty() && fitted.empty(); }
+  bool holds(CollectiveKind kind) const;  // itself, or what it is made of
   // Seconds; 0 for one rank or nothing to move. `measured_used` (if given) tells whether a table answered.
   double time(CollectiveKind kind, std::uint32_t ranks, Bytes size, bool* measured_used = nullptr) const;
 };

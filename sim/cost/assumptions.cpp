@@ -100,12 +100,17 @@ std::vector<std::string> CostModel::assumptions() const {
     all.push_back(
         "This program's kernels are priced by formulas for a GPU's; `rehearse calibrate` measures them on this "
         "machine.");
-  if (curves_.measured.empty() && curves_.fitted.empty() && machine_.nvlink.value() > 0) {
+  if (communication_.curves().empty() && machine_.nvlink.value() > 0) {
     all.push_back(fmt::format(
         "Collectives inside a node of {} are priced from its links, taken as NVLink {}: systems left out of the "
         "fit are met within 3 to 16 % above 256 MB, and within 6 to 25 % over all sizes.",
-        machine_.name, collective::generation(machine_.nvlink_generation, machine_.nvlink).number));
+        machine_.name, collective::nvlink(machine_.nvlink_generation, machine_.nvlink).generation));
   }
+  if (const auto ratio = communication_.extrapolates())
+    all.push_back(fmt::format(
+        "Links inside a node are {:.3g} times those that the collectives {} were measured on: their times are "
+        "extrapolated by the closed forms of the algorithms.",
+        *ratio, communication_.curves().name));
   if (software_.dropout) {
     all.push_back(fmt::format(
         "Memory-bound kernels of a model with dropout take {} (forward) and {} (backward) times bytes over bandwidth, "
@@ -116,12 +121,8 @@ std::vector<std::string> CostModel::assumptions() const {
     all.push_back(fmt::format(
         "A reduction or gather that runs under computation lengthens it by {} of the time they share.", kInterference));
   if (machine_.nodes > 1) {
-    all.push_back(fmt::format(
-        "A collective across nodes hides all but {} of the shorter of its wire and in-node parts.", kOverlapLoss));
-    all.push_back(
-        fmt::format("A collective across k nodes pays k - 1 hops of {} each way as a ring, or as a tree 2 log2 k + {} "
-                    "at {} of the rate, whichever is faster.",
-                    show(machine_.nic_latency), kTreeDepthOffset, kTreeRate));
+    all.push_back(fmt::format("A collective across nodes hides all but {} of the shorter of its wire and in-node parts.",
+                              collective::kOverlapLoss));
     if (machine_.fabric != 1)
       all.push_back(
           fmt::format("The fabric passes on {:.3g} of what InfiniBand with adaptive routing does.", machine_.fabric));
@@ -143,10 +144,9 @@ std::vector<std::string> CostModel::algorithms(std::span<const graph::Work> work
     const auto* c = std::get_if<graph::Collective>(&work);
     if (!c) continue;
     const auto choice = choose(*c);
-    if (choice.algorithm.empty()) continue;
-    const auto nodes = c->group.ranks / std::max(1U, std::min(c->group.per_node, c->group.ranks));
-    uses.insert(fmt::format("{} of {} ranks{} ({})", choice.algorithm, c->group.ranks,
-                            nodes > 1 ? fmt::format(" on {} nodes", nodes) : " in a node", why(*c)));
+    if (!choice.algorithm) continue;
+    uses.insert(fmt::format("{} of {} ranks{} ({})", choice.algorithm->name, c->group.ranks,
+                            communication_.where(c->group), why(*c)));
   }
   if (uses.empty()) return {};
   return {fmt::format("Collectives run as NCCL would choose: {}.", fmt::join(uses, "; "))};

@@ -10,20 +10,13 @@ namespace rehearsal::cost {
 inline constexpr double kDropoutForward = 1.4;
 inline constexpr double kDropoutBackward = .8;
 
-// --- Collectives. Half of an all-reduce is a reduce-scatter, the other half an all-gather (ring).
-inline constexpr double kOverlapLoss = .15;  // of the shorter of wire and in-node part that does not hide; assumed
+// --- Collectives.
 // Share of its hidden time by which a collective lengthens the computation it runs under: its kernels hold
 // multiprocessors (24 of 132 in an all-gather on H100) and memory bandwidth. T tiles on SMs of which C communicate last
 // ceil(T/(SMs-C))/ceil(T/SMs) times as long: 1.22 for many tiles and C = 24, 2 for one full wave; measured 1.19 on
 // average and 1.4 at most (2507.03114). Assumed at .15 after the published fully sharded runs, in which 0 to .3 make no
 // difference beyond 1 %.
 inline constexpr double kInterference = .15;
-inline constexpr double kTreeDepthOffset = 4;  // hops in excess of 2 log2(nodes) when NCCL turns to trees; assumed
-// Rates relative to rings and PAT's steps: facts of NCCL 2.30, src/graph/tuning.cc.
-inline constexpr double kTreeRate = .92;
-inline constexpr double kPatRate = .75;
-inline constexpr double kPatHops = 3.5;        // steps in the time of one hop of a ring
-inline constexpr double kPatPerRank = 2.8e-6;  // s
 
 // --- Optimizer: many small kernels, norms and the loss-scale check. Seconds per step; assumed.
 inline constexpr double kOptimizerFixed = 2e-3;

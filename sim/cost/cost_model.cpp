@@ -29,9 +29,9 @@ double fp8_speedup(const cluster::Gpu& gpu, models::Fp8Scaling scaling) {
 }  // namespace
 
 CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software,
-                     std::shared_ptr<const Profile> profile)
+                     std::shared_ptr<const Profile> profile, collective::Nccl nccl)
     : machine_(std::move(machine)),
-      curves_(std::move(curves)),
+      communication_(machine_, std::move(curves), nccl),
       software_(std::move(software)),
       profile_(std::move(profile)) {
   const auto& gpu = machine_.gpu;

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "cluster/cluster.hpp"
-#include "collective/links.hpp"
-#include "collective/size_curve.hpp"
+#include "cost/communication.hpp"
 #include "cost/profile.hpp"
 #include "graph/work.hpp"
 #include "models/transformer.hpp"
@@ -21,7 +20,7 @@ class CostModel {
   // What a profile holds was measured on the machine itself and wins over the formulas. A GPU that it holds must have
   // been put into `machine` (measured_gpu.hpp).
   CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software,
-            std::shared_ptr<const Profile> profile = nullptr);
+            std::shared_ptr<const Profile> profile = nullptr, collective::Nccl nccl = {});
 
   // Seconds of one kernel.
   double gemm(const Gemm& shape) const;
@@ -29,7 +28,7 @@ class CostModel {
   double memory_bound(const MemoryBound& shape) const;
   double kernel(const Kernel& kernel) const;
   double handover(const graph::Handover& work) const;
-  // Seconds of one collective, inside a node or across nodes (spec: hierarchical bound of wire and in-node part).
+  // Seconds of one collective.
   double collective(const graph::Collective& work) const;
   // The same with the algorithm that NCCL runs, and in words why; empty when there is nothing to do.
   collective::Choice choose(const graph::Collective& work) const;
@@ -49,16 +48,14 @@ class CostModel {
   std::vector<std::string> substitutes(std::span<const graph::Work> works) const;
 
   const cluster::ClusterSpec& machine() const { return machine_; }
+  const CommunicationModel& communication() const { return communication_; }
 
  private:
   bool computes_wide(const Kernel& kernel) const;
   const GpuTimes* measured_gpu() const { return profile_ && profile_->gpu ? &*profile_->gpu : nullptr; }
-  double tensor_by_tensor(const graph::Collective& work) const;
-  collective::Choice inside_node(CollectiveKind kind, std::uint32_t ranks, Bytes size) const;
-  collective::Choice across_nodes(const graph::Collective& work) const;
 
   cluster::ClusterSpec machine_;
-  collective::SizeCurves curves_;
+  CommunicationModel communication_;
   models::Software software_;
   std::shared_ptr<const Profile> profile_;               // may be null
   std::map<Precision, cluster::Gpu> measured_products_;  // the GPU with the constants measured in a precision

@@ -88,7 +88,7 @@ class Sim : public backend::Backend {
       all.push_back({kind, backend::Fidelity::simulated, "durations from the cost model"});
     return all;
   }
-  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph) override {
     return std::make_unique<SimSession>(graph);
   }
 };

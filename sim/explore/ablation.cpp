@@ -107,7 +107,7 @@ constexpr Effect kEffects[] = {
     {"attention-generation", "every fused attention kernel is FlashAttention-2",
      [](Concrete& c) { c.software.attention_rate = 1; }},
     {"nic-sharing", "every group has the NICs of its nodes to itself", nullptr,
-     [](plan::Plan& p) { p.data_group.concurrent = p.tensor_group.concurrent = p.embedding_group.concurrent = 1; }},
+     [](plan::Plan& p) { p.data_group.peers = p.tensor_group.peers = p.embedding_group.peers = 1; }},
     {"partial-groups", "groups of several but not all GPUs of a node reach every NIC",
      [](Concrete& c) { c.cluster.nics_per_group = 0; }},
     {"overlap", "no reduction or gather runs under computation",

@@ -105,8 +105,7 @@ void require_memory(const Rehearsed& rehearsed) {
 
 Performed perform(const scenario::Scenario& scenario, const Prepared& prepared, backend::Backend& backend,
                   const PerformOptions& options) {
-  const auto cluster = machine(scenario);
-  const auto session = backend.prepare(prepared.graph, cluster);
+  const auto session = backend.prepare(prepared.graph);
   backend::RunOptions run;
   run.durations = prepared.durations;
   run.compute = options.compute;

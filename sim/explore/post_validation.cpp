@@ -87,12 +87,11 @@ void post_validate(const scenario::Scenario& scenario, Rehearsed& rehearsed, con
                                          static_cast<std::uint32_t>(iterations), messages, places);
 
   const auto durations = price(scenario, joined.graph.works());
-  const auto cluster = machine(scenario);
   const auto simulator = engine::make_sim();
   backend::RunOptions options;
   options.durations = durations;
   options.engine = engine;
-  const auto all = simulator->prepare(joined.graph, cluster)->run(options);
+  const auto all = simulator->prepare(joined.graph)->run(options);
 
   // An iteration ends with its last task on any rank.
   const auto& ranks = prepared.graph.ranks();

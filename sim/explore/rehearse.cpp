@@ -98,20 +98,10 @@ std::vector<Time> price(const scenario::Scenario& scenario, std::span<const grap
   return cost::CostModel(c.cluster, c.curves, c.software, c.profile).price(works);
 }
 
-cluster::Cluster machine(const scenario::Scenario& scenario) {
-  if (scenario.concrete) return cluster::build(scenario.concrete->cluster);
-  cluster::ClusterSpec spec;
-  spec.name = "given times";
-  spec.topology = "nvswitch";
-  spec.gpus_per_node = scenario.parallelism.pipeline;
-  return cluster::Cluster(spec);
-}
-
 Rehearsed rehearse(const scenario::Scenario& scenario, const std::string& engine, const Effect* without) {
   Rehearsed result{prepare(scenario, without), {}};
-  const auto cluster = machine(scenario);
   const auto simulator = engine::make_sim();
-  const auto session = simulator->prepare(result.prepared.graph, cluster);
+  const auto session = simulator->prepare(result.prepared.graph);
   backend::RunOptions options;
   options.durations = result.prepared.durations;
   options.iterations = scenario.simulate.iterations;

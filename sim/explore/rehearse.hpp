@@ -39,7 +39,4 @@ struct Rehearsed {
 Rehearsed rehearse(const scenario::Scenario& scenario, const std::string& engine = "auto",
                    const Effect* without = nullptr);
 
-// The machine of a scenario (one GPU per rank and free links for abstract ones).
-cluster::Cluster machine(const scenario::Scenario& scenario);
-
 }  // namespace rehearsal::explore

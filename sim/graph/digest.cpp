@@ -67,13 +67,13 @@ struct AddWork {
   void operator()(const MemoryBound& w) const { out.number(w.traffic), out.number(w.kernels), out.number(w.kind); }
   void operator()(const Collective& w) const {
     out.number(w.kind), out.number(w.size);
-    out.number(w.group.ranks), out.number(w.group.per_node), out.number(w.group.concurrent), out.number(w.tensors);
+    out.number(w.group.ranks), out.number(w.group.stride), out.number(w.group.peers), out.number(w.tensors);
     if (w.precision != Precision::fp32) out.number(w.precision);
   }
   void operator()(const Exposed& w) const { out.number(w.collective), out.number(w.share); }
   void operator()(const Pipelined& w) const { out.number(w.kernel), out.number(w.pieces), out.number(w.collective); }
   void operator()(const Message& w) const {
-    out.number(w.size), out.number(w.crosses_nodes), out.number(w.senders);
+    out.number(w.size), out.number(w.from), out.number(w.to), out.number(w.senders);
     out.number(w.gathered), out.number(w.gather_ranks);
   }
   void operator()(const Receive&) const {}

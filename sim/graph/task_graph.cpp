@@ -48,17 +48,7 @@ struct Noun {
   const char* operator()(const Gemm&) const { return " gemm"; }
   const char* operator()(const FusedAttention&) const { return " attention"; }
   const char* operator()(const MemoryBound&) const { return " memory-bound"; }
-  const char* operator()(const Collective& w) const {
-    switch (w.kind) {
-      case CollectiveKind::all_reduce:
-        return " all-reduce";
-      case CollectiveKind::reduce_scatter:
-        return " reduce-scatter";
-      case CollectiveKind::all_gather:
-        return " all-gather";
-    }
-    return " collective";
-  }
+  std::string operator()(const Collective& w) const { return std::string(" ") + rehearsal::name(w.kind); }
   const char* operator()(const Exposed&) const { return " exposed collective"; }
   const char* operator()(const Pipelined&) const { return " gemm with collective"; }
   const char* operator()(const Message&) const { return " send"; }

@@ -7,18 +7,6 @@
 namespace rehearsal::graph {
 namespace {
 
-const char* name(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return "all-reduce";
-    case CollectiveKind::reduce_scatter:
-      return "reduce-scatter";
-    case CollectiveKind::all_gather:
-      return "all-gather";
-  }
-  return "?";
-}
-
 struct Describe {
   std::string operator()(const Gemm& w) const {
     return fmt::format("gemm {}{}x{}x{} {}{}", w.batch > 1 ? fmt::format("{} * ", w.batch) : "", w.m, w.n, w.k,
@@ -35,8 +23,8 @@ struct Describe {
     return fmt::format("memory-bound {} in {} kernels{}", show(w.traffic), w.kernels, dropout);
   }
   std::string operator()(const Collective& w) const {
-    return fmt::format("{} {} over {} ranks ({} per node, {} concurrent){}", name(w.kind), show(w.size), w.group.ranks,
-                       w.group.per_node, w.group.concurrent,
+    return fmt::format("{} {} over {} ranks ({} GPUs apart, {} side by side){}", name(w.kind), show(w.size), w.group.ranks,
+                       w.group.stride, w.group.peers,
                        w.tensors > 1 ? fmt::format(", {} tensors", w.tensors) : "");
   }
   std::string operator()(const Exposed& w) const {
@@ -46,7 +34,7 @@ struct Describe {
     return fmt::format("{} * work {} with work {}", w.pieces, w.kernel.value, w.collective.value);
   }
   std::string operator()(const Message& w) const {
-    std::string text = fmt::format("send {}{}", show(w.size), w.crosses_nodes ? " between nodes" : " within a node");
+    std::string text = fmt::format("send {} from GPU {} to {}", show(w.size), w.from, w.to);
     if (w.senders > 1) text += fmt::format(", {} senders", w.senders);
     if (w.gathered.count() > 0) text += fmt::format(", gathers {} over {} ranks", show(w.gathered), w.gather_ranks);
     return text;

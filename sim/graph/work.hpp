@@ -44,8 +44,8 @@ struct Pipelined {
 // Point to point. The send carries the time; the receive only waits for it.
 struct Message {
   Bytes size;  // what one rank sends
-  bool crosses_nodes = false;
-  std::uint32_t senders = 1;  // ranks of the node that send at the same time
+  std::uint32_t from = 0, to = 1;  // GPUs: of all pairs that nothing tells apart, the first (cluster::Machine::alike)
+  std::uint32_t senders = 1;       // neighbours of a node that send at the same time
   Bytes gathered;             // all-gathered inside the receiving tensor group afterwards (sharded sends); 0 = nothing
   std::uint32_t gather_ranks = 1;
   friend auto operator<=>(const Message&, const Message&) = default;

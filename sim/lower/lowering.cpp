@@ -146,7 +146,7 @@ Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_rank
   INVARIANT(stage_ranks.size() == std::size_t(ranks_) * chunks_, "one rank per stage");
   for (std::size_t s = 0; s + 1 < stage_ranks.size(); s++) {
     const auto hop = plan.hop(stage_ranks[s], stage_ranks[s + 1]);
-    hops_.push_back(builder_.intern(graph::Message{plan.message, hop.crosses_nodes, hop.senders, plan.message_gathered,
+    hops_.push_back(builder_.intern(graph::Message{plan.message, hop.from, hop.to, hop.senders, plan.message_gathered,
                                                    static_cast<std::uint32_t>(plan.job.parallelism.tensor)}));
   }
   plan_ = std::move(plan);

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <tuple>
+#include <utility>
 
 #include "base/error.hpp"
 #include "plan/partition.hpp"
@@ -11,18 +12,9 @@
 namespace rehearsal::plan {
 namespace {
 
-// How many of `ranks` members, `stride` GPUs apart, sit in one node of `width` GPUs.
-std::uint32_t per_node(std::int64_t ranks, std::int64_t stride, std::int64_t width) {
-  return static_cast<std::uint32_t>(std::max<std::int64_t>(1, std::min(ranks, width / stride)));
-}
-
-GroupShape group(std::int64_t ranks, std::int64_t stride, const Job& job) {
-  const auto width = job.cluster.gpus_per_node;
-  const auto inside = per_node(ranks, stride, width);
-  // Every GPU of a full node belongs to one group of the kind: they share the NICs.
-  const auto gpus = std::min(width, job.parallelism.gpus());
-  return {static_cast<std::uint32_t>(ranks), inside,
-          static_cast<std::uint32_t>(std::max<std::int64_t>(1, gpus / inside))};
+// `ranks` members, `stride` GPUs apart, in a part of the job of `peers` GPUs side by side.
+GroupShape group(std::int64_t ranks, std::int64_t stride, std::int64_t peers) {
+  return {static_cast<std::uint32_t>(ranks), static_cast<std::uint32_t>(stride), static_cast<std::uint32_t>(peers)};
 }
 
 void check(const Job& job) {
@@ -126,11 +118,10 @@ Plan make_plan(Job job) {
     plan.head = models::head_work(job.model, job.training, job.software, plan.shard);
   }
 
-  plan.tensor_group = group(p.tensor, 1, job);
-  plan.data_group = group(p.data * job.copies, p.tensor, job);
-  const bool same_node = (p.pipeline - 1) * p.tensor * p.data < job.cluster.gpus_per_node;
-  plan.embedding_group = {2, same_node ? 2u : 1u,
-                          static_cast<std::uint32_t>(std::min(p.tensor, job.cluster.gpus_per_node))};
+  plan.machine = std::make_shared<const cluster::Machine>(job.cluster);
+  plan.tensor_group = group(p.tensor, 1, p.gpus());
+  plan.data_group = group(p.data * job.copies, p.tensor, p.gpus());
+  plan.embedding_group = group(2, std::max<std::int64_t>(1, (p.pipeline - 1) * p.tensor * p.data), p.tensor * p.data);
 
   // The activation of a micro-batch at a stage boundary, 2 bytes an element. With sequence parallelism each tensor rank
   // holds its own part already; without, all hold the same and may send 1/t each (Megatron's scatter/gather,
@@ -149,14 +140,25 @@ Plan make_plan(Job job) {
 
 Hop Plan::hop(std::int64_t from, std::int64_t to) const {
   const auto& p = job.parallelism;
-  const auto width = job.cluster.gpus_per_node;
   Hop hop;
-  // Replicas end their step together, so the slowest of them counts: one that crosses makes the hop cross.
-  for (std::int64_t d = 0; d < p.data && !hop.crosses_nodes; d++)
-    for (std::int64_t t = 0; t < p.tensor && !hop.crosses_nodes; t++)
-      hop.crosses_nodes = job_rank(from, d, t) / width != job_rank(to, d, t) / width;
   // The GPUs of a node that belong to one stage, neighbours, send at once.
-  hop.senders = static_cast<std::uint32_t>(std::min(width, p.tensor * p.data));
+  hop.senders = static_cast<std::uint32_t>(std::min(job.cluster.gpus_per_node, p.tensor * p.data));
+  // Replicas end their step together, so the slowest of them counts.
+  std::pair<std::int64_t, std::int64_t> slowest{-1, -1};
+  for (std::int64_t d = 0; d < p.data; d++) {
+    for (std::int64_t t = 0; t < p.tensor; t++) {
+      const auto pair = machine->alike(job_rank(from, d, t), job_rank(to, d, t));
+      if (pair == slowest) continue;
+      const auto slower = [&] {
+        const auto& a = machine->reach(pair.first, pair.second, hop.senders);
+        const auto& b = machine->reach(slowest.first, slowest.second, hop.senders);
+        return std::tuple(a.leaves_domain, -a.rate.value(), a.latency) >
+               std::tuple(b.leaves_domain, -b.rate.value(), b.latency);
+      };
+      if (slowest.first < 0 || slower()) slowest = pair;
+    }
+  }
+  hop.from = static_cast<std::uint32_t>(slowest.first), hop.to = static_cast<std::uint32_t>(slowest.second);
   return hop;
 }
 

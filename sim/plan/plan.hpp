@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/cluster.hpp"
+#include "cluster/machine.hpp"
 #include "models/network.hpp"
 #include "models/operators.hpp"
 #include "plan/parallelism.hpp"
@@ -32,9 +32,9 @@ struct Stage {
   bool embedding = false, head = false;
 };
 
-// A pipeline hop, seen from one sending GPU.
+// A pipeline hop: the slowest of its replicas, as the first pair of GPUs that is like it.
 struct Hop {
-  bool crosses_nodes = false;
+  std::uint32_t from = 0, to = 0;
   std::uint32_t senders = 1;  // GPUs of a node that send at the same time
 };
 
@@ -47,6 +47,7 @@ StateBytes state_bytes(const models::Training& training);
 
 struct Plan {
   Job job;
+  std::shared_ptr<const cluster::Machine> machine;  // where its ranks stand
   std::vector<Stage> stages;  // of one copy, in model order
   models::Shard shard;
   models::LayerWork layer, embedding, head;        // of the framework; with own kernels only `parameters` is set

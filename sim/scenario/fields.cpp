@@ -102,8 +102,6 @@ const Description& cluster_choice_fields() {
       {}, field<&C::nodes>("nodes", whole(1, 1'000'000), std::nullopt, "as many as `parallelism` needs, or this many"),
       field<&C::gpus>("gpus", whole(1, 1'000'000), std::nullopt, "GPUs of one node, instead of `nodes`"),
       nested<&C::spec>("", cluster::cluster_fields()),
-      field<&C::one_node_topology>("one_node_topology", name_of("topology"),
-                                   {[](const C&) -> std::string { return "nvswitch"; }, "nvswitch"}, "of one node"),
       nested<&C::curves>("collectives", collective::curve_fields()), aside<&C::profile>("named by its own key"),
       aside<&C::flash_software>("of the GPU"), aside<&C::node>("the file itself"));
   return all;

@@ -47,7 +47,6 @@ std::optional<GpuChoice> load_gpu(Context& context, const Node& node);
 
 struct ClusterChoice {
   cluster::ClusterSpec spec;  // nodes and topology are settled by size_cluster
-  std::string one_node_topology;
   collective::SizeCurves curves;
   std::shared_ptr<const cost::Profile> profile;
   std::string flash_software;
@@ -55,7 +54,8 @@ struct ClusterChoice {
   const Node* node = nullptr;
 };
 std::optional<ClusterChoice> load_cluster(Context& context, const Node& node);
-std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node);
+// Those of a profile were measured on the machine itself and name no links.
+std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node, bool of_profile = false);
 std::optional<cost::Profile> load_profile(Context& context, const Node& root, const std::string& name);
 // The profile of a cluster: `node` = its key `profile` (a file, or a name in configs/profiles) or nullptr; `cluster` =
 // its name. Null when there is none, or an error was reported.

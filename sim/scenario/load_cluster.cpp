@@ -1,6 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/spelling.hpp"
+#include "cluster/machine.hpp"
 #include "cluster/registry.hpp"
 #include "cost/measured_gpu.hpp"
 #include "scenario/fields.hpp"
@@ -24,10 +28,83 @@ void measure_gpu(MapReader& map, const cost::Profile& profile, cluster::ClusterS
         cost::measured(std::move(spec.gpu), times, fmt::format("measured: profile {}, {}", profile.name, profile.date));
 }
 
-void check_topology(MapReader& map, const char* key, const std::string& name) {
-  if (map.given(key) && !cluster::registry().find(name))
-    map.problems().error(map.at(key), fmt::format("unknown topology {}{}", in_quotes(name),
-                                                  suggestion(name, cluster::registry().names())));
+// [a, b, rate, latency]
+std::vector<cluster::WrittenLink> written_links(Diagnostics& problems, const Node& list) {
+  std::vector<cluster::WrittenLink> links;
+  if (list.kind != Node::Kind::sequence || list.items.empty()) {
+    problems.error(list.where(), fmt::format("'links' must be a list of [device, device, rate, latency] such as [gpu0, "
+                                             "gpu1, 25GB/s, 1us]; found {}",
+                                             describe(list)));
+    return links;
+  }
+  for (const Node* item : list.items) {
+    const auto& parts = item->items;
+    if (item->kind != Node::Kind::sequence || parts.size() != 4 || parts[0]->kind != Node::Kind::scalar ||
+        parts[1]->kind != Node::Kind::scalar || parts[0]->text == parts[1]->text) {
+      problems.error(item->where(),
+                     fmt::format("a link is [device, device, rate, latency] between two devices, such as [gpu0, switch, "
+                                 "25GB/s, 1us]; found {}",
+                                 describe(*item)));
+      continue;
+    }
+    const auto rate = read_bandwidth(problems, *parts[2], "the rate of a link");
+    const auto latency = read_time(problems, *parts[3], "the latency of a link");
+    if (!rate || !latency) continue;
+    if (rate->value() <= 0 || *latency < Time{})
+      problems.error(item->where(), "a link needs a rate above 0 and a latency that is not negative");
+    links.push_back({parts[0]->text, parts[1]->text, *rate, *latency});
+  }
+  return links;
+}
+
+const cluster::Topology* known_topology(Diagnostics& problems, const Node& at, const std::string& name) {
+  const auto* topology = cluster::registry().find(name);
+  if (!topology)
+    problems.error(at.where(),
+                   fmt::format("unknown topology {}{}", in_quotes(name), suggestion(name, cluster::registry().names())));
+  return topology;
+}
+
+// A name, or {name: X, parameter: value, ...}; {links: [...]} needs no name.
+void read_topology(MapReader& map, const char* key, cluster::TopologyChoice& choice, cluster::ClusterSpec& spec) {
+  const Node* node = map.find(key);
+  if (!node) return;
+  auto& problems = map.problems();
+  choice = {};
+  if (node->kind != Node::Kind::map) {
+    choice.name = map.text(key, "");
+    known_topology(problems, *node, choice.name);
+    return;
+  }
+  MapReader values(problems, *node, key);
+  const Node* links = values.find("links");
+  choice.name = values.text("name", links ? std::optional<std::string>("links") : std::nullopt);
+  const auto* topology = known_topology(problems, *node, choice.name);
+  if (links) {
+    if (choice.name != "links")
+      problems.error(links->where(), fmt::format("topology {} knows its links; leave out its name", in_quotes(choice.name)));
+    spec.written = written_links(problems, *links);
+  }
+  if (!topology) return;
+  for (const auto& p : topology->parameters) {
+    if (!values.given(p.name)) continue;
+    auto& into = choice.parameters[p.name];
+    if (p.list) {
+      const Node& list = *values.find(p.name);
+      for (const Node* item : list.items)
+        if (const auto n = read_integer(problems, *item, in_quotes(p.name), {1, static_cast<std::int64_t>(p.high)}))
+          into.push_back(double(*n));
+      if (into.empty()) problems.error(list.where(), fmt::format("'{}' must be a list of numbers", p.name));
+    } else if (p.unit == cluster::Unit::rate) {
+      into.push_back(values.bandwidth(p.name).value());
+    } else if (p.unit == cluster::Unit::integer) {
+      into.push_back(double(
+          values.integer(p.name, {static_cast<std::int64_t>(p.low), static_cast<std::int64_t>(p.high)})));
+    } else {
+      into.push_back(values.number(p.name, {p.low, p.high}));
+    }
+  }
+  values.finish();
 }
 
 }  // namespace
@@ -47,7 +124,16 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   spec.name = part.name;
   for (const char* key : kAbout) map.find(key);
   choice.profile = find_profile(context, map.find("profile"), part.name);
-  map.fill(cluster_choice_fields(), &choice, {"gpu", "collectives"});
+  // All that is between GPUs may be written out; what a kernel reaches is then the link itself.
+  const Node* written = part.node->find("links");
+  if (written && written->kind != Node::Kind::sequence) written = nullptr;
+  map.fill(cluster_choice_fields(), &choice, {"gpu", "collectives", "topology", "node_topology", written ? "links" : "gpu"});
+  if (written) {
+    spec.written = written_links(problems, *map.find("links"));
+    spec.topology.name = "links";
+    for (const auto& link : spec.written) spec.nvlink = std::max(spec.nvlink, link.rate);
+    spec.nvlink_message = spec.nvlink_gather = spec.nvlink;
+  }
   if (choice.nodes && choice.gpus)
     problems.error(map.at("gpus"), "give either 'nodes' or 'gpus' (GPUs of one node), not both");
   if (choice.gpus && *choice.gpus > spec.gpus_per_node && problems.count() == before)
@@ -57,8 +143,8 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
     if (auto loaded = load_gpu(context, *gpu))
       spec.gpu = std::move(loaded->gpu), choice.flash_software = std::move(loaded->flash_software);
   if (choice.profile && choice.profile->gpu && problems.count() == before) measure_gpu(map, *choice.profile, spec);
-  check_topology(map, "topology", spec.topology);
-  check_topology(map, "one_node_topology", choice.one_node_topology);
+  read_topology(map, "topology", spec.topology, spec);
+  read_topology(map, "node_topology", spec.node_topology, spec);
   const Node* collectives = map.find("collectives");
   if (choice.profile) spec.profile = choice.profile->name;
   if (choice.profile && choice.profile->has_collectives()) {  // measured on the machine itself
@@ -122,20 +208,15 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
     spec.nodes = whole ? product / spec.gpus_per_node : 1;
     if (!whole) spec.gpus_per_node = product;
   }
-  if (spec.nodes == 1) spec.topology = cluster.one_node_topology;
-  if (spec.nodes > 1 && spec.nics_per_node == 0) {
-    problems.error(cluster.node->where(), fmt::format("{} nodes need 'links.nic'", spec.nodes));
-    return;
-  }
-  if (const auto* known = cluster::registry().find(spec.topology)) {
-    try {
-      if (known->check) known->check(spec);
-    } catch (const UserError& e) {
-      problems.error(cluster.node->where(), e.diagnostics()[0].message);
-    }
-  } else {
-    problems.error(cluster.node->where(), fmt::format("unknown topology {}{}", in_quotes(spec.topology),
-                                                      suggestion(spec.topology, cluster::registry().names())));
+  // Nothing is joined: what is inside the node is the whole topology.
+  if (const auto* named = cluster::registry().find(spec.topology.name);
+      spec.nodes == 1 && named && named->role == cluster::Topology::Role::fabric)
+    spec.topology = std::exchange(spec.node_topology, {});
+  if (problems.count() > 0) return;
+  try {
+    const cluster::Machine machine(spec);
+  } catch (const UserError& e) {
+    problems.error(cluster.node->where(), e.diagnostics()[0].message);
   }
 }
 

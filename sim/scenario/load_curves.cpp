@@ -1,6 +1,8 @@
 // Measured times of collectives by size (configs/collectives).
 #include <fmt/format.h>
 
+#include "base/spelling.hpp"
+#include "cluster/registry.hpp"
 #include "collective/fields.hpp"
 #include "scenario/load.hpp"
 
@@ -71,7 +73,7 @@ void read_fitted(Context& context, const Node& node, collective::SizeCurves& cur
 
 }  // namespace
 
-std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node) {
+std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node, bool of_profile) {
   const auto before = context.problems.count();
   const Part part = resolve(context, node, "configs/collectives", "set of collective curves");
   if (!part.node) return std::nullopt;
@@ -80,6 +82,22 @@ std::optional<collective::SizeCurves> load_curves(Context& context, const Node& 
   curves.name = part.name;
   for (const char* key : kAbout) map.find(key);
   curves.source = map.text("source", "");
+  const Node* on = map.find("measured_on");
+  if (!on && !of_profile)
+    map.require("measured_on",
+                "the links that the times were measured on, such as {nvlink: 300GB/s, latency: 1.22us}: on others they "
+                "are scaled");
+  if (on) {
+    MapReader links(context.problems, *on, "measured_on");
+    links.fill(collective::measured_on_fields(), &curves.measured_on);
+    const auto& name = curves.measured_on.topology;
+    const auto* inside = cluster::registry().find(name);
+    if (!inside || inside->role != cluster::Topology::Role::node)
+      context.problems.error(links.at("topology"), fmt::format("{} is no topology of the inside of a node{}",
+                                                               in_quotes(name),
+                                                               suggestion(name, cluster::registry().names())));
+    links.finish();
+  }
   const auto assumption = map.text("assumption", "");
   if (const Node* measured = map.find("measured")) read_measured(context, *measured, curves);
   if (const Node* fitted = map.find("fitted")) read_fitted(context, *fitted, curves);

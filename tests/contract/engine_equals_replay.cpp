@@ -107,9 +107,7 @@ TEST_CASE("engine on the lowered stage graph = replay of the schedule") {
       const auto graph = std::move(lowering).lower(schedule, problem, {});
       graph::validate(graph);
       const auto durations = wait_times(graph.works());
-      cluster::ClusterSpec spec;
-      const cluster::Cluster cluster(spec);
-      const auto session = engine::make_sim()->prepare(graph, cluster);
+      const auto session = engine::make_sim()->prepare(graph);
       for (const char* engine : {"replay", "events"}) {
         CAPTURE(engine);
         backend::RunOptions run;

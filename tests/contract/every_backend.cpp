@@ -88,7 +88,6 @@ struct Run {
 };
 
 std::vector<Run> runs(const Subject& subject) {
-  const cluster::Cluster cluster{cluster::ClusterSpec{}};
   std::vector<Run> all;
   auto run = [&](backend::Backend& backend, const std::string& engine, int warmup) {
     backend::RunOptions options;
@@ -97,7 +96,7 @@ std::vector<Run> runs(const Subject& subject) {
     options.warmup = warmup;
     options.iterations = kIterations;
     options.timeout = seconds(10);
-    all.push_back({backend.name() + " " + engine, backend.prepare(subject.graph, cluster)->run(options)});
+    all.push_back({backend.name() + " " + engine, backend.prepare(subject.graph)->run(options)});
   };
   const auto sim = engine::make_sim(), loopback = loopback::make_loopback();
   run(*sim, "replay", 0);

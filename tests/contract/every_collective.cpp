@@ -23,7 +23,7 @@ State before(const Algorithm& a, Shape s) {
   State state(s.ranks + a.switches, std::vector<Owners>(parts_of(a, s)));
   for (std::uint32_t r = 0; r < s.ranks; ++r) {
     for (std::uint32_t c = 0; c < state[r].size(); ++c) {
-      const bool has = a.point_to_point ? r == 0 : a.kind != CollectiveKind::all_gather || c == r;
+      const bool has = a.point_to_point || a.kind == CollectiveKind::broadcast ? r == 0 : a.kind != CollectiveKind::all_gather || c == r;
       if (has) state[r][c] = {r};
     }
   }
@@ -56,8 +56,8 @@ void check_result(const Algorithm& a, std::uint32_t n, const State& state) {
   for (std::uint32_t r = 0; r < n; ++r) all.insert(r);
   for (std::uint32_t r = 0; r < n; ++r) {
     for (std::uint32_t c = 0; c < state[r].size(); ++c) {
-      if (a.point_to_point) {
-        if (r <= 1) CHECK(state[r][c] == Owners{0});
+      if (a.point_to_point || a.kind == CollectiveKind::broadcast) {
+        CHECK(state[r][c] == Owners{0});
       } else if (a.kind == CollectiveKind::all_reduce) {
         CHECK(state[r][c] == all);
       } else if (a.kind == CollectiveKind::all_gather) {
@@ -67,6 +67,19 @@ void check_result(const Algorithm& a, std::uint32_t n, const State& state) {
       }
     }
   }
+}
+
+// Every rank has a part of its own for every other: each is sent once, straight to where it is meant to go.
+void check_all_to_all(const Algorithm& a, Shape s) {
+  const auto steps = a.schedule(s);
+  CHECK(steps.size() == a.steps(s));
+  std::set<std::pair<std::uint32_t, std::uint32_t>> sent;
+  for (const auto& step : steps)
+    for (const auto& t : step) {
+      CHECK((t.chunk == t.to && t.from != t.to && !t.reduce));
+      CHECK(sent.emplace(t.from, t.to).second);
+    }
+  CHECK(sent.size() == std::size_t(s.ranks) * (s.ranks - 1));
 }
 
 const Wires kWires{7e-6, 3e-6, Bandwidth(50e9), 11e-6, Bandwidth(20e9)};
@@ -142,13 +155,15 @@ void for_every(Check check) {
 
 TEST_CASE("the shelf is not empty and every entry explains itself") {
   for (const char* name : {"ring-all-reduce", "ring-reduce-scatter", "ring-all-gather", "send-recv", "tree-all-reduce",
-                           "nvls-all-reduce", "hierarchical-all-reduce", "pat-all-gather", "pat-reduce-scatter"})
+                           "nvls-all-reduce", "hierarchical-all-reduce", "pat-all-gather", "pat-reduce-scatter",
+                           "pairwise-all-to-all", "chain-broadcast"})
     CHECK(registry().find(name) != nullptr);
   for (const auto& [name, algorithm] : registry()) CHECK(algorithm.summary.ends_with('.'));
 }
 
 TEST_CASE("everyone ends with what the collective promises") {
   for_every([](const Algorithm& a, Shape s) {
+    if (a.kind == CollectiveKind::all_to_all) return check_all_to_all(a, s);
     State state = before(a, s);
     const auto steps = a.schedule(s);
     CHECK(steps.size() == a.steps(s));

@@ -1,13 +1,16 @@
-// Every registered topology on several machines: connected, closed-form routes as short as Dijkstra's, and the promised
-// bisection (a maximum flow) and diameter.
+// Every registered topology on several machines: connected, routes as short as Dijkstra's over all links that routes show,
+// levels that agree with flows counted on routes, and the promised bisection (a maximum flow) and diameter.
 #include <doctest/doctest.h>
 
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/push_relabel_max_flow.hpp>
+#include <map>
 #include <random>
 
 #include "base/error.hpp"
+#include "cluster/machine.hpp"
 #include "cluster/registry.hpp"
+#include "cluster/written_graph.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::cluster;
@@ -24,22 +27,28 @@ constexpr Size kSizes[] = {{1, 8, 8, 2},  {1, 2, 1, 2}, {1, 5, 1, 2}, {2, 8, 8, 
 ClusterSpec describe(const std::string& topology, const Size& size) {
   ClusterSpec spec;
   spec.name = "test";
-  spec.topology = topology;
+  spec.topology.name = topology;
+  if (topology == "nvl-rack") spec.topology.parameters["gpus"] = {double(2 * size.gpus)};
+  if (topology == "dragonfly") spec.topology.parameters["nodes_per_group"] = {4};
+  if (topology == "fat-tree") spec.topology.parameters["radix"] = {double(4 * size.nics)};
+  if (topology == "rail-only" || topology == "rail-optimized") spec.topology.parameters["nodes_per_leaf"] = {4};
   spec.nodes = size.nodes, spec.gpus_per_node = size.gpus, spec.nics_per_node = size.nics;
   spec.nvlink = Bandwidth(400e9), spec.nic = Bandwidth(25e9);
   spec.nvlink_latency = seconds(size.nvlink_us * 1e-6), spec.nic_latency = seconds(25e-6);
+  for (std::int64_t g = 0; g < spec.gpus() && topology == "links"; ++g)
+    spec.written.push_back({"gpu" + std::to_string(g), "hub", spec.nic, seconds(1e-6)});
   return spec;
 }
 
-// Machines that a topology accepts; at least one is required of each.
+// Machines that a topology accepts; at least two are required of each.
 template <class Check>
 void for_every(Check check) {
   for (const auto& [name, topology] : registry()) {
     int accepted = 0;
     for (const Size& size : kSizes) {
-      const auto spec = describe(name, size);
+      std::optional<Machine> machine;
       try {
-        topology.check(spec);
+        machine.emplace(describe(name, size));
       } catch (const UserError&) {
         continue;
       }
@@ -48,20 +57,38 @@ void for_every(Check check) {
       CAPTURE(size.nodes);
       CAPTURE(size.gpus);
       CAPTURE(size.nics);
-      check(topology, spec, build(spec));
+      check(topology, *machine);
     }
     CHECK(accepted > 1);
   }
 }
 
-// Bytes per second from the first floor(nodes/2) machines (or GPUs of a single one) to the rest, one way.
-double bisection(const Cluster& cluster) {
+// Every link that some route uses, once for both ways.
+std::vector<ListedLink> links(const Machine& machine) {
+  std::map<std::pair<Device, Device>, Link> all;
+  for (std::int64_t a = 0; a < machine.gpus(); ++a)
+    for (std::int64_t b = 0; b < machine.gpus(); ++b)
+      for (std::int64_t stripe = 0; stripe < machine.stripes(); ++stripe)
+        for (const auto& hop : machine.route(a, b, stripe)) {
+          const auto ends = hop.from < hop.to ? std::pair{hop.from, hop.to} : std::pair{hop.to, hop.from};
+          const auto [at, fresh] = all.try_emplace(ends, hop.link);
+          CHECK(at->second.rate == hop.link.rate);
+          CHECK(at->second.latency == hop.link.latency);
+        }
+  std::vector<ListedLink> list;
+  for (const auto& [ends, link] : all) list.push_back({ends.first, ends.second, link});
+  return list;
+}
+
+// Bytes per second from the first floor(domains/2) domains (or GPUs of a single one) to the rest, one way.
+double bisection(const Machine& machine) {
   using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
   using Edge = boost::property<boost::edge_capacity_t, std::int64_t,
                                boost::property<boost::edge_residual_capacity_t, std::int64_t,
                                                boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>;
   using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Edge>;
-  const std::size_t n = cluster.devices().size();
+  const WrittenGraph written(links(machine));
+  const std::size_t n = written.devices.size();
   Graph graph(n + 2);
   auto capacity = get(boost::edge_capacity, graph);
   auto reverse = get(boost::edge_reverse, graph);
@@ -70,64 +97,111 @@ double bisection(const Cluster& cluster) {
     capacity[there] = rate, capacity[back] = 0;
     reverse[there] = back, reverse[back] = there;
   };
-  for (const auto& link : cluster.links())
-    add(link.from.index(), link.to.index(), static_cast<std::int64_t>(link.bandwidth.value()));
-  const auto& spec = cluster.spec();
-  const std::int64_t half = spec.nodes == 1 ? spec.gpus_per_node / 2 : spec.nodes / 2 * spec.gpus_per_node;
+  for (const auto& [ends, link] : written.links)
+    add(written.vertices.at(ends.first), written.vertices.at(ends.second), static_cast<std::int64_t>(link.rate.value()));
+  const std::int64_t half =
+      machine.domains() == 1 ? machine.domain() / 2 : machine.domains() / 2 * machine.domain();
   constexpr std::int64_t kUnlimited = std::int64_t(1) << 50;
-  for (std::int64_t r = 0; r < cluster.gpus(); ++r) {
+  for (std::int64_t r = 0; r < machine.gpus(); ++r) {
+    const auto at = written.vertices.find(machine.gpu(r));
+    if (at == written.vertices.end()) continue;
     if (r < half)
-      add(n, cluster.gpu(r).index(), kUnlimited);
+      add(n, at->second, kUnlimited);
     else
-      add(cluster.gpu(r).index(), n + 1, kUnlimited);
+      add(at->second, n + 1, kUnlimited);
   }
   return double(boost::push_relabel_max_flow(graph, n, n + 1));
 }
 
+const Topology& acting(const Machine& machine) { return machine.domains() == 1 ? machine.inside() : machine.fabric(); }
+
 }  // namespace
 
+TEST_CASE("every entry explains itself and its parameters") {
+  for (const auto& [name, topology] : registry()) {
+    CAPTURE(name);
+    CHECK(topology.summary.ends_with('.'));
+    for (const auto& p : topology.parameters) {
+      CHECK_FALSE(p.help.empty());
+      CHECK(p.low <= p.fallback);
+      CHECK(p.fallback <= p.high);
+    }
+  }
+}
+
 TEST_CASE("every pair of GPUs is connected by a route as short as Dijkstra's") {
-  for_every([](const Topology&, const ClusterSpec& spec, const Cluster& cluster) {
-    REQUIRE(cluster.gpus() == spec.gpus());
+  for_every([](const Topology&, const Machine& machine) {
+    const WrittenGraph oracle(links(machine));
     std::mt19937 random(7);
     for (int i = 0; i < 40; ++i) {
-      const auto a = cluster.gpu(random() % cluster.gpus()), b = cluster.gpu(random() % cluster.gpus());
-      const auto route = cluster.route(a, b);
-      if (a == b) {
-        CHECK(route.empty());
-        continue;
+      const auto a = std::int64_t(random()) % machine.gpus(), b = std::int64_t(random()) % machine.gpus();
+      const auto route = machine.route(a, b);
+      CHECK(route.empty() == (a == b));
+      if (a == b) continue;
+      Device here = machine.gpu(a);
+      Time way, shortest;
+      for (const auto& hop : route) {
+        CHECK(hop.from == here);
+        here = hop.to, way += hop.link.latency;
       }
-      REQUIRE(!route.empty());
-      NodeId here = a;
-      for (const LinkId l : route) {
-        CHECK(cluster.links()[l.index()].from == here);
-        here = cluster.links()[l.index()].to;
-      }
-      CHECK(here == b);
-      CHECK(cluster.latency(route) == cluster.latency(shortest_route(cluster, a, b)));
+      CHECK(here == machine.gpu(b));
+      const auto path = oracle.route(machine.gpu(a), machine.gpu(b));
+      for (std::size_t k = 1; k < path.size(); ++k) shortest += oracle.link(path[k - 1], path[k]).latency;
+      // Inside a node nothing goes out over NICs, and without spines a rail is changed over NVLink, longer or not.
+      if (machine.level(a, b) >= 0 && machine.fabric().name != "rail-only") CHECK(way == shortest);
+      CHECK(way >= shortest);
     }
   });
 }
 
+TEST_CASE("levels agree with flows counted on routes") {
+  int compared = 0;
+  for_every([&](const Topology&, const Machine& machine) {
+    // Adaptive routing spreads flows that a single route does not show.
+    if (machine.levels().empty() || machine.fabric().name == "dragonfly") return;
+    for (std::uint32_t ranks = 2; ranks <= machine.gpus(); ++ranks)
+      for (std::uint32_t stride = 1; ranks * stride <= machine.gpus(); ++stride) {
+        if (machine.gpus() % (ranks * stride) != 0) continue;
+        const GroupShape group{ranks, stride, static_cast<std::uint32_t>(machine.gpus())};
+        const auto& reach = machine.reach(group);
+        // Groups that divide every domain alike; others stand differently from place to place.
+        bool even = !reach.out.empty();
+        for (const auto& border : reach.out) even = even && ranks % border.members == 0;
+        for (const auto& level : machine.levels())
+          even = even && machine.gpus() % level.width == 0 && level.width % (stride * reach.in_domain) == 0;
+        if (!even || machine.domain() % stride != 0) continue;
+        Bandwidth least = reach.out[0].rate;
+        for (const auto& border : reach.out) least = std::min(least, border.rate);
+        CAPTURE(ranks);
+        CAPTURE(stride);
+        CHECK(machine.counted(group).value() == doctest::Approx(least.value()).epsilon(1e-9));
+        ++compared;
+      }
+  });
+  CHECK(compared > 100);
+}
+
 TEST_CASE("the promised diameter is the longest route") {
-  for_every([](const Topology& topology, const ClusterSpec& spec, const Cluster& cluster) {
+  for_every([](const Topology&, const Machine& machine) {
+    if (!acting(machine).promise) return;
     std::int64_t longest = 0;
-    for (std::int64_t a = 0; a < std::min<std::int64_t>(cluster.gpus(), spec.gpus_per_node); ++a)
-      for (std::int64_t b = 0; b < cluster.gpus(); ++b)
-        longest = std::max<std::int64_t>(longest, std::ssize(cluster.route(cluster.gpu(a), cluster.gpu(b))));
-    CHECK(topology.promise(spec).diameter_hops == longest);
+    for (std::int64_t a = 0; a < std::min<std::int64_t>(machine.gpus(), machine.domain()); ++a)
+      for (std::int64_t b = 0; b < machine.gpus(); ++b)
+        longest = std::max<std::int64_t>(longest, std::ssize(machine.route(a, b)));
+    CHECK(acting(machine).promise(machine).diameter_hops == longest);
   });
 }
 
 TEST_CASE("the promised bisection is a maximum flow") {
-  for_every([](const Topology& topology, const ClusterSpec& spec, const Cluster& cluster) {
-    CHECK(topology.promise(spec).bisection.value() == doctest::Approx(bisection(cluster)).epsilon(1e-6));
+  for_every([](const Topology&, const Machine& machine) {
+    if (!acting(machine).promise) return;
+    CHECK(acting(machine).promise(machine).bisection.value() == doctest::Approx(bisection(machine)).epsilon(1e-6));
   });
 }
 
-TEST_CASE("16 384 GPUs have tables and routes without a search") {
-  const auto cluster = build(describe("rail-optimized", {2048, 8, 8, 2}));
-  CHECK(cluster.gpus() == 16384);
-  CHECK(cluster.devices().size() == 2048 * 17 + 16);
-  CHECK(cluster.route(cluster.gpu(0), cluster.gpu(16383)).size() == 6);
+TEST_CASE("16 384 GPUs have routes and levels without a table") {
+  const Machine machine(describe("rail-optimized", {2048, 8, 8, 2}));
+  CHECK(machine.gpus() == 16384);
+  CHECK(machine.route(0, 16383).size() == 6);
+  CHECK(machine.reach({2048, 8, 16384}).out.size() == 2);
 }

@@ -74,7 +74,7 @@ class Slow : public backend::Backend, public gpu::Prober {
   std::string name() const override { return "slow"; }
   std::string summary() const override { return ""; }
   std::vector<backend::Capability> capabilities() const override { return {}; }
-  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph&, const cluster::Cluster&) override { return {}; }
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph&) override { return {}; }
   gpu::DeviceFacts gpu_facts() override { return {}; }
   gpu::Probe measure_gpu(const gpu::ProbeOptions&) override { return {}; }
   std::optional<std::string> refuse_two_ranks(Time) override {

@@ -1,7 +1,7 @@
 // NCCL's measured collectives against what the house predicts for them, always on measurements that the prediction has
 // not seen. Sources stand beside every row of the tables.
 //   every second size:  a size curve of every other point, asked for the points between
-//   a system left out:  links alone (collective/links.hpp), constants fitted on the other systems
+//   a system left out:  links alone (collective/nccl.hpp), constants fitted on the other systems
 //   across nodes:       the cost model on links, with its own constants; a comparison, fitted nowhere
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include <set>
 #include <sstream>
 
-#include "collective/links.hpp"
+#include "collective/nccl.hpp"
 #include "collective/registry.hpp"
 #include "collective/size_curve.hpp"
 #include "cost/cost_model.hpp"
@@ -102,17 +102,25 @@ const std::string kHeader = fmt::format("\n{:<48} {:>6} {:>6} {:>6} {:>6} {:>6} 
 constexpr std::size_t kTerms = 7;
 using Terms = std::array<double, kTerms>;
 
-Generation links_of(const Sweep& s) {
+NvLink links_of(const Sweep& s) {
   static const std::map<std::string, int> numbers{{"V100", 2}, {"A100", 3}, {"H100", 4}, {"H200", 4}, {"B200", 5}};
-  Generation g = generation(numbers.at(s.system), Bandwidth(1));
+  NvLink g = nvlink(numbers.at(s.system), Bandwidth(1));
   if (s.ring) g.in_switch = 0;
   return g;
 }
 Bandwidth rate_of(const Sweep& s) { return Bandwidth(links_of(s).rate * (s.links > 0 ? s.links / 6. : 1)); }
 
+Choice predicted(const Sweep& s, Bytes size, const Fit& fit = {}) {
+  Wires wires;
+  wires.rate = rate_of(s), wires.latency = fit.step;
+  Nccl nccl;
+  nccl.fit = fit;
+  return inside_node(s.kind, s.ranks, size, wires, links_of(s), nccl);
+}
+
 Terms terms(const Sweep& s, Bytes size) {
   const auto links = links_of(s);
-  const auto& algorithm = registry().at(choose_in_node(s.kind, s.ranks, size, links).algorithm);
+  const auto& algorithm = *predicted(s, size).algorithm;
   const bool nvls = algorithm.name == "nvls-all-reduce";
   Wires wires;
   wires.rate = rate_of(s) * (nvls ? links.in_switch : links.ring);
@@ -232,8 +240,8 @@ TEST_CASE("a system left out is predicted from its links") {
       Errors errors, rings;
       for (const auto& p : s->points) {
         const auto rate = rate_of(*s);
-        errors.add(p.size, in_node(s->kind, s->ranks, p.size, rate, links_of(*s), fit).seconds, p.time);
-        const auto& ring = registry().at(choose_in_node(s->kind, s->ranks, Bytes(), links_of(*s)).algorithm);
+        errors.add(p.size, predicted(*s, p.size, fit).seconds, p.time);
+        const auto& ring = registry().at(std::string("ring-") + name(s->kind));
         rings.add(p.size, ring.time(s->ranks, p.size, {0, 2e-6, rate * .8, 0, {}}), p.time);
       }
       if (!reached.out.empty()) table += line(s->name, errors);
@@ -269,8 +277,8 @@ TEST_CASE("NVLS: one rate per generation reproduces seven published points") {
   for (const auto& s : sweeps()) {
     if (!s.name.starts_with("ml-engineering nvls")) continue;
     for (const auto& p : s.points) {
-      const auto choice = in_node(s.kind, s.ranks, p.size, rate_of(s), links_of(s));
-      CHECK(choice.algorithm == "nvls-all-reduce");
+      const auto choice = predicted(s, p.size);
+      CHECK(choice.algorithm->name == "nvls-all-reduce");
       CHECK(choice.seconds == doctest::Approx(to_seconds(p.time)).epsilon(.02));
       ++points;
     }
@@ -291,7 +299,8 @@ TEST_CASE("across nodes") {
     c.nvlink = Bandwidth(std::stod(row[4]) * 1e9);
     c.gpu.sms = 108, c.gpu.sustained_memory_bandwidth = Bandwidth(1e12), c.gpu.gemm_efficiency = 1;  // not asked for
     const cost::CostModel cost(c, {}, {});
-    const GroupShape group{static_cast<std::uint32_t>(c.gpus()), static_cast<std::uint32_t>(c.gpus_per_node), 1};
+    c.topology.name = "rail-optimized", c.nvlink_latency = seconds(Fit{}.step);
+    const GroupShape group{static_cast<std::uint32_t>(c.gpus()), 1, static_cast<std::uint32_t>(c.gpus())};
     const Bytes size(std::stoll(row[5]));
     const auto measured = seconds(std::stod(row[6]) * 1e-6);
     const double predicted = cost.collective({CollectiveKind::all_reduce, size, group});

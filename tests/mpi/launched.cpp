@@ -47,7 +47,7 @@ Answer perform(const std::string& what, std::size_t ranks) {
   const std::size_t me = launch::is_rank() ? launch::membership(launch::Launchers::mpi).value().rank : ranks;
   Answer answer{{}, what == "other" && me == 1 ? chain(ranks, Bytes(2000)) : chain(ranks)};
   auto backend = launch::open("mpi", {"perform", what, std::to_string(ranks)});
-  auto session = backend->prepare(answer.subject.graph, cluster::Cluster{cluster::ClusterSpec{}});
+  auto session = backend->prepare(answer.subject.graph);
   backend::RunOptions options;
   options.durations = answer.subject.durations;
   options.warmup = 1;

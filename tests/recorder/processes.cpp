@@ -78,7 +78,7 @@ class Job : public backend::Backend {
   std::string name() const override { return "recorder"; }
   std::string summary() const override { return "A GPU per process, recorded."; }
   std::vector<backend::Capability> capabilities() const override { return {}; }
-  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph, const cluster::Cluster&) override {
+  std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph) override {
     return std::make_unique<Processes>(graph, world_);
   }
 

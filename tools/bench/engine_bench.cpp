@@ -192,10 +192,9 @@ int run(std::uint32_t p, std::uint32_t m, int repeats) {
     const auto* wait = std::get_if<graph::Wait>(&work);
     durations.push_back(wait ? wait->duration : std::holds_alternative<graph::Message>(work) ? Time(kHop) : Time{});
   }
-  const cluster::Cluster cluster{cluster::ClusterSpec{}};
   const auto sim = engine::make_sim();
   before = cpu_seconds();
-  const auto session = sim->prepare(graph, cluster);
+  const auto session = sim->prepare(graph);
   const double prepare = cpu_seconds() - before;
   const auto tasks = double(graph.tasks());
   Row replay = measure("sim replay", "replay", *session, durations, tasks, repeats);

@@ -1,97 +1,90 @@
-// Servers without NVLink: GPUs and NICs hang on the host (root complex or PCIe switches seen as one), so that all GPUs
-// of a node share all of its NICs. The rate of a GPU's PCIe link is the spec's `nvlink`: the link inside a node. All
-// nodes hang on one logical switch that does not block.
+// Servers without NVLink: GPUs on PCIe, behind shared switches or each on the root complex of its socket; sockets joined
+// by one link. The rate of a GPU's PCIe link is the spec's `nvlink`: the link inside a node. A switch has one such link
+// upwards, which its GPUs share.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/error.hpp"
+#include "cluster/machine.hpp"
 #include "cluster/registry.hpp"
 
 namespace rehearsal::cluster {
 namespace {
 
-constexpr std::uint32_t kFabric = 0xffffffff;
+std::int64_t count(const Machine& m, const char* what) { return static_cast<std::int64_t>(m.parameter(what)); }
+std::int64_t sockets(const Machine& m) { return std::min(count(m, "sockets"), m.spec().gpus_per_node); }
 
-// Where everything is: node k occupies a block of GPUs, the host, NICs; the switch of the fabric comes last.
-struct Layout {
-  std::int64_t gpus, nics, nodes;
-  explicit Layout(const ClusterSpec& s)
-      : gpus(s.gpus_per_node), nics(s.nodes > 1 ? s.nics_per_node : 0), nodes(s.nodes) {}
-
-  std::int64_t block() const { return gpus + 1 + nics; }
-  static NodeId id(std::int64_t i) { return NodeId(static_cast<std::size_t>(i)); }
-  NodeId gpu(std::int64_t node, std::int64_t g) const { return id(node * block() + g); }
-  NodeId host(std::int64_t node) const { return id(node * block() + gpus); }
-  NodeId nic(std::int64_t node, std::int64_t n) const { return id(node * block() + gpus + 1 + n); }
-  NodeId fabric() const { return id(nodes * block()); }
-};
-
-void check(const ClusterSpec& spec) {
-  if (spec.gpus_per_node > 1 && spec.nvlink.value() <= 0)
-    throw UserError(fmt::format("cluster '{}' needs the rate of a GPU's link to the host ('nvlink')", spec.name));
-  if (spec.nodes == 1) return;
-  if (spec.nics_per_node < 1 || spec.nic.value() <= 0)
-    throw UserError(fmt::format("cluster '{}': topology 'pcie-host' needs NICs and their rate", spec.name));
-  if (spec.nvlink.value() <= 0)
-    throw UserError(fmt::format("cluster '{}' needs the rate of a GPU's link to the host ('nvlink')", spec.name));
+Device socket(const Machine& m, std::int64_t gpu) {
+  const auto per = (m.spec().gpus_per_node + sockets(m) - 1) / sockets(m);
+  return {DeviceKind::socket, m.gpu(gpu).place, static_cast<std::uint32_t>(m.local(gpu) / per)};
 }
 
-Time half_of_link(const ClusterSpec& spec) { return Time(spec.nvlink_latency.count() / 2); }
-Time quarter_of_nic(const ClusterSpec& spec) { return Time(spec.nic_latency.count() / 4); }
-
-// The host forwards: NICs are dealt out in turn, so that as many messages leave over each.
-std::vector<NodeId> path(const Cluster& cluster, NodeId from, NodeId to) {
-  const Layout at(cluster.spec());
-  const Device& a = cluster.devices()[from.index()];
-  const Device& b = cluster.devices()[to.index()];
-  INVARIANT(a.kind == DeviceKind::gpu && b.kind == DeviceKind::gpu, "closed-form routes join GPUs");
-  if (a.node == b.node) return {from, at.host(a.node), to};
-  return {from,
-          at.host(a.node),
-          at.nic(a.node, a.index % at.nics),
-          at.fabric(),
-          at.nic(b.node, b.index % at.nics),
-          at.host(b.node),
-          to};
+Device pcie_switch(const Machine& m, std::int64_t gpu) {
+  const auto per = m.spec().gpus_per_node / count(m, "switches");
+  return {DeviceKind::pcie_switch, m.gpu(gpu).place, static_cast<std::uint32_t>(m.local(gpu) / per)};
 }
 
-void build_tables(Cluster& cluster) {
-  const ClusterSpec& spec = cluster.spec();
-  const Layout at(spec);
-  // GPU to GPU of another node costs nic_latency in all: its share between host and NIC is what the GPU's link leaves.
-  const Time host_to_nic = std::max(Time{}, quarter_of_nic(spec) - half_of_link(spec));
-  for (std::int64_t node = 0; node < at.nodes; ++node) {
-    const auto machine = static_cast<std::uint32_t>(node);
-    for (std::int64_t g = 0; g < at.gpus; ++g)
-      cluster.add_device({DeviceKind::gpu, machine, static_cast<std::uint32_t>(g)});
-    cluster.add_device({DeviceKind::host, machine, 0});
-    for (std::int64_t n = 0; n < at.nics; ++n)
-      cluster.add_device({DeviceKind::nic, machine, static_cast<std::uint32_t>(n)});
-    for (std::int64_t g = 0; g < at.gpus; ++g)
-      cluster.add_link(at.gpu(node, g), at.host(node), spec.nvlink, half_of_link(spec));
-    for (std::int64_t n = 0; n < at.nics; ++n) cluster.add_link(at.host(node), at.nic(node, n), spec.nic, host_to_nic);
-  }
-  cluster.route_by(path);
-  if (at.nodes == 1) return;
-  cluster.add_device({DeviceKind::leaf, kFabric, 0});
-  for (std::int64_t node = 0; node < at.nodes; ++node)
-    for (std::int64_t n = 0; n < at.nics; ++n)
-      cluster.add_link(at.nic(node, n), at.fabric(), spec.nic, quarter_of_nic(spec));
+void check(const Machine& m) {
+  const auto switches = count(m, "switches"), g = m.spec().gpus_per_node;
+  if (switches > 0 && (g % switches != 0 || switches % sockets(m) != 0))
+    throw UserError(fmt::format("topology 'pcie-host': {} switches do not divide the {} GPUs of a node evenly over {} "
+                                "sockets",
+                                switches, g, sockets(m)));
 }
 
-TopologyPromise promise(const ClusterSpec& spec) {
-  const auto g = double(spec.gpus_per_node);
-  if (spec.nodes == 1) return {spec.nvlink * double(spec.gpus_per_node / 2), spec.gpus_per_node > 1 ? 2 : 0};
-  // floor(nodes/2) machines send what their NICs carry, or what their GPUs bring to the host.
-  return {std::min(spec.node_rate(), spec.nvlink * g) * double(spec.nodes / 2), 6};
+// From a GPU to the root of its socket.
+Path up(const Machine& m, std::int64_t gpu) {
+  Path path{m.gpu(gpu)};
+  if (count(m, "switches") > 0) path.push_back(pcie_switch(m, gpu));
+  path.push_back(socket(m, gpu));
+  return path;
+}
+
+Path path(const Machine& m, std::int64_t a, std::int64_t b, std::int64_t) {
+  if (count(m, "switches") > 0 && pcie_switch(m, a) == pcie_switch(m, b))
+    return {m.gpu(a), pcie_switch(m, a), m.gpu(b)};
+  Path way = up(m, a), back = up(m, b);
+  if (way.back() == back.back()) back.pop_back();
+  way.insert(way.end(), back.rbegin(), back.rend());
+  return way;
+}
+
+Link link(const Machine& m, const Device& a, const Device& b) {
+  const Time half(m.spec().nvlink_latency.count() / 2);
+  if (a.kind == DeviceKind::socket && b.kind == DeviceKind::socket)
+    return {Bandwidth(m.parameter("socket_bandwidth")), half};
+  // A switch adds nothing of its own to the way to the host.
+  return {m.spec().nvlink, a.kind == DeviceKind::gpu || b.kind == DeviceKind::gpu ? half : Time()};
+}
+
+Promise promise(const Machine& m) {
+  const auto g = m.spec().gpus_per_node, s = count(m, "switches");
+  if (g == 1) return {Bandwidth(), 0};
+  const auto flow = m.spec().nvlink * double(s > 1 ? s / 2 : g / 2);
+  const bool two = sockets(m) > 1;
+  return {two ? std::min(flow, Bandwidth(m.parameter("socket_bandwidth"))) : flow,
+          2 + (two ? 1 : 0) + (s > 1 ? 2 : 0)};
 }
 
 }  // namespace
 
 void register_pcie_host(Registry& registry) {
-  registry.add({"pcie-host",
-                "Servers without NVLink: GPUs and NICs on one host over PCIe, every NIC shared by all GPUs.", check,
-                build_tables, promise});
+  Topology t;
+  t.name = "pcie-host";
+  t.summary = "Inside a node without NVLink: GPUs on PCIe, behind shared switches or not, on one socket or two.";
+  t.role = Topology::Role::node;
+  t.parameters = {
+      {"sockets", Unit::integer, 1, 1, 2, "processors; GPUs are dealt out to them"},
+      {"switches", Unit::integer, 0, 0, 64, "PCIe switches of a node, whose GPUs share one link upwards; 0 = none"},
+      // Three UPI links of 10.4 GT/s (Intel Ice Lake) carry 20.8 GB/s each, one way.
+      {"socket_bandwidth", Unit::rate, 62.4e9, 1e6, 1e15, "between two sockets, one way"}};
+  t.check = check;
+  t.path = path;
+  t.link = link;
+  t.exit = up;
+  t.promise = promise;
+  registry.add(std::move(t));
 }
 
 }  // namespace rehearsal::cluster

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "collective/registry.hpp"
 #include "collective/ring.hpp"
 
@@ -59,6 +61,7 @@ void register_hierarchical_all_reduce(Registry& registry) {
     return w.fixed + 2. * (s.per_node - 1) * w.latency + 2. * (s.nodes() - 1) * w.net_latency + in_node + rail;
   };
   rails.schedule = three_phases;
+  rails.why = [](Shape s) { return fmt::format("three phases over {} rails", s.per_node); };
   registry.add(std::move(rails));
 }
 

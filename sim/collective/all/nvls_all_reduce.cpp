@@ -38,6 +38,15 @@ void register_nvls_all_reduce(Registry& registry) {
     return s.ranks > 1 ? w.fixed + 4 * w.latency + (1 + 1. / s.ranks) * seconds_for(size, w.rate) : 0.;
   };
   nvls.schedule = [](Shape s) { return through_switch(s.ranks); };
+  nvls.nccl_since = 217;
+  nvls.applies = [](Shape s, const NvLink& links) {
+    return s.nodes() == 1 && links.in_switch > 0 && s.ranks >= links.nvls_from;
+  };
+  // Its four steps are in the fitted start of the call.
+  nvls.protocol = [](const NvLink& links, const Fit& fit) {
+    return Protocol{fit.nvls_launch - 4 * fit.step, links.in_switch * fit.nvls, fit.nvls_ramp};
+  };
+  nvls.why = [](Shape) { return std::string("the switch adds"); };
   registry.add(std::move(nvls));
 }
 

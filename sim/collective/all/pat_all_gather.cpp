@@ -13,8 +13,9 @@ void register_pat_all_gather(Registry& registry) {
   pat.kind = CollectiveKind::all_gather;
   pat.steps = [](Shape s) { return doubling_steps(s.ranks); };
   pat.bytes_sent_per_rank = [](Shape s, Bytes size) { return ring_bytes(s.ranks, size, 1); };
-  pat.time = [](Shape s, Bytes size, const Wires& w) { return doubling_time(s.ranks, size, w); };
+  pat.time = [](Shape s, Bytes size, const Wires& w) { return doubling_time(s, size, w); };
   pat.schedule = [](Shape s) { return doubling_all_gather(s.ranks); };
+  doubling_in_nccl(pat);
   registry.add(std::move(pat));
 }
 

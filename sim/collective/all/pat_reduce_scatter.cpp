@@ -13,8 +13,9 @@ void register_pat_reduce_scatter(Registry& registry) {
   pat.kind = CollectiveKind::reduce_scatter;
   pat.steps = [](Shape s) { return doubling_steps(s.ranks); };
   pat.bytes_sent_per_rank = [](Shape s, Bytes size) { return ring_bytes(s.ranks, size, 1); };
-  pat.time = [](Shape s, Bytes size, const Wires& w) { return doubling_time(s.ranks, size, w); };
+  pat.time = [](Shape s, Bytes size, const Wires& w) { return doubling_time(s, size, w); };
   pat.schedule = [](Shape s) { return doubling_reduce_scatter(s.ranks); };
+  doubling_in_nccl(pat);
   registry.add(std::move(pat));
 }
 

@@ -12,12 +12,14 @@ void register_ring_all_reduce(Registry& registry) {
   ring.kind = CollectiveKind::all_reduce;
   ring.steps = [](Shape s) { return 2 * (s.ranks - 1); };
   ring.bytes_sent_per_rank = [](Shape s, Bytes size) { return ring_bytes(s.ranks, size, 2); };
-  ring.time = [](Shape s, Bytes size, const Wires& w) { return ring_time(s.ranks, size, 2, w); };
+  ring.time = [](Shape s, Bytes size, const Wires& w) { return ring_time(s, size, 2, w); };
   ring.schedule = [](Shape s) {
     auto steps = ring_reduce_scatter_steps(s.ranks);
     for (auto& step : ring_all_gather_steps(s.ranks)) steps.push_back(std::move(step));
     return steps;
   };
+  ring.nccl_since = 200;
+  ring.why = ring_hops;
   registry.add(std::move(ring));
 }
 

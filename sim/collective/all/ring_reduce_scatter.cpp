@@ -10,8 +10,10 @@ void register_ring_reduce_scatter(Registry& registry) {
   ring.kind = CollectiveKind::reduce_scatter;
   ring.steps = [](Shape s) { return s.ranks - 1; };
   ring.bytes_sent_per_rank = [](Shape s, Bytes size) { return ring_bytes(s.ranks, size, 1); };
-  ring.time = [](Shape s, Bytes size, const Wires& w) { return ring_time(s.ranks, size, 1, w); };
+  ring.time = [](Shape s, Bytes size, const Wires& w) { return ring_time(s, size, 1, w); };
   ring.schedule = [](Shape s) { return ring_reduce_scatter_steps(s.ranks); };
+  ring.nccl_since = 200;
+  ring.why = ring_hops;
   registry.add(std::move(ring));
 }
 

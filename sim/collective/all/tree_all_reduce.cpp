@@ -1,4 +1,8 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "collective/registry.hpp"
 
@@ -49,6 +53,17 @@ std::vector<std::vector<Transfer>> both_trees(std::uint32_t n) {
 // children. Less than four ranks have no such node beside the root.
 std::uint32_t halves(std::uint32_t n) { return n <= 1 ? 0 : n == 2 ? 2 : n == 3 ? 3 : 4; }
 
+constexpr double kTreeRate = .92;      // of rings' bus bandwidth: NCCL 2.30, src/graph/tuning.cc
+constexpr double kTreeDepthOffset = 4;  // hops in excess of 2 log2(nodes) when NCCL turns to trees; assumed
+double tree_hops(double nodes) { return 2 * std::log2(std::max(2., nodes)) + kTreeDepthOffset; }
+
+// NCCL's trees join nodes: chains inside, the two trees between.
+double between_nodes(Shape s, Bytes size, const Wires& w) {
+  const double sent = 2. * double(s.ranks - 1) / double(s.ranks) * double(size.count());
+  const double wire = sent / (w.net_rate.value() * s.per_node) / kTreeRate;
+  return w.fixed + overlapped(w.inside, wire) + 2 * tree_hops(s.nodes()) * w.net_latency;
+}
+
 }  // namespace
 
 void register_tree_all_reduce(Registry& registry) {
@@ -64,9 +79,15 @@ void register_tree_all_reduce(Registry& registry) {
   tree.bytes_sent_per_rank = [](Shape s, Bytes size) { return bytes(double(size.count()) * halves(s.ranks) / 2); };
   tree.time = [](Shape s, Bytes size, const Wires& w) {
     if (s.ranks <= 1) return 0.;
+    if (s.nodes() > 1) return between_nodes(s, size, w);
     return w.fixed + 2 * levels(s.ranks) * w.latency + halves(s.ranks) / 2. * seconds_for(size, w.rate);
   };
   tree.schedule = [](Shape s) { return both_trees(s.ranks); };
+  tree.nccl_since = 204;
+  tree.applies = [](Shape s, const NvLink&) { return s.nodes() > 1; };
+  tree.why = [](Shape s) {
+    return fmt::format("{:.0f} hops at {} of the rate instead of {}", tree_hops(s.nodes()), kTreeRate, s.nodes() - 1);
+  };
   registry.add(std::move(tree));
 }
 

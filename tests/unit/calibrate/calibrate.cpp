@@ -83,8 +83,7 @@ TEST_CASE("the others are tasks of a graph that any backend performs") {
   const auto built = kernel_graph(kernels, 2, Bytes(1 << 20));
   graph::validate(built.graph);
   CHECK_FALSE(dispatch::why_not_real(built.graph));
-  const auto cluster = cluster::Cluster(cluster::ClusterSpec{});
-  const auto timeline = loopback::make_loopback()->prepare(built.graph, cluster)->run(kernel_graph_options());
+  const auto timeline = loopback::make_loopback()->prepare(built.graph)->run(kernel_graph_options());
   const auto times = read_kernel_graph(built, timeline);
   REQUIRE(times.kernels.size() == kernels.size());
   for (std::size_t i = 0; i < kernels.size(); i++) {

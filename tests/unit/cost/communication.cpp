@@ -20,14 +20,20 @@ CostModel model(std::int64_t nodes, std::int64_t nics_per_group = 0, double fabr
   machine.nics_per_group = nics_per_group, machine.fabric = fabric;
   collective::SizeCurves curves;
   curves.name = "by hand";
+  curves.measured_on = {"nvswitch", 8, machine.nvlink, machine.nvlink_latency, 0};
   for (const auto& [ranks, ms] : {std::pair{8U, 8.}, {4U, 6.}, {2U, 5.}})
     curves.measured[{all_reduce, ranks}] = {{Bytes(1'000'000'000), seconds(ms * 1e-3)}};
   return {machine, curves, test::megatron_2021()};
 }
 const Bytes kSize(1'000'000'000);
 
+// `per_node` of the ranks in each node, in as many groups as share its NICs.
+GroupShape group(std::uint32_t ranks, std::uint32_t per_node, std::uint32_t concurrent) {
+  if (per_node == 1) return {ranks, 8, concurrent};
+  return {ranks, concurrent, ranks * concurrent};
+}
 double all_reduce_time(const CostModel& m, std::uint32_t ranks, std::uint32_t per_node, std::uint32_t concurrent) {
-  return m.collective({all_reduce, kSize, {ranks, per_node, concurrent}});
+  return m.collective({all_reduce, kSize, group(ranks, per_node, concurrent)});
 }
 
 }  // namespace
@@ -50,7 +56,7 @@ TEST_CASE("a group of several but not all GPUs of a node reaches few NICs") {
   CHECK(all_reduce_time(model(2, 2), 8, 4, 2) == Approx(3.5e9 / 85e9 + .15 * 6e-3 + 50e-6).epsilon(1e-9));
   // Four groups of 4 ranks, 2 in a node: 4 NICs; 2 x 3/4 x 4 GB = 6 GB.
   CHECK(all_reduce_time(model(2, 1), 4, 2, 4) == Approx(6e9 / 85e9 + .15 * 5e-3 + 50e-6).epsilon(1e-9));
-  CHECK(model(2, 1).why({all_reduce, kSize, {4, 2, 4}}) == "1 hop, 4 of 8 NICs for the 4 groups of a node");
+  CHECK(model(2, 1).why({all_reduce, kSize, group(4, 2, 4)}) == "1 hop, 4 of 8 NICs for the 4 groups of a node");
   // More than there are: all.
   CHECK(all_reduce_time(model(2, 8), 4, 2, 4) == Approx(6e9 / 170e9 + .15 * 5e-3 + 50e-6).epsilon(1e-9));
 }
@@ -66,39 +72,39 @@ TEST_CASE("trees from where their hops are worth their rate") {
   // One GPU a node, one group, k = 64: 63 hops against 2 x 6 + 4 = 16, 50 us each. 1 GB: ring 2 x 63/64 / 170 = 11.581
   // + 3.15 ms = 14.731 ms; tree 11.581/.92 + .8 = 13.388 ms. Ten times as much: 118.96 against 126.68 ms: the ring.
   const auto m = model(64);
-  const auto small = m.choose({all_reduce, kSize, {64, 1, 1}});
-  CHECK(small.algorithm == "tree-all-reduce");
+  const auto small = m.choose({all_reduce, kSize, group(64, 1, 1)});
+  CHECK(small.algorithm->name == "tree-all-reduce");
   CHECK(small.seconds == Approx(2. * 63 / 64 / 170 / .92 + 16 * 50e-6).epsilon(1e-9));
-  const auto large = m.choose({all_reduce, Bytes(10'000'000'000), {64, 1, 1}});
-  CHECK(large.algorithm == "ring-all-reduce");
+  const auto large = m.choose({all_reduce, Bytes(10'000'000'000), group(64, 1, 1)});
+  CHECK(large.algorithm->name == "ring-all-reduce");
   CHECK(large.seconds == Approx(2. * 63 / 64 * 10 / 170 + 63 * 50e-6).epsilon(1e-9));
-  CHECK(m.why({all_reduce, Bytes(10'000'000'000), {64, 1, 1}}) == "63 hops");
-  CHECK(m.why({all_reduce, kSize, {64, 1, 1}}) == "16 hops at 0.92 of the rate instead of 63");
+  CHECK(m.why({all_reduce, Bytes(10'000'000'000), group(64, 1, 1)}) == "63 hops");
+  CHECK(m.why({all_reduce, kSize, group(64, 1, 1)}) == "16 hops at 0.92 of the rate instead of 63");
   // An all-gather has no tree. Few bytes: PAT, log2 64 / 3.5 x 25 us + 64 x 2.8 us against 63 x 25 us.
-  const auto gather = m.choose({all_gather, Bytes(1000), {64, 1, 1}});
-  CHECK(gather.algorithm == "pat-all-gather");
+  const auto gather = m.choose({all_gather, Bytes(1000), group(64, 1, 1)});
+  CHECK(gather.algorithm->name == "pat-all-gather");
   CHECK(gather.seconds == Approx(63. / 64 * 1000 / 170e9 / .75 + 6 / 3.5 * 25e-6 + 64 * 2.8e-6).epsilon(1e-9));
-  CHECK(m.choose({all_gather, kSize, {64, 1, 1}}).algorithm == "ring-all-gather");
+  CHECK(m.choose({all_gather, kSize, group(64, 1, 1)}).algorithm->name == "ring-all-gather");
 }
 
 TEST_CASE("inside a node the name is NCCL's choice, the time the measured one") {
-  const auto choice = model(1).choose({all_reduce, kSize, {8, 8, 1}});
-  CHECK(choice.algorithm == "ring-all-reduce");  // A100: its switches cannot add
+  const auto choice = model(1).choose({all_reduce, kSize, group(8, 8, 1)});
+  CHECK(choice.algorithm->name == "ring-all-reduce");  // A100: its switches cannot add
   CHECK(choice.seconds == Approx(8e-3));
-  CHECK(model(1).choose({all_reduce, kSize, {1, 1, 1}}).algorithm.empty());
+  CHECK(model(1).choose({all_reduce, kSize, group(1, 1, 1)}).algorithm == nullptr);
 }
 
 TEST_CASE("a run names each algorithm once, with its reason") {
-  const std::vector<graph::Work> works{graph::Collective{all_reduce, kSize, {8, 8, 1}},
-                                       graph::Collective{all_reduce, Bytes(1000), {8, 8, 1}},
-                                       graph::Collective{all_reduce, kSize, {4, 2, 4}},
-                                       graph::Collective{all_reduce, kSize, {1, 1, 1}}, graph::Receive{}};
+  const std::vector<graph::Work> works{graph::Collective{all_reduce, kSize, group(8, 8, 1)},
+                                       graph::Collective{all_reduce, Bytes(1000), group(8, 8, 1)},
+                                       graph::Collective{all_reduce, kSize, group(4, 2, 4)},
+                                       graph::Collective{all_reduce, kSize, group(1, 1, 1)}, graph::Receive{}};
   const auto named = model(2, 1).algorithms(works);
   REQUIRE(named.size() == 1);
   CHECK(named[0] ==
         "Collectives run as NCCL would choose: ring-all-reduce of 4 ranks on 2 nodes (1 hop, 4 of 8 NICs for the 4 "
         "groups "
-        "of a node); ring-all-reduce of 8 ranks in a node (this NVLink's switches cannot add).");
+        "of a node); ring-all-reduce of 8 ranks in a node (a ring of 8).");
   CHECK(model(2).algorithms({}).empty());
 }
 
@@ -107,32 +113,89 @@ TEST_CASE("a cluster without curves is priced from its links, one without links 
   const CostModel cost(machine, {}, {});
   // 2 x 7/8 GB at 300 x .8 x 1.012 = 242.88 GB/s: w = 7.2052 ms; 3.7 us + 14 x 1.22 us + w + sqrt(35 us x w).
   const double w = 1.75e9 / 242.88e9;
-  CHECK(cost.collective({all_reduce, kSize, {8, 8, 1}}) ==
+  CHECK(cost.collective({all_reduce, kSize, group(8, 8, 1)}) ==
         Approx(3.7e-6 + 14 * 1.22e-6 + w + std::sqrt(35e-6 * w)).epsilon(1e-9));
   machine.nvlink = Bandwidth(), machine.nvlink_generation = 0;
-  CHECK_THROWS_AS(CostModel(machine, {}, {}).collective({all_reduce, kSize, {8, 8, 1}}), UserError);
+  CHECK_THROWS_AS(CostModel(machine, {}, {}), UserError);
 }
 
 TEST_CASE("a message has the NICs beside its GPU, or shares them with neighbours that send too") {
-  // 90 MB at .9 of 25 GB/s = 4 ms + .25 ms; 80 GB/s inside the node is no limit.
+  // 90 MB at .9 of 25 GB/s = 4 ms + .25 ms + 25 us of the way; 80 GB/s inside the node is no limit.
   const Bytes size(90'000'000);
   const auto time = [&](std::int64_t nics, std::uint32_t senders, double fabric = 1) {
     auto machine = test::dgx_a100(2);
     machine.nics_per_node = nics, machine.fabric = fabric;
-    return CostModel(machine, {}, {}).message({size, true, senders, Bytes(), 1});
+    return CostModel(machine, {}, {}).message({size, 0, 8, senders, Bytes(), 1});
   };
-  CHECK(time(8, 1) == Approx(4.25e-3).epsilon(1e-9));
-  CHECK(time(8, 8) == Approx(4.25e-3).epsilon(1e-9));
-  CHECK(time(16, 8) == Approx(2.25e-3).epsilon(1e-9));  // two NICs each
+  CHECK(time(8, 1) == Approx(4.275e-3).epsilon(1e-9));
+  CHECK(time(8, 8) == Approx(4.275e-3).epsilon(1e-9));
+  CHECK(time(16, 8) == Approx(2.275e-3).epsilon(1e-9));  // two NICs each
   // Four NICs for eight GPUs: alone a whole one, with the neighbour half of it, and no less with six more.
-  CHECK(time(4, 1) == Approx(4.25e-3).epsilon(1e-9));
-  CHECK(time(4, 2) == Approx(8.25e-3).epsilon(1e-9));
-  CHECK(time(4, 8) == Approx(8.25e-3).epsilon(1e-9));
+  CHECK(time(4, 1) == Approx(4.275e-3).epsilon(1e-9));
+  CHECK(time(4, 2) == Approx(8.275e-3).epsilon(1e-9));
+  CHECK(time(4, 8) == Approx(8.275e-3).epsilon(1e-9));
   // One for all.
-  CHECK(time(1, 4) == Approx(16.25e-3).epsilon(1e-9));
-  CHECK(time(1, 8) == Approx(32.25e-3).epsilon(1e-9));
+  CHECK(time(1, 4) == Approx(16.275e-3).epsilon(1e-9));
+  CHECK(time(1, 8) == Approx(32.275e-3).epsilon(1e-9));
   // Half of the fabric's rate: the wire takes twice as long, the fixed part does not.
-  CHECK(time(8, 1, .5) == Approx(8.25e-3).epsilon(1e-9));
-  // Inside the node: 90 MB at 80 GB/s.
-  CHECK(model(2).message({size, false, 8, Bytes(), 1}) == Approx(.25e-3 + 90e6 / 80e9).epsilon(1e-9));
+  CHECK(time(8, 1, .5) == Approx(8.275e-3).epsilon(1e-9));
+  // Inside the node: 90 MB at 80 GB/s, 1.22 us of the way; at 40 GB/s where the link has no more.
+  CHECK(model(2).message({size, 0, 1, 8, Bytes(), 1}) == Approx(.25e-3 + 1.22e-6 + 90e6 / 80e9).epsilon(1e-9));
+  auto slow = test::dgx_a100();
+  slow.nvlink = Bandwidth(40e9);
+  CHECK(CostModel(slow, {}, {}).message({size, 0, 1, 8, Bytes(), 1}) ==
+        Approx(.25e-3 + 1.22e-6 + 90e6 / 40e9).epsilon(1e-9));
+}
+
+TEST_CASE("measured curves correct the formulas: exact on their links, moved by others") {
+  const GroupShape eight{8, 1, 8};
+  const auto on = [&](double nvlink, double latency_us) {
+    auto machine = test::dgx_a100();
+    machine.nvlink = Bandwidth(nvlink), machine.nvlink_latency = seconds(latency_us * 1e-6);
+    machine.nvlink_generation = 3;
+    return CostModel(machine, test::a100_curves(), {}).collective({all_reduce, Bytes(1 << 30), eight});
+  };
+  CHECK(on(300e9, 1.22) == 8193e-6);  // the table's
+  // By hand: w = 1.75 GiB / (300 x .8 x 1.012 GB/s) = 7.7365 ms, T = 3.7 + 14 x 1.22 + 7736.5 + sqrt(35 x 7736.5) us.
+  const auto form = [](double nvlink, double step) {
+    const double w = 1.75 * (1 << 30) / (nvlink * .8 * 1.012);
+    return 3.7e-6 + 14 * step + w + std::sqrt(35e-6 * w);
+  };
+  CHECK(on(3e9, 1.22) == Approx(8193e-6 * form(3e9, 1.22e-6) / form(300e9, 1.22e-6)).epsilon(1e-9));
+  CHECK(on(300e9, 2000) == Approx(8193e-6 * form(300e9, 2e-3) / form(300e9, 1.22e-6)).epsilon(1e-9));
+}
+
+TEST_CASE("an algorithm that joins the registry changes the price, and one that NCCL has not yet does not") {
+  collective::Registry shelf("collective");
+  for (const auto& [name, algorithm] : collective::registry()) shelf.add(algorithm);
+  collective::Algorithm magic = collective::registry().at("ring-all-reduce");
+  magic.name = "magic-all-reduce", magic.nccl_since = 300;
+  magic.time = [](collective::Shape, Bytes, const collective::Wires& w) { return w.fixed + 1e-6; };
+  magic.protocol = [](const collective::NvLink&, const collective::Fit&) { return collective::Protocol{}; };
+  shelf.add(magic);
+  const auto priced = [&](int version) {
+    collective::Nccl nccl;
+    nccl.version = version, nccl.algorithms = &shelf;
+    return CostModel(test::dgx_a100(), {}, {}, nullptr, nccl).choose({all_reduce, kSize, {8, 1, 8}});
+  };
+  CHECK(priced(300).algorithm->name == "magic-all-reduce");
+  CHECK(priced(300).seconds == Approx(1e-6));
+  CHECK(priced(230).algorithm->name == "ring-all-reduce");
+}
+
+TEST_CASE("oversubscribed leaves limit groups that cross them, and no others") {
+  // Four nodes of 200 GB/s on two leaves, uplinks 4 : 1: out of two nodes 100 GB/s.
+  auto machine = test::dgx_a100(4);
+  machine.topology = {"rail-optimized", {{"nodes_per_leaf", {2}}, {"oversubscription", {4}}}};
+  const CostModel m(machine, {}, {});
+  const auto plain = model(4);
+  // One ring over all 32: 2 x 31/32 GB over 100 GB/s at .85 instead of 200 GB/s; 3 hops of 26 us instead of 25.
+  const double w = 2. * 31 / 32 * 1e9;
+  const auto time = m.choose({all_reduce, kSize, {32, 1, 32}}).seconds;
+  const auto inside = m.choose({all_reduce, kSize, {8, 1, 8}}).seconds;
+  CHECK(time == Approx(w / 85e9 + .15 * inside + 2 * 3 * 26e-6).epsilon(1e-9));
+  CHECK(m.why({all_reduce, kSize, {32, 1, 32}}) == "3 hops, limited from leaf to spine");
+  // Two neighbouring nodes share a leaf.
+  CHECK(m.choose({all_reduce, kSize, {16, 1, 32}}).seconds ==
+        Approx(2. * 15 / 16 * 1e9 / 170e9 + .15 * inside + 2 * 25e-6).epsilon(1e-9));
 }

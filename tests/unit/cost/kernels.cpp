@@ -180,22 +180,22 @@ TEST_CASE("memory-bound kernels") {
 TEST_CASE("collectives inside a node follow the curve") {
   using enum CollectiveKind;
   // Exactly a measured point: 8 ranks, 64 MiB, 579.9 us; halves of an all-reduce take half.
-  CHECK(model().collective({all_reduce, Bytes(64 << 20), {8, 8, 1}}) == Approx(579.9e-6).epsilon(1e-9));
-  CHECK(model().collective({all_gather, Bytes(64 << 20), {8, 8, 1}}) == Approx(289.95e-6).epsilon(1e-9));
-  CHECK(model().collective({reduce_scatter, Bytes(64 << 20), {8, 8, 1}}) == Approx(289.95e-6).epsilon(1e-9));
+  CHECK(model().collective({all_reduce, Bytes(64 << 20), {8, 1, 8}}) == Approx(579.9e-6).epsilon(1e-9));
+  CHECK(model().collective({all_gather, Bytes(64 << 20), {8, 1, 8}}) == Approx(289.95e-6).epsilon(1e-9));
+  CHECK(model().collective({reduce_scatter, Bytes(64 << 20), {8, 1, 8}}) == Approx(289.95e-6).epsilon(1e-9));
   CHECK(model().collective({all_reduce, Bytes(64 << 20), {1, 1, 1}}) == 0);
 }
 
 TEST_CASE("collectives across nodes: wire against in-node part") {
   // 16 ranks on 2 nodes, 1 GiB all-reduce. Wire: 2 15/16 1.0737 GB / (200e9 .85) = 11.843 ms; in the node 8.193 ms;
   // 0.15 of the shorter = 1.229 ms; latency 2 x 25 us x min(1, 6) = 50 us. Sum 13.122 ms.
-  const graph::Collective both{CollectiveKind::all_reduce, Bytes(1 << 30), {16, 8, 1}};
+  const graph::Collective both{CollectiveKind::all_reduce, Bytes(1 << 30), {16, 1, 16}};
   const double wire = 2. * 15 / 16 * 1073741824 / 170e9;
   CHECK(model().collective(both) == Approx(wire + .15 * 8.193e-3 + 50e-6).epsilon(1e-9));
   CHECK(model().collective(both) == Approx(13.122e-3).epsilon(1e-3));
   // One rank per node on 32 nodes, 8 such groups share the NICs: wire 2 31/32 S 8 / 170e9 = 9.118 ms. A ring: 31 hops
   // of 50 us, 10.668 ms. A tree: 2 5 + 4 = 14 hops at .92 of the rate, 9.911 + .7 = 10.611 ms.
-  const graph::Collective rails{CollectiveKind::all_reduce, Bytes(100'000'000), {32, 1, 8}};
+  const graph::Collective rails{CollectiveKind::all_reduce, Bytes(100'000'000), {32, 8, 256}};
   const double rail_wire = 2. * 31 / 32 * 1e8 * 8 / 170e9;
   CHECK(model().collective(rails) == Approx(rail_wire / .92 + 2 * 25e-6 * 14).epsilon(1e-9));
   // A reduce-scatter is half of a ring.
@@ -205,19 +205,19 @@ TEST_CASE("collectives across nodes: wire against in-node part") {
 }
 
 TEST_CASE("messages") {
-  // In the node: .25 ms + 28 MB / 80 GB/s = .6 ms.
-  CHECK(model().message({Bytes(28'000'000), false, 1, Bytes(), 1}) == Approx(.6e-3));
-  // Across: a GPU reaches its own NIC, 25 GB/s x .9: 22.5 MB take 1 ms, alone or with seven neighbours.
-  CHECK(model().message({Bytes(22'500'000), true, 1, Bytes(), 1}) == Approx(1.25e-3));
-  CHECK(model().message({Bytes(22'500'000), true, 8, Bytes(), 1}) == Approx(1.25e-3));
+  // In the node: .25 ms + 1.22 us of the way + 28 MB / 80 GB/s = .6 ms.
+  CHECK(model().message({Bytes(28'000'000), 0, 1, 1, Bytes(), 1}) == Approx(.60122e-3));
+  // Across: a GPU reaches its own NIC, 25 GB/s x .9: 22.5 MB take 1 ms after 25 us of the way, alone or with seven neighbours.
+  CHECK(model().message({Bytes(22'500'000), 0, 8, 1, Bytes(), 1}) == Approx(1.275e-3));
+  CHECK(model().message({Bytes(22'500'000), 0, 8, 8, Bytes(), 1}) == Approx(1.275e-3));
   // One NIC for the node: eight senders share it.
   auto one = dgx_a100(2);
   one.nics_per_node = 1;
   const cost::CostModel shared(one, a100_curves(), megatron_2021());
-  CHECK(shared.message({Bytes(22'500'000), true, 8, Bytes(), 1}) == Approx(8.25e-3));
-  CHECK(shared.message({Bytes(22'500'000), true, 1, Bytes(), 1}) == Approx(1.25e-3));
+  CHECK(shared.message({Bytes(22'500'000), 0, 8, 8, Bytes(), 1}) == Approx(8.275e-3));
+  CHECK(shared.message({Bytes(22'500'000), 0, 8, 1, Bytes(), 1}) == Approx(1.275e-3));
   // Sharded over 8 tensor ranks: then 7/8 of the whole array comes over NVLink at 220 GB/s: 176 MB -> .7 ms.
-  CHECK(model().message({Bytes(22'000'000), false, 8, Bytes(176'000'000), 8}) == Approx(.25e-3 + .275e-3 + .7e-3));
+  CHECK(model().message({Bytes(22'000'000), 0, 1, 8, Bytes(176'000'000), 8}) == Approx(.25e-3 + 1.22e-6 + .275e-3 + .7e-3));
 }
 
 TEST_CASE("composite works add up exactly") {
@@ -239,7 +239,7 @@ TEST_CASE("composite works add up exactly") {
   CHECK(times[6] == Time());
   // The all-reduce of 240 MB above, 1.778 ms, of which 30 % show; and under pieces of 102 us: 30 of them hide it, of
   // two the second is not long enough.
-  const Work reduction = Collective{CollectiveKind::all_reduce, Bytes(240'000'000), {8, 8, 1}};
+  const Work reduction = Collective{CollectiveKind::all_reduce, Bytes(240'000'000), {8, 1, 8}};
   const cost::CostModel ring(dgx_a100(), {}, megatron_2021());
   const std::vector<Work> joined{MemoryBound{Bytes(162'000'000), 1, Traffic::plain}, reduction, Exposed{WorkId(1), .3},
                                  Pipelined{WorkId(0), 30, WorkId(1)}, Pipelined{WorkId(0), 2, WorkId(1)}};
@@ -257,8 +257,8 @@ TEST_CASE("assumptions carry their values") {
   machine.assumed = {"links.nic.bandwidth"};
   machine.sources["links.nic.bandwidth"] = "data sheet";
   const auto all = cost::CostModel(machine, a100_curves(), megatron_2021()).assumptions();
-  // Two keys, dropout, interference, two for collectives across nodes, device memory, optimizer.
-  CHECK(all.size() == 8);
+  // Two keys, dropout, interference, one for collectives across nodes, device memory, optimizer.
+  CHECK(all.size() == 7);
   CHECK(all[0] == "GPU a100-80g: gemm_efficiency = 0.951 is assumed.");
   CHECK(all[1] == "Cluster dgx-a100-80g: links.nic.bandwidth = 25 GB/s is assumed (data sheet).");
 }

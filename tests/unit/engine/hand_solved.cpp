@@ -12,11 +12,10 @@ using graph::EndpointKind;
 using graph::Lane;
 
 backend::Timeline run(const Built& built, const std::string& engine) {
-  const cluster::Cluster cluster{cluster::ClusterSpec{}};
   backend::RunOptions options;
   options.durations = built.durations;
   options.engine = engine;
-  return make_sim()->prepare(built.graph, cluster)->run(options);
+  return make_sim()->prepare(built.graph)->run(options);
 }
 
 using Spans = std::vector<std::pair<std::int64_t, std::int64_t>>;
@@ -143,11 +142,10 @@ TEST_CASE("wrong options are refused") {
 
 TEST_CASE("every iteration takes as long as the first; an empty graph takes none") {
   const Built built = build({1, {op(0, Lane::compute, 10)}, 0});
-  const cluster::Cluster cluster{cluster::ClusterSpec{}};
   backend::RunOptions options;
   options.durations = built.durations;
   options.iterations = 3;
-  CHECK(make_sim()->prepare(built.graph, cluster)->run(options).iteration_end == std::vector<Time>(3, Time(10)));
+  CHECK(make_sim()->prepare(built.graph)->run(options).iteration_end == std::vector<Time>(3, Time(10)));
   CHECK(run(build({0, {}, 0}), "auto").makespan() == Time{});
 }
 

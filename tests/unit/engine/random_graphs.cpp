@@ -144,11 +144,10 @@ std::vector<std::pair<Time, Time>> oracle(const Recipe& recipe) {
 }
 
 std::vector<std::pair<Time, Time>> simulate(const Built& built, const char* engine) {
-  const cluster::Cluster cluster{cluster::ClusterSpec{}};
   backend::RunOptions options;
   options.durations = built.durations;
   options.engine = engine;
-  const backend::Timeline timeline = make_sim()->prepare(built.graph, cluster)->run(options);
+  const backend::Timeline timeline = make_sim()->prepare(built.graph)->run(options);
   std::vector<std::pair<Time, Time>> spans;
   for (TaskId task : built.task) spans.push_back({timeline.start[task.index()], timeline.end[task.index()]});
   return spans;

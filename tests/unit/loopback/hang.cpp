@@ -13,11 +13,6 @@ using backend::Timeline;
 using graph::EndpointKind;
 using graph::Lane;
 
-const cluster::Cluster& nowhere() {
-  static const cluster::Cluster cluster{cluster::ClusterSpec{}};
-  return cluster;
-}
-
 // Rank 0 waits 1 ms and sends; rank 1 receives, and then both join a group. Works: 0 wait, 1 message, 2 receive,
 // 3 collective. Tasks of rank 0: wait, send, join; of rank 1: receive, join.
 graph::TaskGraph message_and_group() {
@@ -77,7 +72,7 @@ graph::TaskGraph one_task_each(std::size_t ranks) {
 
 std::string failure(const graph::TaskGraph& graph, const RunOptions& options) {
   try {
-    make_loopback()->prepare(graph, nowhere())->run(options);
+    make_loopback()->prepare(graph)->run(options);
   } catch (const MachineError& error) {
     return error.what();
   }
@@ -130,7 +125,7 @@ TEST_CASE("a task, or a message, that takes longer than the timeout is no hang")
     options.durations = durations;
     options.timeout = seconds(0.02);
     Timeline timeline;
-    REQUIRE_NOTHROW(timeline = make_loopback()->prepare(graph, nowhere())->run(options));
+    REQUIRE_NOTHROW(timeline = make_loopback()->prepare(graph)->run(options));
     // Everything is one chain: wait, message, all-reduce.
     CHECK(timeline.makespan() >= seconds(0.1));
   }
@@ -139,11 +134,11 @@ TEST_CASE("a task, or a message, that takes longer than the timeout is no hang")
 TEST_CASE("the backend refuses what it cannot perform") {
   const auto backend = make_loopback();
   // Each waits for the other's message before it sends its own.
-  CHECK_THROWS_WITH_AS(backend->prepare(exchange(true), nowhere()), doctest::Contains("a cycle"), InternalError);
+  CHECK_THROWS_WITH_AS(backend->prepare(exchange(true)), doctest::Contains("a cycle"), InternalError);
   // Each sends first and keeps its lane until the other receives: no cycle, but it needs somebody to hold the messages.
-  CHECK_THROWS_WITH_AS(backend->prepare(exchange(false), nowhere()), doctest::Contains("needs buffered messages"),
+  CHECK_THROWS_WITH_AS(backend->prepare(exchange(false)), doctest::Contains("needs buffered messages"),
                        MachineError);
-  CHECK_THROWS_WITH_AS(backend->prepare(one_task_each(513), nowhere()), doctest::Contains("513 threads"), MachineError);
+  CHECK_THROWS_WITH_AS(backend->prepare(one_task_each(513)), doctest::Contains("513 threads"), MachineError);
 }
 
 TEST_CASE("times without a kernel are not computed for real") {
@@ -156,7 +151,7 @@ TEST_CASE("times without a kernel are not computed for real") {
   options.compute = backend::Compute::real;
   const auto session = make_loopback([](const auto&, RankId, const RunOptions&) -> std::unique_ptr<dispatch::Worker> {
                          return nullptr;
-                       })->prepare(graph, nowhere());
+                       })->prepare(graph);
   CHECK_THROWS_WITH_AS(session->run(options),
                        doctest::Contains("gemm 2x3x4 bf16) cannot be computed for real; use --compute timed"),
                        UserError);

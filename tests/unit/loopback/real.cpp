@@ -163,10 +163,9 @@ graph::TaskGraph chain(std::uint32_t messages) {
 }
 
 std::unique_ptr<backend::Session> session(const graph::TaskGraph& graph) {
-  static const cluster::Cluster cluster{cluster::ClusterSpec{}};
   return make_loopback(
              [](const graph::TaskGraph& g, RankId rank, const RunOptions&) { return std::make_unique<Adder>(g, rank); })
-      ->prepare(graph, cluster);
+      ->prepare(graph);
 }
 
 RunOptions real(int warmup, int iterations) {

@@ -1,6 +1,8 @@
 // Who shares a node with whom: groups, and the hops of a pipeline, counted by hand.
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "plan/plan.hpp"
 
 using namespace rehearsal;
@@ -18,6 +20,8 @@ Plan planned(Parallelism p, std::int64_t gpus_per_node = 8) {
   job.cluster.gpus_per_node = gpus_per_node;
   job.cluster.nodes = (p.gpus() + gpus_per_node - 1) / gpus_per_node;
   job.cluster.nics_per_node = gpus_per_node;
+  job.cluster.topology.name = "rail-optimized";
+  job.cluster.nvlink = Bandwidth(300e9), job.cluster.nic = Bandwidth(25e9);
   return make_plan(job);
 }
 
@@ -27,28 +31,47 @@ Parallelism degrees(std::int64_t tensor, std::int64_t pipeline, std::int64_t dat
   return p;
 }
 
+bool crosses(const Plan& plan, std::int64_t stage) {
+  const auto hop = plan.hop(stage, stage + 1);
+  return plan.machine->reach(hop.from, hop.to, hop.senders).leaves_domain;
+}
+
 int crossings(const Plan& plan) {
   int count = 0;
-  for (std::int64_t s = 0; s + 1 < plan.job.parallelism.pipeline; s++) count += plan.hop(s, s + 1).crosses_nodes;
+  for (std::int64_t s = 0; s + 1 < plan.job.parallelism.pipeline; s++) count += crosses(plan, s);
   return count;
 }
 
 }  // namespace
 
 TEST_CASE("groups of the numbering tensor, data, pipeline") {
+  // In a node, and groups that share its NICs.
+  const auto shape = [](const Plan& plan, const GroupShape& group) {
+    const auto& reach = plan.machine->reach(group);
+    return std::array{reach.ranks, reach.in_domain, reach.groups};
+  };
+  using Shape = std::array<std::int64_t, 3>;
   // TP 2 x DP 32 on 8 nodes: ranks 0 2 4 6 of a node are in one data group, 1 3 5 7 in the other.
   const auto fig15 = planned(degrees(2, 1, 32));
-  CHECK(fig15.tensor_group == GroupShape{2, 2, 4});
-  CHECK(fig15.data_group == GroupShape{32, 4, 2});
+  CHECK(fig15.tensor_group == GroupShape{2, 1, 64});
+  CHECK(fig15.data_group == GroupShape{32, 2, 64});
+  CHECK(shape(fig15, fig15.data_group) == Shape{32, 4, 2});
+  CHECK(fig15.machine->reach(fig15.tensor_group).out.empty());
   // TP 8: a tensor group fills a node, eight data groups have one rank in each.
   const auto full = planned(degrees(8, 1, 4));
-  CHECK(full.tensor_group == GroupShape{8, 8, 1});
-  CHECK(full.data_group == GroupShape{4, 1, 8});
+  CHECK(full.machine->reach(full.tensor_group).out.empty());
+  CHECK(shape(full, full.data_group) == Shape{4, 1, 8});
   // TP 16 spans two nodes.
-  CHECK(planned(degrees(16, 1, 2)).tensor_group == GroupShape{16, 8, 1});
+  const auto wide = planned(degrees(16, 1, 2));
+  CHECK(shape(wide, wide.tensor_group) == Shape{16, 8, 1});
   // DP alone: all of a node in one group. Half a node of GPUs: one group.
-  CHECK(planned(degrees(1, 1, 64)).data_group == GroupShape{64, 8, 1});
-  CHECK(planned(degrees(1, 1, 4)).data_group == GroupShape{4, 4, 1});
+  const auto data = planned(degrees(1, 1, 64));
+  CHECK(shape(data, data.data_group) == Shape{64, 8, 1});
+  CHECK(planned(degrees(1, 1, 4)).data_group == GroupShape{4, 1, 4});
+  // The ends of a pipeline of 4 on 4 nodes: eight pairs of GPUs share the NICs of their nodes.
+  const auto tied = planned(degrees(2, 4, 4));
+  CHECK(tied.embedding_group == GroupShape{2, 24, 8});
+  CHECK(shape(tied, tied.embedding_group) == Shape{2, 1, 8});
 }
 
 TEST_CASE("every boundary crosses where a node holds one stage only") {
@@ -76,7 +99,7 @@ TEST_CASE("else p t/8 - 1 of p - 1 boundaries do, one data-parallel replica") {
   // TP 2 x DP 2: stages of 4 GPUs, two in a node: 4 nodes, 3 of 7 boundaries, 4 GPUs send.
   const auto two = planned(degrees(2, 8, 2));
   CHECK(crossings(two) == 3);
-  CHECK(two.hop(1, 2).crosses_nodes);
-  CHECK_FALSE(two.hop(0, 1).crosses_nodes);
+  CHECK(crosses(two, 1));
+  CHECK_FALSE(crosses(two, 0));
   CHECK(two.hop(1, 2).senders == 4);
 }

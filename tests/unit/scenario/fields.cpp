@@ -61,10 +61,14 @@ TEST_CASE("whatever value of a scenario changes, its digest changes") {
   for (const auto& field : scenario_fields().fields)
     if (moved.count(field.key) == 0) {
       CAPTURE(field.key);
-      CHECK((field.key.find("collectives.") != std::string::npos || field.key == "cluster.profile"));
+      CHECK((field.key.find("collectives.") != std::string::npos || field.key == "cluster.profile" ||
+             field.key == "cluster.written_links"));
     }
   auto scenario = examples().front();
   const auto before = digest(scenario);
+  auto linked = scenario;
+  linked.concrete->cluster.written = {{"gpu0", "gpu1", Bandwidth(1e9), Time(1)}};
+  CHECK(digest(linked) != before);
   REQUIRE_FALSE(scenario.concrete->curves.measured.empty());
   scenario.concrete->curves.measured.begin()->second.front().time += Time(1);
   CHECK(digest(scenario) != before);

@@ -40,7 +40,7 @@ TEST_CASE("this machine has as many ranks as are asked for, and software of its 
   CHECK(c.software.host_seconds_per_kernel == 0);
   CHECK(c.cluster.gpus() == 8);
   CHECK(c.cluster.nodes == 1);
-  CHECK(c.cluster.topology == "nvswitch");
+  CHECK(c.cluster.topology.name == "nvswitch");
   CHECK(c.cluster.gpu.name == "assumed-cpu");
   CHECK(c.training.learning_rate == 1e-3);
   CHECK(c.training.weight_decay == .01);

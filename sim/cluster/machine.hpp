@@ -1,0 +1,115 @@
+// A cluster as a machine: routes, and what a group of GPUs that communicate finds between its members.
+//
+// Nothing is built: regular topologies know their routes and levels in closed form, whatever the size; only links that
+// were written out become a graph (Boost.Graph). Machines are values that several threads may ask at once.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/kernels.hpp"
+#include "cluster/topology.hpp"
+
+namespace rehearsal::cluster {
+
+struct WrittenGraph;  // routes over links that were written out
+
+// Where a group leaves one domain for another.
+struct Boundary {
+  const char* name;      // "NIC", "leaf to spine"
+  std::int64_t members;  // of the group in one domain on this side of it
+  Bandwidth rate;        // out of one such domain for this group, while its peers (GroupShape) take their shares
+  Time latency;          // of a message across, from GPU to GPU
+};
+
+// A group on the machine.
+struct Reach {
+  std::int64_t ranks = 1, in_domain = 1;  // members in all, and in one NVLink domain
+  Bandwidth port;                         // of one member inside its domain, one way
+  Time latency;                           // between neighbours inside the domain
+  std::vector<Boundary> out;              // innermost first; empty when the group stays in one domain
+  std::int64_t groups = 1;                // that share the NICs of a domain
+  std::int64_t nics = 0, nics_of = 0;     // used by them, of those of a domain
+};
+
+// A message from GPU to GPU.
+struct Reached {
+  bool leaves_domain = false;
+  Bandwidth rate;  // of the narrowest link, shared with the neighbours that send at the same time
+  Time latency;
+};
+
+struct Hop {
+  Device from, to;
+  Link link;
+};
+
+class Machine {
+ public:
+  // Throws UserError when the description does not fit its topology.
+  explicit Machine(ClusterSpec spec);
+
+  const ClusterSpec& spec() const { return spec_; }
+  const Topology& inside() const { return *inside_; }
+  const Topology& fabric() const { return *fabric_; }
+  // Of either topology; its default where none was given.
+  double parameter(const char* name) const { return parameters(name).front(); }
+  std::vector<double> parameters(const char* name) const;
+
+  std::int64_t gpus() const { return spec_.gpus(); }
+  std::int64_t domain() const { return domain_; }  // GPUs that reach each other without the fabric
+  std::int64_t domains() const { return (gpus() + domain_ - 1) / domain_; }
+  Bandwidth out_of_domain() const;  // over all NICs
+  const std::vector<Level>& levels() const { return levels_; }
+
+  // By global rank; empty from a GPU to itself. Throws UserError when there is no way.
+  std::vector<Hop> route(std::int64_t from, std::int64_t to, std::int64_t stripe = 0) const;
+
+  const Reach& reach(const GroupShape& group) const;
+  // `senders` GPUs next to each other send to as many at the same distance.
+  const Reached& reach(std::int64_t from, std::int64_t to, std::int64_t senders) const;
+  // The first pair of GPUs that is as far apart: pairs that nothing tells apart are one work.
+  std::pair<std::int64_t, std::int64_t> alike(std::int64_t from, std::int64_t to) const;
+  // Out of one domain for a group, by counting the flows of all its peers on their routes: what levels stand for.
+  Bandwidth counted(const GroupShape& group) const;
+  int level(std::int64_t from, std::int64_t to) const;  // -1 inside a domain; 0 where flows are counted
+
+  // For topologies.
+  std::int64_t node(std::int64_t gpu) const { return gpu / spec_.gpus_per_node; }
+  std::int64_t local(std::int64_t gpu) const { return gpu % spec_.gpus_per_node; }
+  Device gpu(std::int64_t rank) const;
+  Device nic(std::int64_t gpu, std::int64_t stripe) const;      // of a GPU
+  std::int64_t gpu_at(const Device& nic) const;                 // the first GPU of a NIC
+  std::int64_t stripes() const;                                 // NICs of a GPU, at least 1
+  Time nic_hop() const { return Time(spec_.nic_latency.count() / 4); }  // GPU, NIC, switch, NIC, GPU are four links
+  Path exit(std::int64_t gpu, std::int64_t stripe) const;       // GPU to its NIC, both included
+  const WrittenGraph& written() const { return *written_; }
+
+ private:
+  Link link(const Device& a, const Device& b) const;
+  Bandwidth counted_port(std::int64_t stride, std::int64_t members) const;
+  void leave(Reach& reach, const GroupShape& group) const;
+  void count_out(Reach& reach, const GroupShape& group) const;
+
+  ClusterSpec spec_;
+  const Topology* inside_ = nullptr;
+  const Topology* fabric_ = nullptr;
+  std::int64_t domain_ = 1;
+  std::vector<Level> levels_;
+  std::shared_ptr<const WrittenGraph> written_;
+  struct Known {
+    std::mutex mutex;
+    std::map<GroupShape, Reach> groups;
+    std::map<std::array<std::int64_t, 3>, Reached> pairs;
+  };
+  std::shared_ptr<Known> known_;
+};
+
+std::string name(const Device& device);  // "node 3 GPU 1", "leaf 2"
+
+}  // namespace rehearsal::cluster

@@ -1,0 +1,173 @@
+// What a group or a message finds on a machine: in closed form by levels, or by counting flows on their routes.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/error.hpp"
+#include "cluster/machine.hpp"
+
+namespace rehearsal::cluster {
+namespace {
+
+// How many flows cross each link, in shares of one; two directions of a cable are two links.
+class Load {
+ public:
+  explicit Load(const Machine& machine) : machine_(machine) {}
+
+  void add(std::int64_t from, std::int64_t to, std::int64_t stripe, double share) {
+    for (const auto& hop : machine_.route(from, to, stripe)) {
+      auto& link = links_[{hop.from, hop.to}];
+      link.flows += share, link.rate = hop.link.rate;
+    }
+  }
+
+  // Of one whole flow where it finds least room.
+  Bandwidth least() const {
+    Bandwidth least;
+    for (const auto& [ends, link] : links_)
+      if (const auto rate = link.rate / link.flows; least.value() == 0 || rate < least) least = rate;
+    return least;
+  }
+
+ private:
+  struct Carried {
+    double flows = 0;
+    Bandwidth rate;
+  };
+  const Machine& machine_;
+  std::map<std::pair<Device, Device>, Carried> links_;
+};
+
+Time latency(const std::vector<Hop>& route) {
+  Time sum;
+  for (const auto& hop : route) sum += hop.link.latency;
+  return sum;
+}
+
+// Members of a group within `width` neighbouring GPUs.
+std::int64_t members(const GroupShape& group, std::int64_t width) {
+  return std::clamp<std::int64_t>(width / group.stride, 1, group.ranks);
+}
+
+std::int64_t groups(const GroupShape& group, std::int64_t width) {
+  return std::max<std::int64_t>(1, std::min<std::int64_t>(width, group.peers) / members(group, width));
+}
+
+}  // namespace
+
+// One ring in the order of ranks for every group of the domain at the same time.
+Bandwidth Machine::counted_port(std::int64_t stride, std::int64_t members) const {
+  Load load(*this);
+  for (std::int64_t first = 0; first + stride * members <= domain_; first += stride * members)
+    for (std::int64_t offset = 0; offset < stride; ++offset)
+      for (std::int64_t k = 0; k < members; ++k)
+        load.add(first + offset + k * stride, first + offset + (k + 1) % members * stride, 0, 1);
+  return load.least();
+}
+
+const Reach& Machine::reach(const GroupShape& group) const {
+  INVARIANT(group.ranks >= 1 && group.stride >= 1, "a group has no rank or no stride");
+  const std::lock_guard lock(known_->mutex);
+  const auto [at, fresh] = known_->groups.try_emplace(group);
+  if (!fresh) return at->second;
+  Reach& reach = at->second;
+  try {
+    reach.ranks = group.ranks;
+    reach.in_domain = members(group, domain_);
+    if (reach.in_domain > 1) {
+      reach.port = inside_->port ? inside_->port(*this, group.stride, reach.in_domain)
+                                 : counted_port(group.stride, reach.in_domain);
+      reach.latency = latency(route(0, group.stride));
+    }
+    if (reach.in_domain < reach.ranks) levels_.empty() ? count_out(reach, group) : leave(reach, group);
+  } catch (...) {
+    known_->groups.erase(at);
+    throw;
+  }
+  return reach;
+}
+
+// NICs of a domain that all groups of a kind use together. A group of all its GPUs, or of one, uses those beside them.
+// One of several but not all finds no two of its GPUs beside the same NIC to enter and to leave by, and stays with
+// `nics_per_group` of them, where that is known (sim/design/partial-node-groups.md).
+void Machine::leave(Reach& reach, const GroupShape& group) const {
+  reach.groups = groups(group, domain_);
+  reach.nics = reach.nics_of = spec_.nics_per_node * std::max<std::int64_t>(1, domain_ / spec_.gpus_per_node);
+  if (spec_.nics_per_group > 0 && reach.in_domain > 1 && reach.groups > 1)
+    reach.nics = std::min(reach.nics, spec_.nics_per_group * reach.groups);
+  std::int64_t below = domain_;
+  for (const auto& level : levels_) {
+    const auto inside = members(group, below);
+    if (inside < group.ranks) {
+      Bandwidth out = level.out;
+      if (&level == &levels_.front()) out = out * (double(reach.nics) / double(reach.nics_of));
+      reach.out.push_back({level.name, inside, out / double(groups(group, below)), level.latency});
+    }
+    below = level.width;
+  }
+}
+
+// A ring of domains for every group: member i of one sends to member i of the next, each over the NICs beside it.
+void Machine::count_out(Reach& reach, const GroupShape& group) const {
+  Load load(*this);
+  const auto m = reach.in_domain, rings = reach.ranks / m;
+  const double share = 1. / double(m * stripes());
+  Time slowest;
+  const std::int64_t block = group.stride * group.ranks;
+  for (std::int64_t first = 0; first < std::max<std::int64_t>(group.peers, 1); first += block)
+    for (std::int64_t offset = 0; offset < std::min<std::int64_t>(group.stride, group.peers); ++offset)
+      for (std::int64_t k = 0; k < rings * m; ++k)
+        for (std::int64_t stripe = 0; stripe < stripes(); ++stripe) {
+          const auto from = first + offset + k * group.stride;
+          const auto to = first + offset + (k + m) % (rings * m) * group.stride;
+          if (from >= gpus() || to >= gpus()) continue;
+          load.add(from, to, stripe, share);
+          if (first == 0 && offset == 0 && stripe == 0) slowest = std::max(slowest, latency(route(from, to)));
+        }
+  reach.groups = groups(group, domain_);
+  reach.out.push_back({"fabric", m, load.least(), slowest});
+}
+
+Bandwidth Machine::counted(const GroupShape& group) const {
+  Reach reach;
+  reach.ranks = group.ranks, reach.in_domain = members(group, domain_);
+  count_out(reach, group);
+  return reach.out.back().rate;
+}
+
+const Reached& Machine::reach(std::int64_t from, std::int64_t to, std::int64_t senders) const {
+  const auto [a, b] = alike(from, to);
+  const std::lock_guard lock(known_->mutex);
+  const auto [at, fresh] = known_->pairs.try_emplace({a, b, senders});
+  Reached& reached = at->second;
+  if (!fresh) return reached;
+  const int top = level(a, b);
+  reached.leaves_domain = top >= 0;
+  try {
+    if (top >= 0 && !levels_.empty()) {
+      // A GPU sends over the NICs beside it. Where NICs are fewer, neighbours share one, and senders are neighbours.
+      const double per_gpu = double(spec_.nics_per_node) / double(spec_.gpus_per_node);
+      const double own = per_gpu >= 1 ? per_gpu : 1 / std::min(double(std::max<std::int64_t>(1, senders)), 1 / per_gpu);
+      reached.rate = spec_.nic * own;
+      reached.latency = levels_[static_cast<std::size_t>(top)].latency;
+      for (std::size_t i = 1; i <= static_cast<std::size_t>(top); ++i)
+        reached.rate = std::min(reached.rate, levels_[i].out / double(std::min(senders, levels_[i - 1].width)));
+      return reached;
+    }
+    Load load(*this);
+    for (std::int64_t i = 0; i < std::max<std::int64_t>(1, senders); ++i) {
+      const auto x = a + i, y = b + i;
+      if (i > 0 && (x >= gpus() || y >= gpus() || level(x, y) != top)) break;
+      for (std::int64_t stripe = 0; stripe < (top < 0 ? 1 : stripes()); ++stripe)
+        load.add(x, y, stripe, 1. / double(top < 0 ? 1 : stripes()));
+    }
+    reached.rate = load.least();
+    reached.latency = latency(route(a, b));
+  } catch (...) {
+    known_->pairs.erase(at);
+    throw;
+  }
+  return reached;
+}
+
+}  // namespace rehearsal::cluster

@@ -1,0 +1,89 @@
+// A folded Clos network (Al-Fares et al. 2008): all NICs of a node on one leaf, leaves on spines, and with three levels
+// pods of leaves and spines on cores. Switches have `radix` ports at the rate of a NIC.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "cluster/fabric.hpp"
+#include "cluster/registry.hpp"
+
+namespace rehearsal::cluster {
+namespace {
+
+double over_leaf(const Machine& m) { return m.parameter("oversubscription"); }
+
+// Of an o : 1 leaf, o/(1 + o) of the ports lead down.
+std::int64_t below_leaf(const Machine& m) {
+  const double down = m.parameter("radix") * over_leaf(m) / (1 + over_leaf(m));
+  const auto nodes = static_cast<std::int64_t>(down / double(m.spec().nics_per_node) + 1e-9);
+  return whole_domains(m, std::max<std::int64_t>(1, nodes) * m.spec().gpus_per_node);
+}
+
+bool three(const Machine& m) { return m.parameter("levels") > 2; }
+
+// A spine of two levels meets `radix` leaves; one of three half as many, the other ports lead to cores.
+std::int64_t below_spine(const Machine& m) {
+  const auto leaves = static_cast<std::int64_t>(m.parameter("radix")) / (three(m) ? 2 : 1);
+  return below_leaf(m) * std::max<std::int64_t>(1, leaves);
+}
+
+void check(const Machine& m) {
+  if (m.parameter("levels") != 2 && m.parameter("levels") != 3)
+    throw UserError(fmt::format("topology 'fat-tree' has 'levels' 2 or 3, found {}", m.parameter("levels")));
+  if (m.spec().nics_per_node > static_cast<std::int64_t>(m.parameter("radix")))
+    throw UserError(fmt::format("topology 'fat-tree': a leaf of 'radix' {} cannot take the {} NICs of a node",
+                                m.parameter("radix"), m.spec().nics_per_node));
+  const auto most = below_spine(m) * (three(m) ? static_cast<std::int64_t>(m.parameter("radix")) : 1);
+  if (m.gpus() > most)
+    throw UserError(fmt::format(
+        "topology 'fat-tree': {} levels of switches with 'radix' {} join at most {} GPUs, and the cluster has {}; use "
+        "{} or a larger radix",
+        m.parameter("levels"), m.parameter("radix"), most, m.gpus(), three(m) ? "fewer nodes" : "levels: 3"));
+}
+
+Path path(const Machine& m, std::int64_t a, std::int64_t b, std::int64_t stripe) {
+  const auto leaf = [&](std::int64_t gpu) {
+    return Device{DeviceKind::leaf, static_cast<std::uint32_t>(gpu / below_leaf(m)), 0};
+  };
+  const auto spine = [&](std::int64_t gpu) {  // all spines of a pod as one: nothing blocks between them
+    return Device{DeviceKind::spine, static_cast<std::uint32_t>(gpu / below_spine(m)), 0};
+  };
+  if (leaf(a) == leaf(b)) return over(m, a, b, stripe, {leaf(a)});
+  if (spine(a) == spine(b)) return over(m, a, b, stripe, {leaf(a), spine(a), leaf(b)});
+  return over(m, a, b, stripe, {leaf(a), spine(a), {DeviceKind::core, 0, 0}, spine(b), leaf(b)});
+}
+
+std::vector<Level> levels(const Machine& m) {
+  auto all = leaf_and_spine(m, below_leaf(m), over_leaf(m));
+  if (below_spine(m) >= m.gpus()) return all;
+  all.back().width = below_spine(m);
+  all.push_back({"spine to core", m.gpus(),
+                 m.out_of_domain() * (double(below_spine(m)) / double(m.domain()) / over_leaf(m) /
+                                      m.parameter("core_oversubscription")),
+                 m.spec().nic_latency + kSwitchLatency * 4});
+  return all;
+}
+
+}  // namespace
+
+void register_fat_tree(Registry& registry) {
+  Topology t;
+  t.name = "fat-tree";
+  t.summary = "Joins nodes: a folded Clos of two or three levels, all NICs of a node on one leaf.";
+  t.parameters = {{"levels", Unit::integer, 2, 2, 3, "of switches"},
+                  {"radix", Unit::integer, 64, 2, 4096, "ports of a switch, at the rate of a NIC"},
+                  {"oversubscription", Unit::number, 1, 1, 1000, "ports of a leaf down over ports up"},
+                  {"core_oversubscription", Unit::number, 1, 1, 1000, "the same of spines, with three levels"}};
+  t.check = check;
+  t.path = path;
+  t.link = [](const Machine& m, const Device& a, const Device& b) {
+    if (a.kind == DeviceKind::nic || b.kind == DeviceKind::nic) return Link{m.spec().nic, m.nic_hop()};
+    const auto at = levels(m);
+    return Link{at[a.kind == DeviceKind::core || b.kind == DeviceKind::core ? 2 : 1].out, kSwitchLatency};
+  };
+  t.levels = levels;
+  registry.add(std::move(t));
+}
+
+}  // namespace rehearsal::cluster

@@ -1,0 +1,46 @@
+// Collectives and messages on a machine: their groups are placed, routes give the wires, the registered algorithms'
+// closed forms the price.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "cluster/machine.hpp"
+#include "collective/nccl.hpp"
+#include "collective/size_curve.hpp"
+#include "graph/work.hpp"
+
+namespace rehearsal::cost {
+
+class CommunicationModel {
+ public:
+  // Throws UserError where the description does not fit its topology.
+  CommunicationModel(const cluster::ClusterSpec& spec, collective::SizeCurves curves, collective::Nccl nccl = {});
+
+  const cluster::Machine& machine() const { return machine_; }
+  const collective::SizeCurves& curves() const { return curves_; }
+
+  // What NCCL runs, in seconds; nothing for one rank or nothing to move.
+  collective::Choice choose(const GroupShape& group, CollectiveKind kind, Bytes size) const;
+  std::string why(const GroupShape& group, const collective::Choice& choice) const;
+  std::string where(const GroupShape& group) const;  // " on 4 nodes"
+
+  // DeepSpeed's ZeRO-3 of 2021: one small call for each tensor. Seconds.
+  double tensor_by_tensor(const graph::Collective& work, double latency, double efficiency) const;
+  double message(const graph::Message& work) const;  // s
+
+  // NVLink here over NVLink of the measured curves, beyond a factor of two.
+  std::optional<double> extrapolates() const;
+
+ private:
+  static const collective::NvLink& nvlink(const cluster::Machine& machine);
+  collective::Choice formula(const cluster::Machine& machine, const cluster::Reach& reach, CollectiveKind kind,
+                             Bytes size) const;
+  collective::Choice inside(const GroupShape& group, CollectiveKind kind, Bytes size) const;
+
+  cluster::Machine machine_;
+  collective::SizeCurves curves_;
+  collective::Nccl nccl_;
+  std::optional<cluster::Machine> reference_;  // of the curves; none without
+};
+
+}  // namespace rehearsal::cost
