@@ -78,8 +78,12 @@ Prepared prepare_abstract(const scenario::Scenario& scenario) {
   lower::Lowering lowering(pipeline);
   auto problem = lowering.problem(given_durations(lowering.works()));
   scenario.schedule.set_knobs(problem);
-  // Without `memory`, schedules that look at it count forwards: 1 each, as in `rehearse schedule`.
-  if (a.activation.empty()) problem.activation.assign(problem.stages(), 1);
+  // Schedules see memory in the user's unit, in which limits are given too. Without `memory` they count forwards: 1
+  // each, as in `rehearse schedule`.
+  for (std::size_t s = 0; s < problem.stages(); s++) {
+    problem.activation[s] = a.activation.empty() ? 1 : value(a.activation, s);
+    problem.weight_hold[s] = a.weight_hold.empty() ? 0 : value(a.weight_hold, s);
+  }
   auto prepared = finish(std::move(lowering), std::move(problem), scenario);
   prepared.durations = given_durations(prepared.graph.works());
   prepared.assumptions.push_back("stage times are given, not modelled; transfers never queue");

@@ -80,6 +80,12 @@ std::string title(const Question& question) {
                      fmt::join(r.shape, "x"));
 }
 
+std::string performed(const Answer& answer) {
+  std::vector<std::string_view> names;
+  for (const auto strategy : answer.performed) names.push_back(reshard::name(strategy));
+  return fmt::format("{}", fmt::join(names, " and "));
+}
+
 }  // namespace
 
 nlohmann::ordered_json to_json(const Question& question, const Answer& answer) {
@@ -98,8 +104,11 @@ nlohmann::ordered_json to_json(const Question& question, const Answer& answer) {
   for (const auto& s : answer.plan.schedule)
     schedule.push_back(
         {{"task", s.task}, {"sender", answer.numbered.sender_nics[s.sender]}, {"start", s.start}, {"end", s.end}});
+  Json performed = Json::array();
+  for (const auto strategy : answer.performed) performed.push_back(reshard::name(strategy));
   return {{"name", question.name},
           {"strategy", reshard::name(question.method.strategy)},
+          {"performed", performed},
           {"planner", question.planner},
           {"chunks", answer.chunks},
           {"tasks", tasks},
@@ -111,7 +120,8 @@ nlohmann::ordered_json to_json(const Question& question, const Answer& answer) {
           {"effective_bandwidth_bytes_per_s", answer.bandwidth()},
           {"bandwidth_bound_bytes_per_s", answer.bandwidth_bound},
           {"tensor_bytes", answer.tensor_bytes},
-          {"assumptions", question.assumptions}};
+          {"assumptions", question.assumptions},
+          {"warnings", answer.warnings}};
 }
 
 std::string to_csv(const Answer& answer) {
@@ -134,8 +144,9 @@ std::string to_text(const Question& question, const Answer& answer, const TextOp
   const char* nics = !question.resharding                               ? "NICs as given"
                      : question.method.nic == reshard::NicSharing::host ? "one NIC per host"
                                                                         : "one NIC per GPU";
-  text += paint.dim(fmt::format("{}, planner {}, {}; {} of {} in {} transfer{}",
-                                reshard::name(question.method.strategy), question.planner, nics,
+  std::string strategy(reshard::name(question.method.strategy));
+  if (!answer.warnings.empty()) strategy = fmt::format("{} instead of {}", performed(answer), strategy);
+  text += paint.dim(fmt::format("{}, planner {}, {}; {} of {} in {} transfer{}", strategy, question.planner, nics,
                                 question.resharding ? "a tensor" : "tasks", show(Bytes(answer.tensor_bytes)),
                                 grouped(answer.transfers.size()), answer.transfers.size() == 1 ? "" : "s")) +
           "\n\n";
@@ -172,7 +183,8 @@ std::string to_text(const Question& question, const Answer& answer, const TextOp
   text += table(rows, paint);
   if (entries.size() > kMostTableRows)
     text += paint.dim(fmt::format("{} more; --format csv or json lists all", entries.size() - kMostTableRows)) + "\n";
-  return text + notes("Assumptions", question.assumptions, options.width, paint);
+  return text + notes("Assumptions", question.assumptions, options.width, paint) +
+         notes("Warnings", answer.warnings, options.width, paint);
 }
 
 std::string to_svg(const Question& question, const Answer& answer) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/error.hpp"
 
@@ -37,6 +39,30 @@ std::optional<std::string> too_large(const Resharding& problem, Strategy strateg
 
 namespace {
 
+std::vector<Strategy> strategies(const std::vector<Transfer>& transfers) {
+  std::map<Strategy, std::size_t> count;
+  for (const auto& t : transfers) ++count[t.strategy];
+  std::vector<Strategy> result;
+  for (const auto& [strategy, n] : count) result.push_back(strategy);
+  std::stable_sort(result.begin(), result.end(), [&](auto a, auto b) { return count[a] > count[b]; });
+  return result;
+}
+
+// The original's rule for local all-gather does not reach every destination (transfers.hpp), and then sends full
+// copies. (Where a tile has one receiver any strategy comes to a message, which is no other answer.)
+std::vector<std::string> departures(const Question& question, const std::vector<Transfer>& transfers) {
+  if (!question.resharding || question.method.strategy != Strategy::local_allgather) return {};
+  if (local_allgather_applies(*question.resharding)) return {};
+  std::set<std::uint32_t> units;
+  for (const auto& t : transfers) units.insert(t.unit);
+  if (units.size() == transfers.size()) return {};
+  return {
+      "strategy local-allgather was performed as send-recv: by its rule tiles are gathered where all their copies "
+      "share "
+      "a host and their number divides a side of the tile, which is not so here; set strategy to auto, broadcast or "
+      "global-allgather for fewer copies over the NICs"};
+}
+
 Answer planned(const Question& question, Strategy strategy) {
   Answer a;
   Method method = question.method;
@@ -60,6 +86,7 @@ Answer planned(const Question& question, Strategy strategy) {
   a.seconds = plan_seconds(a.transfers, a.numbered, a.plan.schedule, method);
   a.bandwidth_bound = double(a.tensor_bytes) /
                       (double(a.plan.lower_bound * method.element_bytes) / method.link.nic + method.link.latency);
+  a.performed = strategies(a.transfers);
   return a;
 }
 
@@ -90,6 +117,7 @@ Answer answer(const Question& question) {
   const double by_nic = double(a.plan.makespan) * double(question.method.element_bytes) / question.method.link.nic;
   if (!(std::max(a.seconds, by_nic) < kLongest))
     throw UserError("the plan takes more than 100 days; is 'link.nic' right?");
+  a.warnings = departures(question, a.transfers);
   return a;
 }
 

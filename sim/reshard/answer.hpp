@@ -32,6 +32,8 @@ struct Answer {
   // What no plan exceeds: the tensor over the time of the lower bound and one latency. With one sender, a single
   // send/recv of the tensor.
   double bandwidth_bound = 0;
+  std::vector<Strategy> performed;    // what the transfers do, most frequent first
+  std::vector<std::string> warnings;  // where that is not what was asked for
 };
 
 // Why the question is too large to be answered, or nothing.

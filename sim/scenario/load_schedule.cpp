@@ -103,6 +103,12 @@ void check_schedule(Context& context, const ScheduleChoice& choice, const Node* 
                                schedule.min_chunks));
     return;
   }
+  if (p.chunks == 1 && p.pipeline > 1 && !schedule.one_chunk.empty())
+    problems.warn(
+        parallelism.reader.given("chunks") ? parallelism.reader.at("chunks") : here,
+        fmt::format("'{}' with one chunk per rank is {}; set parallelism.chunks to 2 or more, or the schedule "
+                    "to {}",
+                    choice.name, schedule.one_chunk, schedule.one_chunk));
   // The rules of a schedule speak of counts; any times will do.
   const Time any{1'000'000};
   auto problem =

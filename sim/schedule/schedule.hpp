@@ -152,6 +152,7 @@ struct Schedule {
   Placement placement = Placement::loop;
   std::uint32_t min_chunks = 1, max_chunks = 1;
   bool splits_backward = false;  // uses I and W instead of B, always or sometimes
+  std::string one_chunk = {};    // for several chunks per rank: the schedule that it is with one
   bool cuts_sequences = false;   // takes Problem::pieces
 
   // Throws UserError with the rule that is broken and the nearest legal value. Empty = everything is legal.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.hpp"
 #include "schedule/memory_limit.hpp"
@@ -20,6 +21,8 @@ struct StageCosts {
   Time forward, input, weight;
   Time hop_down, hop_up;  // transfer to the stage before and to the stage after
   double activation, hold;
+  double grows;  // a backward takes so much more than it gives back, where its weight gradient holds more than it did
+  double limit;
 };
 
 // One stage while its program grows.
@@ -33,10 +36,9 @@ struct Stage {
 // One setting from begin to end.
 class Builder {
  public:
-  Builder(const std::vector<StageCosts>& costs, std::uint32_t microbatches, double limit)
+  Builder(const std::vector<StageCosts>& costs, std::uint32_t microbatches)
       : costs_(costs),
         m_(microbatches),
-        limit_(limit),
         stages_(costs.size()),
         needs_(costs.size()),
         row_(microbatches + kCacheLine),
@@ -59,12 +61,13 @@ class Builder {
   std::size_t p() const { return costs_.size(); }
   Time forward_end(std::size_t j, std::uint32_t k) const { return forward_ends_[j * row_ + k]; }
 
-  // Memory of stage j with one more forward. From the counts, so that no rounding adds up.
+  // Memory of stage j with one more forward, with one more backward. From the counts, so that no rounding adds up.
   double with_forward(std::size_t j) const {
     const Stage& stage = stages_[j];
     return double(stage.forwards + 1 - stage.backwards) * costs_[j].activation +
            double(stage.backwards - stage.weights) * costs_[j].hold;
   }
+  double with_backward(std::size_t j) const { return with_forward(j) - 2 * costs_[j].activation + costs_[j].hold; }
 
   void record(Stage& stage, Op op) { *stage.next++ = static_cast<std::uint8_t>(op); }
 
@@ -110,12 +113,11 @@ class Builder {
   void start();
   void choose_forwards(bool backward_first);
   bool forward_now(std::size_t j);
-  void make_room(std::size_t j);
+  void make_room(std::size_t j, double (Builder::*with_next)(std::size_t) const);
   void fill_wait(std::size_t j, Time ready, bool always_fill);
 
   const std::vector<StageCosts>& costs_;
   const std::uint32_t m_;
-  const double limit_;
   std::vector<Stage> stages_;
   std::vector<std::uint8_t> needs_;   // this round: does the stage run a forward?
   std::vector<std::uint32_t> extra_;  // extra forwards of the warm-up
@@ -143,7 +145,7 @@ const std::vector<std::uint32_t>& Builder::plan_warm_up(bool bubble_allowed) {
     const Time arrival = gradient + cost.hop_up;
     Time end = ends[j];
     std::uint32_t& extra = extra_[j];
-    while (1 + extra < m_ && double(2 + extra) * cost.activation <= limit_ &&
+    while (1 + extra < m_ && double(2 + extra) * cost.activation + cost.grows <= cost.limit &&
            (bubble_allowed ? end + cost.forward <= arrival : end < arrival)) {
       end += cost.forward;
       ++extra;
@@ -180,7 +182,7 @@ bool Builder::forward_now(std::size_t j) {
   if (stage.end >= next_gradient) return false;
   Time forced;  // weight gradients that have to make room first
   double memory = with_forward(j);
-  for (std::uint32_t w = stage.weights; memory > limit_ && w < stage.backwards; ++w) {
+  for (std::uint32_t w = stage.weights; memory > cost.limit && w < stage.backwards; ++w) {
     forced += cost.weight;
     memory -= cost.hold;
   }
@@ -202,9 +204,9 @@ void Builder::choose_forwards(bool backward_first) {
   for (std::size_t j = p() - 1; j-- > 0;) needs_[j] = std::min(needs_[j], needs_[j + 1]);
 }
 
-// Weight gradients until the next forward fits. (A backward always fits: it takes no more than its forward holds.)
-void Builder::make_room(std::size_t j) {
-  while (with_forward(j) > limit_) {
+// Weight gradients until what comes next fits. (Without any left it does: the warm-up leaves room for it.)
+void Builder::make_room(std::size_t j, double (Builder::*with_next)(std::size_t) const) {
+  while ((this->*with_next)(j) > costs_[j].limit) {
     INVARIANT(stages_[j].weights < stages_[j].backwards,
               "a limit that holds one micro-batch lets a forward wait for one");
     put_weight(j);
@@ -228,7 +230,7 @@ Time Builder::run(Settings how) {
     choose_forwards(how.backward_first);
     for (std::size_t j = 0; j < p(); ++j) {
       if (!needs_[j]) continue;
-      make_room(j);
+      make_room(j, &Builder::with_forward);
       const Time ready = forward_ready(j);
       if (j > 0) fill_wait(j, ready, how.always_fill);
       put_forward(j, ready);
@@ -239,6 +241,7 @@ Time Builder::run(Settings how) {
       // Nobody waits for the gradients of stage 0, but its own end does: without forwards left, W comes at once.
       if (j == 0 && stages_[0].forwards == m_)
         while (stages_[0].weights < stages_[0].backwards) put_weight(0);
+      if (costs_[j].grows > 0) make_room(j, &Builder::with_backward);
       put_backward(j, ready);
     }
   }
@@ -250,14 +253,13 @@ Time Builder::run(Settings how) {
   return cost;
 }
 
-std::vector<StageCosts> stage_costs(const Problem& problem) {
+std::vector<StageCosts> stage_costs(const Problem& problem, const std::vector<double>& limits) {
   std::vector<StageCosts> costs;
   for (std::size_t s = 0; s < problem.stages(); ++s) {
-    // Where a weight gradient holds more than its forward did, the forward reserves it: a backward always fits then.
-    const double hold = problem.weight_hold[s], activation = std::max(problem.activation[s], hold);
+    const double hold = problem.weight_hold[s], activation = problem.activation[s];
     costs.push_back({problem.forward[s], problem.input_gradient[s], problem.weight_gradient[s],
                      s > 0 ? problem.transfer[s - 1] : Time(), s + 1 < problem.stages() ? problem.transfer[s] : Time(),
-                     activation, hold});
+                     activation, hold, std::max(0.0, hold - activation), limits[s] * kSlack});
   }
   return costs;
 }
@@ -277,8 +279,13 @@ std::vector<std::vector<Action>> actions(const std::vector<std::uint8_t>& progra
 }  // namespace
 
 ZbHeuristic zb_heuristic(const Problem& problem) {
-  const auto costs = stage_costs(problem);
-  Builder builder(costs, problem.microbatches, usable(problem.memory_limit));
+  const double limit = problem.memory_limit.value_or(std::numeric_limits<double>::infinity());
+  return zb_heuristic(problem, std::vector<double>(problem.stages(), limit));
+}
+
+ZbHeuristic zb_heuristic(const Problem& problem, const std::vector<double>& limits) {
+  const auto costs = stage_costs(problem, limits);
+  Builder builder(costs, problem.microbatches);
   ZbHeuristic result;
   std::vector<std::uint8_t> best;
   std::vector<std::uint32_t> warm_up;

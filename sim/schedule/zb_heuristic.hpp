@@ -28,6 +28,8 @@ struct ZbHeuristic {
 // `problem` has passed check() for one chunk per rank, and its limit is at least zb_least_limit. The order's peak
 // never exceeds the limit. O(p m) for each setting.
 ZbHeuristic zb_heuristic(const Problem& problem);
+// The same with a limit for each rank in the place of the problem's. Each holds one micro-batch at least.
+ZbHeuristic zb_heuristic(const Problem& problem, const std::vector<double>& limits);
 
 // The smallest memory limit that holds one micro-batch on every stage.
 double zb_least_limit(const Problem& problem);

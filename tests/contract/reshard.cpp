@@ -124,7 +124,18 @@ TEST_CASE("strategies: what each needs of the NICs") {
   const std::string file = "'" + kCases + "case7.yaml' --set strategy=";
   const std::int64_t tensor = 1024LL * 1024 * 512;
   CHECK(plan_of(file + "send-recv")["makespan"] == 8 * tensor);
-  CHECK(plan_of(file + "local-allgather")["makespan"] == 8 * tensor);
+  const auto departed = plan_of(file + "local-allgather");
+  CHECK(departed["makespan"] == 8 * tensor);
+  CHECK(departed["strategy"] == "local-allgather");
+  CHECK(departed["performed"] == json{"send-recv"});
+  REQUIRE(departed["warnings"].size() == 1);
+  CHECK(contains(departed["warnings"][0].get<std::string>(), "performed as send-recv"));
+  CHECK(contains(shell(std::string(REHEARSE_BINARY) + " reshard " + file + "local-allgather").out,
+                 "send-recv instead of local-allgather"));
+  // Where the copies of a tile share a host the rule holds.
+  const auto kept = plan_of("'" + kCases + "case1.yaml' --set strategy=local-allgather");
+  CHECK(kept["performed"] == json{"local-allgather"});
+  CHECK(kept["warnings"].empty());
   CHECK(plan_of(file + "global-allgather")["makespan"] == tensor * 3 / 2);
   CHECK(plan_of(file + "broadcast")["makespan"] == tensor);
   CHECK(plan_of(file + "auto")["makespan"] == tensor);

@@ -148,6 +148,7 @@ void register_interleaved(Registry& registry) {
        .summary = "1F1B over several chunks per rank, micro-batches in groups (Megatron-LM, arXiv 2104.04473).",
        .min_chunks = 1,
        .max_chunks = kMaxStages,
+       .one_chunk = "1f1b",
        .check =
            [](const Problem& problem) { check_group("interleaved-1f1b", order, false, problem, group_of(problem)); },
        .order = order,
@@ -159,6 +160,7 @@ void register_interleaved(Registry& registry) {
                 .min_chunks = 1,
                 .max_chunks = kMaxStages,
                 .splits_backward = true,
+                .one_chunk = "zb-h1",
                 .check = check_zb,
                 .order = zb_order});
 }

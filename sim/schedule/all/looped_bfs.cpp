@@ -39,6 +39,7 @@ void register_looped_bfs(Registry& registry) {
                     "(arXiv 2211.05953, torch.distributed.pipelining LoopedBFS).",
                 .min_chunks = 1,
                 .max_chunks = kMaxStages,
+                .one_chunk = "gpipe",
                 .order = order,
                 .closed_form = closed_form});
 }

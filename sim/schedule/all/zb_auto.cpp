@@ -6,7 +6,9 @@
 
 #include "base/error.hpp"
 #include "schedule/memory_limit.hpp"
+#include "schedule/one_f_one_b.hpp"
 #include "schedule/registry.hpp"
+#include "schedule/replay.hpp"
 #include "schedule/zb_heuristic.hpp"
 
 namespace rehearsal::schedule {
@@ -20,14 +22,23 @@ void check_limit(const std::string& name, const Problem& problem) {
       name, *problem.memory_limit, least));
 }
 
-// The peers' name of a limit: "1p" holds as many micro-batches as there are ranks, of the larger of the first two
-// stages (the first one also embeds). A limit that the problem gives holds as well.
-Problem within(Problem problem, double multiple) {
-  const double activation = std::max(problem.activation[0], problem.activation[problem.stages() > 1 ? 1 : 0]);
-  const double limit = multiple * problem.ranks * activation;
-  // No activations, no limit.
-  if (limit > 0) problem.memory_limit = std::min(limit, problem.memory_limit.value_or(limit));
-  return problem;
+// What each rank may hold where the peers' name of a limit says "1p": the micro-batches that 1F1B starts before the
+// first gradient comes back, p of them on every rank, of the larger of the first two stages (the first one also
+// embeds). A stage that holds more of a micro-batch than those (the last one keeps the logits of the loss) may hold
+// that excess for as many as 1F1B has in flight there, p - rank: else the limit would not admit what 1F1B itself does.
+// And where a weight gradient holds more than its forward did (what was recomputed), one may. A limit that the problem
+// gives holds as well.
+std::vector<double> limits(const Problem& problem, double multiple) {
+  const std::uint32_t p = problem.ranks;
+  const auto& held = problem.activation;
+  const double usual = std::max(held[0], held[p > 2 ? 1 : 0]);
+  std::vector<double> result;
+  for (std::uint32_t rank = 0; rank < p; ++rank) {
+    const double limit = multiple * (p * usual + (p - rank) * std::max(0.0, held[rank] - usual)) +
+                         std::max(0.0, problem.weight_hold[rank] - held[rank]);
+    result.push_back(std::min(limit, problem.memory_limit.value_or(limit)));
+  }
+  return result;
 }
 
 Planned plan(const Problem& problem) {
@@ -36,10 +47,37 @@ Planned plan(const Problem& problem) {
   return result;
 }
 
-Schedule limited(std::string name, std::string summary, double multiple) {
+std::vector<Action> collect(Order order) {
+  std::vector<Action> actions;
+  while (order.next()) actions.push_back(order.value());
+  return actions;
+}
+
+// The heuristic does not always use the room that it is given, and more of it does not always help. So a larger limit
+// also looks at what the smaller ones found, and all look at 1F1B, the peer they are to beat with its own memory.
+Planned cheapest(const Problem& problem, std::uint32_t multiple) {
+  ZbHeuristic best = zb_heuristic(problem, limits(problem, multiple));
+  const auto cost = [&] { return best.costs[best.best]; };
+  for (std::uint32_t less = multiple - 1; less > 0; --less)
+    if (auto found = zb_heuristic(problem, limits(problem, less)); found.costs[found.best] < cost())
+      best = std::move(found);
+  Planned result;
+  const Replay peer = replay({.name = "1f1b", .order = one_f_one_b_order}, problem);
+  const bool fits = std::all_of(peer.peak_memory.begin(), peer.peak_memory.end(),
+                                [&](double peak) { return peak <= usable(problem.memory_limit); });
+  if (!fits || peer.cost >= cost()) {
+    result.ranks = std::move(best.ranks);
+    return result;
+  }
+  for (std::uint32_t rank = 0; rank < problem.ranks; ++rank)
+    result.ranks.push_back(collect(one_f_one_b_order(problem, rank)));
+  return result;
+}
+
+Schedule limited(std::string name, std::string summary, std::uint32_t multiple) {
   Schedule schedule{.name = name, .summary = std::move(summary), .splits_backward = true};
-  schedule.check = [name, multiple](const Problem& problem) { check_limit(name, within(problem, multiple)); };
-  schedule.plan = [multiple](const Problem& problem) { return plan(within(problem, multiple)); };
+  schedule.check = [name](const Problem& problem) { check_limit(name, problem); };
+  schedule.plan = [multiple](const Problem& problem) { return cheapest(problem, multiple); };
   return schedule;
 }
 

@@ -266,6 +266,17 @@ TEST_CASE("the name of a nameless scenario is its file's") {
   CHECK(load(path).file == path);
 }
 
+TEST_CASE("a schedule of several chunks with one says what it is, and what to do") {
+  const auto one = load_text(with(kGood, "schedule: 1f1b", "schedule: interleaved-1f1b"));
+  REQUIRE(one.warnings.size() == 1);
+  CHECK(
+      one.warnings[0].find("x.yaml:6:11: 'interleaved-1f1b' with one chunk per rank is 1f1b; set parallelism.chunks to "
+                           "2 or more") != std::string::npos);
+  const auto chunks = load_text(
+      with(with(kGood, "schedule: 1f1b", "schedule: interleaved-1f1b"), "pipeline: 8", "pipeline: 8, chunks: 2"));
+  CHECK(chunks.warnings.empty());
+}
+
 TEST_CASE("warnings carry their place") {
   const auto s = load_text(with(kGood, "tensor: 8, pipeline: 8, data: 16", "tensor: 1, sequence: true, pipeline: 8"));
   REQUIRE(s.warnings.size() == 1);

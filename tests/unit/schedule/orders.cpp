@@ -19,6 +19,21 @@ Rows rows(const char* name, const Problem& problem) { return order_text(registry
 
 }  // namespace
 
+TEST_CASE("schedules of several chunks say what they are with one") {
+  for (const auto& [name, schedule] : registry()) {
+    if (schedule.one_chunk.empty()) continue;
+    CAPTURE(name);
+    for (const std::uint32_t p : {2u, 3u, 5u})
+      for (const std::uint32_t m : {p, 2 * p, 4 * p}) {
+        const Problem problem = uniform_problem(p, m, 1, Time(7), Time(5), Time(3), Time(2));
+        const Replay got = replay(schedule, problem), same = replay(registry().at(schedule.one_chunk), problem);
+        CHECK(got.end == same.end);
+        CHECK(got.peak_memory == same.peak_memory);
+      }
+  }
+  CHECK(registry().at("interleaved-1f1b").one_chunk == "1f1b");
+}
+
 TEST_CASE("actions as text") {
   CHECK(to_text({0, 3, Op::forward}) == "3F0");
   CHECK(to_text({12, 0, Op::input_gradient}) == "0I12");

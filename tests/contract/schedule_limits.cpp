@@ -1,0 +1,82 @@
+// Memory limits of schedules from the file to the simulated step: in the unit in which the user gave them, and never
+// one that nobody gave.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "explore/rehearse.hpp"
+#include "timeline/memory.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::explore;
+
+namespace {
+
+scenario::Scenario scenario_of(const std::string& text, const std::string& schedule) {
+  return scenario::load_text(text + "schedule: " + schedule + "\n", "test.yaml");
+}
+struct Answer {
+  double seconds = 0, peak = 0;  // of the rank that holds most, in bytes
+};
+Answer answer(const std::string& text, const std::string& schedule) {
+  const auto run = rehearse(scenario_of(text, schedule));
+  Answer answer{to_seconds(run.timeline.makespan()), 0};
+  for (std::size_t r = 0; r < run.prepared.graph.ranks().size(); ++r)
+    answer.peak =
+        std::max(answer.peak, double(timeline::memory_peak(run.prepared.graph, run.timeline, RankId(r)).peak.count()));
+  return answer;
+}
+
+// With everything recomputed a stage keeps only what enters its layers, 64 MiB a micro-batch; the last one also keeps
+// the logits of 128,256 words for 8,192 tokens, 30 times as much.
+const std::string kHeavyHead =
+    "version: 1\nmodel: llama3-8b\ncluster: {use: dgx-h100, nodes: 1}\nparallelism: {pipeline: 8}\n"
+    "batch: {global: 32, micro: 1}\ntraining: {precision: bf16, recompute: full}\n";
+// A limit of 8 such inputs of the layers is less than the logits of two micro-batches here.
+const std::string kShallow =
+    "version: 1\nmodel: {family: gpt, layers: 48, hidden: 1024, heads: 8, vocabulary: 128256, sequence: 1024}\n"
+    "cluster: v100-32g-opa\nparallelism: {tensor: 4, pipeline: 8}\nbatch: {global: 16, micro: 4}\n"
+    "training: {precision: fp32, recompute: full, attention: unfused, kernels: unfused}\n";
+
+}  // namespace
+
+TEST_CASE("a limit that nobody set refuses nothing, and costs nothing against 1f1b") {
+  for (const auto& [what, text] : {std::pair{"llama3-8b", kHeavyHead}, {"48 layers of 1024", kShallow}}) {
+    CAPTURE(what);
+    const auto peer = answer(text, "1f1b"), once = answer(text, "zb-1p"), twice = answer(text, "zb-2p");
+    CHECK(once.seconds < peer.seconds);
+    CHECK(twice.seconds <= once.seconds);
+    // With the memory of 1F1B, as its name says, although a weight gradient holds what was recomputed.
+    CHECK(once.peak <= 1.01 * peer.peak);
+  }
+}
+
+// Four stages, F = I = W = 10 ms, 8 micro-batches. A forward holds 3 units until its input gradient, 1 of them until
+// its weight gradient. Room for 6 units is room for two micro-batches.
+TEST_CASE("limits of given pipelines are in the unit of their memory") {
+  const std::string given =
+      "version: 1\nparallelism: {pipeline: 4}\nbatch: {microbatches: 8}\n"
+      "costs: {forward: 10ms, backward: 10ms, weight: 10ms}\n";
+  const std::string memory = "memory: {activation: 3, weight_hold: 1}\n";
+  const auto run = rehearse(scenario_of(given + memory, "{name: zb-auto, memory_limit: 6}"));
+  CHECK(run.prepared.problem.activation == std::vector<double>(4, 3));
+  CHECK(run.prepared.problem.weight_hold == std::vector<double>(4, 1));
+  const auto limited = rehearse(scenario_of(given + "memory: {activation: 3, weight_hold: 1, limit: 6}\n", "zb-auto"));
+  CHECK(limited.timeline.makespan() == run.timeline.makespan());
+  // As `rehearse schedule` has it: more room, less time.
+  CHECK(rehearse(scenario_of(given + memory, "zb-auto")).timeline.makespan() < run.timeline.makespan());
+  CHECK_THROWS_WITH_AS(
+      rehearse(scenario_of(given + memory, "{name: zb-auto, memory_limit: 2}")),
+      doctest::Contains("memory_limit 2 does not hold the activation of one micro-batch on every rank; "
+                        "give at least 3"),
+      UserError);
+  // Fractions and sizes are units, too.
+  for (const auto& [unit, limit] : {std::pair{"0.3", "0.6"}, {"300MB", "600MB"}}) {
+    CAPTURE(unit);
+    const auto same = fmt::format("memory: {{activation: {}, limit: {}}}\n", unit, limit);
+    CHECK(rehearse(scenario_of(given + same, "zb-auto")).timeline.makespan() ==
+          rehearse(scenario_of(given + "memory: {activation: 1, limit: 2}\n", "zb-auto")).timeline.makespan());
+  }
+}
