@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/range.hpp"
 #include "cost/attention.hpp"
 #include "cost/constants.hpp"
 #include "cost/gemm.hpp"
@@ -157,30 +158,30 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
     const CostModel& cost;
     decltype(earlier)& priced;
     Time between;  // a rank is kept by its own loop before it performs the next task
-    Time operator()(const Gemm& w) const { return seconds(cost.gemm(w)); }
-    Time operator()(const FusedAttention& w) const { return seconds(cost.attention(w)); }
-    Time operator()(const MemoryBound& w) const { return seconds(cost.memory_bound(w)); }
-    Time operator()(const Kernel& w) const { return seconds(cost.kernel(w)) + between; }
-    Time operator()(const graph::Handover& w) const { return seconds(cost.handover(w)) + between; }
-    Time operator()(const graph::Collective& w) const { return seconds(cost.collective(w)); }
-    Time operator()(const graph::Exposed& w) const { return seconds(to_seconds(priced(w.collective)) * w.share); }
+    Time operator()(const Gemm& w) const { return counted(cost.gemm(w)); }
+    Time operator()(const FusedAttention& w) const { return counted(cost.attention(w)); }
+    Time operator()(const MemoryBound& w) const { return counted(cost.memory_bound(w)); }
+    Time operator()(const Kernel& w) const { return counted(cost.kernel(w)) + between; }
+    Time operator()(const graph::Handover& w) const { return counted(cost.handover(w)) + between; }
+    Time operator()(const graph::Collective& w) const { return counted(cost.collective(w)); }
+    Time operator()(const graph::Exposed& w) const { return counted(to_seconds(priced(w.collective)) * w.share); }
     Time operator()(const graph::Pipelined& w) const {
       // piece + (n - 1) max(piece, collective/(n - 1)): the own piece does not travel.
       const Time piece = priced(w.kernel);
-      return std::max(piece * std::int64_t(w.pieces), piece + priced(w.collective));
+      return std::max(product(piece, std::int64_t(w.pieces)), sum(piece, priced(w.collective)));
     }
-    Time operator()(const graph::Message& w) const { return seconds(cost.message(w)); }
+    Time operator()(const graph::Message& w) const { return counted(cost.message(w)); }
     Time operator()(const graph::Receive&) const { return Time(); }
-    Time operator()(const graph::OptimizerStep& w) const { return seconds(cost.optimizer(w)); }
+    Time operator()(const graph::OptimizerStep& w) const { return counted(cost.optimizer(w)); }
     Time operator()(const graph::Wait& w) const { return w.duration; }
     Time operator()(const graph::HostBound& w) const { return std::max(Time(), w.host - priced(w.busy)); }
     Time operator()(const graph::Interference& w) const {
       return seconds(kInterference * to_seconds(std::min(priced(w.communication), priced(w.compute))));
     }
     Time operator()(const graph::Sequence& w) const {
-      Time sum;
-      for (const auto& item : w.items) sum += priced(item.work) * std::int64_t(item.count);
-      return sum;
+      Time all;
+      for (const auto& item : w.items) all = sum(all, product(priced(item.work), std::int64_t(item.count)));
+      return all;
     }
   };
   const Time between = profile_ && profile_->between_tasks ? profile_->between_tasks->p50 : Time();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/range.hpp"
 #include "lower/gradient_buckets.hpp"
 #include "lower/rank_program.hpp"
 #include "lower/step_end.hpp"
@@ -171,10 +172,10 @@ schedule::Problem Lowering::problem(std::span<const Time> durations) const {
     double activation = 0, hold = 0;
     for (const auto& [index, layer] : stage.uses) {
       const Part& part = parts_.parts[index];
-      forward += durations[part.forward.whole.index()];
-      input += durations[part.input_gradient.whole.index()];
-      weight += durations[part.weight_gradient.whole.index()];
-      full += durations[part.backward.whole.index()];
+      forward = sum(forward, durations[part.forward.whole.index()]);
+      input = sum(input, durations[part.input_gradient.whole.index()]);
+      weight = sum(weight, durations[part.weight_gradient.whole.index()]);
+      full = sum(full, durations[part.backward.whole.index()]);
       activation += double(part.held.activation.count());
       hold += double(part.held.weight_hold.count());
     }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/range.hpp"
 #include "plan/partition.hpp"
 
 namespace rehearsal::plan {
@@ -89,8 +90,21 @@ StateBytes state_bytes(const models::Training& training) {
   return {full ? 4. : 2., double(bytes_per_element(training.gradient_precision)), master + moments};
 }
 
+// Bytes are counted in 63 bits: the widest tensor of a layer times all that a stage may hold must stay within.
+void check_sizes(const Job& job) {
+  const auto& m = job.model;
+  const bool scores = job.training.attention == models::AttentionKind::unfused;
+  const double columns = std::max({double(m.hidden) * 4, double(m.heads) * double(m.head_dim) * 3, double(m.ffn) * 2,
+                                   double(m.vocabulary), scores ? double(m.heads) * double(job.batch.sequence) : 0});
+  const double rows = double(job.batch.micro) * double(job.batch.sequence);
+  const double layers = double(m.layers) / double(job.parallelism.stages()) + 2;
+  if (!(8 * rows * columns / double(job.parallelism.tensor) * layers * double(job.microbatches) < 0x1p62))
+    refuse_size();
+}
+
 Plan make_plan(Job job) {
   check(job);
+  check_sizes(job);
   Plan plan;
   const auto& p = job.parallelism;
   const auto layers = deal_layers(job.model.layers, p.stages() / job.copies, job.partition, plan.warnings);

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/range.hpp"
 
 namespace rehearsal::schedule {
 
@@ -104,6 +106,18 @@ void check_times(const std::string& who, const char* what, const std::vector<Tim
                                   times[s].count()));
 }
 
+// No order takes longer than all of its actions and transfers one after the other.
+void check_sum(const Problem& problem) {
+  double all = 0;
+  for (std::size_t s = 0; s < problem.forward.size(); ++s) {
+    const double halves = to_seconds(problem.input_gradient[s]) + to_seconds(problem.weight_gradient[s]);
+    const double whole = problem.backward.empty() ? 0 : to_seconds(problem.backward[s]);
+    all += to_seconds(problem.forward[s]) + std::max(halves, whole);
+  }
+  for (const Time time : problem.transfer) all += 2 * to_seconds(time);
+  if (!(all * problem.microbatches < kMostSeconds)) refuse_time();
+}
+
 void check_memory(const std::string& who, const char* what, const std::vector<double>& memory, std::size_t stages) {
   if (memory.size() != stages)
     throw UserError(fmt::format("{}: {} has {} values, but needs {}: one per stage", who, what, memory.size(), stages));
@@ -156,6 +170,7 @@ void check(const Schedule& schedule, const Problem& problem) {
   if (!problem.backward.empty()) check_times(who, "backward", problem.backward, stages, "stage");
   if (!problem.overlapped.empty()) check_times(who, "overlapped", problem.overlapped, stages, "stage");
   check_times(who, "transfer", problem.transfer, stages - 1, "pair of neighbouring stages");
+  check_sum(problem);
   check_memory(who, "activation", problem.activation, stages);
   check_memory(who, "weight_hold", problem.weight_hold, stages);
   if (problem.memory_limit && !(*problem.memory_limit > 0))
