@@ -5,6 +5,7 @@
 
 #include "cost/device_memory.hpp"
 #include "engine/reserved_memory.hpp"
+#include "timeline/twins.hpp"
 
 namespace rehearsal::report {
 namespace {
@@ -60,11 +61,19 @@ std::vector<std::uint32_t> stages_of(const graph::Program& program) {
 
 std::vector<RankSummary> rank_summaries(const Run& run) {
   const auto busy = timeline::busy(run.graph, run.timeline, run.durations);
+  const auto twins = timeline::twins(run.graph, run.timeline);
   std::vector<std::vector<std::uint32_t>> stages;
   for (const auto& program : run.graph.programs()) stages.push_back(stages_of(program));
   std::vector<RankSummary> ranks;
   for (std::size_t r = 0; r < run.graph.ranks().size(); r++) {
     const auto& rank = run.graph.ranks()[r];
+    const std::size_t twin = twins[r].index();  // what was measured of each rank has none
+    if (twin < r && run.timeline.peak_bytes.empty() &&
+        communicators(run, rank) == communicators(run, run.graph.ranks()[twin])) {
+      ranks.push_back(ranks[twin]);
+      ranks.back().rank = rank.job_rank, ranks.back().count = rank.multiplicity, ranks.back().node = rank.node;
+      continue;
+    }
     const auto memory = timeline::memory_peak(run.graph, run.timeline, RankId(r));
     RankSummary s;
     s.rank = rank.job_rank, s.count = rank.multiplicity, s.node = rank.node;

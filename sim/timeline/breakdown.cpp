@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "timeline/split.hpp"
+#include "timeline/twins.hpp"
 
 namespace rehearsal::timeline {
 namespace {
@@ -151,8 +152,13 @@ RankId last_rank(const graph::TaskGraph& graph, const Timeline& timeline) {
 }
 
 std::vector<Time> busy(const graph::TaskGraph& graph, const Timeline& timeline, std::span<const Time> durations) {
+  const std::vector<RankId> first = twins(graph, timeline);
   std::vector<Time> all;
   for (const graph::Rank& rank : graph.ranks()) {
+    if (const std::size_t twin = first[all.size()].index(); twin < all.size()) {
+      all.push_back(all[twin]);
+      continue;
+    }
     const graph::Program& program = graph.program_of(rank);
     Time sum;
     for (std::size_t i = 0; i < program.size(); ++i) {
