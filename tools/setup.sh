@@ -4,7 +4,7 @@ PACKAGES=(
   g++ cmake ninja-build                                      # toolchain
   libboost-graph-dev libboost-program-options-dev            # routing and cycle reports; command line
   libyaml-cpp-dev libfmt-dev nlohmann-json3-dev              # scenarios; text; JSON
-  libssl-dev zlib1g-dev                                      # SHA-256 (libcrypto); compressed traces
+  zlib1g-dev                                                 # compressed traces
   doctest-dev python3-numpy                                  # tests; their independent oracle
   libopenmpi-dev openmpi-bin libopenblas-dev                 # for the MPI backend; nothing of the core links them
 )

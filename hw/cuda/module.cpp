@@ -1,5 +1,5 @@
 // The entry of librehearsal_cuda.so. It needs no GPU: that there is none is what the backend then says.
-#include "backend/module.hpp"
+#include "modules/module.hpp"
 
 #include "cuda/device.hpp"
 #include "cuda/environment.hpp"
@@ -27,6 +27,6 @@ std::unique_ptr<backend::Backend> make_cuda() {
 }  // namespace rehearsal::cuda
 
 extern "C" [[gnu::visibility("default")]] int rehearsal_backend(const char* build_id, rehearsal::backend::Backend** out,
-                                                                rehearsal::backend::ModuleError* error) {
-  return rehearsal::backend::enter_module(build_id, rehearsal::cuda::make_cuda, out, error);
+                                                                rehearsal::modules::ModuleError* error) {
+  return rehearsal::modules::enter_module(build_id, rehearsal::cuda::make_cuda, out, error);
 }

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "backend/module.hpp"
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "dispatch/probe.hpp"
 #include "dispatch/results.hpp"
 #include "graph/validate.hpp"
 #include "launch/launcher.hpp"
+#include "modules/module.hpp"
 
 namespace rehearsal::launch {
 namespace {
@@ -94,7 +94,7 @@ class Launched : public backend::Backend {
 
 std::unique_ptr<backend::Backend> open(const std::string& name, std::vector<std::string> arguments,
                                        InProcesses in_processes) {
-  auto module = backend::load_backend(name);
+  auto module = modules::load_backend(name);
   if (is_rank() || in_job(name)) return module;
   if (name == "mpi") {
     find_mpirun();
@@ -106,7 +106,7 @@ std::unique_ptr<backend::Backend> open(const std::string& name, std::vector<std:
 }
 
 std::optional<std::string> why_unavailable(const std::string& name) {
-  if (auto why = backend::why_unavailable(name)) return why;
+  if (auto why = modules::why_unavailable(name)) return why;
   if (name != "mpi") return std::nullopt;
   try {
     find_mpirun();

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "backend/module.hpp"
 #include "base/error.hpp"
 #include "base/spelling.hpp"
 #include "engine/sim.hpp"
 #include "launch/launch.hpp"
 #include "loopback/loopback.hpp"
+#include "modules/module.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -19,7 +19,7 @@ BackendEntry entry(const backend::Backend& backend, bool performs) {
 // `summary`: of one that is missing and cannot speak for itself.
 BackendEntry module(const char* name, const char* summary) {
   if (const auto why = launch::why_unavailable(name)) return {name, summary, true, why, {}};
-  return entry(*backend::load_backend(name), true);
+  return entry(*modules::load_backend(name), true);
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ std::unique_ptr<backend::Backend> open_backend(const std::string& name, const Ar
   if (name == "mpi") return launch::open(name, arguments);
   if (name == "cuda")  // a GPU for each rank, or all ranks on one
     return launch::open(name, arguments, [](std::size_t ranks) {
-      return ranks > 1 && backend::load_backend("cuda")->devices() >= ranks;
+      return ranks > 1 && modules::load_backend("cuda")->devices() >= ranks;
     });
   if (name == "sim")
     throw UserError("--backend sim only predicts: that is 'rehearse run'; loopback, mpi and cuda perform");

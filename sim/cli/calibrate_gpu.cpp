@@ -13,7 +13,6 @@
 #include <set>
 #include <thread>
 
-#include "backend/module.hpp"
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "calibrate/machine.hpp"
@@ -21,6 +20,7 @@
 #include "explore/perform.hpp"
 #include "gpu/gemm_layout.hpp"
 #include "launch/launch.hpp"
+#include "modules/module.hpp"
 #include "report/layout.hpp"
 #include "scenario/profile.hpp"
 
@@ -122,9 +122,9 @@ struct Wanted {
 };
 void add_wanted(const std::string& path, const CommonOptions& common, const std::string& backend, Wanted& wanted) {
   const auto what = explore::load_performable(path, common.set, backend::Compute::real, backend);
-  const auto rehearsed = explore::rehearse(what.scenario);
+  const auto question = answer::prepare(what.scenario);
   std::set<Kernel> all(wanted.kernels.begin(), wanted.kernels.end());
-  for (const auto& work : rehearsed.prepared.graph.works())
+  for (const auto& work : question.graph.works())
     if (const auto* k = std::get_if<Kernel>(&work)) all.insert({k->kind, k->dims, {}, k->precision});
   wanted.kernels.assign(all.begin(), all.end());
   const auto ranks = static_cast<unsigned>(what.scenario.parallelism.gpus());
@@ -329,7 +329,7 @@ int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common) {
   if (launch::in_job(what.backend))
     throw UserError("calibrate: measures one GPU from one process; leave the launcher out (mpirun, srun, torchrun)");
   const std::shared_ptr<backend::Backend> backend =
-      backend::load_backend(what.backend);  // whether it can be used is said at once
+      modules::load_backend(what.backend);  // whether it can be used is said at once
   auto* const prober = dynamic_cast<gpu::Prober*>(backend.get());
   if (!prober) throw MachineError(fmt::format("backend {} cannot measure its GPU", what.backend));
   Wanted wanted{.kernels = {}, .ranks = what.ranks};
@@ -353,7 +353,7 @@ int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common) {
   const auto profile = profile_of(probe, held_out);
   std::string file = common.output;
   if (file.empty()) {
-    const fs::path folder = fs::path(scenario::home()) / "configs" / "profiles";
+    const fs::path folder = fs::path(scenario::disk().home()) / "configs" / "profiles";
     std::error_code failed;
     fs::create_directories(folder, failed);
     file = (folder / (profile.name + ".yaml")).string();

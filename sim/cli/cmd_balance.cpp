@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "balance/registry.hpp"
-#include "cli/output.hpp"
+#include "cli/output_files.hpp"
 #include "report/balance_report.hpp"
 #include "scenario/balance_file.hpp"
 
@@ -38,7 +38,7 @@ int run_balance(const Arguments& arguments) {
   const OptionList own{{"svg", "FILE", "draw the loads of the GPUs as a picture", &svg}};
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
-  if (line->has("svg")) AtomicFile::check(svg);
+  check_outputs(common, {{"--svg", svg}}, line->operands);
   const auto question = scenario::load_balance(one_operand(text, *line, "a file"), common.set);
   const auto answer = balance::answer(question, std::max(1u, std::thread::hardware_concurrency()));
   if (line->has("svg")) write_file(svg, report::to_svg(question, answer));

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "answer/predict.hpp"
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "calibrate/grid.hpp"
@@ -19,7 +20,6 @@
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "dispatch/usage.hpp"
-#include "explore/rehearse.hpp"
 #include "launch/launch.hpp"
 #include "report/layout.hpp"
 #include "scenario/profile.hpp"
@@ -75,8 +75,8 @@ Wanted wanted_by(const std::string& path, const CommonOptions& common, const std
         fmt::format("calibrate: {} is not performed by this program's own kernels; set 'software: rehearsal' in it, or "
                     "leave it out",
                     path));
-  const auto rehearsed = explore::rehearse(scenario);
-  const auto& graph = rehearsed.prepared.graph;
+  const auto prediction = answer::predict(scenario, {.summary = {.memory = false, .critical_path = false}});
+  const auto& graph = prediction.graph();
   Wanted wanted;
   std::set<Kernel> distinct;
   for (const auto& work : graph.works()) {
@@ -86,7 +86,7 @@ Wanted wanted_by(const std::string& path, const CommonOptions& common, const std
   wanted.kernels.assign(distinct.begin(), distinct.end());
   wanted.ranks = static_cast<unsigned>(scenario.parallelism.gpus());
   for (std::size_t r = 0; r < graph.ranks().size(); r++)
-    wanted.memory = std::max(wanted.memory, timeline::memory_peak(graph, rehearsed.timeline, RankId(r)).peak);
+    wanted.memory = std::max(wanted.memory, timeline::memory_peak(graph, prediction.timeline, RankId(r)).peak);
   return wanted;
 }
 
@@ -300,7 +300,7 @@ int run_calibrate(const Arguments& arguments) {
 
   std::string file = common.output;
   if (file.empty()) {
-    const auto folder = scenario::profile_folder();
+    const auto folder = scenario::disk().profiles();
     if (folder.empty()) throw UserError("calibrate: neither $REHEARSAL_PROFILES nor $HOME is set; give --output FILE");
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "answer/question.hpp"
 #include "base/error.hpp"
 #include "cli/output.hpp"
 #include "report/layout.hpp"
@@ -17,7 +18,9 @@ const CommandText kText{
     .name = "check",
     .operands = "FILE... | --schema [OPTIONS]",
     .summary =
-        "Validates scenario files without running them: every error with its line and column; or prints their schema.",
+        "Validates scenario files without running them: every error that 'run' would name, with its line and column; "
+        "or\n"
+        "prints their schema.",
     .more =
         "Files in folders named gpus, clusters, collectives, software or zoo are read as such parts; questions of\n"
         "resharding are known by their keys.\n"
@@ -41,6 +44,19 @@ nlohmann::ordered_json to_json(const std::vector<Diagnostic>& diagnostics) {
 std::string warning_line(const Diagnostic& d) {
   return (d.where.line ? fmt::format("{}:{}:{}: ", d.where.file, d.where.line, d.where.column) : d.where.file + ": ") +
          "warning: " + d.message + "\n";
+}
+
+// The file, and of a scenario what `run` would say of it before it simulates anything.
+scenario::Checked check(const std::string& path, const std::vector<std::string>& sets) {
+  auto checked = scenario::check(path, sets);
+  if (!checked.scenario) return checked;
+  try {
+    for (auto& warning : answer::check(*checked.scenario))
+      checked.warnings.push_back({{path, 0, 0}, std::move(warning)});
+  } catch (const UserError& error) {
+    checked.errors = error.diagnostics();
+  }
+  return checked;
 }
 
 int print_schema(const CommonOptions& common, const CommandLine& line) {
@@ -71,7 +87,7 @@ int run_check(const Arguments& arguments) {
   std::string text, csv = report::csv_line({"file", "ok", "line", "column", "severity", "message"}), errors;
   auto json = nlohmann::ordered_json::array();
   for (const auto& path : line->operands) {
-    const auto checked = scenario::check(path, common.set);
+    const auto checked = check(path, common.set);
     all_ok = all_ok && checked.ok();
     json.push_back({{"file", path},
                     {"ok", checked.ok()},

@@ -10,6 +10,7 @@
 #include "explore/compare.hpp"
 #include "report/compare_report.hpp"
 #include "schedule/registry.hpp"
+#include "schedule/replay.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -41,9 +42,10 @@ unsigned number_of_jobs(const std::string& text) {
 }
 
 // The most forwards of one stage that a rank holds; counted for given pipelines alone, whose papers speak of it.
-std::int64_t in_flight(const scenario::Scenario& scenario, const explore::Prepared& prepared) {
+std::int64_t in_flight(const answer::Question& question) {
+  const auto& scenario = question.scenario;
   if (!scenario.abstract) return 0;
-  const auto held = schedule::replay(scenario.schedule.schedule(), prepared.problem).in_flight_FB;
+  const auto held = schedule::replay(scenario.schedule.schedule(), question.problem).in_flight_FB;
   return *std::max_element(held.begin(), held.end());
 }
 
@@ -64,22 +66,20 @@ int run_compare(const Arguments& arguments) {
   const auto variants = explore::variants(line->operands, varies);
 
   std::vector<report::CompareRow> rows(variants.size());
-  const auto errors = explore::compare(
-      variants, common.set, number_of_jobs(jobs), [&](std::size_t i, const auto& scenario, const auto& rehearsed) {
-        const auto& [prepared, timeline] = rehearsed;
-        rows[i] = report::compare_row({scenario, prepared.graph, timeline, prepared.durations, prepared.model_flops,
-                                       prepared.hardware_flops, prepared.assumptions, prepared.warnings},
-                                      std::string(version()), in_flight(scenario, prepared));
+  const auto errors =
+      explore::compare(variants, common.set, number_of_jobs(jobs), [&](std::size_t i, answer::Prediction prediction) {
+        const auto held = in_flight(*prediction.question);
+        rows[i] = report::compare_row(std::move(prediction), held);
       });
   for (std::size_t i = 0; i < rows.size(); i++)
     rows[i].file = variants[i].file, rows[i].set = variants[i].set, rows[i].errors = errors[i];
   report::rank_rows(rows);
 
-  const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.summary.has_value(); });
+  const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.answer.has_value(); });
   if (common.format == Format::json) {
     report::Varied varied;
     for (const auto& [key, values] : varies) varied.emplace_back(key, values);
-    emit_report(common, report::compare_json(varied, rows));
+    emit_report(common, report::compare_json(varied, rows, std::string(version())));
   } else if (common.format == Format::csv) {
     emit_report(common, report::compare_csv(rows));
   } else if (any) {

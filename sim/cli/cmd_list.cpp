@@ -86,22 +86,12 @@ CommandText command_text() {
           kinds, "  rehearse list schedules\n  rehearse list gpus h100-80g-sxm\n"};
 }
 
-// Text broken at spaces, in lines of `room` columns, the second and later ones indented.
-std::string wrapped(std::string_view rest, std::size_t room, std::size_t indent) {
-  std::string text;
-  while (rest.size() > room) {
-    auto space = rest.rfind(' ', room);
-    if (space == std::string_view::npos || space == 0) space = std::min(rest.find(' '), rest.size());
-    text += fmt::format("{}\n{:{}}", rest.substr(0, space), "", indent);
-    rest.remove_prefix(std::min(space + 1, rest.size()));
-  }
-  return text + std::string(rest) + "\n";
-}
-
 // The sentence beside the name, broken at spaces and continued under its own beginning.
 std::string entry(const Item& item, std::size_t name_width, std::size_t width) {
   return fmt::format("{:<{}}  ", item.name, name_width) +
-         wrapped(item.summary, std::max<std::size_t>(20, width - name_width - 2), name_width + 2);
+         report::wrap(item.summary, std::max<std::size_t>(20, width - name_width - 2),
+                      std::string(name_width + 2, ' ')) +
+         "\n";
 }
 
 // "450GB/s" is a number and its unit; "rail-optimized" is neither.
@@ -150,9 +140,11 @@ std::string constants_report(const std::string& kind, const std::string& name, c
       for (const auto& c : all) {
         const std::string said = (c.assumed ? "assumed: " : "") + c.source;
         const auto line = fmt::format("{:<{}}  {:<{}}  ", c.key, keys, c.value, values);
-        report += said.empty()
-                      ? fmt::format("{:<{}}  {}\n", c.key, keys, c.value)
-                      : line + wrapped(said, std::max<std::size_t>(30, width - std::min(width, indent)), indent);
+        report += said.empty() ? fmt::format("{:<{}}  {}\n", c.key, keys, c.value)
+                               : line +
+                                     report::wrap(said, std::max<std::size_t>(30, width - std::min(width, indent)),
+                                                  std::string(indent, ' ')) +
+                                     "\n";
       }
       return report;
     }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "cli/output_files.hpp"
 #include "cli/performing.hpp"
 #include "cli/progress.hpp"
 #include "explore/verify.hpp"
@@ -42,8 +43,7 @@ const CommandText kText{
 
 // Trains the same model on one rank, in this process.
 backend::Trained train_serially(const Performing& performing, const CommonOptions& common) {
-  const auto serial = explore::serial_reference(performing.what.scenario);
-  const auto prepared = explore::prepare(serial);
+  const auto serial = answer::prepare(explore::serial_reference(performing.what.scenario));
   const auto backend = loopback::make_loopback();
   auto options = performing.options;
   options.tamper = {};
@@ -52,25 +52,7 @@ backend::Trained train_serially(const Performing& performing, const CommonOption
   options.progress = [&](int ended) {
     if (line.due()) line.say(fmt::format("the same on one rank: {} of {} steps", ended, options.iterations));
   };
-  return explore::perform(serial, prepared, *backend, options).trained;
-}
-
-report::Verification verification(const explore::Verified& v) {
-  return {.steps = v.steps,
-          .loss = v.loss,
-          .reference_loss = v.reference_loss,
-          .gradient_norm = v.gradient_norm,
-          .reference_gradient_norm = v.reference_gradient_norm,
-          .max_relative_difference = v.max_relative_difference,
-          .max_unexplained_difference = v.max_unexplained_difference,
-          .max_gathered_difference = v.max_gathered_difference,
-          .elements = v.elements,
-          .ill_conditioned = v.ill_conditioned,
-          .tolerance = v.tolerance,
-          .replica_difference = v.replica_difference,
-          .worst_tensor = v.worst_tensor,
-          .ok = v.ok,
-          .failures = v.failures};
+  return explore::perform(serial, *backend, options).trained;
 }
 
 struct Options {
@@ -91,7 +73,7 @@ void check(const CommandLine& line, Options& options) {
   if (options.performing.compute == "timed")
     throw UserError("--verify needs --compute real: timed tasks train nothing");
   options.performing.compute = "real";
-  options.performing.warmup = 0, options.performing.iterations = options.steps;
+  options.performing.run.warmup = 0, options.performing.run.iterations = options.steps;
   if (options.steps < 1 || options.steps > 100'000)
     throw UserError(fmt::format("--steps must be a whole number from 1 to 100000, found {}", options.steps));
 }
@@ -112,7 +94,11 @@ int run_measure(const Arguments& arguments) {
   const auto& path = one_operand(kText, *line, "a scenario file");
   check(*line, options);
 
-  if (!options.weights.empty()) AtomicFile::check(options.weights);
+  check_outputs(common,
+                {{"--weights", options.weights},
+                 {"--timeline", options.performing.timeline},
+                 {"--trace", options.performing.trace}},
+                {path});
   auto performing = begin_performing("measure", arguments, path, common, options.performing);
   performing.options.times_matter = !options.verify;
   if (!options.weights.empty() && performing.options.compute != backend::Compute::real)
@@ -121,46 +107,34 @@ int run_measure(const Arguments& arguments) {
   if (!launch::reports(options.performing.backend)) return 0;
 
   const auto& scenario = performing.what.scenario;
-  const auto& prepared = performing.rehearsed.prepared;
-  auto measured = cli::measured(performing, timeline);
-  auto warnings = prepared.warnings;
-  if (options.verify) {
-    const auto verified = explore::verify(trained, train_serially(performing, common), explore::limits(scenario));
-    measured.verification = verification(verified);
-    warnings.insert(warnings.end(), verified.warnings.begin(), verified.warnings.end());
-  }
-  const report::Run run{scenario,
-                        prepared.graph,
-                        timeline,
-                        prepared.durations,
-                        prepared.model_flops,
-                        prepared.hardware_flops,
-                        prepared.assumptions,
-                        warnings,
-                        &measured,
-                        prepared.layers};
-  const auto summary = report::summarize(run);
-
+  const auto answer = [&, &trained = trained, &timeline = timeline] {
+    auto measured = answer::performed(performing.predicted, std::move(timeline));
+    if (!options.verify) return measured;
+    auto verified = explore::verify(trained, train_serially(performing, common), explore::limits(scenario));
+    measured.warnings.insert(measured.warnings.end(), verified.warnings.begin(), verified.warnings.end());
+    measured.measured->verification = std::move(verified);
+    return measured;
+  }();
   if (!options.weights.empty())
     write_streamed(options.weights, [&](const auto& sink) { report::write_safetensors(trained, sink); });
   if (!options.performing.trace.empty())
-    write_streamed(options.performing.trace, [&](const auto& sink) { report::write_trace(run, sink); });
+    write_streamed(options.performing.trace, [&](const auto& sink) { report::write_trace(answer, sink); });
   if (!options.performing.timeline.empty())
     write_streamed(options.performing.timeline,
-                   [&](const auto& sink) { report::write_timeline(run, std::string(version()), sink); });
+                   [&](const auto& sink) { report::write_timeline(answer, std::string(version()), sink); });
   switch (common.format) {
     case Format::json:
-      emit_report(common, report::run_json({&run, 1}, {&summary, 1}, std::string(version())));
+      emit_report(common, report::run_json({&answer, 1}, std::string(version())));
       break;
     case Format::csv:
-      emit_report(common, report::run_csv({&run, 1}, {&summary, 1}));
+      emit_report(common, report::run_csv({&answer, 1}));
       break;
     case Format::text:
-      emit_report(common, report::run_text(run, summary, {report_width(common), use_color(common)}));
+      emit_report(common, report::run_text(answer, {report_width(common), use_color(common)}));
       break;
   }
-  const bool verified = !measured.verification || measured.verification->ok;
-  return !verified || (options.require_fit && summary.fits == false) ? 1 : 0;
+  const auto& verification = answer.measured->verification;
+  return (verification && !verification->ok) || (options.require_fit && answer.summary.fits == false) ? 1 : 0;
 }
 
 }  // namespace rehearsal::cli

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "cli/output.hpp"
+#include "cli/output_files.hpp"
 #include "report/reshard_report.hpp"
 #include "scenario/reshard_file.hpp"
 
@@ -86,7 +86,7 @@ int run_reshard(const Arguments& arguments) {
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
   if (comparing && line->has("svg")) throw UserError("--compare draws no picture; leave --svg out");
-  if (line->has("svg")) AtomicFile::check(svg);
+  check_outputs(common, {{"--svg", svg}}, line->operands);
   if (comparing) return compare(*line, common);
 
   const auto question = load(one_operand(text, *line, "a file"), common);

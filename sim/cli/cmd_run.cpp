@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "cli/output.hpp"
-#include "explore/rehearse.hpp"
+#include "answer/predict.hpp"
+#include "cli/output_files.hpp"
 #include "report/perfetto.hpp"
 #include "report/run_report.hpp"
 #include "report/timeline_file.hpp"
@@ -42,8 +42,7 @@ int run_run(const Arguments& arguments) {
     throw UserError("run: name a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
   if (line->operands.size() > 1 && !(options.timeline.empty() && options.trace.empty()))
     throw UserError("run: --timeline and --trace take one scenario at a time");
-  for (const auto& path : {options.timeline, options.trace})
-    if (!path.empty()) AtomicFile::check(path);
+  check_outputs(common, {{"--timeline", options.timeline}, {"--trace", options.trace}}, line->operands);
 
   // All files are read before the first runs, so that every mistake is reported at once.
   std::vector<scenario::Scenario> scenarios;
@@ -57,42 +56,33 @@ int run_run(const Arguments& arguments) {
   }
   if (!mistakes.empty()) throw UserError(std::move(mistakes));
 
-  std::vector<explore::Rehearsed> rehearsed;
-  std::vector<report::Run> runs;
-  std::vector<report::Summary> summaries;
-  rehearsed.reserve(scenarios.size());  // runs point into it
-  for (const auto& scenario : scenarios) {
-    rehearsed.push_back(explore::rehearse(scenario));
-    const auto& [prepared, timeline] = rehearsed.back();
-    runs.push_back({scenario, prepared.graph, timeline, prepared.durations, prepared.model_flops,
-                    prepared.hardware_flops, prepared.assumptions, prepared.warnings, nullptr, prepared.layers});
-    summaries.push_back(report::summarize(runs.back()));
-  }
+  std::vector<answer::Prediction> predictions;
+  for (const auto& scenario : scenarios) predictions.push_back(answer::predict(scenario));
 
   if (!options.trace.empty())
-    write_streamed(options.trace, [&](const report::Sink& sink) { report::write_trace(runs.front(), sink); });
+    write_streamed(options.trace, [&](const report::Sink& sink) { report::write_trace(predictions.front(), sink); });
   if (!options.timeline.empty())
     write_streamed(options.timeline, [&](const report::Sink& sink) {
-      report::write_timeline(runs.front(), std::string(version()), sink);
+      report::write_timeline(predictions.front(), std::string(version()), sink);
     });
 
   switch (common.format) {
     case Format::json:
-      emit_report(common, report::run_json(runs, summaries, std::string(version())));
+      emit_report(common, report::run_json(predictions, std::string(version())));
       break;
     case Format::csv:
-      emit_report(common, report::run_csv(runs, summaries));
+      emit_report(common, report::run_csv(predictions));
       break;
     case Format::text: {
       std::string text;
-      for (std::size_t i = 0; i < runs.size(); i++)
-        text += (i ? "\n" : "") + report::run_text(runs[i], summaries[i], {report_width(common), use_color(common)});
+      for (const auto& prediction : predictions)
+        text += (text.empty() ? "" : "\n") + report::run_text(prediction, {report_width(common), use_color(common)});
       emit_report(common, text);
     }
   }
 
-  const auto unfit = [](const report::Summary& s) { return s.fits == false; };
-  return options.require_fit && std::any_of(summaries.begin(), summaries.end(), unfit) ? 1 : 0;
+  const auto unfit = [](const answer::Prediction& p) { return p.summary.fits == false; };
+  return options.require_fit && std::any_of(predictions.begin(), predictions.end(), unfit) ? 1 : 0;
 }
 
 }  // namespace rehearsal::cli

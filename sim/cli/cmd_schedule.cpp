@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "cli/output.hpp"
+#include "cli/output_files.hpp"
 #include "cli/schedule_options.hpp"
 #include "report/schedule_report.hpp"
 #include "schedule/csv.hpp"
@@ -90,7 +90,7 @@ nlohmann::json parse_line(const std::string& line, Json& id) {
 }
 
 // Answers one line of a batch; false after a bug of ours.
-bool answer(const std::string& line, std::uint64_t number, report::WantOrder order, Json& out) {
+bool answer(const std::string& line, std::uint64_t number, schedule::WantOrder order, Json& out) {
   Json id;
   const auto fail = [&](std::string_view what) {
     out = Json{{"id", id}, {"error", fmt::format("line {}: {}", number, what)}};
@@ -99,7 +99,7 @@ bool answer(const std::string& line, std::uint64_t number, report::WantOrder ord
     const auto object = parse_line(line, id);
     const auto resolved = resolve(case_from_json(object));
     out = Json{{"id", id}};
-    out.update(to_json(report::evaluate(resolved.schedule, resolved.problem, {order, false})));
+    out.update(report::to_json(schedule::evaluate(resolved.schedule, resolved.problem, {order, false})));
   } catch (const UserError& error) {
     const auto& first = error.diagnostics().front();
     fail(first.where.line > 0
@@ -116,7 +116,7 @@ bool answer(const std::string& line, std::uint64_t number, report::WantOrder ord
   return true;
 }
 
-int run_batch(const std::string& path, const CommonOptions& common, report::WantOrder order) {
+int run_batch(const std::string& path, const CommonOptions& common, schedule::WantOrder order) {
   std::ifstream file;
   if (path != "-") {
     file.open(path);
@@ -183,6 +183,10 @@ int run_schedule(const Arguments& arguments) {
   const auto line = parse(text, own_options(), arguments, common);
   if (!line) return 0;
   const bool order = line->has("order");
+  std::vector<std::string> inputs;
+  for (const char* option : {"batch", "import"})
+    if (line->has(option)) inputs.push_back(line->given.at(option).front());
+  check_outputs(common, {}, inputs);
 
   if (line->has("batch")) {
     if (!line->operands.empty())
@@ -196,21 +200,21 @@ int run_schedule(const Arguments& arguments) {
     if (common.format_given && common.format != Format::json)
       throw UserError("--batch answers in lines of JSON; leave --format out");
     return run_batch(line->given.at("batch").front(), common,
-                     order ? report::WantOrder::always : report::WantOrder::when_small);
+                     order ? schedule::WantOrder::always : schedule::WantOrder::when_small);
   }
 
   const auto resolved = resolve(case_from_line(text, *line));
-  using report::WantOrder;
+  using schedule::WantOrder;
   if (line->has("comms") && common.format != Format::csv)
     throw UserError("--comms says what --format csv writes; add --format csv or leave it out");
   if (!common.quiet)
     for (const auto& warning : resolved.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
   const std::string svg = line->has("svg") ? line->given.at("svg").front() : "";
-  if (line->has("svg")) AtomicFile::check(svg);
+  check_outputs(common, {{"--svg", svg}}, inputs);
   const auto evaluate = [&](WantOrder short_of_asked) {
     auto result =
-        report::evaluate(resolved.schedule, resolved.problem,
-                         {order ? WantOrder::always : short_of_asked, common.format == Format::text || !svg.empty()});
+        schedule::evaluate(resolved.schedule, resolved.problem,
+                           {order ? WantOrder::always : short_of_asked, common.format == Format::text || !svg.empty()});
     if (!svg.empty()) write_file(svg, report::to_svg(result));
     return result;
   };
@@ -224,10 +228,10 @@ int run_schedule(const Arguments& arguments) {
       break;
     }
     case Format::json:
-      emit_report(common, readable(to_json(evaluate(WantOrder::when_small))));
+      emit_report(common, readable(report::to_json(evaluate(WantOrder::when_small))));
       break;
     case Format::text:
-      emit_report(common, to_text(evaluate(WantOrder::never), {report_width(common), use_color(common)}));
+      emit_report(common, report::to_text(evaluate(WantOrder::never), {report_width(common), use_color(common)}));
       break;
   }
   return 0;

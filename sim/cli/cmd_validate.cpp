@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "base/sha256.hpp"
+#include "cli/output_files.hpp"
 #include "cli/performing.hpp"
 #include "cli/validate_against.hpp"
 #include "launch/launch.hpp"
@@ -47,15 +48,15 @@ double parse_tolerance(const std::string& text) {
 struct Written {
   std::string file, sha256;
 };
-Written write_prediction(const report::Run& run, std::string file) {
+Written write_prediction(const answer::Prediction& prediction, std::string file) {
   std::string text;
   report::PredictionSource source;
-  if (run.scenario.concrete) {
-    const auto& c = *run.scenario.concrete;
+  if (const auto& scenario = prediction.scenario(); scenario.concrete) {
+    const auto& c = *scenario.concrete;
     source.cluster = c.cluster.name;
     if (c.profile) source.profile = c.profile->name, source.profile_sha256 = c.profile->digest;
   }
-  report::write_prediction(run, source, std::string(version()), [&](std::string_view piece) { text += piece; });
+  report::write_prediction(prediction, source, std::string(version()), [&](std::string_view piece) { text += piece; });
   if (!file.empty()) write_file(file, text);
   return {file, sha256(text)};
 }
@@ -84,44 +85,31 @@ int run_validate(const Arguments& arguments) {
   const auto& path = one_operand(kText, *line, "a scenario file");
   std::optional<double> within;
   if (line->has("tolerance")) within = parse_tolerance(tolerance);
-  if (!prediction.empty()) AtomicFile::check(prediction);
+  check_outputs(common, {{"--prediction", prediction}, {"--timeline", options.timeline}, {"--trace", options.trace}},
+                {path});
 
   const auto performing = begin_performing("validate", arguments, path, common, options);
   const auto& scenario = performing.what.scenario;
-  const auto& prepared = performing.rehearsed.prepared;
-  const auto& predicted = performing.rehearsed.timeline;
-  auto warnings = prepared.warnings;
-  const auto run_of = [&](const timeline::Timeline& timeline, const report::Measured* measured) {
-    return report::Run{scenario,
-                       prepared.graph,
-                       timeline,
-                       prepared.durations,
-                       prepared.model_flops,
-                       prepared.hardware_flops,
-                       prepared.assumptions,
-                       warnings,
-                       measured,
-                       prepared.layers};
-  };
+  const auto& predicted = performing.predicted;
   Written written;
-  if (launch::reports(options.backend)) written = write_prediction(run_of(predicted, nullptr), prediction);
-  const auto [timeline, trained] = perform(performing, common);
+  if (launch::reports(options.backend)) written = write_prediction(predicted, prediction);
+  auto timeline = perform(performing, common).timeline;
   if (!launch::reports(options.backend)) return 0;
 
+  auto run = answer::performed(predicted, std::move(timeline));
   if (performing.options.compute == backend::Compute::real && scenario.concrete->cluster.name != "this-machine")
-    warnings.push_back(
+    run.warnings.push_back(
         fmt::format("predicted for {}, performed on this machine: the difference is that of the machines; "
                     "use --set cluster=this-machine",
                     scenario.concrete->cluster.name));
-  const auto measured = cli::measured(performing, timeline);
-  const auto run = run_of(timeline, &measured);
-  const auto summary = report::summarize(run);
+  const auto& graph = run.graph();
   const auto comparison =
-      timeline::compare(prepared.graph, predicted, timeline, explore::sampling(scenario, prepared.graph.works()));
-  const report::Validation validation{run, summary, predicted, comparison, written.file, written.sha256, within};
+      timeline::compare(graph, predicted.timeline, run.timeline, explore::sampling(scenario, graph.works()));
+  const report::Validation validation{run, predicted.timeline, comparison, written.file, written.sha256, within};
 
   if (!options.trace.empty())
-    write_streamed(options.trace, [&](const auto& sink) { report::write_comparison_trace(run, predicted, sink); });
+    write_streamed(options.trace,
+                   [&](const auto& sink) { report::write_comparison_trace(run, predicted.timeline, sink); });
   if (!options.timeline.empty())
     write_streamed(options.timeline,
                    [&](const auto& sink) { report::write_timeline(run, std::string(version()), sink); });

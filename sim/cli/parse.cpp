@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/spelling.hpp"
-#include "cli/output.hpp"
+#include "cli/output_files.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -143,7 +143,7 @@ std::optional<CommandLine> parse(const CommandText& text, const OptionList& own,
   for (const auto& s : common.set)
     if (s.find('=') == std::string::npos || s.starts_with('='))
       throw UserError(fmt::format("--set '{}' is not KEY=VALUE, for example --set parallelism.pipeline=8", s));
-  if (!common.output.empty()) AtomicFile::check(common.output);
+  check_outputs(common, {}, text.takes_set ? line.operands : std::vector<std::string>{});
   return line;
 }
 

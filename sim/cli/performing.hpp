@@ -6,34 +6,33 @@
 #include "backend/backend.hpp"
 #include "cli/output.hpp"
 #include "explore/perform.hpp"
-#include "report/summary.hpp"
 
 namespace rehearsal::cli {
 
 struct PerformingOptions {
   std::string backend, compute, timeout = "60s";
   std::string timeline, trace;  // files
-  int warmup = 3, iterations = 10;
-  bool replay = false;
+  backend::RunOptions run = [] {
+    backend::RunOptions usual;
+    usual.warmup = 3, usual.iterations = 10;
+    return usual;
+  }();
 };
 OptionList performing_options(PerformingOptions& options);
 
 // A scenario with every rank, predicted, and the backend that will perform it.
 struct Performing {
   explore::Performable what;
-  explore::Rehearsed rehearsed;
+  answer::Prediction predicted;
   std::unique_ptr<backend::Backend> backend;
-  explore::PerformOptions options;
+  backend::RunOptions options;
 };
-// Reads what the options say; `arguments` of the command `name`. Files that cannot be written are refused here.
+// Reads what the options say; `arguments` of the command `name`.
 Performing begin_performing(const std::string& name, const Arguments& arguments, const std::string& scenario,
                             const CommonOptions& common, const PerformingOptions& options);
 
 // On a terminal it says first how long this will take, where the prediction is for this machine, and then how far it
 // is.
 explore::Performed perform(const Performing& performing, const CommonOptions& common);
-
-// What the report needs beyond the spans.
-report::Measured measured(const Performing& performing, const timeline::Timeline& timeline);
 
 }  // namespace rehearsal::cli

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/spelling.hpp"
+#include "cli/output_files.hpp"
 #include "published/against.hpp"
 #include "published/report.hpp"
 #include "published/row_scenario.hpp"
@@ -87,6 +88,7 @@ OptionList against_options(AgainstOptions& o) {
 }
 
 int validate_against(const CommonOptions& common, const AgainstOptions& options) {
+  check_outputs(common, {{"--html", options.html}}, options.tables);
   const auto runs = read_tables(options);
   published::Against against;
   against.software = software_detail(options.software);

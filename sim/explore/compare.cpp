@@ -100,8 +100,7 @@ std::vector<std::vector<Diagnostic>> compare(std::span<const Variant> variants, 
     std::vector<std::string> sets(common.begin(), common.end());
     for (const auto& [key, value] : variants[i].set) sets.push_back(key + "=" + value);
     try {
-      const auto scenario = scenario::load(variants[i].file, sets);
-      keep(i, scenario, rehearse(scenario));
+      keep(i, answer::predict(scenario::load(variants[i].file, sets)));
     } catch (const UserError& error) {
       errors[i] = error.diagnostics();
     }

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "answer/predict.hpp"
 #include "base/error.hpp"
-#include "explore/rehearse.hpp"
 
 namespace rehearsal::explore {
 
@@ -37,9 +37,9 @@ inline constexpr std::size_t kMostVariants = 100'000;
 std::vector<Variant> variants(std::span<const std::string> files, std::span<const Vary> varies);
 
 // Takes what is wanted from one variant that worked. Called once per variant from any thread, several at a time.
-using Keep = std::function<void(std::size_t variant, const scenario::Scenario& scenario, const Rehearsed& rehearsed)>;
+using Keep = std::function<void(std::size_t variant, answer::Prediction prediction)>;
 
-// Rehearses every variant, `common` (KEY=VALUE) applied before its own values, on `jobs` threads. Returns for each
+// Predicts every variant, `common` (KEY=VALUE) applied before its own values, on `jobs` threads. Returns for each
 // variant what is wrong with it; empty = it worked and was kept. Anything but a UserError stops the comparison and is
 // thrown: of those met, the one of the first variant.
 std::vector<std::vector<Diagnostic>> compare(std::span<const Variant> variants, std::span<const std::string> common,

@@ -89,13 +89,13 @@ std::optional<Bytes> available_memory() {
 
 }  // namespace
 
-void require_memory(const Rehearsed& rehearsed) {
+void require_memory(const answer::Prediction& prediction) {
   const auto free = available_memory();
   if (!free) return;
-  const auto& graph = rehearsed.prepared.graph;
+  const auto& graph = prediction.graph();
   Bytes needed;
   for (std::size_t r = 0; r < graph.ranks().size(); r++)
-    needed += timeline::memory_peak(graph, rehearsed.timeline, RankId(r)).peak;
+    needed += timeline::memory_peak(graph, prediction.timeline, RankId(r)).peak;
   if (needed > *free)
     throw MachineError(fmt::format(
         "{} ranks on this machine need {} of memory for their buffers, and {} is free; make the model or the "
@@ -103,24 +103,12 @@ void require_memory(const Rehearsed& rehearsed) {
         graph.ranks().size(), show(needed), show(*free)));
 }
 
-Performed perform(const scenario::Scenario& scenario, const Prepared& prepared, backend::Backend& backend,
-                  const PerformOptions& options) {
-  const auto session = backend.prepare(prepared.graph);
-  backend::RunOptions run;
-  run.durations = prepared.durations;
-  run.compute = options.compute;
-  run.learning = learning(scenario);
-  run.tamper = options.tamper;
-  run.times_matter = options.times_matter;
-  run.warmup = options.warmup;
-  run.iterations = options.iterations;
-  run.timeout = options.timeout;
-  run.starts = options.starts;
-  run.recorded = options.recorded;
-  run.responses = options.responses;
-  run.progress = options.progress;
+Performed perform(const answer::Question& question, backend::Backend& backend, backend::RunOptions options) {
+  const auto session = backend.prepare(question.graph);
+  options.durations = question.durations;
+  options.learning = learning(question.scenario);
   Performed performed;
-  performed.timeline = session->run(run);
+  performed.timeline = session->run(options);
   if (options.compute == Compute::real) performed.trained = session->trained();
   return performed;
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "answer/predict.hpp"
 #include "backend/backend.hpp"
-#include "explore/rehearse.hpp"
 #include "timeline/compare.hpp"
 
 namespace rehearsal::explore {
@@ -26,18 +26,7 @@ Performable load_performable(const std::string& path, const std::vector<std::str
 
 // Real compute needs the memory of all ranks on this machine. Throws MachineError, before anything is allocated, when
 // the predicted peaks are more than what is free: Linux would promise it and kill somebody later.
-void require_memory(const Rehearsed& rehearsed);
-
-struct PerformOptions {
-  backend::Compute compute = backend::Compute::timed;
-  bool times_matter = true;  // backend::RunOptions
-  int warmup = 3, iterations = 10;
-  Time timeout = seconds(60);
-  std::span<const Time> starts;  // backend::RunOptions, likewise `recorded` and `responses`
-  bool recorded = false, responses = false;
-  std::function<void(int ended)> progress = {};  // backend::RunOptions
-  backend::Tamper tamper;
-};
+void require_memory(const answer::Prediction& prediction);
 
 // What real compute trains on.
 backend::Learning learning(const scenario::Scenario& scenario);
@@ -49,8 +38,8 @@ struct Performed {
   timeline::Timeline timeline;
   backend::Trained trained;  // real compute
 };
-// `prepared` is that of `scenario`, as rehearse() made it. Throws MachineError when this machine cannot perform it.
-Performed perform(const scenario::Scenario& scenario, const Prepared& prepared, backend::Backend& backend,
-                  const PerformOptions& options);
+// `options` without durations and learning, which the question knows. Throws MachineError when this machine cannot
+// perform it.
+Performed perform(const answer::Question& question, backend::Backend& backend, backend::RunOptions options);
 
 }  // namespace rehearsal::explore

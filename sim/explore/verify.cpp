@@ -158,7 +158,7 @@ double smallest_gathered(const backend::Trained& reference) {
 }
 
 void compare_gathered(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits,
-                      Verified& v) {
+                      answer::Verification& v) {
   const bool narrow = limits.precision != Precision::fp32;
   const double smallest = smallest_gathered(reference);
   std::string worst;
@@ -180,7 +180,7 @@ void compare_gathered(const backend::Trained& trained, const backend::Trained& r
 
 // How far each element of a weight may be off because its gradients are: nothing where nobody noted how it responds.
 std::vector<double> explained(const backend::TrainedTensor& tensor, const backend::TrainedTensor& reference,
-                              const Limits& limits, std::size_t steps, Verified& v) {
+                              const Limits& limits, std::size_t steps, answer::Verification& v) {
   std::vector<double> off;
   if (reference.response.empty() || tensor.gathered.size() != reference.gathered.size()) return off;
   std::vector<float> apart(tensor.gathered.size());
@@ -200,7 +200,7 @@ std::vector<double> explained(const backend::TrainedTensor& tensor, const backen
 }
 
 void compare_weights(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits,
-                     Verified& v) {
+                     answer::Verification& v) {
   const bool narrow = limits.precision != Precision::fp32;
   const double smallest = narrow ? kNarrowSmallestWeight : kSmallestWeight;
   for (std::size_t i = 0; i < trained.tensors.size(); ++i) {
@@ -226,8 +226,8 @@ void compare_weights(const backend::Trained& trained, const backend::Trained& re
 
 }  // namespace
 
-Verified verify(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits) {
-  Verified v;
+answer::Verification verify(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits) {
+  answer::Verification v;
   v.steps = static_cast<int>(trained.loss.size());
   v.loss = trained.loss, v.reference_loss = reference.loss;
   v.gradient_norm = trained.gradient_norm, v.reference_gradient_norm = reference.gradient_norm;

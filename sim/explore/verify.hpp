@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "answer/predict.hpp"
 #include "backend/backend.hpp"
 #include "scenario/scenario.hpp"
 
@@ -14,29 +15,6 @@ namespace rehearsal::explore {
 // (p-1-s) updates; 2BW: one update late). Throws UserError for PipeDream with data parallelism, whose updates mix
 // micro-batches.
 scenario::Scenario serial_reference(const scenario::Scenario& scenario);
-
-struct Verified {
-  int steps = 0;
-  std::vector<double> loss, reference_loss, gradient_norm, reference_gradient_norm;  // one per step
-  // Largest over tensors of |w - ref|_2 / max(|ref|_2, kSmallestWeight sqrt(n)).
-  double max_relative_difference = 0;
-  std::string worst_tensor;  // "layer 1 qkv_weight"
-  // The same of what is left of each element's difference when that is taken off which rounded gradients explain
-  // (Limits::gradients). Equal to the above where the optimizer does not divide by gradients. `ill_conditioned`:
-  // elements that rounding may move by a step of full length every time.
-  double max_unexplained_difference = 0;
-  std::string worst_unexplained;
-  std::size_t elements = 0, ill_conditioned = 0;
-  double tolerance = 0;            // for max_unexplained_difference
-  double replica_difference = 0;   // largest absolute difference between ranks that hold the same tensor
-  double max_loss_difference = 0;  // relative, over all steps; limit kLossTolerance, also for the norms
-  double max_norm_difference = 0;
-  // AdamW, bf16: of what the optimizer gathered of the gradients, largest over tensors, relative.
-  double max_gathered_difference = 0;
-  bool ok = false;
-  std::vector<std::string> failures;  // in sentences; empty when ok
-  std::vector<std::string> warnings;  // what does not fail but is odd: a loss that does not fall
-};
 
 // Losses and gradient norms are sums of float over the same numbers in another order.
 inline constexpr double kLossTolerance = 1e-5;
@@ -78,6 +56,6 @@ struct Limits {
 Limits limits(const scenario::Scenario& scenario);
 
 // `reference` with RunOptions::responses.
-Verified verify(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits);
+answer::Verification verify(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits);
 
 }  // namespace rehearsal::explore

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/detail.hpp"
 #include "graph/task_graph.hpp"
 #include "lower/parts.hpp"
 #include "plan/plan.hpp"
@@ -16,7 +17,7 @@
 
 namespace rehearsal::lower {
 
-enum class Detail : std::uint8_t { stage, layer, operators };
+using graph::Detail;
 
 struct Options {
   Detail detail = Detail::stage;

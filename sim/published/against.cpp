@@ -4,11 +4,9 @@
 
 #include <algorithm>
 
+#include "answer/predict.hpp"
 #include "base/error.hpp"
 #include "base/parallel.hpp"
-#include "explore/rehearse.hpp"
-#include "report/summary.hpp"
-#include "timeline/breakdown.hpp"
 
 namespace rehearsal::published {
 namespace {
@@ -32,21 +30,12 @@ PeakKind peak_kind(const Run& run) {
   return kind;
 }
 
-double peak_of(const report::MemoryFigures& figures, const PeakKind& kind) {
+double peak_of(const answer::MemoryFigures& figures, const PeakKind& kind) {
   if (kind.counter == PeakKind::allocated) return figures.allocated;
   return kind.counter == PeakKind::device ? figures.device.value() : figures.reserved.value();
 }
 
-void add_memory(Prediction& p, const scenario::Scenario& scenario, const explore::Rehearsed& rehearsed) {
-  const auto& prepared = rehearsed.prepared;
-  const auto summary = report::summarize({scenario,
-                                          prepared.graph,
-                                          rehearsed.timeline,
-                                          prepared.durations,
-                                          prepared.model_flops,
-                                          prepared.hardware_flops,
-                                          {},
-                                          {}});
+void add_memory(Prediction& p, const answer::Summary& summary) {
   p.fits = summary.fits.value_or(true);
   const auto kind = peak_kind(p.run);
   p.peak = peak_of(kind.first_stage ? summary.ranks.front().peak : summary.peak, kind);
@@ -61,22 +50,20 @@ Prediction predict_row(const Run& run, const Against& options) {
   if (!p.not_judged.empty()) return p;
   try {
     const auto scenario = scenario::load_text(yaml, fmt::format("{}:{}", run.file, run.line));
-    const auto rehearsed = explore::rehearse(scenario, "auto", options.without);
+    const auto prediction = answer::predict(
+        scenario, {.without = options.without, .summary = {.memory = options.memory, .critical_path = false}});
+    const auto& summary = prediction.summary;
     const auto& c = *scenario.concrete;
     p.gpu = c.cluster.gpu.name, p.software = c.software.name;
     p.attention = c.training.attention == models::AttentionKind::flash ? "flash" : "unfused";
     p.recompute = c.training.recompute == models::Recompute::full        ? "full"
                   : c.training.recompute == models::Recompute::selective ? "selective"
                                                                          : "none";
-    p.iteration_s = to_seconds(rehearsed.timeline.makespan());
-    p.flops_per_gpu = rehearsed.prepared.hardware_flops.value() / double(scenario.parallelism.gpus());
-    if (options.without && options.without->bubble) {
-      const auto& graph = rehearsed.prepared.graph;
-      const auto parts = timeline::breakdown(graph, rehearsed.timeline, timeline::last_rank(graph, rehearsed.timeline),
-                                             rehearsed.prepared.durations);
-      p.iteration_s -= to_seconds(parts[static_cast<std::size_t>(graph::Category::bubble)]);
-    }
-    if (options.memory) add_memory(p, scenario, rehearsed);
+    p.iteration_s = to_seconds(summary.iteration);
+    p.flops_per_gpu = prediction.question->hardware_flops.value() / double(scenario.parallelism.gpus());
+    if (options.without && options.without->bubble)
+      p.iteration_s -= to_seconds(summary.breakdown[static_cast<std::size_t>(graph::Category::bubble)]);
+    if (options.memory) add_memory(p, summary);
   } catch (const UserError& error) {
     p.not_judged = error.diagnostics().front().message;
   }

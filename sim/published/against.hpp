@@ -11,8 +11,8 @@ namespace rehearsal::published {
 
 struct Against {
   SoftwareDetail software = SoftwareDetail::knobs;
-  const explore::Effect* without = nullptr;  // one effect left out
-  bool memory = true;                        // peaks and fits as well; the error budget does without
+  const answer::Effect* without = nullptr;  // one effect left out
+  bool memory = true;                       // peaks and fits as well; the error budget does without
   unsigned jobs = 1;
 };
 

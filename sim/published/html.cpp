@@ -5,26 +5,14 @@
 #include <cmath>
 
 #include "published/report.hpp"
+#include "report/markup.hpp"
 
 namespace rehearsal::published {
 namespace {
 
 constexpr double kWidth = 720, kHeight = 560, kLeft = 60, kBottom = 44, kTop = 12, kRight = 28;
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
+using report::escaped;
 
 // Hues a golden angle apart: neighbours in the list differ, whatever their number.
 std::string color(std::size_t table) {

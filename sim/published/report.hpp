@@ -18,7 +18,7 @@ std::string against_html(const std::vector<Prediction>& predictions, const std::
 
 // Mean error per table with each effect left out, and what that changed.
 struct Removal {
-  const explore::Effect* effect;
+  const answer::Effect* effect;
   std::vector<Score> scores;
 };
 std::string budget_text(const std::vector<Score>& whole, const std::vector<Removal>& removals);

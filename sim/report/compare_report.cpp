@@ -26,7 +26,7 @@ std::string errors_text(const CompareRow& row) {
 }
 
 std::string show_memory(const CompareRow& row) {
-  const auto& s = *row.summary;
+  const auto& s = row.answer->summary;
   if (!row.abstract) return show(bytes(row.memory));
   return s.peak.allocated > 0 ? fmt::format("{:g}", s.peak.allocated) : "";
 }
@@ -51,40 +51,39 @@ struct Names {
 
 }  // namespace
 
-CompareRow compare_row(const Run& run, const std::string& version, std::int64_t in_flight) {
+CompareRow compare_row(answer::Prediction prediction, std::int64_t in_flight) {
   CompareRow row;
-  auto summary = summarize(run);
-  row.file = run.scenario.file, row.name = run.scenario.name;
-  row.run = run_json(std::span(&run, 1), std::span(&summary, 1), version);
-  row.abstract = run.scenario.abstract.has_value();
+  const auto& summary = prediction.summary;
+  const auto& scenario = prediction.scenario();
+  row.file = summary.file;
+  row.abstract = summary.abstract;
   for (const auto& rank : summary.ranks)
     row.stages_held = std::max(row.stages_held, static_cast<std::uint32_t>(rank.stages.size()));
   row.in_flight = in_flight;
-  const auto items = row.abstract ? run.scenario.microbatches : run.scenario.batch.global;
-  row.time_per_item = to_seconds(summary.iteration) / double(items);
+  row.time_per_item =
+      to_seconds(summary.iteration) / double(row.abstract ? scenario.microbatches : scenario.batch.global);
   row.memory = summary.peak.device          ? *summary.peak.device
                : summary.peak.allocated > 0 ? summary.peak.allocated
                                             : double(in_flight);
-  summary.critical_path.clear(), summary.ranks.clear();  // long, and part of `run` already
-  row.summary = std::move(summary);
+  row.answer = std::move(prediction).brief();
   return row;
 }
 
 void rank_rows(std::span<CompareRow> rows) {
   CompareRow* best = nullptr;
-  const auto unfit = [](const CompareRow& row) { return row.summary->fits == false; };
+  const auto unfit = [](const CompareRow& row) { return row.answer->summary.fits == false; };
   for (auto& row : rows) {
-    if (!row.summary) continue;
+    if (!row.answer) continue;
     // Fitting before not fitting, then time; the first of equals.
     if (!best || std::pair(unfit(row), row.time_per_item) < std::pair(unfit(*best), best->time_per_item)) best = &row;
   }
   if (!best) return;
   best->best = true;
   for (auto& row : rows) {
-    if (!row.summary) continue;
+    if (!row.answer) continue;
     row.relative = row.time_per_item / best->time_per_item;
     row.pareto = std::none_of(rows.begin(), rows.end(), [&](const CompareRow& other) {
-      return other.summary && other.time_per_item <= row.time_per_item && other.memory <= row.memory &&
+      return other.answer && other.time_per_item <= row.time_per_item && other.memory <= row.memory &&
              (other.time_per_item < row.time_per_item || other.memory < row.memory);
     });
   }
@@ -95,10 +94,10 @@ std::string compare_text(std::span<const CompareRow> rows, const CompareTextOpti
   const Names names(rows);
   bool rates = false, memory = false, fits = false, abstract = false;
   for (const auto& row : rows) {
-    if (!row.summary) continue;
-    rates = rates || row.summary->samples_per_s;
+    if (!row.answer) continue;
+    rates = rates || row.answer->summary.samples_per_s;
     memory = memory || !show_memory(row).empty();
-    fits = fits || row.summary->fits;
+    fits = fits || row.answer->summary.fits;
     abstract = abstract || row.abstract;
   }
 
@@ -116,13 +115,13 @@ std::string compare_text(std::span<const CompareRow> rows, const CompareTextOpti
   };
   for (const auto& row : rows) {
     auto cells = names.cells(row);
-    if (!row.summary) {
+    if (!row.answer) {
       cells.push_back("wrong");
       cells.resize(heading.size());
       table_rows.push_back(std::move(cells));
       continue;
     }
-    const auto& s = *row.summary;
+    const auto& s = row.answer->summary;
     cells.push_back(show(s.iteration));
     if (rates) cells.insert(cells.end(), {optional(s.samples_per_s, 1), optional(s.mfu, 100)});
     cells.push_back(fmt::format("{:.2f}", s.bubble_rate * 100));
@@ -161,7 +160,7 @@ std::string compare_text(std::span<const CompareRow> rows, const CompareTextOpti
   std::map<std::string, std::size_t> warned;
   std::vector<std::string> order;
   for (const auto& row : rows)
-    for (const auto& w : row.summary ? Json::parse(row.run)["warnings"] : Json::array())
+    for (const auto& w : row.answer ? row.answer->warnings : std::vector<std::string>{})
       if (warned[w]++ == 0) order.push_back(w);
   if (options.warnings && !order.empty()) {
     text += "\n" + paint.bold("Warnings") + "\n";
@@ -171,7 +170,7 @@ std::string compare_text(std::span<const CompareRow> rows, const CompareTextOpti
   return text;
 }
 
-std::string compare_json(const Varied& varied, std::span<const CompareRow> rows) {
+std::string compare_json(const Varied& varied, std::span<const CompareRow> rows, const std::string& version) {
   Json json{{"vary", Json::object()}, {"rows", Json::array()}};
   for (const auto& [key, values] : varied) {
     auto& list = json["vary"][key] = Json::array();
@@ -180,13 +179,12 @@ std::string compare_json(const Varied& varied, std::span<const CompareRow> rows)
   for (const auto& row : rows) {
     Json entry{{"set", Json::object()}};
     for (const auto& [key, value] : row.set) entry["set"][key] = value_of(value);
-    if (row.summary) {
+    if (row.answer) {
       entry["relative"] = row.relative;
       entry["best"] = row.best;
       entry["pareto"] = row.pareto;
       if (row.abstract) entry["stages_held"] = row.stages_held, entry["in_flight"] = row.in_flight;
-      const auto run = Json::parse(row.run);
-      for (const auto& [key, value] : run.items()) entry[key] = value;
+      entry.update(to_json(*row.answer, version));
     } else {
       entry["scenario"] = {{"file", row.file}};
       entry["error"] = errors_text(row);
@@ -208,8 +206,8 @@ std::string compare_csv(std::span<const CompareRow> rows) {
   for (const auto& row : rows) {
     std::vector<std::string> cells{row.file};
     for (const auto& [key, value] : row.set) cells.push_back(value);
-    if (row.summary) {
-      const auto& s = *row.summary;
+    if (row.answer) {
+      const auto& s = row.answer->summary;
       const auto yes = [](bool b) { return std::string(b ? "true" : "false"); };
       cells.insert(cells.end(), {cell(to_seconds(s.iteration)), cell(s.samples_per_s), cell(s.tokens_per_s),
                                  cell(s.mfu), cell(s.bubble_rate), cell(s.peak.allocated), cell(s.peak.device),

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "answer/predict.hpp"
 #include "base/error.hpp"
-#include "report/summary.hpp"
 
 namespace rehearsal::report {
 
@@ -19,16 +19,14 @@ struct CompareRow {
   std::vector<std::pair<std::string, std::string>> set;  // what this variant sets
   std::vector<Diagnostic> errors;                        // not empty: the variant is wrong, and the rest is empty
 
-  std::string name;          // of the scenario
-  std::string run;           // the JSON object of `run`
-  double time_per_item = 0;  // seconds per sequence or micro-batch
-  double memory = 0;         // what is weighed against time
+  std::optional<answer::Prediction> answer;  // brief
+  double time_per_item = 0;                  // seconds per sequence or micro-batch
+  double memory = 0;                         // what is weighed against time
   bool abstract = false;
   // Given pipelines: the most stages that a rank holds parameters of (1F1B: 1, DualPipe: 2), and the most forwards of
   // one stage that a rank holds until their input gradients.
   std::uint32_t stages_held = 0;
   std::int64_t in_flight = 0;
-  std::optional<Summary> summary;
 
   // Set by rank_rows.
   double relative = 0;  // time per item over that of the best
@@ -37,7 +35,7 @@ struct CompareRow {
 };
 
 // The numbers of one variant. `in_flight` as in CompareRow.
-CompareRow compare_row(const Run& run, const std::string& version, std::int64_t in_flight);
+CompareRow compare_row(answer::Prediction prediction, std::int64_t in_flight);
 
 void rank_rows(std::span<CompareRow> rows);
 
@@ -49,7 +47,7 @@ struct CompareTextOptions {
   bool warnings = true;
 };
 std::string compare_text(std::span<const CompareRow> rows, const CompareTextOptions& options);
-std::string compare_json(const Varied& varied, std::span<const CompareRow> rows);
+std::string compare_json(const Varied& varied, std::span<const CompareRow> rows, const std::string& version);
 std::string compare_csv(std::span<const CompareRow> rows);
 
 }  // namespace rehearsal::report

@@ -11,7 +11,7 @@
 namespace rehearsal::report {
 namespace {
 
-std::string memory_text(const Run& run) {
+std::string memory_text(const answer::Answer& run) {
   const auto& measured = run.timeline.peak_bytes;
   const auto& predicted = run.measured->predicted_allocated;
   if (measured.empty()) return "";
@@ -23,13 +23,13 @@ std::string memory_text(const Run& run) {
   for (std::size_t r = 0; r < measured.size(); r++) {
     if (measured[r] == predicted[r]) continue;
     if (wrong++ == 0)
-      text = fmt::format("  High water   rank {} held {} at its peak, {} predicted", run.graph.ranks()[r].job_rank,
+      text = fmt::format("  High water   rank {} held {} at its peak, {} predicted", run.graph().ranks()[r].job_rank,
                          show(measured[r]), show(predicted[r]));
   }
   return fmt::format("{}; {} of {} ranks differ\n", text, wrong, measured.size());
 }
 
-std::string verification_text(const Verification& v, int width, const Paint& paint) {
+std::string verification_text(const answer::Verification& v, int width, const Paint& paint) {
   std::string text = "\n" + paint.bold(v.ok ? "Verified: trains what one rank alone trains" : "NOT VERIFIED") + "\n";
   std::vector<std::vector<std::string>> rows{{"step", "loss", "serial", "gradient norm", "serial"}};
   const auto cell = [](const std::vector<double>& values, std::size_t i) {
@@ -71,8 +71,8 @@ std::string disturbance_text(const timeline::Timeline& timeline, int width, cons
   return notes("Disturbed: do not trust these times", timeline.disturbances, width, paint);
 }
 
-std::string measured_text(const Run& run, int width, const Paint& paint) {
-  const Measured& m = *run.measured;
+std::string measured_text(const answer::Answer& run, int width, const Paint& paint) {
+  const answer::Measured& m = *run.measured;
   std::string text;
   if (m.iterations.median > Time{})
     text += fmt::format("  Predicted    {:<16} {}\n", show(m.predicted),

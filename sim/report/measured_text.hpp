@@ -2,8 +2,8 @@
 #pragma once
 #include <string>
 
+#include "answer/predict.hpp"
 #include "report/layout.hpp"
-#include "report/summary.hpp"
 
 namespace rehearsal::report {
 
@@ -12,7 +12,7 @@ std::string iterations_note(const timeline::Spread& iterations);
 
 // Prediction and memory set beside what was measured; what disturbed the run; the verification. `run.measured` is
 // there.
-std::string measured_text(const Run& run, int width, const Paint& paint);
+std::string measured_text(const answer::Answer& run, int width, const Paint& paint);
 
 // "2.3 % shorter", from a signed relative error of a prediction.
 std::string predicted_error(double error);

@@ -43,9 +43,9 @@ struct Layer {
 
 class TraceWriter {
  public:
-  TraceWriter(const Run& run, std::vector<Layer> layers, const Sink& sink)
+  TraceWriter(const Answer& run, std::vector<Layer> layers, const Sink& sink)
       : run_(run), layers_(std::move(layers)), out_(sink) {
-    for (const auto& work : run.graph.works()) works_.push_back(quoted(graph::describe(work)));
+    for (const auto& work : run.graph().works()) works_.push_back(quoted(graph::describe(work)));
     // Work under the tail of the iteration before has negative times; a trace begins at 0.
     for (const auto& layer : layers_)
       for (const Time start : layer.timeline.start) origin_ = std::min(origin_, start);
@@ -54,8 +54,8 @@ class TraceWriter {
   void write() {
     out_.put(
         FMT_COMPILE("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"scenario\":{},\"backend\":{}}},\"traceEvents\":["),
-        quoted(run_.scenario.name), quoted(run_.timeline.backend));
-    for (std::size_t r = 0; r < run_.graph.ranks().size(); r++) rank(RankId(r));
+        quoted(run_.scenario().name), quoted(run_.timeline.backend));
+    for (std::size_t r = 0; r < run_.graph().ranks().size(); r++) rank(RankId(r));
     out_.put(FMT_COMPILE("\n]}}\n"));
     out_.flush();
   }
@@ -68,8 +68,8 @@ class TraceWriter {
   }
 
   void rank(RankId id) {
-    const auto& rank = run_.graph.ranks()[id.index()];
-    const auto& program = run_.graph.program_of(rank);
+    const auto& rank = run_.graph().ranks()[id.index()];
+    const auto& program = run_.graph().program_of(rank);
     const auto pid = rank.job_rank;
     const std::string of = rank.multiplicity > 1 ? fmt::format(" (stands for {} ranks)", rank.multiplicity) : "";
     out_.put(FMT_COMPILE("{}{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}"),
@@ -86,7 +86,7 @@ class TraceWriter {
             layers_[n].suffix);
     for (std::size_t n = 0; n < layers_.size(); n++) {
       for (std::size_t i = 0; i < program.size(); i++) task(id, rank, program, i, n);
-      for (const auto& point : timeline::memory_curve(run_.graph, layers_[n].timeline, id)) {
+      for (const auto& point : timeline::memory_curve(run_.graph(), layers_[n].timeline, id)) {
         const Micros t(point.when - origin_);
         out_.put(FMT_COMPILE(
                      "{}{{\"ph\":\"C\",\"pid\":{},\"name\":\"memory{}\",\"ts\":{}.{:06},\"args\":{{\"bytes\":{}}}}}"),
@@ -123,7 +123,7 @@ class TraceWriter {
     const bool is_send = program.endpoint[local] != graph::kNoEndpoint &&
                          program.endpoints[program.endpoint[local]] == graph::EndpointKind::send;
     if (is_send || lane == Lane::receive) {
-      const auto sender = is_send ? task : run_.graph.partner(id, LocalTask(local)).value;
+      const auto sender = is_send ? task : run_.graph().partner(id, LocalTask(local)).value;
       const auto arrow = sender * layers_.size() + layer;
       const Micros t((is_send ? start : end) - origin_);
       out_.put(
@@ -134,7 +134,7 @@ class TraceWriter {
     }
   }
 
-  const Run& run_;
+  const Answer& run_;
   std::vector<Layer> layers_;
   Stream out_;
   std::vector<std::string> works_;  // described once each
@@ -144,9 +144,9 @@ class TraceWriter {
 
 }  // namespace
 
-void write_trace(const Run& run, const Sink& sink) { TraceWriter(run, {{run.timeline, ""}}, sink).write(); }
+void write_trace(const Answer& run, const Sink& sink) { TraceWriter(run, {{run.timeline, ""}}, sink).write(); }
 
-void write_comparison_trace(const Run& measured, const timeline::Timeline& predicted, const Sink& sink) {
+void write_comparison_trace(const Answer& measured, const timeline::Timeline& predicted, const Sink& sink) {
   TraceWriter(measured, {{predicted, ", predicted"}, {measured.timeline, ", measured"}}, sink).write();
 }
 

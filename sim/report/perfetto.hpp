@@ -4,15 +4,17 @@
 #include <functional>
 #include <string_view>
 
-#include "report/summary.hpp"
+#include "answer/predict.hpp"
 
 namespace rehearsal::report {
 
+using answer::Answer;
+
 using Sink = std::function<void(std::string_view)>;
 
-void write_trace(const Run& run, const Sink& sink);
+void write_trace(const Answer& run, const Sink& sink);
 
 // Prediction and measurement in one trace: every lane of a rank has a track for each. `predicted` is of the same graph.
-void write_comparison_trace(const Run& measured, const timeline::Timeline& predicted, const Sink& sink);
+void write_comparison_trace(const Answer& measured, const timeline::Timeline& predicted, const Sink& sink);
 
 }  // namespace rehearsal::report

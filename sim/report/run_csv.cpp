@@ -11,7 +11,7 @@ std::string cell(const std::optional<double>& value) { return value ? cell(*valu
 
 }  // namespace
 
-std::string run_csv(std::span<const Run> runs, std::span<const Summary> summaries) {
+std::string run_csv(std::span<const Answer> answers) {
   std::vector<std::string> header = {"name",
                                      "file",
                                      "gpus",
@@ -31,11 +31,10 @@ std::string run_csv(std::span<const Run> runs, std::span<const Summary> summarie
   for (std::size_t c = 0; c < graph::kCategories; c++)
     header.push_back(fmt::format("{}_s", graph::name(static_cast<graph::Category>(c))));
   std::string csv = csv_line(header);
-  for (std::size_t i = 0; i < runs.size(); i++) {
-    const auto& s = summaries[i];
-    const auto& sc = runs[i].scenario;
-    std::vector<std::string> row = {sc.name,
-                                    sc.file,
+  for (const auto& answer : answers) {
+    const auto& s = answer.summary;
+    std::vector<std::string> row = {s.name,
+                                    s.file,
                                     std::to_string(s.gpus),
                                     std::to_string(s.microbatches),
                                     cell(to_seconds(s.iteration)),

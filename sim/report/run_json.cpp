@@ -5,7 +5,7 @@
 namespace rehearsal::report {
 namespace {
 
-Json memory(const MemoryFigures& figures) {
+Json memory(const answer::MemoryFigures& figures) {
   return {{"allocated", number(figures.allocated)},
           {"reserved", number(figures.reserved)},
           {"device", number(figures.device)}};
@@ -21,12 +21,12 @@ Json breakdown(const timeline::Breakdown& parts) {
   return json;
 }
 
-Json ranks(const Summary& summary, bool abstract) {
+Json ranks(const answer::Summary& summary) {
   Json list = Json::array();
   for (const auto& rank : summary.ranks) {
     Json bytes;
     for (std::size_t c = 0; c < rank.memory.size(); c++) {
-      const double value = double(rank.memory[c].count()) / (abstract ? scenario::kMemoryUnit : 1.);
+      const double value = double(rank.memory[c].count()) / (summary.abstract ? scenario::kMemoryUnit : 1.);
       bytes[graph::name(static_cast<graph::MemoryCategory>(c))] = number(value);
     }
     list.push_back({{"rank", rank.rank},
@@ -47,7 +47,7 @@ Json seconds_of(const std::vector<Time>& times) {
   return list;
 }
 
-Json verification(const Verification& v) {
+Json verification(const answer::Verification& v) {
   return {{"steps", v.steps},
           {"loss", v.loss},
           {"reference_loss", v.reference_loss},
@@ -66,8 +66,8 @@ Json verification(const Verification& v) {
 }
 
 // What a performed run has beyond a predicted one.
-void add_measured(Json& json, const Run& run) {
-  const Measured& m = *run.measured;
+void add_measured(Json& json, const Answer& run) {
+  const answer::Measured& m = *run.measured;
   json["iterations"] = {
       {"measured", m.iterations.iterations},           {"median_s", to_seconds(m.iterations.median)},
       {"p10_s", to_seconds(m.iterations.p10)},         {"p90_s", to_seconds(m.iterations.p90)},
@@ -91,15 +91,19 @@ void add_measured(Json& json, const Run& run) {
   if (m.verification) json["verify"] = verification(*m.verification);
 }
 
-Json error_band(const Run& run, const Summary& s) {
+Json error_band(const Answer& run) {
+  const auto& s = run.summary;
   if (run.measured) return {{"low_s", nullptr}, {"high_s", nullptr}, {"basis", "measured, not predicted"}};
-  const auto& band = run.scenario.error_band;
+  const auto& band = s.error_band;
   return {{"low_s", band.low ? Json(*band.low * to_seconds(s.iteration)) : Json(nullptr)},
           {"high_s", band.high ? Json(*band.high * to_seconds(s.iteration)) : Json(nullptr)},
           {"basis", band.basis}};
 }
 
-Json object(const Run& run, const Summary& s, const std::string& version) {
+}  // namespace
+
+Json to_json(const Answer& run, const std::string& version) {
+  const auto& s = run.summary;
   Json path = Json::array();
   for (const auto& segment : s.critical_path)
     path.push_back({{"rank", segment.rank},
@@ -109,11 +113,8 @@ Json object(const Run& run, const Summary& s, const std::string& version) {
                     {"tasks", segment.tasks}});
   Json json = {
       {"rehearsal",
-       {{"version", version},
-        {"backend", run.timeline.backend},
-        {"fidelity", timeline::name(run.timeline.fidelity)},
-        {"engine", run.timeline.engine}}},
-      {"scenario", {{"name", run.scenario.name}, {"file", run.scenario.file}, {"digest", run.scenario.digest}}},
+       {{"version", version}, {"backend", s.backend}, {"fidelity", timeline::name(s.fidelity)}, {"engine", s.engine}}},
+      {"scenario", {{"name", s.name}, {"file", s.file}, {"digest", s.digest}}},
       {"iteration_s", to_seconds(s.iteration)},
       {"samples_per_s", maybe(s.samples_per_s)},
       {"tokens_per_s", maybe(s.tokens_per_s)},
@@ -127,21 +128,19 @@ Json object(const Run& run, const Summary& s, const std::string& version) {
       {"gpus", s.gpus},
       {"microbatches", s.microbatches},
       {"breakdown_s", breakdown(s.breakdown)},
-      {"ranks", ranks(s, run.scenario.abstract.has_value())},
-      {"error_band", error_band(run, s)},
+      {"ranks", ranks(s)},
+      {"error_band", error_band(run)},
       {"critical_path", path},
-      {"assumptions", std::vector<std::string>(run.assumptions.begin(), run.assumptions.end())},
-      {"warnings", std::vector<std::string>(run.warnings.begin(), run.warnings.end())}};
+      {"assumptions", run.assumptions},
+      {"warnings", run.warnings}};
   if (run.measured) add_measured(json, run);
   return json;
 }
 
-}  // namespace
-
-std::string run_json(std::span<const Run> runs, std::span<const Summary> summaries, const std::string& version) {
+std::string run_json(std::span<const Answer> answers, const std::string& version) {
   Json json = Json::array();
-  for (std::size_t i = 0; i < runs.size(); i++) json.push_back(object(runs[i], summaries[i], version));
-  return (runs.size() == 1 ? json[0] : json).dump(2) + "\n";
+  for (const auto& answer : answers) json.push_back(to_json(answer, version));
+  return (answers.size() == 1 ? json[0] : json).dump(2) + "\n";
 }
 
 }  // namespace rehearsal::report

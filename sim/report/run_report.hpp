@@ -1,10 +1,10 @@
 // `run` and `measure` for people (text), for programs (JSON, contract section 4) and for tables (CSV).
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "report/summary.hpp"
+#include "answer/predict.hpp"
 
 namespace rehearsal::report {
 
@@ -13,10 +13,14 @@ struct RunTextOptions {
   bool color = false;
 };
 
-std::string run_text(const Run& run, const Summary& summary, const RunTextOptions& options);
-// One object per run; several runs make an array.
-std::string run_json(std::span<const Run> runs, std::span<const Summary> summaries, const std::string& version);
-// A header and one line per run.
-std::string run_csv(std::span<const Run> runs, std::span<const Summary> summaries);
+using answer::Answer;
+
+std::string run_text(const Answer& answer, const RunTextOptions& options);
+// For what follows the answers may be brief ones.
+nlohmann::ordered_json to_json(const Answer& answer, const std::string& version);
+// One object per answer; several make an array.
+std::string run_json(std::span<const Answer> answers, const std::string& version);
+// A header and one line per answer.
+std::string run_csv(std::span<const Answer> answers);
 
 }  // namespace rehearsal::report

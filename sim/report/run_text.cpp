@@ -18,12 +18,12 @@ constexpr std::uint32_t kMaxRows = 16;  // of picture and table; the middle fold
 
 class TextReport {
  public:
-  TextReport(const Run& run, const Summary& summary, const RunTextOptions& options)
-      : run_(run),
-        s_(summary),
+  TextReport(const Answer& answer, const RunTextOptions& options)
+      : run_(answer),
+        s_(answer.summary),
         options_(options),
         paint_{options.color},
-        abstract_(run.scenario.abstract.has_value()) {}
+        abstract_(answer.summary.abstract) {}
 
   std::string write() {
     title();
@@ -34,7 +34,7 @@ class TextReport {
     ranks();
     list("Warnings", run_.warnings);
     list("Assumptions", run_.assumptions);
-    if (!abstract_ && !run_.measured) list("Error band", std::span(&run_.scenario.error_band.basis, 1));
+    if (!abstract_ && !run_.measured) list("Error band", std::span(&s_.error_band.basis, 1));
     return std::move(text_);
   }
 
@@ -47,7 +47,7 @@ class TextReport {
   }
 
   void title() {
-    const auto& sc = run_.scenario;
+    const auto& sc = run_.scenario();
     line("{}", paint_.bold(sc.name));
     const auto& p = sc.parallelism;
     std::string schedule = sc.schedule.name;
@@ -67,7 +67,7 @@ class TextReport {
     line("tensor {}{} x pipeline {} x data {}{}; {} sequences = {} micro-batch{} of {} per pipeline; {}", p.tensor,
          p.sequence ? " (sequence)" : "", p.pipeline, p.data, p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "",
          sc.batch.global, s_.microbatches, s_.microbatches == 1 ? "" : "es", sc.batch.micro, schedule);
-    const auto layers = run_.layers;
+    const auto& layers = run_.question->layers;
     if (std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end())
       line("layers per stage: {}", counted(layers));
   }
@@ -85,7 +85,7 @@ class TextReport {
 
   void headline() {
     line("");
-    const auto& band = run_.scenario.error_band;
+    const auto& band = s_.error_band;
     const double seconds = to_seconds(s_.iteration);
     std::string expected;
     if (run_.measured)
@@ -106,9 +106,8 @@ class TextReport {
     }
     line("  Bubble       {:.1f} % of the iteration on the busiest rank", s_.bubble_rate * 100);
     memory();
-    line("  {}", paint_.dim(fmt::format("{} backend, {} engine; {} tasks that stand for {}", run_.timeline.backend,
-                                        run_.timeline.engine, grouped(run_.graph.tasks()),
-                                        grouped(run_.graph.represented_tasks()))));
+    line("  {}", paint_.dim(fmt::format("{} backend, {} engine; {} tasks that stand for {}", s_.backend, s_.engine,
+                                        grouped(run_.graph().tasks()), grouped(run_.graph().represented_tasks()))));
   }
 
   static std::string rate(double tflops) {
@@ -149,8 +148,8 @@ class TextReport {
   }
 
   void picture() {
-    const auto ranks = run_.graph.ranks();
-    const auto spans = pipeline_spans(run_.graph, run_.timeline);
+    const auto ranks = run_.graph().ranks();
+    const auto spans = pipeline_spans(run_.graph(), run_.timeline);
     GridOptions options;
     options.width = options_.width, options.color = options_.color, options.max_rows = kMaxRows;
     options.row_name = [&](std::uint32_t row) { return fmt::format("rank {}", ranks[row].job_rank); };
@@ -174,7 +173,7 @@ class TextReport {
     if (memory && !abstract_)
       rows[0].insert(rows[0].end(),
                      {"peak", "parameters", "gradients", "optimizer", "activations", "recomputed", "other"});
-    const auto row = [&](const RankSummary& r) {
+    const auto row = [&](const answer::RankSummary& r) {
       std::vector<std::string> cells{std::to_string(r.rank)};
       if (copies) cells.push_back(std::to_string(r.count));
       cells.insert(cells.end(), {stage_list(r.stages), show(r.busy)});
@@ -220,8 +219,8 @@ class TextReport {
     text_ += notes(heading, entries, options_.width, paint_);
   }
 
-  const Run& run_;
-  const Summary& s_;
+  const Answer& run_;
+  const answer::Summary& s_;
   RunTextOptions options_;
   Paint paint_;
   bool abstract_;
@@ -230,8 +229,8 @@ class TextReport {
 
 }  // namespace
 
-std::string run_text(const Run& run, const Summary& summary, const RunTextOptions& options) {
-  return TextReport(run, summary, options).write();
+std::string run_text(const Answer& answer, const RunTextOptions& options) {
+  return TextReport(answer, options).write();
 }
 
 }  // namespace rehearsal::report

@@ -15,7 +15,7 @@ namespace {
 using schedule::Op;
 
 // What an action adds at its start and gives back at its end, so that the highest step of a rank is its peak_memory.
-std::vector<std::vector<MemoryStep>> memory_curves(const ScheduleResult& result) {
+std::vector<std::vector<MemoryStep>> memory_curves(const schedule::Evaluation& result) {
   const auto& p = result.problem;
   std::vector<std::vector<MemoryStep>> curves(p.ranks);
   std::vector<double> held(p.ranks, 0);
@@ -45,12 +45,12 @@ std::vector<std::vector<MemoryStep>> memory_curves(const ScheduleResult& result)
 
 }  // namespace
 
-std::string to_svg(const ScheduleResult& result) {
+std::string to_svg(const schedule::Evaluation& result) {
   const auto& p = result.problem;
   const auto& r = result.replay;
   if (result.actions.empty())
     throw UserError(fmt::format("--svg draws at most {} actions, but this order has {}; choose fewer micro-batches",
-                                grouped(kPictureLimit), grouped(r.actions)));
+                                grouped(schedule::kPictureLimit), grouped(r.actions)));
   Drawing drawing;
   drawing.title = fmt::format("{}: {} rank{}, ", result.schedule.name, p.ranks, p.ranks == 1 ? "" : "s");
   if (p.chunks > 1) drawing.title += fmt::format("{} chunks each, ", p.chunks);
@@ -59,7 +59,7 @@ std::string to_svg(const ScheduleResult& result) {
                                  *std::max_element(r.peak_memory.begin(), r.peak_memory.end()));
   drawing.rows = p.ranks;
   drawing.chunks = p.chunks;
-  const auto chunks = chunks_of_stages(result);
+  const auto chunks = schedule::chunks_of_stages(result);
   const std::uint32_t pieces = schedule::pieces(result.schedule, p);
   std::vector<bool> in_pair(p.ranks);  // the action before it overlaps with this one
   for (const auto& a : result.actions) {

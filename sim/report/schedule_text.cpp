@@ -15,7 +15,7 @@ constexpr std::uint32_t kMaxRows = 32;
 
 std::string moment(Time time) { return time == Time() ? "0" : show(time); }
 
-std::string stages_text(const ScheduleResult& result, std::uint32_t rank) {
+std::string stages_text(const schedule::Evaluation& result, std::uint32_t rank) {
   std::string text;
   for (std::uint32_t c = 0; c < result.problem.chunks; c++) {
     if (c == 4) return text + " ...";
@@ -24,7 +24,7 @@ std::string stages_text(const ScheduleResult& result, std::uint32_t rank) {
   return text;
 }
 
-std::string rank_table(const ScheduleResult& result, const Paint& paint) {
+std::string rank_table(const schedule::Evaluation& result, const Paint& paint) {
   const auto& r = result.replay;
   std::vector<std::vector<std::string>> rows{{"rank", result.problem.chunks > 1 ? "stages" : "stage", "start", "end",
                                               "busy", "idle", "F..I", "F..W", "memory"}};
@@ -45,9 +45,9 @@ std::string rank_table(const ScheduleResult& result, const Paint& paint) {
 }
 
 // Odd chunks of a rank in lower case.
-std::vector<GridSpan> grid_spans(const ScheduleResult& result) {
+std::vector<GridSpan> grid_spans(const schedule::Evaluation& result) {
   std::vector<GridSpan> spans;
-  const auto chunks = chunks_of_stages(result);
+  const auto chunks = schedule::chunks_of_stages(result);
   const std::uint32_t pieces = schedule::pieces(result.schedule, result.problem);
   std::vector<bool> in_pair(result.problem.ranks);  // the action before overlaps with this one
   for (const auto& a : result.actions) {
@@ -65,7 +65,7 @@ std::vector<GridSpan> grid_spans(const ScheduleResult& result) {
 
 }  // namespace
 
-std::string to_text(const ScheduleResult& result, const TextOptions& options) {
+std::string to_text(const schedule::Evaluation& result, const TextOptions& options) {
   const Paint paint{options.color};
   const auto& p = result.problem;
   const auto& r = result.replay;
@@ -91,9 +91,9 @@ std::string to_text(const ScheduleResult& result, const TextOptions& options) {
   }
   text += "\n";
   if (result.actions.empty()) {
-    text +=
-        paint.dim(fmt::format("no picture: {} actions are more than {}", grouped(r.actions), grouped(kPictureLimit))) +
-        "\n";
+    text += paint.dim(fmt::format("no picture: {} actions are more than {}", grouped(r.actions),
+                                  grouped(schedule::kPictureLimit))) +
+            "\n";
   } else {
     GridOptions grid;
     grid.width = options.width, grid.color = options.color, grid.max_rows = kMaxRows;

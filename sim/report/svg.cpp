@@ -11,6 +11,7 @@
 #include "base/quantity_text.hpp"
 #include "base/wide.hpp"
 #include "report/grid.hpp"
+#include "report/markup.hpp"
 
 namespace rehearsal::report {
 namespace {
@@ -30,23 +31,6 @@ std::string text_of(Length length) {
   if (const auto rest = std::abs(length) % 100)
     text += rest % 10 ? fmt::format(".{:02}", rest) : fmt::format(".{}", rest / 10);
   return text;
-}
-
-std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '<')
-      safe += "&lt;";
-    else if (c == '>')
-      safe += "&gt;";
-    else if (c == '&')
-      safe += "&amp;";
-    else if (c == '"')
-      safe += "&quot;";
-    else
-      safe += c;
-  }
-  return safe;
 }
 
 struct Rgb {

@@ -16,13 +16,13 @@ void column(Stream& out, const char* name, std::size_t n, Value&& value) {
 }
 
 // `source`: null for a timeline alone.
-void write(const Run& run, const PredictionSource* source, const std::string& version, const Sink& sink) {
+void write(const Answer& run, const PredictionSource* source, const std::string& version, const Sink& sink) {
   Stream out(sink);
   out.put(
       FMT_COMPILE(
           "{{\"format\": \"rehearsal-timeline\", \"version\": 1, \"rehearsal\": {},\n \"scenario\": {}, \"digest\": {},"
           "\n \"graph\": \"{}\", \"backend\": {}, \"engine\": {}, \"fidelity\": \"{}\",\n \"iteration_end_ps\": ["),
-      quoted(version), quoted(run.scenario.name), quoted(run.scenario.digest), run.graph.digest(),
+      quoted(version), quoted(run.scenario().name), quoted(run.scenario().digest), run.graph().digest(),
       quoted(run.timeline.backend), quoted(run.timeline.engine), timeline::name(run.timeline.fidelity));
   for (std::size_t i = 0; i < run.timeline.iteration_end.size(); i++)
     out.put(FMT_COMPILE("{}{}"), i ? "," : "", run.timeline.iteration_end[i].count());
@@ -33,15 +33,15 @@ void write(const Run& run, const PredictionSource* source, const std::string& ve
   if (source) {
     out.put(FMT_COMPILE("\n \"cluster\": {}, \"profile\": {}, \"profile_sha256\": {},\n \"works\": ["),
             quoted(source->cluster), quoted(source->profile), quoted(source->profile_sha256));
-    for (std::size_t w = 0; w < run.graph.works().size(); w++)
+    for (std::size_t w = 0; w < run.graph().works().size(); w++)
       out.put(FMT_COMPILE("{}\n  {{\"work\": {}, \"duration_ps\": {}}}"), w ? "," : "",
-              quoted(graph::describe(run.graph.works()[w])), run.durations[w].count());
+              quoted(graph::describe(run.graph().works()[w])), run.question->durations[w].count());
     out.put(FMT_COMPILE("\n ],"));
   }
   out.put(FMT_COMPILE("\n \"ranks\": ["));
-  for (std::size_t r = 0; r < run.graph.ranks().size(); r++) {
-    const auto& rank = run.graph.ranks()[r];
-    const auto& p = run.graph.program_of(rank);
+  for (std::size_t r = 0; r < run.graph().ranks().size(); r++) {
+    const auto& rank = run.graph().ranks()[r];
+    const auto& p = run.graph().program_of(rank);
     out.put(FMT_COMPILE("{}\n  {{\"rank\": {}, \"count\": {}, \"node\": {}, \"program\": {}"), r ? "," : "",
             rank.job_rank, rank.multiplicity, rank.node, quoted(p.name));
     const auto name = [](const char* text) { return fmt::format("\"{}\"", text); };
@@ -65,11 +65,11 @@ void write(const Run& run, const PredictionSource* source, const std::string& ve
 
 }  // namespace
 
-void write_timeline(const Run& run, const std::string& version, const Sink& sink) {
+void write_timeline(const Answer& run, const std::string& version, const Sink& sink) {
   write(run, nullptr, version, sink);
 }
 
-void write_prediction(const Run& run, const PredictionSource& source, const std::string& version, const Sink& sink) {
+void write_prediction(const Answer& run, const PredictionSource& source, const std::string& version, const Sink& sink) {
   write(run, &source, version, sink);
 }
 

@@ -30,7 +30,7 @@ Json difference(const timeline::Difference& d) {
 
 // Ends of all tasks, in program order of each rank, as in the timeline file.
 Json task_ends(const Validation& v) {
-  const auto& graph = v.measured.graph;
+  const auto& graph = v.measured.graph();
   Json json = {{"tasks", graph.tasks()},
                {"median_error", v.comparison.end_median_error},
                {"p90_absolute_error", v.comparison.end_p90_error}};
@@ -108,7 +108,7 @@ std::string class_table(const Validation& v, const Paint& paint) {
 }
 
 std::string picture(const Validation& v, const RunTextOptions& options) {
-  const auto& graph = v.measured.graph;
+  const auto& graph = v.measured.graph();
   auto spans = pipeline_spans(graph, v.predicted, 2, 0);
   const auto measured = pipeline_spans(graph, v.measured.timeline, 2, 1);
   spans.insert(spans.end(), measured.begin(), measured.end());
@@ -130,7 +130,7 @@ bool Validation::within_tolerance() const {
 std::string validate_text(const Validation& v, const RunTextOptions& options) {
   const Paint paint{options.color};
   const auto& c = v.comparison;
-  std::string text = paint.bold(v.measured.scenario.name) + "\n";
+  std::string text = paint.bold(v.measured.summary.name) + "\n";
   text += fmt::format("predicted, then performed by {} ({}): {} iteration{}\n\n", v.measured.timeline.backend,
                       timeline::name(v.measured.timeline.fidelity), c.iterations.iterations,
                       c.iterations.iterations == 1 ? "" : "s");
@@ -162,7 +162,7 @@ std::string validate_text(const Validation& v, const RunTextOptions& options) {
 }
 
 std::string validate_json(const Validation& v, const std::string& version) {
-  auto json = Json::parse(run_json({&v.measured, 1}, {&v.summary, 1}, version));
+  auto json = to_json(v.measured, version);
   json["validate"] = comparison(v);
   return json.dump(2) + "\n";
 }

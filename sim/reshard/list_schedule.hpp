@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/random.hpp"
 #include "reshard/problem.hpp"
-#include "reshard/random.hpp"
 
 namespace rehearsal::reshard {
 

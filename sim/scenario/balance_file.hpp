@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "balance/answer.hpp"
+#include "scenario/files.hpp"
 
 namespace rehearsal::scenario {
 
@@ -15,6 +16,7 @@ balance::Question read_balance(Context& context, const std::string& path, const 
 bool is_balance(const Node& root);
 
 // Reads one file; `sets` are KEY=VALUE. Throws UserError with every error of the file at once.
-balance::Question load_balance(const std::string& path, const std::vector<std::string>& sets = {});
+balance::Question load_balance(const std::string& path, const std::vector<std::string>& sets = {},
+                               const Files& files = disk());
 
 }  // namespace rehearsal::scenario

@@ -250,7 +250,7 @@ const Node* Documents::read_text(std::string_view text, const std::string& origi
 
 const Node* Documents::read_file(const std::string& path) {
   try {
-    return read_text(read_text_file(path, kLargestFile), path);
+    return read_text(read_text_file(path, kLargestFile, files_), path);
   } catch (const UserError& e) {
     for (const auto& d : e.diagnostics()) problems_.error(d.where, d.message);
     return nullptr;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "scenario/diagnostics.hpp"
+#include "scenario/files.hpp"
 
 namespace rehearsal::scenario {
 
@@ -40,7 +41,7 @@ class Documents {
   static constexpr std::size_t kMostNodes = 100'000;
   static constexpr std::size_t kLargestFile = 4 << 20;
 
-  explicit Documents(Diagnostics& problems) : problems_(problems) {}
+  explicit Documents(Diagnostics& problems, const Files& files = disk()) : problems_(problems), files_(files) {}
   Documents(const Documents&) = delete;
   Documents& operator=(const Documents&) = delete;
 
@@ -64,11 +65,12 @@ class Documents {
   const Node* assign(const Node* node, std::string_view key, std::string_view rest, const Node& value, int depth);
 
   Diagnostics& problems_;
+  const Files& files_;
   std::deque<Node> nodes_;
   std::deque<std::string> origins_;
 };
 
-// The text of a regular file or pipe, checked to be UTF-8 text of at most `limit` bytes. Throws UserError.
-std::string read_text_file(const std::string& path, std::size_t limit);
+// A file that is checked to be UTF-8 text of at most `limit` bytes. Throws UserError.
+std::string read_text_file(const std::string& path, std::size_t limit, const Files& files = disk());
 
 }  // namespace rehearsal::scenario

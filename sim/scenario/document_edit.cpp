@@ -38,7 +38,7 @@ const Node* Documents::set(const Node* root, const std::string& assignment) {
     return complain(fmt::format("{} is no path of keys; write KEY=VALUE, for example batch.micro=2", in_quotes(path)));
   const std::string value_text = assignment.substr(equals + 1);
   Diagnostics inner;
-  Documents reader(inner);  // only to learn whether the value is YAML; errors get the option's name, not a line
+  Documents reader(inner, files_);  // only to learn whether the value is YAML; errors get the option's name, not a line
   if (value_text.find_first_not_of(" \t\n") == std::string::npos) return complain("has no value after '='");
   reader.read_text(value_text, origin);
   if (inner.count()) return complain(inner.errors()[0].message);

@@ -51,9 +51,10 @@ const Description& simulate_fields() {
   using S = Simulate;
   static const Description all = describe<S>(
       {},
-      choice<&S::detail>("detail",
-                         {{"stage", Detail::stage}, {"layer", Detail::layer}, {"operator", Detail::operators}}, kUsual,
-                         "one task for each"),
+      choice<&S::detail>(
+          "detail",
+          {{"stage", graph::Detail::stage}, {"layer", graph::Detail::layer}, {"operator", graph::Detail::operators}},
+          kUsual, "one task for each"),
       label(choice<&S::network>("network", {{"auto", Network::automatic}, {"closed-form", Network::closed_form}},
                                 kUsual, "", {"fluid"}),
             "both mean the same until sharing is built"),
@@ -101,9 +102,9 @@ const Description& cluster_choice_fields() {
   static const Description all = describe<C>(
       {}, field<&C::nodes>("nodes", whole(1, 1'000'000), std::nullopt, "as many as `parallelism` needs, or this many"),
       field<&C::gpus>("gpus", whole(1, 1'000'000), std::nullopt, "GPUs of one node, instead of `nodes`"),
-      nested<&C::spec>("", cluster::cluster_fields()),
-      nested<&C::curves>("collectives", collective::curve_fields()), aside<&C::profile>("named by its own key"),
-      aside<&C::flash_software>("of the GPU"), aside<&C::node>("the file itself"));
+      nested<&C::spec>("", cluster::cluster_fields()), nested<&C::curves>("collectives", collective::curve_fields()),
+      aside<&C::profile>("named by its own key"), aside<&C::flash_software>("of the GPU"),
+      aside<&C::node>("the file itself"));
   return all;
 }
 
@@ -145,17 +146,17 @@ const Description& concrete_fields() {
 
 const Description& scenario_fields() {
   using S = Scenario;
-  static const Description all =
-      describe<S>({}, label(field<&S::name>("name", text(), kUsual, "a title for reports"), "a title"),
-                  aside<&S::file>("where it was read"), aside<&S::digest>("follows from the others"),
-                  nested<&S::parallelism>("parallelism", plan::parallelism_fields()),
-                  nested<&S::batch>("batch", plan::batch_fields()),
-                  settled(field<&S::microbatches>("batch.microbatches", whole(1, kMost), kUsual, "")),
-                  nested<&S::schedule>("schedule", schedule_fields()),
-                  nested<&S::optimizer_sync>("training", optimizer_sync_fields()),
-                  nested<&S::simulate>("simulate", simulate_fields()), nested<&S::concrete>("", concrete_fields()),
-                  nested<&S::abstract>("", cost_fields()), aside<&S::error_band>("follows from the others"),
-                  aside<&S::assumptions>("follows from the others"), aside<&S::warnings>("follows from the others"));
+  static const Description all = describe<S>(
+      {}, label(field<&S::name>("name", text(), kUsual, "a title for reports"), "a title"),
+      aside<&S::file>("where it was read"), aside<&S::places>("where it was read"),
+      aside<&S::digest>("follows from the others"), nested<&S::parallelism>("parallelism", plan::parallelism_fields()),
+      nested<&S::batch>("batch", plan::batch_fields()),
+      settled(field<&S::microbatches>("batch.microbatches", whole(1, kMost), kUsual, "")),
+      nested<&S::schedule>("schedule", schedule_fields()),
+      nested<&S::optimizer_sync>("training", optimizer_sync_fields()),
+      nested<&S::simulate>("simulate", simulate_fields()), nested<&S::concrete>("", concrete_fields()),
+      nested<&S::abstract>("", cost_fields()), aside<&S::error_band>("follows from the others"),
+      aside<&S::assumptions>("follows from the others"), aside<&S::warnings>("follows from the others"));
   return all;
 }
 

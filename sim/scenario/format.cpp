@@ -144,7 +144,7 @@ const Key& format() {
   return root;
 }
 
-std::vector<std::string> names_of(const std::string& what) {
+std::vector<std::string> names_of(const Files& files, const std::string& what) {
   if (what == "schedule") return schedule::registry().names();
   if (what == "topology") return cluster::registry().names();
   const std::pair<const char*, const char*> folders[] = {{"model", "models/zoo"},
@@ -153,7 +153,7 @@ std::vector<std::string> names_of(const std::string& what) {
                                                          {"software profile", "configs/software"},
                                                          {"set of collective curves", "configs/collectives"}};
   for (const auto& [kind, folder] : folders)
-    if (what == kind) return names_in(home(), folder);
+    if (what == kind) return files.names_in(files.home() + "/" + folder);
   return {};
 }
 

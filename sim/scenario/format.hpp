@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/fields.hpp"
+#include "scenario/files.hpp"
 
 namespace rehearsal::scenario {
 
@@ -32,6 +33,6 @@ struct Key {
 const Key& format();
 
 // What a name may be: `what` of its form, such as "schedule" or "GPU".
-std::vector<std::string> names_of(const std::string& what);
+std::vector<std::string> names_of(const Files& files, const std::string& what);
 
 }  // namespace rehearsal::scenario

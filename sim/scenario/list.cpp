@@ -52,30 +52,28 @@ void collect(const Node& map, const std::string& prefix, std::vector<Constant>& 
 
 }  // namespace
 
-std::vector<Named> list(const std::string& kind) {
-  const auto root = home(), folder = folder_of(kind);
-  Diagnostics problems;
-  Documents documents(problems);
+std::vector<Named> list(const std::string& kind, const Files& files) {
+  const auto folder = folder_of(kind);
+  Context context(files);
   std::vector<Named> all;
-  for (const auto& entry : names_in(root, folder)) {
-    const Node* file = documents.read_file(root + "/" + folder + "/" + entry + ".yaml");
+  for (const auto& entry : names_in(context, folder)) {
+    const Node* file = context.documents.read_file(context.home + "/" + folder + "/" + entry + ".yaml");
     if (!file) continue;
-    MapReader map(problems, *file, kind);
+    MapReader map(context.problems, *file, kind);
     all.push_back({entry, map.text("summary", ""), map.text("source", "")});
   }
-  problems.throw_if_any();
+  context.problems.throw_if_any();
   return all;
 }
 
-std::vector<Constant> constants(const std::string& kind, const std::string& name) {
-  const auto root = home(), folder = folder_of(kind);
-  const auto names = names_in(root, folder);
+std::vector<Constant> constants(const std::string& kind, const std::string& name, const Files& files) {
+  const auto folder = folder_of(kind);
+  Context context(files);
+  const auto names = names_in(context, folder);
   if (std::find(names.begin(), names.end(), name) == names.end())
     throw UserError(fmt::format("there is no {} among the {}{}", in_quotes(name), kind, suggestion(name, names)));
-  Context context;
-  context.home = root;
   std::vector<Constant> all;
-  if (const Node* file = context.documents.read_file(root + "/" + folder + "/" + name + ".yaml"))
+  if (const Node* file = context.documents.read_file(context.home + "/" + folder + "/" + name + ".yaml"))
     collect(*file, "", all);
   std::erase_if(all, [](const Constant& c) { return c.key == "summary" || c.key == "source"; });
   if (kind == "gpus")

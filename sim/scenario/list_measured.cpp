@@ -101,7 +101,7 @@ void add_measured(const cost::Profile& profile, std::vector<Constant>& all) {
 std::vector<Constant> measured_constants(Context& context, const std::string& gpu) {
   std::vector<Constant> all;
   const auto type = gpu_type(context, gpu);
-  for (const auto& name : names_in(context.home, "configs/profiles")) {
+  for (const auto& name : names_in(context, "configs/profiles")) {
     const Node* root = context.documents.read_file(context.home + "/configs/profiles/" + name + ".yaml");
     const auto profile = root ? load_profile(context, *root, name) : std::nullopt;
     if (type && profile && profile->gpu && cost::mismatch(profile->gpu->gpu, *type).empty())
@@ -110,10 +110,9 @@ std::vector<Constant> measured_constants(Context& context, const std::string& gp
   return all;
 }
 
-cluster::Gpu gpu_file_of(const cost::GpuIdentity& measured) {
-  Context context;
-  context.home = home();
-  const auto names = names_in(context.home, "configs/gpus");
+cluster::Gpu gpu_file_of(const cost::GpuIdentity& measured, const Files& files) {
+  Context context(files);
+  const auto names = names_in(context, "configs/gpus");
   for (const auto& name : names) {
     const auto type = gpu_type(context, name);
     if (type && cost::mismatch(measured, *type).empty()) return *type;

@@ -221,6 +221,8 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   scenario.name = top.text("name", std::filesystem::path(path).stem().string());
 
   const Node* costs = top.find("costs");
+  const auto place = [&](const char* key) { return root.find(key) ? root.find(key)->where() : Location{path, 0, 0}; };
+  scenario.places = {place(root.find("partition") ? "partition" : "parallelism"), place("cluster"), place("schedule")};
   auto parallelism = load_parallelism(context, top.find("parallelism"), root);
   const Node* schedule_node = top.find("schedule");
   const auto before_schedule = problems.count();
@@ -252,9 +254,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   return scenario;
 }
 
-const Node* read_tree(Context& context, const std::string& path, const std::vector<std::string>& sets) {
-  context.home = home();
-  const Node* root = context.documents.read_file(path);
+const Node* changed(Context& context, const Node* root, const std::vector<std::string>& sets) {
   for (const auto& s : sets)
     if (root) root = context.documents.set(root, s);
   return root;
@@ -278,29 +278,31 @@ Scenario read_scenario(Context& context, const std::string& path, const Node& ro
   return read(context, path, root);
 }
 
-Scenario load(const std::string& path, const std::vector<std::string>& sets, const std::string& backend) {
-  Context context;
+Scenario load(const std::string& path, const std::vector<std::string>& sets, const std::string& backend,
+              const Files& files) {
+  Context context(files);
   context.backend = backend;
-  const Node* root = read_tree(context, path, sets);
+  const Node* root = changed(context, context.documents.read_file(path), sets);
   Scenario scenario = root ? read(context, path, *root) : Scenario{};
   context.problems.throw_if_any();
   scenario.digest = digest(scenario);
   return scenario;
 }
 
-Scenario load_text(const std::string& text, const std::string& origin) {
-  Context context;
-  context.home = home();
-  const Node* root = context.documents.read_text(text, origin);
+Scenario load_text(const std::string& text, const std::string& origin, const std::vector<std::string>& sets,
+                   const Files& files) {
+  Context context(files);
+  const Node* root = changed(context, context.documents.read_text(text, origin), sets);
   Scenario scenario = root ? read(context, origin, *root) : Scenario{};
   context.problems.throw_if_any();
   scenario.digest = digest(scenario);
   return scenario;
 }
 
-Checked check(const std::string& path, const std::vector<std::string>& sets) {
-  Context context;
-  const Node* root = read_tree(context, path, sets);
+Checked check(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
+  Context context(files);
+  const Node* root = changed(context, context.documents.read_file(path), sets);
+  std::optional<Scenario> scenario;
   const auto folder = std::filesystem::path(path).parent_path().filename().string();
   if (root && !check_part(context, folder, *root)) {
     if (folder == "balance" || is_balance(*root))
@@ -308,9 +310,10 @@ Checked check(const std::string& path, const std::vector<std::string>& sets) {
     else if (folder == "reshard" || is_reshard(*root))
       read_reshard(context, path, *root);
     else
-      read(context, path, *root);
+      scenario = read(context, path, *root);
   }
-  return {context.problems.errors(), context.problems.warnings()};
+  if (context.problems.count() > 0) scenario.reset();
+  return {context.problems.errors(), context.problems.warnings(), std::move(scenario)};
 }
 
 }  // namespace rehearsal::scenario

@@ -15,8 +15,11 @@ struct Question;
 namespace rehearsal::scenario {
 
 struct Context {
+  explicit Context(const Files& from) : files(from), documents(problems, from), home(from.home()) {}
+
+  const Files& files;
   Diagnostics problems;
-  Documents documents{problems};
+  Documents documents;
   std::string home;
   std::string backend;  // whose profile of this machine counts; empty: any
   std::vector<std::string> assumptions;
@@ -35,7 +38,7 @@ inline constexpr const char* kAbout[] = {"use", "name", "summary", "source"};
 // `folder` below home, such as "configs/gpus"; `what` for messages, such as "GPU".
 Part resolve(Context& context, const Node& node, const std::string& folder, const std::string& what);
 // The names of the files in a folder below home, sorted.
-std::vector<std::string> names_in(const std::string& home, const std::string& folder);
+std::vector<std::string> names_in(const Context& context, const std::string& folder);
 
 std::optional<models::Transformer> load_model(Context& context, const Node& node);
 

@@ -119,8 +119,8 @@ bool is_balance(const Node& root) {
   return root.kind == Node::Kind::map && !root.find("version") && root.find("replicas");
 }
 
-balance::Question load_balance(const std::string& path, const std::vector<std::string>& sets) {
-  Context context;
+balance::Question load_balance(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
+  Context context(files);
   const Node* root = context.documents.read_file(path);
   for (const auto& s : sets)
     if (root) root = context.documents.set(root, s);

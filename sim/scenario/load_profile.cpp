@@ -1,9 +1,7 @@
 // Profiles of measured machines (configs/profiles, and what `rehearse calibrate` wrote).
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/spelling.hpp"
@@ -159,23 +157,10 @@ std::shared_ptr<const Profile> read_file(Context& context, const std::string& pa
   return profile ? std::make_shared<const Profile>(std::move(*profile)) : nullptr;
 }
 
-bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
-
 }  // namespace
 
-std::string profile_folder() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value ? value : "");
-  };
-  if (const auto folder = variable("REHEARSAL_PROFILES"); !folder.empty()) return folder;
-  if (const auto config = variable("XDG_CONFIG_HOME"); !config.empty()) return config + "/rehearsal";
-  if (const auto user = variable("HOME"); !user.empty()) return user + "/.config/rehearsal";
-  return "";
-}
-
-std::string profile_file(const std::string& backend) {
-  const auto folder = profile_folder();
+std::string profile_file(const std::string& backend, const Files& files) {
+  const auto folder = files.profiles();
   return folder.empty() ? "" : fmt::format("{}/this-machine-{}.yaml", folder, backend);
 }
 
@@ -222,29 +207,30 @@ std::shared_ptr<const Profile> find_profile(Context& context, const Node* node, 
     const auto text = read_text(problems, *node, "'profile'");
     if (!text) return nullptr;
     const auto shipped = context.home + "/configs/profiles/" + *text + ".yaml";
-    if (text->find('/') == std::string::npos && exists(shipped)) return read_file(context, shipped, *text);
+    if (text->find('/') == std::string::npos && context.files.exists(shipped))
+      return read_file(context, shipped, *text);
     // Relative to the file that names it; a name from the command line is relative to where the program runs.
     fs::path path = *text;
     const std::string from = node->where().file;
     if (path.is_relative() && !from.starts_with("--")) path = fs::path(from).parent_path() / path;
-    if (exists(path.string())) return read_file(context, path.string(), path.stem().string());
+    if (context.files.exists(path.string())) return read_file(context, path.string(), path.stem().string());
     problems.error(node->where(),
                    fmt::format("profile {} is neither a file nor a name in configs/profiles{}", in_quotes(*text),
-                               suggestion(*text, names_in(context.home, "configs/profiles"))));
+                               suggestion(*text, names_in(context, "configs/profiles"))));
     return nullptr;
   }
   if (cluster != "this-machine") return nullptr;
   for (const char* backend : {"mpi", "loopback"}) {
     if (!context.backend.empty() && context.backend != backend) continue;
-    const auto path = profile_file(backend);
-    if (!path.empty() && exists(path)) return read_file(context, path, fmt::format("this-machine-{}", backend));
+    const auto path = profile_file(backend, context.files);
+    if (!path.empty() && context.files.exists(path))
+      return read_file(context, path, fmt::format("this-machine-{}", backend));
   }
   return nullptr;
 }
 
-cost::Profile load_profile_file(const std::string& path) {
-  Context context;
-  context.home = home();
+cost::Profile load_profile_file(const std::string& path, const Files& files) {
+  Context context(files);
   const auto profile = read_file(context, path, fs::path(path).stem().string());
   context.problems.throw_if_any();
   return *profile;

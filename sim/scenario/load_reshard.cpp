@@ -242,8 +242,8 @@ bool is_reshard(const Node& root) {
   return root.find("tasks") || root.find("destination") || (source && source->kind == Node::Kind::map);
 }
 
-reshard::Question load_reshard(const std::string& path, const std::vector<std::string>& sets) {
-  Context context;
+reshard::Question load_reshard(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
+  Context context(files);
   const Node* root = context.documents.read_file(path);
   for (const auto& s : sets)
     if (root) root = context.documents.set(root, s);

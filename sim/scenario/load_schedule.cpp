@@ -32,7 +32,7 @@ void read_order(Context& context, const Node& node, ScheduleChoice& choice) {
   const std::string from = node.where().file;
   if (path.is_relative() && !from.starts_with("--")) path = std::filesystem::path(from).parent_path() / path;
   try {
-    const auto text = read_text_file(path.string(), kLargestOrder);
+    const auto text = read_text_file(path.string(), kLargestOrder, context.files);
     auto imported =
         std::make_shared<schedule::Imported>(schedule::import_csv(text, path.string(), path.stem().string()));
     auto problem = schedule::uniform_problem(imported->ranks, imported->microbatches, imported->chunks, Time{1},

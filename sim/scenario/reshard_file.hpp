@@ -4,10 +4,12 @@
 #include <vector>
 
 #include "reshard/answer.hpp"
+#include "scenario/files.hpp"
 
 namespace rehearsal::scenario {
 
 // Throws UserError with everything that is wrong. `sets` = KEY=VALUE.
-reshard::Question load_reshard(const std::string& path, const std::vector<std::string>& sets = {});
+reshard::Question load_reshard(const std::string& path, const std::vector<std::string>& sets = {},
+                               const Files& files = disk());
 
 }  // namespace rehearsal::scenario

@@ -5,11 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "cluster/cluster.hpp"
 #include "collective/size_curve.hpp"
 #include "cost/profile.hpp"
+#include "graph/detail.hpp"
 #include "models/transformer.hpp"
 #include "plan/parallelism.hpp"
+#include "scenario/files.hpp"
 #include "schedule/csv.hpp"
 #include "schedule/registry.hpp"
 
@@ -33,8 +36,6 @@ struct ScheduleChoice {
   }
 };
 
-enum class Detail : std::uint8_t { stage, layer, operators };
-
 // How the steps of the pipeline ranks agree on the norm of the gradient: behind a barrier, or afterwards, while the
 // next iteration already runs (Zero Bubble, arXiv 2401.10241, section 4).
 struct OptimizerSync {
@@ -46,7 +47,7 @@ struct OptimizerSync {
 enum class Network : std::uint8_t { automatic, closed_form };
 
 struct Simulate {
-  Detail detail = Detail::stage;
+  graph::Detail detail = graph::Detail::stage;
   Network network = Network::automatic;
   bool symmetry = true;  // auto = true, off = every rank simulated
   int iterations = 1;
@@ -80,8 +81,14 @@ struct ErrorBand {
   std::string basis = "no published runs to compare with";
 };
 
+// Where the file says what a plan or a schedule may be refused for.
+struct Places {
+  Location layout, cluster, schedule;  // layout: `partition`, or else `parallelism`
+};
+
 struct Scenario {
   std::string name, file;
+  Places places;
   std::string digest;  // SHA-256 of the resolved scenario, the same for YAML and JSON spellings
   plan::Parallelism parallelism;
   plan::Batch batch;
@@ -96,22 +103,21 @@ struct Scenario {
   std::vector<std::string> assumptions, warnings;
 };
 
-// Where the house keeps configs/ and models/zoo/: $REHEARSAL_HOME, else above the running binary, else the source tree.
-std::string home();
-
 // Reads one scenario file; `sets` are KEY=VALUE with dotted paths, applied before anything is checked. `backend`: whose
 // profile of this machine counts, where the scenario names none (profile.hpp).
 // Throws UserError with every error of the file at once, each with line and column.
-Scenario load(const std::string& path, const std::vector<std::string>& sets = {}, const std::string& backend = "");
+Scenario load(const std::string& path, const std::vector<std::string>& sets = {}, const std::string& backend = "",
+              const Files& files = disk());
 
 // The same from a text; `origin` is what messages call it.
-Scenario load_text(const std::string& text, const std::string& origin);
+Scenario load_text(const std::string& text, const std::string& origin, const std::vector<std::string>& sets = {},
+                   const Files& files = disk());
 
 struct Named {
   std::string name, summary, source;
 };
 // What configs/ and models/zoo/ hold: kind = "models", "clusters", "gpus", "software".
-std::vector<Named> list(const std::string& kind);
+std::vector<Named> list(const std::string& kind, const Files& files = disk());
 
 // One value of a configuration file as it stands there: "links.nvlink.bandwidth", "450GB/s". No value without a source
 // in GPU and cluster files, but some that are plain choices (a topology's name).
@@ -121,6 +127,6 @@ struct Constant {
 };
 // Every value of one file of that kind, in its order; of a GPU then what was measured of one (configs/profiles), with
 // keys that begin with "measured".
-std::vector<Constant> constants(const std::string& kind, const std::string& name);
+std::vector<Constant> constants(const std::string& kind, const std::string& name, const Files& files = disk());
 
 }  // namespace rehearsal::scenario

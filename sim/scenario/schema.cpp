@@ -31,7 +31,7 @@ ordered_json quantity(const char* example) {
        {{{"type", "string"}, {"pattern", "^ *\\+?[0-9.]+([eE][+-]?[0-9]+)? *[A-Za-z][A-Za-z/]* *$"}}, {{"const", 0}}}}};
 }
 
-ordered_json one(const Form& form) {
+ordered_json one(const Files& files, const Form& form) {
   switch (form.kind) {
     case Form::Kind::integer:
     case Form::Kind::number:
@@ -49,7 +49,7 @@ ordered_json one(const Form& form) {
     case Form::Kind::choice:
       return {{"enum", form.names}};
     case Form::Kind::name:
-      return {{"enum", names_of(form.what)}};
+      return {{"enum", names_of(files, form.what)}};
     case Form::Kind::table:
       return {{"type", "object"}};
     case Form::Kind::text:
@@ -58,8 +58,8 @@ ordered_json one(const Form& form) {
   return {{"type", "string"}};
 }
 
-ordered_json to_json(const Form& form) {
-  return form.list ? ordered_json{{"type", "array"}, {"items", one(form)}} : one(form);
+ordered_json to_json(const Files& files, const Form& form) {
+  return form.list ? ordered_json{{"type", "array"}, {"items", one(files, form)}} : one(files, form);
 }
 
 ordered_json any_of(std::vector<ordered_json> alternatives) {
@@ -74,13 +74,13 @@ ordered_json typed(const std::string& text) {
   return json.is_number() || json.is_boolean() ? json : ordered_json(text);
 }
 
-ordered_json mapping(const Key& key, bool overlaid);
+ordered_json mapping(const Files& files, const Key& key, bool overlaid);
 
 // `overlaid`: the mapping may lie on a named file, which holds what is missing here.
-ordered_json to_json(const Key& key, bool overlaid) {
+ordered_json to_json(const Files& files, const Key& key, bool overlaid) {
   std::vector<ordered_json> alternatives;
-  for (const auto& form : key.forms) alternatives.push_back(to_json(form));
-  if (key.mapping) alternatives.push_back(mapping(key, overlaid));
+  for (const auto& form : key.forms) alternatives.push_back(to_json(files, form));
+  if (key.mapping) alternatives.push_back(mapping(files, key, overlaid));
   if (key.null) alternatives.push_back({{"type", "null"}});
   if (!key.built) alternatives.push_back({{"const", typed(key.as_if_absent)}});
   // Of a mapping of numbers the source may be of all.
@@ -100,12 +100,12 @@ ordered_json to_json(const Key& key, bool overlaid) {
   return json;
 }
 
-ordered_json mapping(const Key& key, bool overlaid) {
+ordered_json mapping(const Files& files, const Key& key, bool overlaid) {
   auto properties = ordered_json::object();
   auto required = ordered_json::array();
   for (const auto& k : key.below) {
     if (!k.built && k.as_if_absent.empty()) continue;
-    properties[k.name] = to_json(k, overlaid || key.library);
+    properties[k.name] = to_json(files, k, overlaid || key.library);
     if (k.required) required.push_back(k.name);
   }
   ordered_json json{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
@@ -173,12 +173,12 @@ void list(const Key& key, bool overlaid, std::vector<FieldRow>& rows) {
 
 }  // namespace
 
-std::string json_schema() {
+std::string json_schema(const Files& files) {
   ordered_json json{
       {"$schema", "https://json-schema.org/draft/2020-12/schema"},
       {"title", "Rehearsal scenario"},
       {"description", "Keys and kinds of values. What must divide or fit is checked by 'rehearse check'."}};
-  json.update(mapping(format(), false));
+  json.update(mapping(files, format(), false));
   return json.dump(2) + "\n";
 }
 

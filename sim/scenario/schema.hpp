@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "scenario/files.hpp"
+
 namespace rehearsal::scenario {
 
 // The schema of a scenario, indented by two. Names of models, clusters and the like are those that this house holds.
 // Throws UserError when the house's own folder cannot be found.
-std::string json_schema();
+std::string json_schema(const Files& files = disk());
 
 struct FieldRow {
   std::string path;      // "batch.micro"

@@ -1,12 +1,7 @@
-// Reading a text file with honest errors.
-#include <fcntl.h>
+// Whether a file is text, and where it is not.
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <optional>
 
 #include "scenario/document.hpp"
@@ -37,36 +32,10 @@ std::optional<std::size_t> first_bad_byte(std::string_view text) {
   return std::nullopt;
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& message) {
-  throw UserError(std::vector{Diagnostic{{path, 0, 0}, message}});
-}
-
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
-
 }  // namespace
 
-std::string read_text_file(const std::string& path, std::size_t limit) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) refuse(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
-  struct stat status {};
-  if (::fstat(file.fd, &status) == 0 && S_ISDIR(status.st_mode)) refuse(path, "is a directory, not a file");
-  std::string text;
-  for (;;) {
-    const auto before = text.size();
-    constexpr std::size_t kBlock = 1 << 16;
-    text.resize(before + kBlock);
-    const auto got = ::read(file.fd, text.data() + before, kBlock);
-    text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse(path, fmt::format("cannot be read: {}", std::strerror(errno)));
-    if (text.size() > limit) refuse(path, fmt::format("is larger than {} MiB; this is no scenario", limit >> 20));
-    if (got == 0) break;
-  }
+std::string read_text_file(const std::string& path, std::size_t limit, const Files& files) {
+  auto text = files.read(path, limit);
   if (const auto bad = first_bad_byte(text)) {
     const auto line_start = *bad == 0 ? std::string::npos : text.rfind('\n', *bad - 1);
     const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*bad), '\n') + 1;

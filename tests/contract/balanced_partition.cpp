@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "explore/estimate.hpp"
-#include "explore/staged.hpp"
+#include "answer/estimate.hpp"
+#include "answer/staged.hpp"
 
 using namespace rehearsal;
 
@@ -53,12 +53,12 @@ TEST_CASE("balanced is never slower than uniform") {
     CAPTURE(model.vocabulary);
     CAPTURE(s.schedule.name);
     CAPTURE(s.microbatches);
-    const Time uniform = explore::estimate(s).iteration;
+    const Time uniform = answer::estimate(s).iteration;
     s.concrete->partition.kind = plan::Partition::Kind::balanced;
-    const Time balanced = explore::estimate(s).iteration;
+    const Time balanced = answer::estimate(s).iteration;
     CHECK(balanced <= uniform);
     faster += balanced < uniform;
-    for (const auto& assumption : explore::stage(s).assumptions)
+    for (const auto& assumption : answer::stage(s).assumptions)
       even += assumption.find("dealing the layers evenly") != std::string::npos;
   }
   CHECK(faster > 20);  // it is worth something

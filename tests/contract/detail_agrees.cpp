@@ -6,25 +6,16 @@
 
 #include <filesystem>
 
-#include "explore/rehearse.hpp"
-#include "report/summary.hpp"
+#include "answer/predict.hpp"
 
 using namespace rehearsal;
 
 namespace {
 
-report::Summary answer(const std::string& path, std::vector<std::string> sets, const char* detail) {
+answer::Summary ask(const std::string& path, std::vector<std::string> sets, const char* detail) {
   sets.push_back(std::string("simulate.detail=") + detail);
   const auto scenario = scenario::load(path, sets);
-  const auto run = explore::rehearse(scenario);
-  return report::summarize({scenario,
-                            run.prepared.graph,
-                            run.timeline,
-                            run.prepared.durations,
-                            run.prepared.model_flops,
-                            run.prepared.hardware_flops,
-                            {},
-                            {}});
+  return answer::predict(scenario).summary;
 }
 
 // A coarse task frees what its parts free at its own end, so what the head saved may still be named there where the
@@ -36,7 +27,7 @@ timeline::MemoryByCategory named(timeline::MemoryByCategory memory) {
   return memory;
 }
 
-void check_equal(const report::Summary& a, const report::Summary& b) {
+void check_equal(const answer::Summary& a, const answer::Summary& b) {
   CHECK(a.iteration == b.iteration);
   CHECK(a.breakdown == b.breakdown);
   CHECK(*a.hardware_tflops_per_gpu == doctest::Approx(*b.hardware_tflops_per_gpu).epsilon(1e-12));
@@ -108,9 +99,9 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
   for (const auto& [file, sets] : cases) {
     CAPTURE(file);
     for (const auto& set : sets) CAPTURE(set);
-    const auto stage = answer(root + file, sets, "stage");
-    check_equal(stage, answer(root + file, sets, "layer"));
-    check_equal(stage, answer(root + file, sets, "operator"));
+    const auto stage = ask(root + file, sets, "stage");
+    check_equal(stage, ask(root + file, sets, "layer"));
+    check_equal(stage, ask(root + file, sets, "operator"));
   }
 }
 
@@ -125,7 +116,7 @@ TEST_CASE("every rank simulated = one rank standing for its replicas") {
                                            fmt::format("parallelism.zero={}", zero)};
     auto every = sets;
     every.push_back("simulate.symmetry=off");
-    const auto one = answer(file, sets, detail), all = answer(file, every, detail);
+    const auto one = ask(file, sets, detail), all = ask(file, every, detail);
     CHECK(one.ranks.size() == 2);
     CHECK(all.ranks.size() == 32);
     CHECK(one.iteration == all.iteration);

@@ -1,11 +1,11 @@
-// explore::estimate, which walks the schedule, against the simulated task graph: the same iteration to the picosecond
+// answer::estimate, which walks the schedule, against the simulated task graph: the same iteration to the picosecond
 // on random layouts, and it says so where it had to build the graph.
 #include <doctest/doctest.h>
 
 #include <random>
 
-#include "explore/estimate.hpp"
-#include "explore/rehearse.hpp"
+#include "answer/estimate.hpp"
+#include "answer/predict.hpp"
 
 using namespace rehearsal;
 
@@ -50,8 +50,8 @@ TEST_CASE("an estimate is the simulated iteration") {
     CAPTURE(p.pipeline);
     CAPTURE(p.zero);
     CAPTURE(s.schedule.name);
-    const auto estimate = explore::estimate(s);
-    CHECK(estimate.iteration == explore::rehearse(s).timeline.makespan());
+    const auto estimate = answer::estimate(s);
+    CHECK(estimate.iteration == answer::predict(s).timeline.makespan());
     // Under the backward of one rank a reduction is walked too, unless input and weight gradients are apart.
     const bool overlaps = p.pipeline == 1 && s.concrete->software.gradient_overlap != models::GradientOverlap::never;
     const bool beside = p.zero >= 2 || (overlaps && s.schedule.name == "zb-h1");

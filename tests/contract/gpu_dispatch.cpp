@@ -58,8 +58,8 @@ std::unique_ptr<backend::Backend> backend_at(Place place, World& world) {
 // Trains on recorders in both places and once serially on the CPU.
 void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
   const auto what = explore::load_performable(kGpt, sets, backend::Compute::real, "loopback");
-  const auto rehearsed = explore::rehearse(what.scenario);
-  explore::PerformOptions options;
+  const auto rehearsed = answer::predict(what.scenario);
+  backend::RunOptions options;
   options.compute = backend::Compute::real;
   options.warmup = 0, options.iterations = 2;
   options.times_matter = false;
@@ -69,11 +69,11 @@ void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
   serial_options.starts = {}, serial_options.recorded = false, serial_options.responses = true;
   const auto serial = explore::serial_reference(what.scenario);
   const auto loopback = loopback::make_loopback();
-  const auto reference = explore::perform(serial, explore::prepare(serial), *loopback, serial_options);
+  const auto reference = explore::perform(answer::prepare(serial), *loopback, serial_options);
   for (const Place place : {Place::virtual_stages, Place::processes}) {
     CAPTURE(static_cast<int>(place));
     World world(host_kernels(seed));
-    const auto performed = explore::perform(what.scenario, rehearsed.prepared, *backend_at(place, world), options);
+    const auto performed = explore::perform(*rehearsed.question, *backend_at(place, world), options);
     const auto verified = explore::verify(performed.trained, reference.trained, explore::limits(what.scenario));
     CAPTURE(verified.worst_tensor);
     CAPTURE(verified.max_relative_difference);
@@ -82,8 +82,8 @@ void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
     CHECK(verified.replica_difference == 0);
     for (std::size_t r = 0; r < performed.timeline.peak_bytes.size(); ++r)
       CHECK(performed.timeline.peak_bytes[r] ==
-            timeline::memory_peak(rehearsed.prepared.graph, rehearsed.timeline, RankId(r)).peak);
-    CHECK(performed.timeline.peak_bytes.size() == rehearsed.prepared.graph.ranks().size());
+            timeline::memory_peak(rehearsed.graph(), rehearsed.timeline, RankId(r)).peak);
+    CHECK(performed.timeline.peak_bytes.size() == rehearsed.graph().ranks().size());
     check_rules(world);
   }
 }
@@ -144,8 +144,8 @@ TEST_CASE("a wait that is forgotten is found, unless another one says the same")
   const auto what = explore::load_performable(
       kGpt, with(kSmall, {"parallelism={pipeline: 2, data: 2}", "model.layers=2", "batch.global=8", "schedule=zb-h1"}),
       backend::Compute::real, "loopback");
-  const auto rehearsed = explore::rehearse(what.scenario);
-  explore::PerformOptions options;
+  const auto rehearsed = answer::predict(what.scenario);
+  backend::RunOptions options;
   options.compute = backend::Compute::real;
   options.warmup = 0, options.iterations = 1;
   options.times_matter = false;
@@ -155,7 +155,7 @@ TEST_CASE("a wait that is forgotten is found, unless another one says the same")
     const auto run = [&](std::uint64_t forgotten) {
       auto world =
           std::make_unique<World>(World::Manner{.seed = 5, .multiprocessors = 8 * 16, .forgets_wait = forgotten});
-      explore::perform(what.scenario, rehearsed.prepared, *backend_at(place, *world), options);
+      explore::perform(*rehearsed.question, *backend_at(place, *world), options);
       return world;
     };
     const auto whole = run(0);

@@ -10,11 +10,11 @@
 #include <set>
 
 #include "../program.hpp"
+#include "answer/predict.hpp"
 #include "base/error.hpp"
 #include "cli/calibrate_gpu.hpp"
 #include "cost/gemm.hpp"
 #include "dispatch/clock.hpp"
-#include "explore/rehearse.hpp"
 #include "gpu/gemm_layout.hpp"
 #include "recorder/recorder.hpp"
 #include "scenario/profile.hpp"
@@ -278,7 +278,7 @@ TEST_CASE("a measured GPU becomes a profile, which comes back from its file and 
                                   {"cluster={" + cluster + ", profile: " + file.string() + "}"});
     REQUIRE(s.concrete->profile);
     CHECK(s.concrete->profile->digest == profile.digest);
-    CHECK(explore::rehearse(s).timeline.makespan() > Time());
+    CHECK(answer::predict(s).timeline.makespan() > Time());
   }
 }
 

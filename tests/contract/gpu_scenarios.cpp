@@ -28,19 +28,19 @@ const Sets kSmall{"model.hidden=32", "model.heads=4", "batch.sequence=8", "model
 // In a world of its own; `replayed` as `--replay`.
 void perform_by_the_rules(const std::string& file, const Sets& sets, bool replayed) {
   const auto what = explore::load_performable(file, sets, std::nullopt, "cuda");
-  const auto rehearsed = explore::rehearse(what.scenario);
-  explore::PerformOptions options;
+  const auto rehearsed = answer::predict(what.scenario);
+  backend::RunOptions options;
   options.compute = what.compute;
   options.warmup = 1, options.iterations = 2;
   options.starts = rehearsed.timeline.start;
   options.recorded = replayed;
   test::World world({.seed = 11});
   const auto backend = gpu::make_backend(test::recording_platform(world));
-  const auto performed = explore::perform(what.scenario, rehearsed.prepared, *backend, options);
+  const auto performed = explore::perform(*rehearsed.question, *backend, options);
   CHECK(performed.timeline.iteration_end.size() == 2);
   for (std::size_t r = 0; r < performed.timeline.peak_bytes.size(); ++r)
     CHECK(performed.timeline.peak_bytes[r] ==
-          timeline::memory_peak(rehearsed.prepared.graph, rehearsed.timeline, RankId(r)).peak);
+          timeline::memory_peak(rehearsed.graph(), rehearsed.timeline, RankId(r)).peak);
   CHECK((what.compute == backend::Compute::timed) == performed.timeline.peak_bytes.empty());
   CAPTURE(world.broken().empty() ? std::string() : world.broken().front());
   CHECK(world.broken().size() == 0);
@@ -61,7 +61,7 @@ TEST_CASE("every scenario of the ladder is predicted, and fits the GPU that it n
   for (const auto& entry : fs::directory_iterator(kFolder)) {
     if (entry.path().extension() != ".yaml") continue;
     CAPTURE(entry.path().string());
-    const auto rehearsed = explore::rehearse(scenario::load(entry.path().string()));
+    const auto rehearsed = answer::predict(scenario::load(entry.path().string()));
     CHECK(rehearsed.timeline.makespan() > Time());
     const auto run = shell("REHEARSAL_PROFILES=/nowhere '" REHEARSE_BINARY "' run --require-fit '" +
                            entry.path().string() + "' 2>&1");

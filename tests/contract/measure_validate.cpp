@@ -61,12 +61,12 @@ TEST_CASE("timed tasks keep to the graph and are never faster than rehearsed") {
                                  "costs={forward: 5ms, backward: 5ms, weight: 5ms, transfer: 1ms}"},
                                 std::nullopt, "loopback");
   CHECK(compute == backend::Compute::timed);
-  const auto rehearsed = explore::rehearse(scenario);
-  const auto& graph = rehearsed.prepared.graph;
+  const auto rehearsed = answer::predict(scenario);
+  const auto& graph = rehearsed.graph();
   const auto loopback = loopback::make_loopback();
-  explore::PerformOptions options;
+  backend::RunOptions options;
   options.warmup = 1, options.iterations = 3;
-  const auto real = explore::perform(scenario, rehearsed.prepared, *loopback, options).timeline;
+  const auto real = explore::perform(*rehearsed.question, *loopback, options).timeline;
   CHECK(real.fidelity == timeline::Fidelity::timed);
   CHECK(real.iterations.size() == 3);
   CHECK(timeline::spread(real).iterations == 3);

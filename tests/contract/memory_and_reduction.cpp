@@ -11,36 +11,28 @@
 #include <numeric>
 #include <random>
 
-#include "explore/estimate.hpp"
-#include "explore/rehearse.hpp"
-#include "report/summary.hpp"
+#include "answer/estimate.hpp"
+#include "answer/predict.hpp"
 
 using namespace rehearsal;
 
 namespace {
 
-struct Answer {
-  report::Summary summary;
-  explore::Rehearsed run;
+struct Asked {
+  answer::Summary summary;
+  answer::Prediction run;
 };
-Answer answer(const scenario::Scenario& scenario) {
-  auto run = explore::rehearse(scenario);
-  auto summary = report::summarize({scenario,
-                                    run.prepared.graph,
-                                    run.timeline,
-                                    run.prepared.durations,
-                                    run.prepared.model_flops,
-                                    run.prepared.hardware_flops,
-                                    {},
-                                    {}});
+Asked ask(const scenario::Scenario& scenario) {
+  auto run = answer::predict(scenario);
+  auto summary = run.summary;
   return {std::move(summary), std::move(run)};
 }
-Answer answer(const std::string& text, const std::vector<std::string>& sets) {
+Asked ask(const std::string& text, const std::vector<std::string>& sets) {
   const auto path = std::filesystem::temp_directory_path() / fmt::format("memory_and_reduction.{}.yaml", getpid());
   std::ofstream(path) << text;
   const auto scenario = scenario::load(path.string(), sets);
   std::filesystem::remove(path);
-  return answer(scenario);
+  return ask(scenario);
 }
 
 // Sizes of the reductions of the first rank, in the order of the program.
@@ -73,7 +65,7 @@ TEST_CASE("gradients that wait for a slow network are bounded: memory falls from
   double before = 1e18;
   for (const int zero : {0, 1, 2, 3}) {
     CAPTURE(zero);
-    const double allocated = answer(kSlow, {fmt::format("parallelism.zero={}", zero)}).summary.peak.allocated;
+    const double allocated = ask(kSlow, {fmt::format("parallelism.zero={}", zero)}).summary.peak.allocated;
     CHECK(allocated < before);
     before = allocated;
   }
@@ -83,10 +75,10 @@ TEST_CASE("no more than the bucket that is filled and the batch before it are he
   // ZeRO-2 keeps its shard of the gradients, 4 B / 64 per parameter, and whole gradients of what is on its way: a layer
   // has 4 h^2 + 3 h f + 2 h = 4 * 4096^2 + 3 * 4096 * 11008 + 8192 = 202,383,360 parameters of 4 B = 809.5 MB, whose
   // matrices fill a bucket each; so two layers, and nothing of a third.
-  const auto run = answer(kSlow, {"parallelism.zero=2"}).run;
+  const auto run = ask(kSlow, {"parallelism.zero=2"}).run;
   const double layer = 4. * (4. * 4096 * 4096 + 3. * 4096 * 11008 + 2. * 4096);
   double most = 0;
-  for (const auto& point : timeline::memory_curve(run.prepared.graph, run.timeline, RankId(0)))
+  for (const auto& point : timeline::memory_curve(run.graph(), run.timeline, RankId(0)))
     most = std::max(most, double(point.live[std::size_t(graph::MemoryCategory::communication)].count()));
   CHECK(most == doctest::Approx(2 * layer).epsilon(1e-6));
 }
@@ -96,8 +88,8 @@ TEST_CASE("the same reductions slow the backward down by the same under ZeRO-1 a
   for (const char* bucket : {"1MB", "25MB", "300MB", "2GB"}) {
     CAPTURE(bucket);
     const std::string set = std::string("training.bucket=") + bucket;
-    const auto one = answer(kNode, {"parallelism.zero=1", set}), two = answer(kNode, {set});
-    CHECK(reductions(one.run.prepared.graph) == reductions(two.run.prepared.graph));
+    const auto one = ask(kNode, {"parallelism.zero=1", set}), two = ask(kNode, {set});
+    CHECK(reductions(one.run.graph()) == reductions(two.run.graph()));
     CHECK(one.summary.iteration == two.summary.iteration);
   }
 }
@@ -111,7 +103,7 @@ TEST_CASE("tensors fill buckets, and none is cut") {
       "tie_embeddings: false}\ncluster: {use: dgx-h100, nodes: 1}\nparallelism: {data: 8}\n"
       "batch: {global: 8, micro: 1}\nsoftware: {use: oneflow-2021}\n";
   const auto sizes = [&](const char* bucket) {
-    return reductions(answer(text, {std::string("training.bucket=") + bucket}).run.prepared.graph);
+    return reductions(ask(text, {std::string("training.bucket=") + bucket}).run.graph());
   };
   const std::int64_t h = 1024, down = 4 * 4 * h * h, out = 4 * h * h, qkv = 4 * (3 * h * h + 13 * h),
                      head = 4 * (51200 * h + 2 * h), embedding = 4 * (51200 * h + 1024 * h);
@@ -141,7 +133,7 @@ TEST_CASE("more ZeRO and more recomputation never take more memory") {
       for (const int zero : {0, 1, 2, 3}) {
         CAPTURE(zero);
         const auto a =
-            answer(text, {fmt::format("parallelism.zero={}", zero), fmt::format("training.recompute={}", recompute)});
+            ask(text, {fmt::format("parallelism.zero={}", zero), fmt::format("training.recompute={}", recompute)});
         CHECK(a.summary.peak.allocated <= before);
         before = a.summary.peak.allocated;
         for (const auto& rank : a.summary.ranks) {
@@ -156,7 +148,7 @@ TEST_CASE("more ZeRO and more recomputation never take more memory") {
     double before = 1e18;
     for (const char* recompute : {"none", "selective", "full"}) {
       CAPTURE(recompute);
-      const double peak = answer(text, {fmt::format("training.recompute={}", recompute)}).summary.peak.allocated;
+      const double peak = ask(text, {fmt::format("training.recompute={}", recompute)}).summary.peak.allocated;
       CHECK(peak <= before);
       before = peak;
     }
@@ -166,8 +158,7 @@ TEST_CASE("more ZeRO and more recomputation never take more memory") {
 TEST_CASE("the job's memory is the largest of each kind over its ranks") {
   // The last rank holds the fewest bytes and opens the fewest communicators; another holds the most.
   const auto summary =
-      answer(
-          "version: 1\nmodel: {family: llama, layers: 32, hidden: 2048, heads: 32, vocabulary: 50304, sequence: "
+      ask("version: 1\nmodel: {family: llama, layers: 32, hidden: 2048, heads: 32, vocabulary: 50304, sequence: "
           "512, kv_heads: 8, ffn: 6144, tie_embeddings: false}\ncluster: gb200-nvl72\n"
           "parallelism: {tensor: 8, pipeline: 8, data: 1, sequence: true}\nschedule: zb-h1\n"
           "batch: {global: 4, micro: 4}\n"

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "answer/predict.hpp"
 #include "base/error.hpp"
-#include "explore/rehearse.hpp"
 #include "graph/validate.hpp"
 #include "scenario/scenario.hpp"
 #include "schedule/registry.hpp"
@@ -34,10 +34,10 @@ void check_graph(const graph::TaskGraph& graph) {
   }
 }
 
-explore::Rehearsed rehearse(const std::string& path, const Sets& sets) {
+answer::Prediction rehearse(const std::string& path, const Sets& sets) {
   auto scenario = scenario::load(path, sets);
-  auto rehearsed = explore::rehearse(scenario);
-  check_graph(rehearsed.prepared.graph);
+  auto rehearsed = answer::predict(scenario);
+  check_graph(rehearsed.graph());
   return rehearsed;
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("asynchronous schedules keep as many versions of the weights as they p
     CAPTURE(name);
     const auto rehearsed = rehearse(
         kMlp, {"parallelism={pipeline: 4}", "model.layers=4", "batch.global=8", "schedule=" + std::string(name)});
-    const auto& graph = rehearsed.prepared.graph;
+    const auto& graph = rehearsed.graph();
     for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
       const auto& program = graph.program_of(graph.ranks()[r]);
       // One layer per rank: one segment. Versions alive at once, walked in program order (one compute lane).

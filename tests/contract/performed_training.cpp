@@ -21,32 +21,31 @@ const std::string kGpt = PROJECT_ROOT "/scenarios/measure/gpt-tiny-pp2-tp2-dp2-t
 const std::string kMlp = PROJECT_ROOT "/scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml";
 
 struct Outcome {
-  explore::Verified verified;
+  answer::Verification verified;
   bool memory_as_predicted = true;
 };
 
 Outcome train(const std::string& path, const Sets& sets, const backend::Tamper& tamper = {}) {
   const auto what = explore::load_performable(path, sets, backend::Compute::real, "loopback");
   const auto loopback = loopback::make_loopback();
-  explore::PerformOptions options;
+  backend::RunOptions options;
   options.compute = backend::Compute::real;
   options.warmup = 0, options.iterations = 3;  // a loss one update late falls at the third step
   options.times_matter = false;
-  const auto rehearsed = explore::rehearse(what.scenario);
+  const auto rehearsed = answer::predict(what.scenario);
   options.tamper = tamper;
-  const auto performed = explore::perform(what.scenario, rehearsed.prepared, *loopback, options);
+  const auto performed = explore::perform(*rehearsed.question, *loopback, options);
 
   const auto serial = explore::serial_reference(what.scenario);
   options.tamper = {};
   options.responses = true;
-  const auto reference = explore::perform(serial, explore::prepare(serial), *loopback, options);
+  const auto reference = explore::perform(answer::prepare(serial), *loopback, options);
   Outcome outcome;
   outcome.verified = explore::verify(performed.trained, reference.trained, explore::limits(what.scenario));
   for (std::size_t r = 0; r < performed.timeline.peak_bytes.size(); ++r)
     outcome.memory_as_predicted =
-        outcome.memory_as_predicted &&
-        performed.timeline.peak_bytes[r] ==
-            timeline::memory_peak(rehearsed.prepared.graph, rehearsed.timeline, RankId(r)).peak;
+        outcome.memory_as_predicted && performed.timeline.peak_bytes[r] ==
+                                           timeline::memory_peak(rehearsed.graph(), rehearsed.timeline, RankId(r)).peak;
   return outcome;
 }
 
@@ -172,7 +171,7 @@ TEST_CASE("runs broken on purpose are found out") {
         kSmall, {"parallelism={pipeline: 2, data: 2}", "schedule=zb-h1",
                  fmt::format("training.precision={}", precision), fmt::format("training.optimizer={}", optimizer)});
     const auto what = explore::load_performable(kGpt, sets, backend::Compute::real, "loopback");
-    const auto prepared = explore::prepare(what.scenario);
+    const auto prepared = answer::prepare(what.scenario);
     const auto& graph = prepared.graph;
     const auto at = [&](RankId rank, LocalTask task) {
       return graph.program_of(graph.ranks()[rank.index()]).coordinates[task.index()];

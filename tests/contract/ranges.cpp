@@ -9,9 +9,9 @@
 #include <random>
 
 #include "../program.hpp"
+#include "answer/estimate.hpp"
+#include "answer/predict.hpp"
 #include "base/error.hpp"
-#include "explore/estimate.hpp"
-#include "explore/rehearse.hpp"
 #include "report/run_report.hpp"
 
 using namespace rehearsal;
@@ -24,22 +24,10 @@ constexpr double kMostSeconds = 0x1p63 / 1e12;
 scenario::Scenario load(const std::string& text) { return scenario::load_text(text, "test.yaml"); }
 
 // The whole answer as a user of --format json gets it.
-json answer(const scenario::Scenario& scenario) {
-  const auto run = explore::rehearse(scenario);
-  const report::Run written{scenario,
-                            run.prepared.graph,
-                            run.timeline,
-                            run.prepared.durations,
-                            run.prepared.model_flops,
-                            run.prepared.hardware_flops,
-                            {},
-                            {},
-                            nullptr,
-                            run.prepared.layers};
-  const std::vector<report::Run> runs{written};
-  const std::vector<report::Summary> summaries{report::summarize(written)};
-  report::run_text(written, summaries[0], {});
-  return json::parse(report::run_json(runs, summaries, "test"));
+json told(const scenario::Scenario& scenario) {
+  const std::vector<answer::Answer> answers{answer::predict(scenario)};
+  report::run_text(answers[0], {});
+  return json::parse(report::run_json(answers, "test"));
 }
 
 // Every number of the answer, by the path to it.
@@ -85,10 +73,10 @@ TEST_CASE("a step is exact up to 106 days, and refused beyond") {
                     "costs: {{forward: 1h, backward: 1h, weight: 1h}}\nschedule: 1f1b\n",
                     microbatches));
   };
-  const auto exact = answer(pipeline(150));
+  const auto exact = told(pipeline(150));
   CHECK(exact["iteration_s"] == 1'652'400);
   check_no_negative(exact);
-  CHECK_THROWS_WITH_AS(explore::rehearse(pipeline(900)), doctest::Contains("9,223,372 s"), UserError);
+  CHECK_THROWS_WITH_AS(answer::predict(pipeline(900)), doctest::Contains("9,223,372 s"), UserError);
 }
 
 TEST_CASE("sequences, links and memory beyond what can be counted are refused by name") {
@@ -121,7 +109,7 @@ TEST_CASE("given times of any magnitude: by the formula, or refused") {
     CAPTURE(text);
     const auto expected = __int128(m + p - 1) * 3 * time;
     try {
-      const auto makespan = explore::rehearse(load(text)).timeline.makespan();
+      const auto makespan = answer::predict(load(text)).timeline.makespan();
       CHECK(makespan.count() == static_cast<std::int64_t>(expected));
       CHECK(expected < __int128(1) << 63);
       ++answered;

@@ -6,8 +6,7 @@
 
 #include <functional>
 
-#include "explore/rehearse.hpp"
-#include "report/summary.hpp"
+#include "answer/predict.hpp"
 
 using namespace rehearsal;
 
@@ -16,21 +15,11 @@ namespace {
 using Sets = std::vector<std::string>;
 using Change = std::function<void(scenario::Scenario&)>;
 
-report::Summary answer(const scenario::Scenario& scenario) {
-  const auto run = explore::rehearse(scenario);
-  return report::summarize({scenario,
-                            run.prepared.graph,
-                            run.timeline,
-                            run.prepared.durations,
-                            run.prepared.model_flops,
-                            run.prepared.hardware_flops,
-                            {},
-                            {}});
+answer::Summary ask(const scenario::Scenario& scenario) { return answer::predict(scenario).summary; }
+answer::Summary ask(const char* file, const Sets& sets) {
+  return ask(scenario::load(std::string(PROJECT_ROOT "/scenarios/") + file, sets));
 }
-report::Summary answer(const char* file, const Sets& sets) {
-  return answer(scenario::load(std::string(PROJECT_ROOT "/scenarios/") + file, sets));
-}
-Time worked(const report::Summary& s) {
+Time worked(const answer::Summary& s) {
   const auto of = [&](graph::Category c) { return s.breakdown[static_cast<std::size_t>(c)]; };
   return of(graph::Category::compute) + of(graph::Category::recompute);
 }
@@ -80,7 +69,7 @@ TEST_CASE("better hardware is never slower") {
   };
   for (const auto& [file, sets] : kJobs) {
     const auto usual = scenario::load(std::string(PROJECT_ROOT "/scenarios/") + file, sets);
-    const Time before = answer(usual).iteration;
+    const Time before = ask(usual).iteration;
     CAPTURE(file);
     CAPTURE(fmt::format("{}", fmt::join(sets, " ")));
     bool any = false;
@@ -88,7 +77,7 @@ TEST_CASE("better hardware is never slower") {
       CAPTURE(what);
       auto better = usual;
       change(better);
-      const Time after = answer(better).iteration;
+      const Time after = ask(better).iteration;
       CHECK(after <= before);
       any = any || after < before;
     }
@@ -106,20 +95,20 @@ TEST_CASE("more recomputation: never more memory, never less time") {
     for (const auto* steps : {&ladder, &by_layers, &by_every}) {
       CAPTURE(file);
       CAPTURE(fmt::format("{}", fmt::join(sets, " ")));
-      std::optional<report::Summary> before;
+      std::optional<answer::Summary> before;
       for (const auto& step : *steps) {
         CAPTURE(step);
         auto all = sets;
         all.push_back("partition=uniform");  // else layers move where they are cheap
         all.push_back("training.recompute=" + step);
-        const auto now = answer(file, all);
+        const auto now = ask(file, all);
         if (before) {
           CHECK(now.iteration >= before->iteration);
           CHECK(now.peak.allocated <= before->peak.allocated);
         }
         before = now;
       }
-      const auto none = answer(file, [&] {
+      const auto none = ask(file, [&] {
         auto all = sets;
         all.insert(all.end(), {"partition=uniform", "training.recompute=none"});
         return all;
@@ -136,7 +125,7 @@ TEST_CASE("a larger model, longer sequences and more of them take longer") {
                  "model={family: gpt, layers: 16, hidden: 2048, heads: 16, vocabulary: 51200, sequence: 1024}",
                  "parallelism={tensor: 2, pipeline: 2, data: 2}", "batch={global: 64, micro: 2}", "schedule=1f1b"};
     sets.insert(sets.end(), more.begin(), more.end());
-    return answer(kGpt, sets).iteration;
+    return ask(kGpt, sets).iteration;
   };
   const auto grows = [&](const std::string& key, const std::vector<std::int64_t>& values) {
     CAPTURE(key);
@@ -161,16 +150,16 @@ TEST_CASE("twice the data-parallel ranks halve the work of a given batch") {
   // m micro-batches m - 1 add 2 bytes a parameter: 1/2 - 1/m of at most a percent.
   for (const auto& [few, many] : {std::pair(8, 16), std::pair(16, 32)}) {
     const auto run = [](std::int64_t data) {
-      return answer(kGpt, {fmt::format("parallelism={{tensor: 8, pipeline: 1, data: {}}}", data), "model=gpt-18b",
-                           "cluster={use: dgx-a100-80g}", "batch={global: 512, micro: 2}", "software=oneflow-2021"});
+      return ask(kGpt, {fmt::format("parallelism={{tensor: 8, pipeline: 1, data: {}}}", data), "model=gpt-18b",
+                        "cluster={use: dgx-a100-80g}", "batch={global: 512, micro: 2}", "software=oneflow-2021"});
     };
     const auto fewer = run(few), more = run(many);
     CHECK(to_seconds(worked(more)) / to_seconds(worked(fewer)) == doctest::Approx(.5).epsilon(.01));
     CHECK(more.iteration < fewer.iteration);
     // The same work for each, with the batch: reductions reach further, nothing else changes.
     const auto weak =
-        answer(kGpt, {fmt::format("parallelism={{tensor: 8, pipeline: 1, data: {}}}", many), "model=gpt-18b",
-                      "cluster={use: dgx-a100-80g}", "batch={global: 1024, micro: 2}", "software=oneflow-2021"});
+        ask(kGpt, {fmt::format("parallelism={{tensor: 8, pipeline: 1, data: {}}}", many), "model=gpt-18b",
+                   "cluster={use: dgx-a100-80g}", "batch={global: 1024, micro: 2}", "software=oneflow-2021"});
     CHECK(worked(weak) == worked(fewer));
     CHECK(weak.iteration >= fewer.iteration);
     CHECK(to_seconds(weak.iteration) < 1.1 * to_seconds(fewer.iteration));
@@ -182,11 +171,10 @@ TEST_CASE("tensor groups across nodes of 100 GB/s are at least 1.8 times slower"
   // Communication at every size; the iteration where it is half of the work, at h = 3072 (at 12,288 it is 1.44 times
   // slower).
   const auto run = [](const char* model, std::int64_t tensor) {
-    return answer(kGpt,
-                  {fmt::format("parallelism={{tensor: {}, pipeline: {}, data: 1}}", tensor, 64 / tensor),
-                   fmt::format("model={}", model), "cluster={use: a100-80g-ib800}", "batch={global: 64, micro: 1}"});
+    return ask(kGpt, {fmt::format("parallelism={{tensor: {}, pipeline: {}, data: 1}}", tensor, 64 / tensor),
+                      fmt::format("model={}", model), "cluster={use: a100-80g-ib800}", "batch={global: 64, micro: 1}"});
   };
-  const auto communication = [](const report::Summary& s) {
+  const auto communication = [](const answer::Summary& s) {
     return to_seconds(s.breakdown[static_cast<std::size_t>(graph::Category::tensor_comm)]);
   };
   for (const char* model : {"gpt-3.6b", "gpt-18b", "gpt3-175b"}) {

@@ -5,28 +5,26 @@
 
 #include <algorithm>
 
+#include "answer/predict.hpp"
 #include "base/error.hpp"
-#include "explore/rehearse.hpp"
 #include "timeline/memory.hpp"
 
 using namespace rehearsal;
-using namespace rehearsal::explore;
 
 namespace {
 
 scenario::Scenario scenario_of(const std::string& text, const std::string& schedule) {
   return scenario::load_text(text + "schedule: " + schedule + "\n", "test.yaml");
 }
-struct Answer {
+struct Outcome {
   double seconds = 0, peak = 0;  // of the rank that holds most, in bytes
 };
-Answer answer(const std::string& text, const std::string& schedule) {
-  const auto run = rehearse(scenario_of(text, schedule));
-  Answer answer{to_seconds(run.timeline.makespan()), 0};
-  for (std::size_t r = 0; r < run.prepared.graph.ranks().size(); ++r)
-    answer.peak =
-        std::max(answer.peak, double(timeline::memory_peak(run.prepared.graph, run.timeline, RankId(r)).peak.count()));
-  return answer;
+Outcome outcome(const std::string& text, const std::string& schedule) {
+  const auto run = answer::predict(scenario_of(text, schedule));
+  Outcome found{to_seconds(run.timeline.makespan()), 0};
+  for (std::size_t r = 0; r < run.graph().ranks().size(); ++r)
+    found.peak = std::max(found.peak, double(timeline::memory_peak(run.graph(), run.timeline, RankId(r)).peak.count()));
+  return found;
 }
 
 // With everything recomputed a stage keeps only what enters its layers, 64 MiB a micro-batch; the last one also keeps
@@ -45,7 +43,7 @@ const std::string kShallow =
 TEST_CASE("a limit that nobody set refuses nothing, and costs nothing against 1f1b") {
   for (const auto& [what, text] : {std::pair{"llama3-8b", kHeavyHead}, {"48 layers of 1024", kShallow}}) {
     CAPTURE(what);
-    const auto peer = answer(text, "1f1b"), once = answer(text, "zb-1p"), twice = answer(text, "zb-2p");
+    const auto peer = outcome(text, "1f1b"), once = outcome(text, "zb-1p"), twice = outcome(text, "zb-2p");
     CHECK(once.seconds < peer.seconds);
     CHECK(twice.seconds <= once.seconds);
     // With the memory of 1F1B, as its name says, although a weight gradient holds what was recomputed.
@@ -60,15 +58,16 @@ TEST_CASE("limits of given pipelines are in the unit of their memory") {
       "version: 1\nparallelism: {pipeline: 4}\nbatch: {microbatches: 8}\n"
       "costs: {forward: 10ms, backward: 10ms, weight: 10ms}\n";
   const std::string memory = "memory: {activation: 3, weight_hold: 1}\n";
-  const auto run = rehearse(scenario_of(given + memory, "{name: zb-auto, memory_limit: 6}"));
-  CHECK(run.prepared.problem.activation == std::vector<double>(4, 3));
-  CHECK(run.prepared.problem.weight_hold == std::vector<double>(4, 1));
-  const auto limited = rehearse(scenario_of(given + "memory: {activation: 3, weight_hold: 1, limit: 6}\n", "zb-auto"));
+  const auto run = answer::predict(scenario_of(given + memory, "{name: zb-auto, memory_limit: 6}"));
+  CHECK(run.question->problem.activation == std::vector<double>(4, 3));
+  CHECK(run.question->problem.weight_hold == std::vector<double>(4, 1));
+  const auto limited =
+      answer::predict(scenario_of(given + "memory: {activation: 3, weight_hold: 1, limit: 6}\n", "zb-auto"));
   CHECK(limited.timeline.makespan() == run.timeline.makespan());
   // As `rehearse schedule` has it: more room, less time.
-  CHECK(rehearse(scenario_of(given + memory, "zb-auto")).timeline.makespan() < run.timeline.makespan());
+  CHECK(answer::predict(scenario_of(given + memory, "zb-auto")).timeline.makespan() < run.timeline.makespan());
   CHECK_THROWS_WITH_AS(
-      rehearse(scenario_of(given + memory, "{name: zb-auto, memory_limit: 2}")),
+      answer::predict(scenario_of(given + memory, "{name: zb-auto, memory_limit: 2}")),
       doctest::Contains("memory_limit 2 does not hold the activation of one micro-batch on every rank; "
                         "give at least 3"),
       UserError);
@@ -76,7 +75,7 @@ TEST_CASE("limits of given pipelines are in the unit of their memory") {
   for (const auto& [unit, limit] : {std::pair{"0.3", "0.6"}, {"300MB", "600MB"}}) {
     CAPTURE(unit);
     const auto same = fmt::format("memory: {{activation: {}, limit: {}}}\n", unit, limit);
-    CHECK(rehearse(scenario_of(given + same, "zb-auto")).timeline.makespan() ==
-          rehearse(scenario_of(given + "memory: {activation: 1, limit: 2}\n", "zb-auto")).timeline.makespan());
+    CHECK(answer::predict(scenario_of(given + same, "zb-auto")).timeline.makespan() ==
+          answer::predict(scenario_of(given + "memory: {activation: 1, limit: 2}\n", "zb-auto")).timeline.makespan());
   }
 }

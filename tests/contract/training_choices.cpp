@@ -6,18 +6,18 @@
 #include <algorithm>
 #include <numeric>
 
-#include "explore/rehearse.hpp"
+#include "answer/predict.hpp"
 #include "report/run_report.hpp"
 
 using namespace rehearsal;
-using namespace rehearsal::explore;
+using namespace rehearsal::answer;
 
 namespace {
 
 using Sets = std::vector<std::string>;
 
 // Llama 3 70B in 4 stages of 20 layers, tensor 8 with sequence parallelism.
-Prepared stages_of_20(Sets sets) {
+Question stages_of_20(Sets sets) {
   return prepare(scenario::load(PROJECT_ROOT "/scenarios/llama3-70b-64xh100.yaml", sets));
 }
 // GPT 1.7B, 24 layers of h 2304 under a vocabulary of 51,200, in 4 stages: the head is the slowest part.
@@ -29,29 +29,18 @@ Sets small_model(Sets more) {
 scenario::Scenario heavy_head(Sets more) {
   return scenario::load(PROJECT_ROOT "/scenarios/megatron21-t1/gpt-1.7b-32xa100.yaml", small_model(std::move(more)));
 }
-Time slowest(const Prepared& p) {
+Time slowest(const Question& p) {
   Time most;
   for (std::size_t s = 0; s < p.problem.forward.size(); s++)
     most = std::max(most, p.problem.forward[s] + p.problem.backward[s]);
   return most;
 }
-report::Summary answer(const scenario::Scenario& scenario, std::string* text = nullptr) {
-  const auto run = rehearse(scenario);
-  const report::Run written{scenario,
-                            run.prepared.graph,
-                            run.timeline,
-                            run.prepared.durations,
-                            run.prepared.model_flops,
-                            run.prepared.hardware_flops,
-                            {},
-                            {},
-                            nullptr,
-                            run.prepared.layers};
-  const auto summary = report::summarize(written);
-  if (text) *text = report::run_text(written, summary, {});
-  return summary;
+Summary ask(const scenario::Scenario& scenario, std::string* text = nullptr) {
+  const auto prediction = predict(scenario);
+  if (text) *text = report::run_text(prediction, {});
+  return prediction.summary;
 }
-Time part(const report::Summary& s, graph::Category c) { return s.breakdown[static_cast<std::size_t>(c)]; }
+Time part(const Summary& s, graph::Category c) { return s.breakdown[static_cast<std::size_t>(c)]; }
 
 }  // namespace
 
@@ -101,10 +90,10 @@ TEST_CASE("balanced: no other way to deal the layers has a faster slowest stage"
   const auto same = prepare(heavy_head({fmt::format("partition=[{}]", fmt::join(part, ", "))}));
   CHECK(same.graph.digest() == balanced.graph.digest());
   std::string text;
-  const auto faster = answer(heavy_head({"partition=balanced"}), &text), slower = answer(heavy_head({}));
+  const auto faster = ask(heavy_head({"partition=balanced"}), &text), slower = ask(heavy_head({}));
   CHECK(faster.iteration < slower.iteration);
   CHECK(text.find("layers per stage: ") != std::string::npos);
-  answer(heavy_head({}), &text);
+  ask(heavy_head({}), &text);
   CHECK(text.find("layers per stage") == std::string::npos);
 }
 
@@ -119,9 +108,7 @@ TEST_CASE("balanced with layers that differ, and with own kernels") {
 }
 
 TEST_CASE("unfused kernels cost time, the optimizer too, and no memory") {
-  const auto run = [](const char* kernels) {
-    return answer(heavy_head({fmt::format("training.kernels={}", kernels)}));
-  };
+  const auto run = [](const char* kernels) { return ask(heavy_head({fmt::format("training.kernels={}", kernels)})); };
   const auto fused = run("fused"), unfused = run("unfused");
   CHECK(part(unfused, graph::Category::compute) > part(fused, graph::Category::compute));
   CHECK(unfused.peak.allocated == fused.peak.allocated);
@@ -146,7 +133,7 @@ TEST_CASE("tensor parallelism under GEMMs: less of it shows, and the graph has t
         PROJECT_ROOT "/scenarios/llama3-70b-64xh100.yaml",
         {fmt::format("training.overlap={{tensor: {}}}", overlap), fmt::format("simulate.detail={}", detail)});
   };
-  const auto plain = answer(run(false, "stage")), async = answer(run(true, "stage"));
+  const auto plain = ask(run(false, "stage")), async = ask(run(true, "stage"));
   CHECK(async.iteration < plain.iteration);
   CHECK(part(async, graph::Category::tensor_comm) < part(plain, graph::Category::tensor_comm));
   // Pieces are no better GEMMs than the whole, and scattered products are added up.

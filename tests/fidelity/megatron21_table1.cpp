@@ -9,8 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "explore/rehearse.hpp"
-#include "report/summary.hpp"
+#include "answer/predict.hpp"
 
 using namespace rehearsal;
 
@@ -48,11 +47,11 @@ TEST_CASE("Megatron-LM 2021, Table 1") {
   std::string text = fmt::format("\n{:<46} {:>11} {:>11} {:>8}\n", "scenario", "predicted", "measured", "error");
   for (const auto& row : table) {
     const auto scenario = scenario::load(PROJECT_ROOT "/" + row.scenario);
-    const auto run = explore::rehearse(scenario);
+    const auto run = answer::predict(scenario);
     const double predicted = to_seconds(run.timeline.makespan());
     const double error = predicted / row.measured_s - 1;
     errors.push_back(error);
-    rates.push_back(run.prepared.hardware_flops.value() / double(scenario.parallelism.gpus()) / row.measured_s);
+    rates.push_back(run.question->hardware_flops.value() / double(scenario.parallelism.gpus()) / row.measured_s);
     text +=
         fmt::format("{:<46} {:>9.3f} s {:>9.3f} s {:>+7.1f} %\n", row.scenario, predicted, row.measured_s, error * 100);
   }

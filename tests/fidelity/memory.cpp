@@ -17,11 +17,10 @@
 #include <fstream>
 #include <map>
 
-#include "explore/rehearse.hpp"
+#include "answer/predict.hpp"
 #include "models/transformer.hpp"
 #include "plan/plan.hpp"
 #include "published/against.hpp"
-#include "report/summary.hpp"
 
 using namespace rehearsal;
 
@@ -64,18 +63,7 @@ double state_bytes(int zero, std::int64_t data) {
   return states.parameters + states.gradients + states.optimizer;
 }
 
-double predicted_device(const scenario::Scenario& scenario) {
-  const auto run = explore::rehearse(scenario);
-  return *report::summarize({scenario,
-                             run.prepared.graph,
-                             run.timeline,
-                             run.prepared.durations,
-                             run.prepared.model_flops,
-                             run.prepared.hardware_flops,
-                             {},
-                             {}})
-              .peak.device;
-}
+double predicted_device(const scenario::Scenario& scenario) { return *answer::predict(scenario).summary.peak.device; }
 
 }  // namespace
 

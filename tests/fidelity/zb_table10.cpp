@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "explore/rehearse.hpp"
+#include "answer/predict.hpp"
 #include "schedule/registry.hpp"
 
 using namespace rehearsal;
@@ -44,7 +44,7 @@ TEST_CASE("post-validation against a barrier: Table 10") {
           {"schedule=" + schedule, "parallelism.pipeline=" + t[1], "batch.microbatches=" + t[2],
            fmt::format("costs={{forward: {}ms, backward: {}ms, weight: {}ms, transfer: {}ms}}", t[3], t[4], t[5], t[6]),
            std::string("training.optimizer_sync=") + sync});
-      return explore::rehearse(scenario).timeline.makespan();
+      return answer::predict(scenario).timeline.makespan();
     };
     const double predicted = period("barrier") / period("post-validation") - 1;
     const double seen = std::stod(measured[i][3]) / std::stod(measured[i][4]) - 1;

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "answer/predict.hpp"
 #include "base/error.hpp"
-#include "explore/rehearse.hpp"
 #include "reference_cases.hpp"
 #include "report/schedule_report.hpp"
 #include "scenario/scenario.hpp"
@@ -137,7 +137,7 @@ TEST_CASE("the picture of the README is what the program draws, to the byte") {
       uniform_problem(4, 8, 1, milliseconds(5), milliseconds(5), milliseconds(5), picoseconds(100'000'000));
   problem.memory_limit = 4;
   std::fill(problem.weight_hold.begin(), problem.weight_hold.end(), 0.5);
-  const auto result = report::evaluate(registry().at("zb-h1"), problem, {report::WantOrder::never, true});
+  const auto result = schedule::evaluate(registry().at("zb-h1"), problem, {schedule::WantOrder::never, true});
   const std::string svg = report::to_svg(result);
   CHECK(svg == read(PROJECT_ROOT "/docs/zb-h1.svg"));
   // 4 ranks x 8 micro-batches x 3 boxes, each with its number, and the legend's three letters.
@@ -158,7 +158,7 @@ TEST_CASE("a scenario takes its order from a file beside it, and runs like the s
     return scenario::load((folder.path / "s.yaml").string());
   };
   const auto time = [&](const std::string& schedule) {
-    return explore::rehearse(scenario(schedule)).timeline.makespan().count();
+    return answer::predict(scenario(schedule)).timeline.makespan().count();
   };
   CHECK(time("{file: mine.csv}") == time("zb-h1"));
   CHECK(scenario("{file: mine.csv}").schedule.name == "mine");

@@ -43,7 +43,7 @@ TEST_CASE("zb-auto as found by Zero Bubble's scheduler, setting by setting") {
     CHECK(costs == row.at("combos").get<std::vector<std::int64_t>>());
     CHECK(found.best == row.at("best_combo").get<std::size_t>());
     CHECK(found.costs[found.best].count() == row.at("cost").get<std::int64_t>());
-    CHECK(found.costs[found.best] >= report::evaluate(registry().at("zb-auto"), problem, {}).lower_bound);
+    CHECK(found.costs[found.best] >= schedule::evaluate(registry().at("zb-auto"), problem, {}).lower_bound);
     compare(registry().at("zb-auto"), problem, row);
   });
 }
@@ -60,7 +60,7 @@ TEST_CASE("zb-v as found by the peer's scheduler, setting by setting") {
     const Time work = 2 * std::int64_t(problem.microbatches) *
                       (problem.forward[0] + problem.input_gradient[0] + problem.weight_gradient[0]);
     CHECK((work + found.bubbles[found.best]).count() == row.at("peer_cost_estimate").get<std::int64_t>());
-    const auto whole = report::evaluate(registry().at("zb-v"), problem, {});
+    const auto whole = schedule::evaluate(registry().at("zb-v"), problem, {});
     CHECK(whole.replay.cost >= whole.lower_bound);
     compare(registry().at("zb-v"), problem, row);
     if (problem.memory_limit != 2 * problem.ranks * problem.activation[0]) return;

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "../program.hpp"
-#include "backend/module.hpp"
 #include "base/error.hpp"
+#include "modules/module.hpp"
 
 namespace rehearsal {
 namespace {
@@ -33,16 +33,16 @@ nlohmann::json cuda_in(const Output& list) {
 TEST_CASE("the entry takes its own build only, and needs no GPU") {
   void* const module = dlopen(kModule.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   REQUIRE_MESSAGE(module, dlerror());
-  const auto entry = reinterpret_cast<backend::ModuleEntry>(dlsym(module, backend::kModuleEntry));
+  const auto entry = reinterpret_cast<modules::ModuleEntry>(dlsym(module, modules::kModuleEntry));
   REQUIRE((entry != nullptr));
 
   backend::Backend* made = nullptr;
-  backend::ModuleError error{};
+  modules::ModuleError error{};
   CHECK(entry("another build", &made, &error) != 0);
   CHECK(made == nullptr);
   CHECK(contains(error.message, "different builds"));
 
-  REQUIRE(entry(backend::build_id(), &made, &error) == 0);
+  REQUIRE(entry(modules::build_id(), &made, &error) == 0);
   const std::unique_ptr<backend::Backend> cuda(made);
   REQUIRE(cuda);
   CHECK(cuda->name() == "cuda");
@@ -54,7 +54,7 @@ TEST_CASE("the entry takes its own build only, and needs no GPU") {
 TEST_CASE("the loader hands over no backend that this machine cannot use") {
   std::string why;
   try {
-    backend::load_module("cuda", kModule);
+    modules::load_module("cuda", kModule);
   } catch (const MachineError& error) {
     why = error.what();
   }

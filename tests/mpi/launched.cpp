@@ -17,13 +17,13 @@
 #include <string>
 #include <tuple>
 
-#include "backend/module.hpp"
 #include "base/error.hpp"
 #include "chain.hpp"
 #include "dispatch/clock.hpp"
 #include "dispatch/probe.hpp"
 #include "launch/launch.hpp"
 #include "launch/launcher.hpp"
+#include "modules/module.hpp"
 
 namespace rehearsal {
 namespace {
@@ -303,21 +303,21 @@ TEST_CASE("a module of another build, a file that is no module and a missing one
   const fs::path file = fs::path(MODULE_FOLDER) / "librehearsal_mpi.so";
   void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(module != nullptr);
-  const auto entry = reinterpret_cast<backend::ModuleEntry>(dlsym(module, backend::kModuleEntry));
+  const auto entry = reinterpret_cast<modules::ModuleEntry>(dlsym(module, modules::kModuleEntry));
   REQUIRE(bool(entry != nullptr));
   backend::Backend* made = nullptr;
-  backend::ModuleError error{};
+  modules::ModuleError error{};
   CHECK(entry("another", &made, &error) != 0);
   CHECK(made == nullptr);
   CHECK(contains(error.message, "different builds"));
 
   const Traces traces;
   std::ofstream(traces.temporary() / "librehearsal_none.so") << "text";
-  CHECK_THROWS_AS(backend::load_module("none", traces.temporary() / "librehearsal_none.so"), MachineError);
-  const auto why = backend::why_unavailable("nowhere");
+  CHECK_THROWS_AS(modules::load_module("none", traces.temporary() / "librehearsal_none.so"), MachineError);
+  const auto why = modules::why_unavailable("nowhere");
   REQUIRE(why.has_value());
   CHECK(contains(*why, "librehearsal_nowhere.so was not built"));
-  CHECK_FALSE(backend::why_unavailable("mpi").has_value());
+  CHECK_FALSE(modules::why_unavailable("mpi").has_value());
 }
 
 }  // namespace rehearsal

@@ -9,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "explore/perform.hpp"
-#include "explore/rehearse.hpp"
 #include "explore/verify.hpp"
 #include "launch/launch.hpp"
 #include "loopback/loopback.hpp"
@@ -27,13 +26,13 @@ scenario::Scenario load(const std::string& file, const Sets& sets, const std::st
 }
 
 explore::Performed train(const scenario::Scenario& scenario, backend::Backend& backend, bool responses = false) {
-  explore::PerformOptions options;
+  backend::RunOptions options;
   options.compute = backend::Compute::real;
   options.times_matter = false;
   options.warmup = 0;
   options.iterations = kSteps;
   options.responses = responses;
-  return explore::perform(scenario, explore::prepare(scenario), backend, options);
+  return explore::perform(answer::prepare(scenario), backend, options);
 }
 
 // By MPI, by threads, and by one rank alone: the same network, and with threads the same peaks.

@@ -1,7 +1,7 @@
 // A librehearsal_cuda.so for tests, found through REHEARSAL_MODULES: the program's own commands, processes and reports
 // with a stand-in for the GPU. REHEARSAL_STANDIN_GPUS: how many there are (1); REHEARSAL_STANDIN_FOLDER: where their
 // messages go; REHEARSAL_STANDIN_FAULT: file_communicators.cpp.
-#include "backend/module.hpp"
+#include "modules/module.hpp"
 
 #include <cstdlib>
 
@@ -35,6 +35,6 @@ std::unique_ptr<backend::Backend> make() {
 }  // namespace rehearsal::standin
 
 extern "C" [[gnu::visibility("default")]] int rehearsal_backend(const char* build_id, rehearsal::backend::Backend** out,
-                                                                rehearsal::backend::ModuleError* error) {
-  return rehearsal::backend::enter_module(build_id, rehearsal::standin::make, out, error);
+                                                                rehearsal::modules::ModuleError* error) {
+  return rehearsal::modules::enter_module(build_id, rehearsal::standin::make, out, error);
 }

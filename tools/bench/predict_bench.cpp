@@ -12,8 +12,8 @@
 
 #include "first_line.hpp"
 
-#include "explore/estimate.hpp"
-#include "explore/rehearse.hpp"
+#include "answer/estimate.hpp"
+#include "answer/predict.hpp"
 
 using namespace rehearsal;
 using Clock = std::chrono::steady_clock;
@@ -74,9 +74,13 @@ int main(int argc, char** argv) {
   const std::size_t count = number(1, 10'000), graphs = std::min(count, number(2, 500));
   const auto all = layouts(count);
   const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-  const double quick = per_second(all, threads, [](const auto& s) { explore::estimate(s); });
+  const double quick = per_second(all, threads, [](const auto& s) { answer::estimate(s); });
   const std::vector<scenario::Scenario> some(all.begin(), all.begin() + std::ptrdiff_t(graphs));
-  const double whole = graphs ? per_second(some, threads, [](const auto& s) { explore::rehearse(s); }) : 0;
+  const double whole = graphs ? per_second(some, threads,
+                                           [](const auto& s) {
+                                             answer::predict(s, {.summary = {.memory = false, .critical_path = false}});
+                                           })
+                              : 0;
   fmt::print("{} layouts on {} threads: {:.0f} estimates/s ({:.3f} ms each and thread), {:.0f} task graphs/s\n", count,
              threads, quick, 1e3 * threads / quick, whole);
   if (graphs == 0) return 0;

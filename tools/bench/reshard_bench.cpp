@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "base/random.hpp"
 #include "first_line.hpp"
 #include "reshard/answer.hpp"
-#include "reshard/random.hpp"
 
 namespace {
 

@@ -7,8 +7,8 @@ foreach(HEADER ${HEADERS})
 endforeach()
 string(SHA256 ID "${ALL}")
 file(WRITE ${OUT} "// Generated: see tools/cmake/module.cmake.
-#include \"backend/module.hpp\"
-namespace rehearsal::backend {
+#include \"modules/module.hpp\"
+namespace rehearsal::modules {
 const char* build_id() { return \"${ID}\"; }
-}  // namespace rehearsal::backend
+}  // namespace rehearsal::modules
 ")

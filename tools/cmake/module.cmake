@@ -1,6 +1,6 @@
 # module(DIR [USES room...] [WITH package...])
 #
-# A backend as a shared object librehearsal_<name>.so beside the program, loaded at run time (sim/backend/module.hpp).
+# A backend as a shared object librehearsal_<name>.so beside the program, loaded at run time (hw/modules/module.hpp).
 # It holds its own copy of the rooms it uses and shows one symbol only, its entry, so that modules and program do not
 # mix. The rooms it uses are compiled as position-independent code.
 function(module DIR)
@@ -44,7 +44,7 @@ function(position_independent ROOM)
   endforeach()
 endfunction()
 
-# The build id of sim/backend/module.hpp: a digest of compiler, flags and every header whose types cross the boundary.
+# The build id of hw/modules/module.hpp: a digest of compiler, flags and every header whose types cross the boundary.
 function(module_build_id ROOM)
   foreach(DIR ${ARGN})
     file(GLOB SOME CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${DIR}/*.hpp)

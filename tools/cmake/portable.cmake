@@ -4,7 +4,6 @@
 #
 # Included instead of finding the packages whose CMake configurations know their shared libraries only.
 set(Boost_USE_STATIC_LIBS ON)
-set(OPENSSL_USE_STATIC_LIBS ON)
 set(ZLIB_USE_STATIC_LIBS ON)
 
 function(static_package TARGET ARCHIVE HEADER)

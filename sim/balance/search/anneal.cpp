@@ -7,6 +7,7 @@
 
 #include "balance/search/cell.hpp"
 #include "balance/search/state.hpp"
+#include "base/random.hpp"
 
 namespace rehearsal::balance::search {
 namespace {
@@ -96,15 +97,15 @@ class Annealer {
     return best_.worst > goal_;
   }
 
-  std::uint32_t slot_of(std::uint32_t gpu) { return state_.first(gpu) + dice_.below(cell_.room[gpu]); }
+  std::uint32_t slot_of(std::uint32_t gpu) { return state_.first(gpu) + dice_.below32(cell_.room[gpu]); }
 
   // A copy of about the same share: exchanging it for one of quite another share nearly always makes things worse.
   std::uint32_t partner(std::uint32_t e) {
     const auto n = cell_.experts();
-    const double u = dice_.unit();
+    const double u = dice_.fraction();
     const auto away = 1 + static_cast<std::uint32_t>(u * u * u * (n - 1));
     const auto at = rank_[e];
-    const bool up = dice_.below(2) != 0;
+    const bool up = dice_.below32(2) != 0;
     const auto other = up ? (at + away < n ? at + away
                              : at >= away  ? at - away
                                            : at)
@@ -113,7 +114,7 @@ class Annealer {
                                              : at);
     const auto by = order_[other];
     const auto copies = state_.copies(by);
-    return state_.slot_of(by, copies == 1 ? 0 : dice_.below(copies));
+    return state_.slot_of(by, copies == 1 ? 0 : dice_.below32(copies));
   }
 
   // Experts by share. Shares change with the copies, so the order is renewed with every round and good enough within
@@ -131,10 +132,10 @@ class Annealer {
   void step(double threshold) {
     const auto slots = static_cast<std::uint32_t>(best_.expert.size());
     steps_--;
-    const auto p =
-        dice_.below(2) ? slot_of(over_[dice_.below(static_cast<std::uint32_t>(over_.size()))]) : dice_.below(slots);
+    const auto p = dice_.below32(2) ? slot_of(over_[dice_.below32(static_cast<std::uint32_t>(over_.size()))])
+                                    : dice_.below32(slots);
     const auto gpu = state_.gpu(p);
-    const auto kind = dice_.below(8);
+    const auto kind = dice_.below32(8);
     if (kind < 5) {
       const auto q = partner(state_.expert(p));
       if (state_.gpu(q) == gpu || state_.expert(p) == state_.expert(q)) return;
@@ -145,13 +146,13 @@ class Annealer {
       }
       return;
     }
-    std::uint32_t q = p, by = state_.expert(dice_.below(slots));
+    std::uint32_t q = p, by = state_.expert(dice_.below32(slots));
     if (kind < 7) {
       // One copy more of what stands here, in the place of the one of some copies that is missed least.
       by = state_.expert(p);
       double least = -1;
       for (int draw = 0; draw < 3; ++draw) {
-        const auto s = dice_.below(slots);
+        const auto s = dice_.below32(slots);
         const auto e = state_.expert(s);
         if (e == by || state_.copies(e) < 2) continue;
         const double left = cell_.weights[e] / (state_.copies(e) - 1);
@@ -175,7 +176,7 @@ class Annealer {
     if (change <= 0) return true;
     // A random threshold with a tail, so that now and then a large step uphill is taken; no exponential, whose last bit
     // differs between libraries.
-    const double u = dice_.unit();
+    const double u = dice_.fraction();
     return change <= threshold * (1.0 / (u + 0.05) - 0.95) * 0.1;
   }
 
@@ -185,7 +186,7 @@ class Annealer {
   Filling& best_;
   const double goal_;
   std::int64_t& steps_;
-  Dice dice_;
+  Random dice_;
   State state_;
   double target_ = 0;
   std::vector<std::uint32_t> over_, place_, order_, rank_;

@@ -53,21 +53,4 @@ class State {
   std::vector<std::uint32_t> mark_;  // 1 + index in changes, where a move touches a GPU twice
 };
 
-// splitmix64 (Steele et al. 2014): the same numbers everywhere.
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>((next() >> 32) * n >> 32); }
-  double unit() { return double(next() >> 11) * 0x1p-53; }
-
- private:
-  std::uint64_t state_;
-};
-
 }  // namespace rehearsal::balance::search

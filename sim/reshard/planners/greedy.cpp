@@ -2,7 +2,7 @@
 // A set is better with more tasks, then with more even senders; how long its tasks last is not looked at.
 #include <algorithm>
 
-#include "reshard/random.hpp"
+#include "base/random.hpp"
 #include "reshard/registry.hpp"
 
 namespace rehearsal::reshard {

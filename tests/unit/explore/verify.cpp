@@ -19,7 +19,7 @@ backend::Trained trained() {
   return t;
 }
 
-bool mentions(const Verified& v, const std::string& part) {
+bool mentions(const answer::Verification& v, const std::string& part) {
   for (const auto& f : v.failures)
     if (f.find(part) != std::string::npos) return true;
   return false;
@@ -28,7 +28,7 @@ bool mentions(const Verified& v, const std::string& part) {
 }  // namespace
 
 TEST_CASE("equal trainings are verified") {
-  const Verified v = verify(trained(), trained(), {});
+  const answer::Verification v = verify(trained(), trained(), {});
   CHECK(v.ok);
   CHECK(v.failures.empty());
   CHECK(v.warnings.empty());
@@ -40,7 +40,7 @@ TEST_CASE("equal trainings are verified") {
 TEST_CASE("weights are compared tensor by tensor, relative to the reference") {
   auto other = trained();
   other.tensors[0].values = {3, 5};  // |w - ref| = 1, |ref| = 5
-  const Verified v = verify(other, trained(), {});
+  const answer::Verification v = verify(other, trained(), {});
   CHECK_FALSE(v.ok);
   CHECK(v.max_relative_difference == doctest::Approx(.2));
   CHECK(v.worst_tensor == "layer 1 qkv_weight");
@@ -51,7 +51,7 @@ TEST_CASE("weights are compared tensor by tensor, relative to the reference") {
 TEST_CASE("a tensor of zeros is compared with the smallest weight that counts") {
   auto other = trained();
   other.tensors[1].values = {2e-6f, 0, 0, 0};  // |w - ref| = 2e-6, in place of |ref|: 1e-6 sqrt(4)
-  const Verified v = verify(other, trained(), {});
+  const answer::Verification v = verify(other, trained(), {});
   CHECK_FALSE(v.ok);
   CHECK(v.max_relative_difference == doctest::Approx(1));
   CHECK(v.worst_tensor == "layer 1 qv_bias");
@@ -76,7 +76,7 @@ TEST_CASE("an element whose gradient is rounding noise is judged by its gradient
   // Gradients are 2e-9 apart there, and steps of full length go the other way, 2 * 3 * 1e-3. |ref| = 5.
   other.tensors[0].gathered[1] = -1e-9f;
   other.tensors[0].values[1] += 6e-3f;
-  const Verified v = verify(other, reference, {});
+  const answer::Verification v = verify(other, reference, {});
   CHECK(v.ok);
   CHECK(v.max_relative_difference == doctest::Approx(6e-3 / 5).epsilon(1e-3));  // what there is is said
   CHECK(v.max_unexplained_difference == 0);
@@ -139,7 +139,7 @@ TEST_CASE("every way to be wrong is seen") {
 TEST_CASE("a loss that does not fall is odd, but no difference") {
   auto both = trained();
   both.loss = {2, 1, 2};
-  const Verified v = verify(both, both, {});
+  const answer::Verification v = verify(both, both, {});
   CHECK(v.ok);
   REQUIRE(v.warnings.size() == 1);
   CHECK(v.warnings[0].find("did not fall") != std::string::npos);

@@ -13,39 +13,40 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 // Two ranks, one forward each; nothing is modelled.
 struct Subject {
-  scenario::Scenario scenario;
-  graph::TaskGraph graph;
-  timeline::Timeline predicted, real;
-  std::vector<Time> durations{seconds(10e-3)};
-  report::Measured measured;
+  answer::Answer real;
+  timeline::Timeline predicted;
 
   Subject() {
+    auto question = std::make_shared<answer::Question>();
+    auto& scenario = question->scenario;
     scenario.name = "hand-made";
     scenario.abstract.emplace();
     scenario.parallelism.pipeline = 2;
+    question->durations = {seconds(10e-3)};
     graph::GraphBuilder builder;
     graph::ProgramBuilder program("p");
-    program.add({builder.intern(graph::Wait{durations[0]}),
+    program.add({builder.intern(graph::Wait{question->durations[0]}),
                  graph::Lane::compute,
                  {graph::Pass::forward, 0, graph::kNoLayer, 0},
                  graph::kNoEndpoint,
                  {}});
     const auto id = builder.add(std::move(program).finish());
     builder.add_rank(id, 1, 0), builder.add_rank(id, 1, 1);
-    graph = std::move(builder).finish();
-    predicted = spans({10e-3, 10e-3});
+    question->graph = std::move(builder).finish();
+    answer::Prediction prediction;
+    prediction.question = question;
+    prediction.timeline = predicted = spans({10e-3, 10e-3});
     // Iterations of 12.5, 20 and 16 ms: the last is the median.
-    real = spans({16e-3, 12e-3});
+    auto timeline = spans({16e-3, 12e-3});
     for (const double length : {12.5e-3, 20e-3, 16e-3}) {
       const auto one = spans({length, length});
-      real.iterations.push_back({one.start, one.end});
-      real.iteration_end.push_back(seconds(length));
+      timeline.iterations.push_back({one.start, one.end});
+      timeline.iteration_end.push_back(seconds(length));
     }
-    real.iteration_end.erase(real.iteration_end.begin());
-    real.median_iteration = 2;
-    real.backend = "loopback", real.fidelity = timeline::Fidelity::timed;
-    measured.iterations = timeline::spread(real);
-    measured.predicted = predicted.makespan();
+    timeline.iteration_end.erase(timeline.iteration_end.begin());
+    timeline.median_iteration = 2;
+    timeline.backend = "loopback", timeline.fidelity = timeline::Fidelity::timed;
+    real = answer::performed(prediction, std::move(timeline));
   }
 
   static timeline::Timeline spans(const std::vector<double>& ends) {
@@ -54,8 +55,7 @@ struct Subject {
     t.iteration_end = {*std::max_element(t.end.begin(), t.end.end())};
     return t;
   }
-  report::Run run() const { return {scenario, graph, real, durations, {}, {}, {}, {}, &measured}; }
-  std::string text() const { return report::measured_text(run(), 80, {}); }
+  std::string text() const { return report::measured_text(real, 80, {}); }
 };
 
 }  // namespace
@@ -64,45 +64,43 @@ TEST_CASE("a prediction stands beside the measured iteration") {
   Subject s;
   // 10 / 16 - 1 = -37.5 %.
   CHECK(contains(s.text(), "Predicted    10.000 ms        37.5 % shorter than measured"));
-  CHECK(report::iterations_note(s.measured.iterations) == "median of 3; p10 .. p90: 12.500 ms .. 20.000 ms");
+  CHECK(report::iterations_note(s.real.measured->iterations) == "median of 3; p10 .. p90: 12.500 ms .. 20.000 ms");
   CHECK_FALSE(contains(s.text(), "Disturbed"));
   CHECK_FALSE(contains(s.text(), "High water"));  // timed: no buffers
-  s.real.disturbances = {"somebody else computed"};
+  s.real.timeline.disturbances = {"somebody else computed"};
   CHECK(contains(s.text(), "Disturbed"));
   CHECK(contains(s.text(), "- somebody else computed"));
 }
 
 TEST_CASE("memory: as predicted, or which rank was not") {
   Subject s;
-  s.real.peak_bytes = {Bytes(1 << 20), Bytes(2 << 20)};
-  s.measured.predicted_allocated = s.real.peak_bytes;
+  s.real.timeline.peak_bytes = {Bytes(1 << 20), Bytes(2 << 20)};
+  s.real.measured->predicted_allocated = s.real.timeline.peak_bytes;
   CHECK(contains(s.text(), "as predicted, to the byte (worst 2.00 MiB)"));
-  s.measured.predicted_allocated[1] = Bytes(3 << 20);
+  s.real.measured->predicted_allocated[1] = Bytes(3 << 20);
   CHECK(contains(s.text(), "rank 1 held 2.00 MiB at its peak, 3.00 MiB predicted; 1 of 2 ranks differ"));
 }
 
 TEST_CASE("a training that differs says so, and where") {
   Subject s;
-  report::Verification v;
+  answer::Verification v;
   v.steps = 1, v.loss = {2}, v.reference_loss = {2.5}, v.gradient_norm = {1}, v.reference_gradient_norm = {1};
   v.max_relative_difference = .25, v.tolerance = 1e-5, v.worst_tensor = "layer 1 qkv_weight";
   v.failures = {"the loss differs"};
-  s.measured.verification = v;
+  s.real.measured->verification = v;
   CHECK(contains(s.text(), "NOT VERIFIED"));
   CHECK(contains(s.text(), "weights differ by at most 0.25 relative (layer 1 qkv_weight); allowed are 1e-05"));
   CHECK(contains(s.text(), "- the loss differs"));
-  s.measured.verification->ok = true, s.measured.verification->failures.clear();
+  s.real.measured->verification->ok = true, s.real.measured->verification->failures.clear();
   CHECK(contains(s.text(), "Verified"));
   CHECK_FALSE(contains(s.text(), "What differs"));
 }
 
 TEST_CASE("validate: one table, both timelines, a tolerance") {
   const Subject s;
-  const auto run = s.run();
-  const auto summary = report::summarize(run);
-  CHECK(summary.iteration == seconds(16e-3));  // the median, not the last that ran
-  const auto comparison = timeline::compare(s.graph, s.predicted, s.real);
-  report::Validation v{run, summary, s.predicted, comparison, "p.json", "00ff", .4};
+  CHECK(s.real.summary.iteration == seconds(16e-3));  // the median, not the last that ran
+  const auto comparison = timeline::compare(s.real.graph(), s.predicted, s.real.timeline);
+  report::Validation v{s.real, s.predicted, comparison, "p.json", "00ff", .4};
   CHECK(v.within_tolerance());  // 37.5 % off
   auto text = report::validate_text(v, {});
   CHECK(contains(text, "-37.5 %"));

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/random.hpp"
 #include "reshard/bounds.hpp"
-#include "reshard/random.hpp"
 #include "reshard/registry.hpp"
 #include "reshard/search/exact.hpp"
 #include "reshard/search/list_search.hpp"

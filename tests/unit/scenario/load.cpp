@@ -200,9 +200,8 @@ TEST_CASE("an inline cluster states what it took for granted") {
   CHECK(c.nvlink_generation == 0);
   CHECK(c.nics_per_group == 0);
   CHECK(c.fabric == 1);
-  const std::vector<std::string> taken = {"links.nvlink.latency", "links.nvlink.message",
-                                          "links.nvlink.gather",  "links.nic.efficiency",
-                                          "links.nic.message_efficiency", "message_overhead"};
+  const std::vector<std::string> taken = {"links.nvlink.latency", "links.nvlink.message",         "links.nvlink.gather",
+                                          "links.nic.efficiency", "links.nic.message_efficiency", "message_overhead"};
   CHECK(c.assumed == taken);
 }
 
@@ -314,10 +313,10 @@ TEST_CASE("errors in a part name the part's file") {
 
   ::setenv("REHEARSAL_HOME", "/nowhere", 1);
   CHECK_THROWS_WITH_AS(
-      home(), "REHEARSAL_HOME: error: '/nowhere' holds no configs/clusters and models/zoo; unset it or correct it",
-      UserError);
+      disk().home(),
+      "REHEARSAL_HOME: error: '/nowhere' holds no configs/clusters and models/zoo; unset it or correct it", UserError);
   ::unsetenv("REHEARSAL_HOME");
-  CHECK(home() == PROJECT_ROOT);  // found above the test binary, or as the source tree
+  CHECK(disk().home() == PROJECT_ROOT);  // found above the test binary, or as the source tree
 }
 
 TEST_CASE("lists of what is shipped") {

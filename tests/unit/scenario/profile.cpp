@@ -142,7 +142,7 @@ TEST_CASE("where profiles lie") {
   ::unsetenv("XDG_CONFIG_HOME");
   const std::string home = ::getenv("HOME") ? ::getenv("HOME") : "";
   ::setenv("HOME", "/user", 1);
-  CHECK(profile_folder() == "/user/.config/rehearsal");
+  CHECK(disk().profiles() == "/user/.config/rehearsal");
   home.empty() ? ::unsetenv("HOME") : ::setenv("HOME", home.c_str(), 1);
 }
 

@@ -1,0 +1,120 @@
+#include "modules/module.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <sstream>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace rehearsal::modules {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> folders() {
+  std::vector<fs::path> all;
+  if (const char* given = std::getenv("REHEARSAL_MODULES")) {
+    std::istringstream list(given);
+    for (std::string folder; std::getline(list, folder, ':');)
+      if (!folder.empty()) all.emplace_back(folder);
+  }
+  std::error_code unknown;
+  const fs::path self = fs::read_symlink("/proc/self/exe", unknown);
+  if (!unknown) all.push_back(self.parent_path());
+  return all;
+}
+
+// Throws MachineError with the bare reason.
+std::unique_ptr<Backend> open(const fs::path& file) {
+  // RTLD_LOCAL: two modules may hold the same rooms and different packages. RTLD_NODELETE: see the header.
+  void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (module == nullptr) throw MachineError(dlerror());
+  const auto entry = reinterpret_cast<ModuleEntry>(dlsym(module, kModuleEntry));
+  if (entry == nullptr) throw MachineError(fmt::format("{} is no module of this program", file.string()));
+  Backend* made = nullptr;
+  ModuleError error{};
+  const int status = entry(build_id(), &made, &error);
+  error.message[sizeof error.message - 1] = '\0';
+  if (status != 0 || made == nullptr) throw MachineError(fmt::format("{}: {}", file.string(), error.message));
+  std::unique_ptr<Backend> backend(made);
+  if (const auto why = backend->why_unavailable()) throw MachineError(*why);
+  return backend;
+}
+
+std::unique_ptr<Backend> find_and_open(const std::string& name) {
+  const std::string file = "librehearsal_" + name + ".so";
+  std::string looked;
+  for (const fs::path& folder : folders()) {
+    std::error_code unreadable;
+    if (fs::exists(folder / file, unreadable)) return open(folder / file);
+    looked += (looked.empty() ? "" : ", ") + folder.string();
+  }
+  throw MachineError(fmt::format("{} was not built: it is not in {}", file, looked));
+}
+
+// The format that every refusal of a module has.
+[[noreturn]] void refuse(const std::string& name, const MachineError& why) {
+  throw MachineError(fmt::format("backend {} unavailable: {}", name, why.what()));
+}
+
+void copy(const std::string& text, ModuleError* error) {
+  const std::size_t length = std::min(text.size(), sizeof error->message - 1);
+  std::memcpy(error->message, text.data(), length);
+  error->message[length] = '\0';
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> load_backend(const std::string& name) {
+  try {
+    return find_and_open(name);
+  } catch (const MachineError& why) {
+    refuse(name, why);
+  }
+}
+
+std::unique_ptr<Backend> load_module(const std::string& name, const fs::path& file) {
+  try {
+    return open(file);
+  } catch (const MachineError& why) {
+    refuse(name, why);
+  }
+}
+
+std::optional<std::string> why_unavailable(const std::string& name) {
+  try {
+    find_and_open(name);
+    return std::nullopt;
+  } catch (const MachineError& why) {
+    return why.what();
+  }
+}
+
+int enter_module(const char* host_build_id, std::unique_ptr<Backend> (*make)(), Backend** out,
+                 ModuleError* error) noexcept {
+  try {
+    if (std::strcmp(host_build_id, build_id()) != 0) {
+      copy("the module and the program are of different builds; build both again", error);
+      return 1;
+    }
+    *out = make().release();
+    return 0;
+  } catch (const std::exception& what) {
+    try {
+      copy(what.what(), error);
+    } catch (...) {  // no memory for the message
+      error->message[0] = '\0';
+    }
+  } catch (...) {
+    error->message[0] = '\0';
+  }
+  return 1;
+}
+
+}  // namespace rehearsal::modules

@@ -1,0 +1,72 @@
+#include "answer/free_blocks.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearsal::answer {
+
+std::size_t FreeBlocks::first_of(std::int64_t size) const {
+  const std::int64_t* first = sizes_.data();
+  for (std::size_t left = sizes_.size(); left > 0;) {  // without jumps: which half is right cannot be guessed
+    const std::size_t half = (left + 1) / 2;
+    const std::int64_t* const upper = first + half;
+    first = upper[-1] < size ? upper : first;
+    left -= half;
+  }
+  return std::size_t(first - sizes_.data());
+}
+
+// How many places are higher.
+std::ptrdiff_t FreeBlocks::above(const Places& places, std::int64_t address) {
+  const auto higher = [](const Place& place, std::int64_t than) { return place.address > than; };
+  return std::lower_bound(places.begin(), places.end(), address, higher) - places.begin();
+}
+
+void FreeBlocks::insert(const Entry& entry) {
+  const std::size_t index = first_of(entry.size);
+  if (index == sizes_.size() || sizes_[index] != entry.size) {
+    if (unused_.empty()) unused_.push_back(static_cast<std::uint32_t>(places_.size())), places_.emplace_back();
+    sizes_.insert(sizes_.begin() + std::ptrdiff_t(index), entry.size);
+    where_.insert(where_.begin() + std::ptrdiff_t(index), unused_.back());
+    unused_.pop_back();
+  }
+  Places& places = places_[where_[index]];
+  places.insert(places.begin() + above(places, entry.address), {entry.address, entry.block});
+}
+
+void FreeBlocks::erase(const Entry& entry) {
+  const std::size_t index = first_of(entry.size);
+  INVARIANT(index < sizes_.size() && sizes_[index] == entry.size, "a free block is listed");
+  Places& places = places_[where_[index]];
+  const auto at = places.begin() + above(places, entry.address);
+  INVARIANT(at != places.end() && at->block == entry.block, "a free block is listed");
+  places.erase(at);
+  if (places.empty()) close(index);
+}
+
+bool FreeBlocks::take(std::int64_t size, Entry& taken) {
+  const std::size_t index = first_of(size);
+  if (index == sizes_.size()) return false;
+  Places& places = places_[where_[index]];
+  taken = {sizes_[index], places.back().address, places.back().block};
+  places.pop_back();
+  if (places.empty()) close(index);
+  return true;
+}
+
+void FreeBlocks::close(std::size_t index) {
+  unused_.push_back(where_[index]);
+  sizes_.erase(sizes_.begin() + std::ptrdiff_t(index));
+  where_.erase(where_.begin() + std::ptrdiff_t(index));
+}
+
+std::vector<FreeBlocks::Entry> FreeBlocks::all(std::int64_t at_least) const {
+  std::vector<Entry> entries;
+  for (std::size_t i = first_of(at_least); i < sizes_.size(); i++)
+    for (auto place = places_[where_[i]].rbegin(); place != places_[where_[i]].rend(); ++place)
+      entries.push_back({sizes_[i], place->address, place->block});
+  return entries;
+}
+
+}  // namespace rehearsal::answer

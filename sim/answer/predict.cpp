@@ -1,0 +1,50 @@
+#include "answer/predict.hpp"
+
+#include <utility>
+
+#include "answer/post_validation.hpp"
+#include "engine/sim.hpp"
+#include "timeline/memory.hpp"
+
+namespace rehearsal::answer {
+
+Answer Answer::brief() && {
+  Answer kept = std::move(*this);
+  kept.question.reset();
+  kept.timeline = {};
+  return kept;
+}
+
+Prediction predict(const scenario::Scenario& scenario, const Options& options) {
+  auto question = std::make_shared<Question>(prepare(scenario, options.without));
+  const auto simulator = engine::make_sim();
+  backend::RunOptions run;
+  run.durations = question->durations;
+  run.iterations = scenario.simulate.iterations;
+  run.engine = options.engine;
+  Prediction prediction;
+  prediction.timeline = simulator->prepare(question->graph)->run(run);
+  if (scenario.optimizer_sync.post_validation) post_validate(*question, prediction.timeline, options.engine);
+  prediction.summary = summarize(*question, prediction.timeline, options.summary);
+  prediction.assumptions = std::move(question->assumptions);
+  prediction.warnings = std::move(question->warnings);
+  prediction.question = std::move(question);
+  return prediction;
+}
+
+Answer performed(const Prediction& predicted, timeline::Timeline timeline) {
+  Answer answer;
+  answer.question = predicted.question;
+  answer.assumptions = predicted.assumptions, answer.warnings = predicted.warnings;
+  answer.timeline = std::move(timeline);
+  answer.summary = summarize(*answer.question, answer.timeline);
+  auto& measured = answer.measured.emplace();
+  measured.iterations = timeline::spread(answer.timeline);
+  measured.predicted = predicted.timeline.makespan();
+  const auto& graph = answer.graph();
+  for (std::size_t r = 0; r < graph.ranks().size(); r++)
+    measured.predicted_allocated.push_back(timeline::memory_peak(graph, predicted.timeline, RankId(r)).peak);
+  return answer;
+}
+
+}  // namespace rehearsal::answer

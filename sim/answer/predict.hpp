@@ -1,0 +1,79 @@
+// What a scenario is answered with: the step in numbers, what was assumed, and the graph and the timeline that the
+// numbers are drawn from. Command line, sweeps and tests share it; it needs no hardware, no writer and no file.
+//
+// An answer owns what it points to: it may outlive the scenario, be copied and be kept. Answers of one question share
+// its graph.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "answer/question.hpp"
+#include "answer/summary.hpp"
+#include "backend/backend.hpp"
+#include "timeline/compare.hpp"
+#include "timeline/timeline.hpp"
+
+namespace rehearsal::answer {
+
+// Whether a training is the one of a single rank (explore/verify.hpp finds it out).
+struct Verification {
+  int steps = 0;
+  std::vector<double> loss, reference_loss, gradient_norm, reference_gradient_norm;  // one per step
+  // Largest over tensors of |w - ref|_2 / max(|ref|_2, kSmallestWeight sqrt(n)).
+  double max_relative_difference = 0;
+  std::string worst_tensor;  // "layer 1 qkv_weight"
+  // The same of what is left of each element's difference when that is taken off which rounded gradients explain
+  // (explore::Limits::gradients). Equal to the above where the optimizer does not divide by gradients.
+  // `ill_conditioned`: elements that rounding may move by a step of full length every time.
+  double max_unexplained_difference = 0;
+  std::string worst_unexplained;
+  std::size_t elements = 0, ill_conditioned = 0;
+  double tolerance = 0;            // for max_unexplained_difference
+  double replica_difference = 0;   // largest absolute difference between ranks that hold the same tensor
+  double max_loss_difference = 0;  // relative, over all steps; limit kLossTolerance, also for the norms
+  double max_norm_difference = 0;
+  // AdamW, bf16: of what the optimizer gathered of the gradients, largest over tensors, relative.
+  double max_gathered_difference = 0;
+  bool ok = false;
+  std::vector<std::string> failures;  // in sentences; empty when ok
+  std::vector<std::string> warnings;  // what does not fail but is odd: a loss that does not fall
+};
+
+// What a step that was performed has beyond one that was predicted.
+struct Measured {
+  timeline::Spread iterations;
+  Time predicted;                          // length of an iteration
+  std::vector<Bytes> predicted_allocated;  // peak per rank, to be set beside Timeline::peak_bytes
+  std::optional<Verification> verification;
+};
+
+struct Answer {
+  Summary summary;
+  std::vector<std::string> assumptions, warnings;
+  std::shared_ptr<const Question> question;
+  timeline::Timeline timeline;       // simulated, or measured
+  std::optional<Measured> measured;  // nothing: predicted
+
+  const scenario::Scenario& scenario() const { return question->scenario; }
+  const graph::TaskGraph& graph() const { return question->graph; }
+
+  // Without graph and timeline: what one of a hundred thousand variants is kept as. Enough for JSON, CSV and tables.
+  Answer brief() &&;
+};
+using Prediction = Answer;  // of the simulator
+
+struct Options {
+  std::string engine = "auto";      // backend::RunOptions
+  const Effect* without = nullptr;  // one effect of the cost model left out
+  SummaryParts summary = {};        // what the summary may leave out
+};
+
+// Throws UserError as prepare() does.
+Prediction predict(const scenario::Scenario& scenario, const Options& options = {});
+
+// The question of `predicted` as it was performed.
+Answer performed(const Prediction& predicted, timeline::Timeline timeline);
+
+}  // namespace rehearsal::answer

@@ -1,0 +1,107 @@
+#include "answer/question.hpp"
+
+#include <utility>
+
+#include "answer/placed.hpp"
+#include "answer/staged.hpp"
+#include "cost/cost_model.hpp"
+#include "graph/flops.hpp"
+#include "models/transformer.hpp"
+
+namespace rehearsal::answer {
+namespace {
+
+Question finish(lower::Lowering lowering, schedule::Problem problem, const scenario::Scenario& scenario) {
+  const auto& schedule = scenario.schedule.schedule();
+  Question question;
+  question.blocking_sends = lowering.blocking_sends();
+  question.graph = placed(scenario.places.schedule, [&] {
+    return std::move(lowering).lower(schedule, problem, {scenario.simulate.detail, scenario.simulate.symmetry});
+  });
+  question.scenario = scenario;
+  question.problem = std::move(problem);
+  question.assumptions = scenario.assumptions;
+  question.warnings = scenario.warnings;
+  return question;
+}
+
+Question prepare_concrete(const scenario::Scenario& scenario, const Effect* without) {
+  auto staged = stage(scenario, without);
+  auto question = finish(std::move(staged.lowering), std::move(staged.problem), scenario);
+  question.durations = placed(scenario.places.cluster, [&] { return staged.cost.price(question.graph.works()); });
+  question.layers = staged.layers;
+  const auto& c = *scenario.concrete;
+  question.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global);
+  // Ranks of the graph stand for all GPUs, so executed work counts with its multiplicity.
+  question.hardware_flops = graph::executed_flops(question.graph);
+  const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+  append(question.warnings, staged.warnings);
+  append(question.assumptions, staged.assumptions);
+  for (auto& a : staged.cost.assumptions()) question.assumptions.push_back(std::move(a));
+  if (!c.software.own_kernels)  // ours are performed by our own collectives
+    append(question.assumptions, staged.cost.algorithms(question.graph.works()));
+  append(question.assumptions, staged.cost.substitutes(question.graph.works()));
+  return question;
+}
+
+// Every work of a given pipeline is a fixed time.
+std::vector<Time> given_durations(std::span<const graph::Work> works) {
+  std::vector<Time> times;
+  for (const auto& work : works) {
+    const auto* wait = std::get_if<graph::Wait>(&work);
+    times.push_back(wait ? wait->duration : Time{});
+  }
+  return times;
+}
+
+Question prepare_abstract(const scenario::Scenario& scenario) {
+  const auto& a = *scenario.abstract;
+  const auto& p = scenario.parallelism;
+  lower::GivenPipeline pipeline{static_cast<std::uint32_t>(p.pipeline),
+                                static_cast<std::uint32_t>(p.chunks),
+                                static_cast<std::uint32_t>(scenario.microbatches),
+                                {},
+                                a.transfer,
+                                false};
+  const auto value = [](const auto& list, std::size_t i) { return list.size() == 1 ? list[0] : list[i]; };
+  for (std::size_t s = 0; s < static_cast<std::size_t>(p.stages()); s++) {
+    lower::Held held;
+    if (!a.activation.empty()) held.activation = scenario::memory_units(value(a.activation, s));
+    if (!a.weight_hold.empty()) held.weight_hold = scenario::memory_units(value(a.weight_hold, s));
+    pipeline.stages.push_back({value(a.forward, s), value(a.backward, s), value(a.weight, s), held});
+  }
+  lower::Lowering lowering(pipeline);
+  auto problem = lowering.problem(given_durations(lowering.works()));
+  scenario.schedule.set_knobs(problem);
+  // Schedules see memory in the user's unit, in which limits are given too. Without `memory` they count forwards: 1
+  // each, as in `rehearse schedule`.
+  for (std::size_t s = 0; s < problem.stages(); s++) {
+    problem.activation[s] = a.activation.empty() ? 1 : value(a.activation, s);
+    problem.weight_hold[s] = a.weight_hold.empty() ? 0 : value(a.weight_hold, s);
+  }
+  auto question = finish(std::move(lowering), std::move(problem), scenario);
+  question.durations = given_durations(question.graph.works());
+  question.assumptions.push_back("stage times are given, not modelled; transfers never queue");
+  return question;
+}
+
+}  // namespace
+
+Question prepare(const scenario::Scenario& scenario, const Effect* without) {
+  return scenario.concrete ? prepare_concrete(scenario, without) : prepare_abstract(scenario);
+}
+
+std::vector<std::string> check(const scenario::Scenario& scenario) {
+  auto coarse = scenario;
+  coarse.simulate.detail = graph::Detail::stage, coarse.simulate.symmetry = true;
+  coarse.warnings.clear();
+  return prepare(coarse).warnings;
+}
+
+std::vector<Time> price(const scenario::Scenario& scenario, std::span<const graph::Work> works) {
+  if (!scenario.concrete) return given_durations(works);
+  const auto& c = *scenario.concrete;
+  return cost::CostModel(c.cluster, c.curves, c.software, c.profile).price(works);
+}
+
+}  // namespace rehearsal::answer

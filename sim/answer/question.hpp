@@ -1,0 +1,39 @@
+// A scenario as a task graph with its prices: what any backend needs, before anything runs.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/task_graph.hpp"
+#include "scenario/scenario.hpp"
+#include "schedule/schedule.hpp"
+
+namespace rehearsal::answer {
+
+struct Effect;
+
+// Owns everything; immutable once an answer refers to it.
+struct Question {
+  scenario::Scenario scenario;
+  graph::TaskGraph graph;
+  std::vector<Time> durations;  // one per WorkId
+  schedule::Problem problem;    // stage times and memory, as the schedule saw them
+  bool blocking_sends = false;
+  Flops model_flops;                 // of one iteration, all GPUs; 0 for abstract scenarios
+  Flops hardware_flops;              // executed, with recomputation
+  std::vector<std::int64_t> layers;  // of each stage, in model order; empty for abstract scenarios
+  std::vector<std::string> assumptions, warnings;
+};
+
+// `without`: one effect of the cost model left out; null = the whole model. Throws UserError when degrees, batch, model
+// and cluster do not fit together, or a graph of this schedule would not tell the truth.
+Question prepare(const scenario::Scenario& scenario, const Effect* without = nullptr);
+
+// Throws what prepare() throws, and returns what it warns of beyond the file, from the smallest graph of the scenario
+// (a task per stage, a rank for all that do the same): what `rehearse check` asks.
+std::vector<std::string> check(const scenario::Scenario& scenario);
+
+// One Time per work: by the cost model, or as given.
+std::vector<Time> price(const scenario::Scenario& scenario, std::span<const graph::Work> works);
+
+}  // namespace rehearsal::answer

@@ -1,0 +1,112 @@
+#include "answer/staged.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "answer/estimate.hpp"
+#include "answer/placed.hpp"
+#include "base/error.hpp"
+#include "plan/partition.hpp"
+#include "plan/plan.hpp"
+
+namespace rehearsal::answer {
+namespace {
+
+// The pipeline rank of every stage under the scenario's schedule.
+std::vector<std::uint32_t> stage_ranks(const scenario::Scenario& scenario) {
+  schedule::Problem shape;
+  shape.ranks = static_cast<std::uint32_t>(scenario.parallelism.pipeline);
+  shape.chunks = static_cast<std::uint32_t>(scenario.parallelism.chunks);
+  shape.microbatches = static_cast<std::uint32_t>(scenario.microbatches);
+  scenario.schedule.set_knobs(shape);
+  const auto placement = scenario.schedule.schedule().placement;
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t s = 0; s < shape.stages(); s++) ranks.push_back(schedule::rank_of(placement, shape, s));
+  return ranks;
+}
+
+// The parts of a model take as long wherever they are, so any partition will do to learn their times.
+std::vector<std::int64_t> balanced_layers(plan::Job job, const cost::CostModel& cost,
+                                          const std::vector<std::uint32_t>& ranks) {
+  using lower::ModelPart;
+  const auto stages = job.parallelism.stages() / job.copies, layers = job.model.layers;
+  const auto training = job.training;
+  job.partition = {};
+  plan::PartTimes times;
+  times.first_may_be_empty = job.model.family != models::Family::mlp;
+  const lower::Lowering lowering(plan::make_plan(std::move(job)), ranks);
+  const auto durations = cost.price(lowering.works());
+  times.embedding = lowering.time(ModelPart::kEmbedding, durations);
+  times.head = lowering.time(ModelPart::kHead, durations);
+  times.layers.push_back(Time{});
+  for (std::int64_t l = 0; l < layers; l++) {
+    const bool as_asked = training.recomputes_alike() || training.recomputes(l);
+    times.layers.push_back(times.layers.back() +
+                           lowering.time(as_asked ? ModelPart::kLayer : ModelPart::kKeptLayer, durations));
+  }
+  return plan::deal_balanced(times, stages);
+}
+
+// What an iteration takes when the layers are dealt so.
+Time iteration(scenario::Scenario scenario, std::vector<std::int64_t> layers, const Effect* without) {
+  scenario.concrete->partition = {plan::Partition::Kind::listed, std::move(layers)};
+  scenario.simulate.detail = graph::Detail::stage;  // every detail takes the same time
+  scenario.simulate.symmetry = true;
+  if (without && without->in_scenario) without->in_scenario(*scenario.concrete);
+  return estimate(scenario).iteration;
+}
+
+// An even slowest stage is not always the shortest iteration: what a stage does only once, its place in the pipeline
+// and the end of the step count too. So the deal that takes no times into account is tried as well.
+bool even_is_faster(const scenario::Scenario& scenario, const std::vector<std::int64_t>& balanced,
+                    const std::vector<std::int64_t>& even, const Effect* without) {
+  if (even == balanced) return false;
+  try {
+    return iteration(scenario, even, without) < iteration(scenario, balanced, without);
+  } catch (const UserError&) {  // a schedule or a model that cannot have it so
+    return false;
+  }
+}
+
+}  // namespace
+
+Staged stage(const scenario::Scenario& scenario, const Effect* without) {
+  std::optional<scenario::Concrete> changed;
+  if (without && without->in_scenario) {
+    changed = *scenario.concrete;
+    without->in_scenario(*changed);
+  }
+  const auto& places = scenario.places;
+  const auto& c = changed ? *changed : *scenario.concrete;
+  const bool both_ways = scenario.schedule.schedule().placement == schedule::Placement::bidirectional;
+  cost::CostModel cost(c.cluster, c.curves, c.software, c.profile);
+  const auto ranks = stage_ranks(scenario);
+  plan::Job job{c.model,           c.training,  c.software, scenario.parallelism, scenario.batch, scenario.microbatches,
+                both_ways ? 2 : 1, c.partition, c.cluster};
+  std::vector<std::string> dealt;
+  if (job.partition.kind == plan::Partition::Kind::balanced) {
+    auto layers = placed(places.layout, [&] { return balanced_layers(job, cost, ranks); });
+    std::vector<std::string> ignored;
+    auto even = plan::deal_layers(c.model.layers, std::int64_t(layers.size()), {}, ignored);
+    if (even_is_faster(scenario, layers, even, without)) {
+      layers = std::move(even);
+      dealt.push_back("partition balanced: dealing the layers evenly gives the shorter iteration here");
+    }
+    job.partition = {plan::Partition::Kind::listed, std::move(layers)};
+  }
+  auto plan = placed(places.layout, [&] { return plan::make_plan(std::move(job)); });
+  if (without && without->in_plan) without->in_plan(plan);
+  auto warnings = plan.warnings, assumptions = plan.assumptions;
+  assumptions.insert(assumptions.end(), dealt.begin(), dealt.end());
+  std::vector<std::int64_t> layers;
+  for (const auto& stage : plan.stages) layers.push_back(stage.layers);
+  Staged staged{
+      std::move(cost),       lower::Lowering(std::move(plan), ranks), {}, std::move(layers), std::move(warnings),
+      std::move(assumptions)};
+  const auto durations = placed(places.cluster, [&] { return staged.cost.price(staged.lowering.works()); });
+  staged.problem = staged.lowering.problem(durations);
+  scenario.schedule.set_knobs(staged.problem);
+  return staged;
+}
+
+}  // namespace rehearsal::answer

@@ -1,0 +1,24 @@
+// The first half of every prediction: a scenario's model cut into stages, priced, before any order or graph exists.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "answer/effect.hpp"
+#include "cost/cost_model.hpp"
+#include "lower/lowering.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearsal::answer {
+
+struct Staged {
+  cost::CostModel cost;
+  lower::Lowering lowering;
+  schedule::Problem problem;         // with the knobs of the scenario's schedule
+  std::vector<std::int64_t> layers;  // of each stage of one copy
+  std::vector<std::string> warnings, assumptions;
+};
+
+// Of a concrete scenario. Throws UserError when degrees, batch, model and cluster do not fit together.
+Staged stage(const scenario::Scenario& scenario, const Effect* without = nullptr);
+
+}  // namespace rehearsal::answer

@@ -1,0 +1,165 @@
+#include "answer/summary.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "answer/reserved_memory.hpp"
+#include "cost/device_memory.hpp"
+#include "timeline/twins.hpp"
+
+namespace rehearsal::answer {
+namespace {
+
+constexpr std::size_t kPathSegments = 400;  // the report stays readable; a longer path says so in its last entry
+
+using timeline::Timeline;
+
+// Communicators that a rank opens: of all ranks, of its tensor and data groups, one with every neighbour in the
+// pipeline, one between the copies of a tied embedding.
+int communicators(const Question& question, const graph::Rank& rank) {
+  const auto& p = question.scenario.parallelism;
+  const auto& program = question.graph.program_of(rank);
+  std::set<std::uint32_t> peers;
+  int count = (p.gpus() > 1) + (p.tensor > 1) + (p.data > 1);
+  for (std::size_t e = 0; e < program.endpoints.size(); e++) {
+    const auto tasks = program.endpoint_tasks[e];
+    if (program.endpoints[e] != graph::EndpointKind::group)
+      peers.insert(rank.attachments[e].peer.value);
+    else if (!tasks.empty())
+      count += program.coordinates[tasks.front().index()].pass == graph::Pass::embedding_reduce;
+  }
+  return count + static_cast<int>(peers.size());
+}
+
+void add_figures(RankSummary& s, const Question& question, const Timeline& timeline, RankId rank, Bytes allocated) {
+  if (question.scenario.abstract) {
+    s.peak = {double(allocated.count()) / scenario::kMemoryUnit, std::nullopt, std::nullopt};
+    return;
+  }
+  // Our own kernels live in exactly the buffers of the graph, in the memory of a process.
+  const auto& c = *question.scenario.concrete;
+  const auto exact = double(allocated.count());
+  if (c.software.own_kernels) {
+    s.peak = {exact, exact, exact};
+    return;
+  }
+  const Bytes outside = cost::device_overhead(communicators(question, question.graph.ranks()[rank.index()]));
+  s.peak = {exact, exact, exact + double(outside.count())};
+  if (c.training.allocator == models::Allocator::exact) return;
+  const bool expandable = c.training.allocator == models::Allocator::expandable;
+  const auto held = reserved_memory(question.graph, timeline, rank, {c.cluster.gpu.memory - outside, expandable});
+  s.peak.reserved = std::max(exact, double(held.reserved.count()));
+  s.peak.device = *s.peak.reserved + double(outside.count());
+  s.allocator_retries = held.retries;
+}
+
+std::vector<std::uint32_t> stages_of(const graph::Program& program) {
+  std::set<std::uint32_t> stages;
+  for (const auto& at : program.coordinates)
+    if (at.microbatch != graph::kNoMicrobatch) stages.insert(at.stage);
+  return {stages.begin(), stages.end()};
+}
+
+std::vector<RankSummary> rank_summaries(const Question& question, const Timeline& timeline, bool with_memory) {
+  const auto& graph = question.graph;
+  const auto busy = timeline::busy(graph, timeline, question.durations);
+  const auto twins = timeline::twins(graph, timeline);
+  std::vector<std::vector<std::uint32_t>> stages;
+  for (const auto& program : graph.programs()) stages.push_back(stages_of(program));
+  std::vector<RankSummary> ranks;
+  for (std::size_t r = 0; r < graph.ranks().size(); r++) {
+    const auto& rank = graph.ranks()[r];
+    const std::size_t twin = twins[r].index();  // what was measured of each rank has none
+    if (twin < r && timeline.peak_bytes.empty() &&
+        communicators(question, rank) == communicators(question, graph.ranks()[twin])) {
+      ranks.push_back(ranks[twin]);
+      ranks.back().rank = rank.job_rank, ranks.back().count = rank.multiplicity, ranks.back().node = rank.node;
+      continue;
+    }
+    RankSummary s;
+    s.rank = rank.job_rank, s.count = rank.multiplicity, s.node = rank.node;
+    s.stages = stages[rank.program.index()];
+    s.busy = busy[r];
+    if (with_memory) {
+      const auto memory = timeline::memory_peak(graph, timeline, RankId(r));
+      add_figures(s, question, timeline, RankId(r), timeline.peak_bytes.empty() ? memory.peak : timeline.peak_bytes[r]);
+      s.memory = memory.at_peak;
+    }
+    ranks.push_back(std::move(s));
+  }
+  return ranks;
+}
+
+std::vector<PathSegment> path_segments(const graph::TaskGraph& graph, const Timeline& timeline) {
+  std::vector<PathSegment> segments;
+  for (const auto& step : timeline::critical_path(graph, timeline)) {
+    const RankId rank = graph.rank_of(step.task);
+    const auto& r = graph.ranks()[rank.index()];
+    const auto& program = graph.program_of(r);
+    const std::size_t local = graph.local(step.task).index();
+    const auto lane = program.lane[local];
+    if (step.start == step.end) continue;
+    const std::string what = lane == graph::Lane::send ? "message" : graph::name(program.coordinates[local].pass);
+    if (!segments.empty() && segments.back().rank == r.job_rank && segments.back().what == what) {
+      segments.back().end = step.end, segments.back().tasks++;
+    } else if (segments.size() == kPathSegments) {
+      segments.back().what = "... and what follows", segments.back().end = step.end, segments.back().tasks++;
+    } else {
+      segments.push_back({r.job_rank, what, step.start, step.end, 1});
+    }
+  }
+  return segments;
+}
+
+}  // namespace
+
+Summary summarize(const Question& question, const Timeline& timeline, const SummaryParts& parts) {
+  Summary s;
+  const auto& scenario = question.scenario;
+  s.name = scenario.name, s.file = scenario.file, s.digest = scenario.digest;
+  s.abstract = scenario.abstract.has_value(), s.error_band = scenario.error_band;
+  s.backend = timeline.backend, s.engine = timeline.engine, s.fidelity = timeline.fidelity;
+  // Iterations are counted from their own start; the spans are those of the last, or of the median one where several
+  // were performed.
+  s.iteration = timeline.makespan();
+  const double iteration_s = to_seconds(s.iteration);
+  s.gpus = scenario.parallelism.gpus();
+  s.microbatches = scenario.microbatches;
+  s.ranks = rank_summaries(question, timeline, parts.memory);
+
+  Time busiest;
+  for (const auto& rank : s.ranks) busiest = std::max(busiest, rank.busy);
+  s.bubble_rate = iteration_s > 0 ? 1 - busiest / s.iteration : 0;
+  for (const auto& rank : s.ranks) {
+    s.peak.allocated = std::max(s.peak.allocated, rank.peak.allocated);
+    s.peak.reserved = std::max(s.peak.reserved, rank.peak.reserved);  // nothing is less than any number
+    s.peak.device = std::max(s.peak.device, rank.peak.device);
+  }
+
+  if (scenario.concrete) {
+    const auto& gpu = scenario.concrete->cluster.gpu;
+    const double per_gpu = iteration_s * double(s.gpus) * 1e12;
+    s.samples_per_s = double(scenario.batch.global) / iteration_s;
+    s.tokens_per_s = *s.samples_per_s * double(scenario.batch.sequence);
+    s.model_tflops_per_gpu = question.model_flops.value() / per_gpu;
+    s.hardware_tflops_per_gpu = question.hardware_flops.value() / per_gpu;
+    const auto peak = gpu.peak.find(scenario.concrete->training.precision);
+    if (peak != gpu.peak.end() && peak->second.value() > 0) {
+      s.mfu = *s.model_tflops_per_gpu * 1e12 / peak->second.value();
+      s.hfu = *s.hardware_tflops_per_gpu * 1e12 / peak->second.value();
+    }
+    s.capacity = double(gpu.memory.count());
+    if (parts.memory) s.fits = *s.peak.device <= *s.capacity;
+  } else if (scenario.schedule.memory_limit) {
+    s.capacity = *scenario.schedule.memory_limit;
+    if (parts.memory) s.fits = s.peak.allocated <= *s.capacity;
+  }
+
+  const RankId last = timeline::last_rank(question.graph, timeline);
+  s.breakdown = timeline::breakdown(question.graph, timeline, last, question.durations);
+  s.breakdown_rank = question.graph.ranks()[last.index()].job_rank;
+  if (parts.critical_path) s.critical_path = path_segments(question.graph, timeline);
+  return s;
+}
+
+}  // namespace rehearsal::answer

@@ -1,0 +1,64 @@
+// The answer in numbers: everything that text, JSON and CSV of `run` and `measure` say, drawn from a timeline.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "answer/question.hpp"
+#include "timeline/breakdown.hpp"
+#include "timeline/memory.hpp"
+#include "timeline/timeline.hpp"
+
+namespace rehearsal::answer {
+
+struct MemoryFigures {
+  double allocated = 0;  // bytes; abstract scenarios: their unit
+  std::optional<double> reserved, device;
+};
+
+struct RankSummary {
+  std::uint32_t rank = 0, count = 1, node = 0;  // `count` real ranks do the same as this one
+  std::vector<std::uint32_t> stages;
+  Time busy;
+  MemoryFigures peak;
+  std::uint32_t allocator_retries =
+      0;  // the device was full, cached memory went back; the time it takes is not modelled
+  timeline::MemoryByCategory memory{};
+};
+
+struct PathSegment {  // of the critical path: neighbouring tasks of one rank and pass
+  std::uint32_t rank = 0;
+  std::string what;
+  Time start, end;
+  std::uint64_t tasks = 0;
+};
+
+struct Summary {
+  // Of what, and who says so.
+  std::string name, file, digest;  // of the scenario
+  bool abstract = false;           // times were given; memory is in the unit of the scenario
+  scenario::ErrorBand error_band;  // of predictions like this one
+  std::string backend, engine;     // as in the timeline, likewise:
+  timeline::Fidelity fidelity = timeline::Fidelity::simulated;
+
+  Time iteration;
+  std::optional<double> samples_per_s, tokens_per_s, model_tflops_per_gpu, hardware_tflops_per_gpu, mfu, hfu;
+  double bubble_rate = 0;
+  MemoryFigures peak;  // the largest of each over the ranks
+  std::optional<bool> fits;
+  std::optional<double> capacity;  // what `fits` compares with
+  std::int64_t gpus = 0, microbatches = 0;
+  timeline::Breakdown breakdown{};
+  std::uint32_t breakdown_rank = 0;
+  std::vector<RankSummary> ranks;
+  std::vector<PathSegment> critical_path;
+};
+
+// What may be left out of a summary, because it takes a while: peaks of memory with what fits (a framework's allocator
+// is replayed), and the critical path.
+struct SummaryParts {
+  bool memory = true, critical_path = true;
+};
+Summary summarize(const Question& question, const timeline::Timeline& timeline, const SummaryParts& parts = {});
+
+}  // namespace rehearsal::answer

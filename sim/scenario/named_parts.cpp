@@ -1,0 +1,62 @@
+// The parts that are named by their file in configs/ and models/zoo/.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/spelling.hpp"
+#include "scenario/load.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+// A name is a file name without its ending; it never leads out of its folder.
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= 100 && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+                  c == '_';
+         });
+}
+
+// The root mapping of home/folder/name.yaml.
+const Node* named(Context& context, const Node& name, const std::string& folder, const std::string& what) {
+  if (name.kind != Node::Kind::scalar) {
+    context.problems.error(name.where(), fmt::format("the {} must be a name; found {}", what, describe(name)));
+    return nullptr;
+  }
+  const auto path = context.home + "/" + folder + "/" + name.text + ".yaml";
+  if (!is_name(name.text) || !context.files.exists(path)) {
+    const auto names = names_in(context, folder);
+    context.problems.error(name.where(),
+                           fmt::format("unknown {} {}{}", what, in_quotes(name.text), suggestion(name.text, names)));
+    return nullptr;
+  }
+  const Node* root = context.documents.read_file(path);
+  if (root && root->kind != Node::Kind::map) {
+    context.problems.error(root->where(),
+                           fmt::format("must be a mapping of keys to values; found {}", describe(*root)));
+    return nullptr;
+  }
+  return root;
+}
+
+}  // namespace
+
+std::vector<std::string> names_in(const Context& context, const std::string& folder) {
+  return context.files.names_in(context.home + "/" + folder);
+}
+
+Part resolve(Context& context, const Node& node, const std::string& folder, const std::string& what) {
+  if (node.kind != Node::Kind::map) return {named(context, node, folder, what), node.text, nullptr};
+  const Node* use = node.find("use");
+  if (!use) {
+    const Node* name = node.find("name");
+    return {&node, name && name->kind == Node::Kind::scalar ? name->text : "inline", nullptr};
+  }
+  const Node* base = named(context, *use, folder, what);
+  if (!base) return {};
+  const Node* merged = context.documents.overlay(base, &node);
+  return {merged, use->text, base};
+}
+
+}  // namespace rehearsal::scenario

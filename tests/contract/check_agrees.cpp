@@ -1,0 +1,78 @@
+// `rehearse check` refuses what `rehearse run` refuses, in the same words, and says where in the file.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "../program.hpp"
+#include "answer/predict.hpp"
+#include "base/error.hpp"
+#include "schedule/registry.hpp"
+
+using namespace rehearsal;
+
+namespace {
+
+// Eight stages of a real model: what framework operators and a schedule are refused for shows here.
+constexpr const char* kModel =
+    "version: 1\n"
+    "model: llama3-8b\n"
+    "cluster: {use: dgx-h100, nodes: 1}\n"
+    "parallelism: {pipeline: 8}\n"
+    "batch: {global: 32, micro: 1}\n";
+
+template <class Act>
+std::string refusal(Act&& act) {
+  try {
+    act();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("every schedule is checked as it is run") {
+  int refused = 0, accepted = 0;
+  for (const auto& name : schedule::registry().names())
+    for (const char* more : {"", "parallelism.chunks=2", "software=rehearsal", "schedule.memory_limit=1GiB"}) {
+      if (name == "exact" || name == "best") continue;  // a search without an end that a test could wait for
+      CAPTURE(name);
+      CAPTURE(more);
+      std::vector<std::string> sets{"schedule=" + name};
+      if (*more) sets.emplace_back(more);
+      scenario::Scenario scenario;
+      if (!refusal([&] { scenario = scenario::load_text(kModel, "file.yaml", sets); }).empty()) continue;
+      const auto run = refusal([&] { answer::predict(scenario); });
+      CHECK(refusal([&] { answer::check(scenario); }) == run);
+      (run.empty() ? accepted : refused)++;
+    }
+  CHECK(accepted > 10);
+  CHECK(refused > 4);
+}
+
+TEST_CASE("check names the place of what run would refuse, and exits with 2") {
+  const Scratch scratch;
+  const std::string file = (scratch.folder / "model.yaml").string();
+  for (const std::string name : {"dualpipe", "chimera", "seq1f1b", "pipedream", "zb-1p"}) {
+    CAPTURE(name);
+    std::ofstream(file) << kModel << "schedule: " << name << "\n";
+    const auto command = [&](const char* verb) {
+      return shell("REHEARSAL_PROFILES=/nowhere '" REHEARSE_BINARY "' " + std::string(verb) + " '" + file + "' 2>&1");
+    };
+    const auto check = command("check"), run = command("run");
+    CHECK(check.status == run.status);
+    if (run.status == 0) continue;
+    CHECK(run.status == 2);
+    CHECK(contains(check.out, file + ":6:11: error: "));
+    CHECK(contains(run.out, file + ":6:11: error: "));
+  }
+  std::ofstream(file) << kModel;
+  const auto set = shell("'" REHEARSE_BINARY "' check --set schedule=dualpipe '" + file + "' 2>&1");
+  CHECK(set.status == 2);
+  CHECK(contains(set.out, "--set schedule=dualpipe: error: schedule dualpipe runs in `rehearse schedule`"));
+  // Layers that cannot be dealt: known by the plan, decided by the partition.
+  std::ofstream(file) << kModel << "partition: balanced\n";
+  CHECK(shell("'" REHEARSE_BINARY "' check '" + file + "'").status == 0);
+}
