@@ -20,6 +20,7 @@ std::span<const Command> commands();
 int run_balance(const Arguments& arguments);
 int run_calibrate(const Arguments& arguments);
 int run_check(const Arguments& arguments);
+int run_collective(const Arguments& arguments);
 int run_compare(const Arguments& arguments);
 int run_list(const Arguments& arguments);
 int run_measure(const Arguments& arguments);

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "cluster/device_kind.hpp"
 #include "cluster/registry.hpp"
 #include "cluster/written_graph.hpp"
 
@@ -130,28 +131,48 @@ std::pair<std::int64_t, std::int64_t> Machine::alike(std::int64_t from, std::int
   return {0, at == 0 ? domain_ : levels_[static_cast<std::size_t>(at) - 1].width};
 }
 
+const char* name(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::gpu:
+      return "GPU";
+    case DeviceKind::nvswitch:
+      return "NVSwitch";
+    case DeviceKind::pcie_switch:
+      return "PCIe switch";
+    case DeviceKind::socket:
+      return "socket";
+    case DeviceKind::nic:
+      return "NIC";
+    case DeviceKind::leaf:
+      return "leaf";
+    case DeviceKind::spine:
+      return "spine";
+    case DeviceKind::core:
+      return "core";
+    case DeviceKind::router:
+      return "router";
+    case DeviceKind::named:
+      return "device";
+  }
+  return "";
+}
+
 std::string name(const Device& d) {
   switch (d.kind) {
     case DeviceKind::gpu:
-      return fmt::format("node {} GPU {}", d.place, d.index);
-    case DeviceKind::nvswitch:
-      return fmt::format("NVSwitch {}", d.place);
     case DeviceKind::pcie_switch:
-      return fmt::format("node {} PCIe switch {}", d.place, d.index);
     case DeviceKind::socket:
-      return fmt::format("node {} socket {}", d.place, d.index);
     case DeviceKind::nic:
-      return fmt::format("node {} NIC {}", d.place, d.index);
+      return fmt::format("node {} {} {}", d.place, name(d.kind), d.index);
+    case DeviceKind::nvswitch:
+      return fmt::format("{} {}", name(d.kind), d.place);
     case DeviceKind::leaf:
-      return fmt::format("leaf {}.{}", d.place, d.index);
     case DeviceKind::spine:
-      return fmt::format("spine {}.{}", d.place, d.index);
+      return fmt::format("{} {}.{}", name(d.kind), d.place, d.index);
     case DeviceKind::core:
-      return fmt::format("core {}", d.index);
     case DeviceKind::router:
-      return fmt::format("router {}", d.index);
     case DeviceKind::named:
-      return fmt::format("device {}", d.index);
+      return fmt::format("{} {}", name(d.kind), d.index);
   }
   return {};
 }

@@ -83,6 +83,7 @@ struct Algorithm {
   // When NCCL runs it: since a version (100 x major + minor), where it applies; pricing takes the fastest that does.
   int nccl_since = kNoNccl;
   std::function<bool(Shape, const NvLink&)> applies{};  // none: everywhere
+  std::string needs{};                                  // what applies() asks for, in words
   std::function<Protocol(const NvLink&, const Fit&)> protocol{};
   // "63 hops": what decides its time, for reports.
   std::function<std::string(Shape)> why{};

@@ -40,14 +40,19 @@ const collective::NvLink& CommunicationModel::nvlink(const cluster::Machine& mac
   return collective::nvlink(machine.spec().nvlink_generation, machine.spec().nvlink);
 }
 
-// The fastest algorithm among `ranks` neighbours of a domain on the wires of `machine`, without what was measured.
-collective::Choice CommunicationModel::formula(const cluster::Machine& machine, const cluster::Reach& reach,
-                                               CollectiveKind kind, Bytes size) const {
+collective::Wires CommunicationModel::wires_inside(const cluster::Machine& machine, const cluster::Reach& reach) {
   collective::Wires wires;
   wires.rate = reach.port;
   wires.latency = to_seconds(reach.latency);
   need_link(machine.spec(), wires.rate);
-  return collective::inside_node(kind, static_cast<std::uint32_t>(reach.in_domain), size, wires, nvlink(machine), nccl_);
+  return wires;
+}
+
+// The fastest algorithm among `ranks` neighbours of a domain on the wires of `machine`, without what was measured.
+collective::Choice CommunicationModel::formula(const cluster::Machine& machine, const cluster::Reach& reach,
+                                               CollectiveKind kind, Bytes size) const {
+  return collective::inside_node(kind, static_cast<std::uint32_t>(reach.in_domain), size, wires_inside(machine, reach),
+                                 nvlink(machine), nccl_);
 }
 
 // A measured curve holds everything that formulas leave out, on the wires that it was measured on. On others it is
@@ -66,14 +71,11 @@ collective::Choice CommunicationModel::inside(const GroupShape& group, Collectiv
   return choice;
 }
 
-collective::Choice CommunicationModel::choose(const GroupShape& group, CollectiveKind kind, Bytes size) const {
-  if (group.ranks <= 1 || size.count() <= 0) return {};
-  const auto& reach = machine_.reach(group);
-  if (reach.out.empty()) return inside(group, kind, size);
+collective::Wires CommunicationModel::wires_across(const cluster::Reach& reach, double inside) const {
   const auto& spec = machine_.spec();
   collective::Wires wires;
   if (reach.in_domain > 1) {
-    wires.inside = inside(group, kind, size).seconds;
+    wires.inside = inside;
     wires.rate = reach.port * nvlink(machine_).ring;
     wires.latency = to_seconds(reach.latency);
   }
@@ -86,8 +88,31 @@ collective::Choice CommunicationModel::choose(const GroupShape& group, Collectiv
   }
   wires.net_rate = narrowest / double(reach.in_domain);
   need_link(spec, wires.net_rate);
+  return wires;
+}
+
+collective::Choice CommunicationModel::choose(const GroupShape& group, CollectiveKind kind, Bytes size) const {
+  if (group.ranks <= 1 || size.count() <= 0) return {};
+  const auto& reach = machine_.reach(group);
+  if (reach.out.empty()) return inside(group, kind, size);
+  const auto wires = wires_across(reach, reach.in_domain > 1 ? inside(group, kind, size).seconds : 0);
   return collective::across_nodes(kind, {group.ranks, static_cast<std::uint32_t>(reach.in_domain)}, size, wires,
                                   nvlink(machine_), nccl_);
+}
+
+Quote CommunicationModel::quote(const GroupShape& group, CollectiveKind kind, Bytes size) const {
+  Quote quote;
+  quote.choice = choose(group, kind, size);
+  const auto& reach = machine_.reach(group);
+  quote.shape = {group.ranks, static_cast<std::uint32_t>(reach.in_domain)};
+  if (!quote.choice.algorithm) return quote;
+  if (reach.in_domain > 1) {
+    quote.inside = inside(group, kind, size);
+    if (curves_.holds(kind)) quote.correction = quote.inside.seconds / formula(machine_, reach, kind, size).seconds;
+  }
+  quote.wires = reach.out.empty() ? wires_inside(machine_, reach) : wires_across(reach, quote.inside.seconds);
+  quote.candidates = collective::candidates(kind, quote.shape, size, quote.wires, nvlink(machine_), nccl_);
+  return quote;
 }
 
 std::string CommunicationModel::why(const GroupShape& group, const collective::Choice& choice) const {

@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cluster/machine.hpp"
 #include "collective/nccl.hpp"
@@ -10,6 +11,16 @@
 #include "graph/work.hpp"
 
 namespace rehearsal::cost {
+
+// What a price is made of, for reports.
+struct Quote {
+  collective::Choice choice;  // as choose() says
+  collective::Shape shape{1};
+  collective::Wires wires;
+  collective::Choice inside;            // of a group across nodes: what runs among the members of one
+  std::optional<double> correction{};   // of the time inside a node by measured curves: a factor
+  std::vector<collective::Candidate> candidates{};
+};
 
 class CommunicationModel {
  public:
@@ -21,6 +32,8 @@ class CommunicationModel {
 
   // What NCCL runs, in seconds; nothing for one rank or nothing to move.
   collective::Choice choose(const GroupShape& group, CollectiveKind kind, Bytes size) const;
+  Quote quote(const GroupShape& group, CollectiveKind kind, Bytes size) const;
+  const collective::Nccl& nccl() const { return nccl_; }
   std::string why(const GroupShape& group, const collective::Choice& choice) const;
   std::string where(const GroupShape& group) const;  // " on 4 nodes"
 
@@ -33,6 +46,8 @@ class CommunicationModel {
 
  private:
   static const collective::NvLink& nvlink(const cluster::Machine& machine);
+  static collective::Wires wires_inside(const cluster::Machine& machine, const cluster::Reach& reach);
+  collective::Wires wires_across(const cluster::Reach& reach, double inside) const;
   collective::Choice formula(const cluster::Machine& machine, const cluster::Reach& reach, CollectiveKind kind,
                              Bytes size) const;
   collective::Choice inside(const GroupShape& group, CollectiveKind kind, Bytes size) const;

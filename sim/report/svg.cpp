@@ -10,43 +10,17 @@
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "base/wide.hpp"
+#include "report/canvas.hpp"
 #include "report/grid.hpp"
-#include "report/markup.hpp"
 
 namespace rehearsal::report {
 namespace {
-
-// Lengths are in hundredths of a pixel.
-using Length = std::int64_t;
-constexpr Length px(std::int64_t pixels) { return pixels * 100; }
 
 constexpr std::uint32_t kMaxRows = 64;      // more ranks than this: the middle is left out
 constexpr std::uint32_t kMaxStrips = 12;    // more ranks than this: memory as lines in one frame
 constexpr std::size_t kMaxWithTips = 4000;  // boxes
 constexpr Length kSmallestDigit = px(7);
 constexpr Length kMargin = px(24), kNames = px(64);
-
-std::string text_of(Length length) {
-  std::string text = fmt::format("{}{}", length < 0 ? "-" : "", std::abs(length) / 100);
-  if (const auto rest = std::abs(length) % 100)
-    text += rest % 10 ? fmt::format(".{:02}", rest) : fmt::format(".{}", rest / 10);
-  return text;
-}
-
-struct Rgb {
-  int red, green, blue;
-  std::string text() const { return fmt::format("#{:02x}{:02x}{:02x}", red, green, blue); }
-  // Perceived brightness, 0 to 1000 (weights of ITU-R BT.601).
-  int brightness() const { return (299 * red + 587 * green + 114 * blue) / 255; }
-};
-
-// In whole numbers: the same bytes everywhere.
-Rgb mix(Rgb a, Rgb b, int thousandths_of_b) {
-  const auto part = [&](int x, int y) { return (x * (1000 - thousandths_of_b) + y * thousandths_of_b + 500) / 1000; };
-  return {part(a.red, b.red), part(a.green, b.green), part(a.blue, b.blue)};
-}
-
-constexpr Rgb kWhite{255, 255, 255};
 
 struct Kind {
   char letter;
@@ -66,8 +40,6 @@ Rgb color_of(char kind, std::uint32_t chunk, std::uint32_t chunks) {
   const Rgb full = found == kKinds.end() ? kOther : found->color;
   return chunks < 2 ? full : mix(full, kWhite, int(580 * std::min(chunk, chunks - 1) / (chunks - 1)));
 }
-std::string_view ink_on(Rgb background) { return background.brightness() > 580 ? "#1b2430" : "#ffffff"; }
-
 // 1, 2 or 5 times a power of ten.
 std::int64_t round_step(std::int64_t at_least) {
   for (std::int64_t power = 1;; power *= 10)
@@ -86,26 +58,6 @@ TimeUnit unit_of(std::int64_t step) {
     if (step * 10 >= unit.picoseconds) return unit;
   return {"ps", 1};
 }
-
-class Canvas {
- public:
-  void rectangle(Length x, Length y, Length width, Length height, std::string_view attributes) {
-    body_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" {}/>\n", text_of(x), text_of(y),
-                         text_of(width), text_of(height), attributes);
-  }
-  void line(Length x1, Length y1, Length x2, Length y2, std::string_view attributes) {
-    body_ +=
-        fmt::format("<path d=\"M{} {}L{} {}\" {}/>\n", text_of(x1), text_of(y1), text_of(x2), text_of(y2), attributes);
-  }
-  void label(Length x, Length y, std::string_view text, std::string_view attributes) {
-    body_ += fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", text_of(x), text_of(y), attributes, escaped(text));
-  }
-  void raw(std::string_view text) { body_ += text; }
-  const std::string& body() const { return body_; }
-
- private:
-  std::string body_;
-};
 
 class Picture {
  public:
@@ -142,7 +94,6 @@ class Picture {
   }
 
  private:
-  static constexpr std::string_view kMuted = "fill=\"#5b6675\"";
 
   Length left() const { return kMargin + kNames; }
   Length x(std::int64_t time) const { return left() + Length((Wide(time - begin_) * width_ + span_ / 2) / span_); }
@@ -392,11 +343,7 @@ class Picture {
 
   std::string wrapped(Length height) const {
     const Length width = left() + width_ + kMargin + px(28);
-    return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\" "
-        "font-family=\"'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif\" fill=\"#1b2430\">\n"
-        "<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{3}</svg>\n",
-        text_of(width), text_of(height), escaped(drawing_.title + ": " + drawing_.subtitle), out_.body());
+    return svg_document(width, height, drawing_.title + ": " + drawing_.subtitle, out_);
   }
 
   const Drawing& drawing_;

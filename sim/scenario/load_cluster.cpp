@@ -7,6 +7,7 @@
 #include "cluster/machine.hpp"
 #include "cluster/registry.hpp"
 #include "cost/measured_gpu.hpp"
+#include "scenario/cluster_file.hpp"
 #include "scenario/fields.hpp"
 #include "scenario/load.hpp"
 
@@ -218,6 +219,28 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
   } catch (const UserError& e) {
     problems.error(cluster.node->where(), e.diagnostics()[0].message);
   }
+}
+
+NamedCluster load_named_cluster(const std::string& name, const std::vector<std::string>& sets, const Files& files) {
+  Context context(files);
+  // {use: name}, where --set can replace the keys below it.
+  auto& documents = context.documents;
+  Node* map = documents.make(Node::Kind::map, *documents.read_text("{}", "--cluster " + name));
+  map->line = map->column = 0;
+  Node* key = documents.make(Node::Kind::scalar, *map);
+  Node* use = documents.make(Node::Kind::scalar, *map);
+  key->text = "use", use->text = name;
+  map->entries.push_back({key, use});
+  const Node* root = map;
+  for (const auto& s : sets)
+    if (root) root = documents.set(root, s);
+  const auto choice = root ? load_cluster(context, *root) : std::nullopt;
+  context.problems.throw_if_any();
+  NamedCluster cluster{choice->spec, choice->curves, choice->nodes || choice->gpus, {}};
+  if (choice->gpus) cluster.spec.gpus_per_node = *choice->gpus, cluster.spec.nodes = 1;
+  if (choice->nodes) cluster.spec.nodes = *choice->nodes;
+  for (const auto& w : context.problems.warnings()) cluster.warnings.push_back(w.message);
+  return cluster;
 }
 
 }  // namespace rehearsal::scenario

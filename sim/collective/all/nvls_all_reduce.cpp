@@ -42,6 +42,7 @@ void register_nvls_all_reduce(Registry& registry) {
   nvls.applies = [](Shape s, const NvLink& links) {
     return s.nodes() == 1 && links.in_switch > 0 && s.ranks >= links.nvls_from;
   };
+  nvls.needs = "one node whose NVSwitch adds (NVLink 4 and 5), and 5 or 6 GPUs of it";
   // Its four steps are in the fitted start of the call.
   nvls.protocol = [](const NvLink& links, const Fit& fit) {
     return Protocol{fit.nvls_launch - 4 * fit.step, links.in_switch * fit.nvls, fit.nvls_ramp};

@@ -85,6 +85,7 @@ void register_tree_all_reduce(Registry& registry) {
   tree.schedule = [](Shape s) { return both_trees(s.ranks); };
   tree.nccl_since = 204;
   tree.applies = [](Shape s, const NvLink&) { return s.nodes() > 1; };
+  tree.needs = "several nodes";
   tree.why = [](Shape s) {
     return fmt::format("{:.0f} hops at {} of the rate instead of {}", tree_hops(s.nodes()), kTreeRate, s.nodes() - 1);
   };

@@ -1,0 +1,108 @@
+// rehearse collective: one collective on one machine, step by step (contract, section 2).
+#include <fmt/format.h>
+
+#include <charconv>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "cli/output_files.hpp"
+#include "report/collective_report.hpp"
+#include "scenario/cluster_file.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1'000'000, kMostBytes = 1'000'000'000'000'000;
+
+CommandText command_text() {
+  std::string algorithms;
+  for (const auto& [name, algorithm] : collective::registry())
+    if (!algorithm.point_to_point) algorithms += fmt::format("  {}\n", name);
+  return {.name = "collective",
+          .operands = "NAME --ranks N [OPTIONS]",
+          .summary =
+              "Shows one collective on one machine, step by step: who sends what, bytes on every link,\n"
+              "the closed form with its numbers, the algorithm that NCCL would choose, and why.",
+          .more =
+              "NAME is a kind, and then NCCL's choice is shown: all-reduce, all-gather, reduce-scatter,\n"
+              "all-to-all, broadcast; or one algorithm:\n" +
+              algorithms +
+              "Sizes are those of nccl-tests: the whole array. Of n ranks, bandwidth on the bus is the\n"
+              "algorithm's x 2(n-1)/n (all-reduce), x 1 (broadcast) or x (n-1)/n (others).\n"
+              "--set changes keys of the cluster, such as links.nvlink.bandwidth; without 'nodes' the machine\n"
+              "is as large as the ranks need.\n",
+          .example =
+              "  rehearse collective all-reduce --ranks 8 --size 1GiB\n"
+              "  rehearse collective ring-all-reduce --ranks 4 --svg ring.svg\n"
+              "  rehearse collective all-to-all --ranks 64 --per-node 4 --set links.nic.bandwidth=200Gb/s\n",
+          .takes_set = true};
+}
+
+std::int64_t whole_number(const char* option, const std::string& text) {
+  std::int64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc{} || end != text.data() + text.size() || number < 1 || number > kMostRanks)
+    throw UserError(
+        fmt::format("{} must be a whole number from 1 to {}, found '{}'", option, kMostRanks, text.substr(0, 40)));
+  return number;
+}
+
+Bytes array_size(const std::string& text) {
+  Bytes size;
+  try {
+    size = parse_bytes(text);
+  } catch (const UserError& error) {
+    throw UserError("--size: " + error.diagnostics().front().message);
+  }
+  if (size.count() < 1 || size.count() > kMostBytes)
+    throw UserError("--size must be from 1B to 1PB, found '" + text + "'");
+  return size;
+}
+
+}  // namespace
+
+int run_collective(const Arguments& arguments) {
+  const CommandText text = command_text();
+  CommonOptions common;
+  std::string ranks, per_node, size = "1GiB", machine = "dgx-h100", svg;
+  const OptionList own{
+      {"ranks", "N", "GPUs that take part, 2 or more", &ranks},
+      {"per-node", "G", "of them in each node, evenly apart (default: all that a node has)", &per_node},
+      {"size", "SIZE", "of the array, such as 64MiB (default 1GiB)", &size},
+      {"cluster", "NAME", "as 'rehearse list clusters' names it (default dgx-h100)", &machine},
+      {"svg", "FILE", "draw the steps as a picture", &svg}};
+  const auto line = parse(text, own, arguments, common);
+  if (!line) return 0;
+  auto question = cost::named_collective(one_operand(text, *line, "the name of a collective"));
+  if (!line->has("ranks")) throw UserError("missing --ranks; see 'rehearse collective --help'");
+  question.ranks = static_cast<std::uint32_t>(whole_number("--ranks", ranks));
+  if (question.ranks < 2) throw UserError("--ranks must be at least 2: one rank has nobody to talk to");
+  if (line->has("per-node")) question.per_node = whole_number("--per-node", per_node);
+  question.size = array_size(size);
+  check_outputs(common, {{"--svg", svg}}, {});
+
+  auto cluster = scenario::load_named_cluster(machine, common.set);
+  if (!common.quiet)
+    for (const auto& warning : cluster.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
+  const auto group = cost::place(question, cluster.spec, cluster.sized);
+  const cost::CommunicationModel model(cluster.spec, cluster.curves);
+  const auto one = cost::step_by_step(model, question, group);
+  if (line->has("svg")) write_file(svg, report::to_svg(one));
+  switch (common.format) {
+    case Format::json:
+      emit_report(common,
+                  report::to_json(model, one).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      break;
+    case Format::csv:
+      emit_report(common, report::to_csv(one));
+      break;
+    case Format::text:
+      emit_report(common, report::to_text(model, one, {report_width(common), use_color(common)}));
+      break;
+  }
+  return 0;
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,70 @@
+// One collective on a machine, step by step: who sends what, over which links, for how long (`rehearse collective`).
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/communication.hpp"
+
+namespace rehearsal::cost {
+
+struct CollectiveQuestion {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  const collective::Algorithm* algorithm = nullptr;  // null: NCCL's choice
+  std::uint32_t ranks = 2;
+  std::optional<std::int64_t> per_node;  // none: as many as a node has
+  Bytes size;                            // in the sense of nccl-tests: the whole array
+};
+
+// What a name of the command stands for: a kind or a registered algorithm. Throws UserError with the nearest one.
+CollectiveQuestion named_collective(const std::string& name);
+
+// Where the ranks stand: rank r on GPU r x stride. Of nodes that are not full, the other GPUs do the same among
+// themselves, as the groups of a training run do; nothing else is on the machine. One of unknown size gets as many
+// nodes as the ranks need. Throws UserError where they do not fit.
+GroupShape place(const CollectiveQuestion& question, cluster::ClusterSpec& spec, bool sized);
+
+// One direction of one link, with what the whole collective sends over it.
+struct LinkLoad {
+  cluster::Device from, to;
+  Bandwidth rate;
+  double bytes;
+};
+
+// Of links that are alike.
+struct LinkKind {
+  cluster::DeviceKind from, to;
+  Bandwidth rate;
+  std::int64_t links = 0;
+  double most = 0, total = 0;  // bytes
+};
+
+struct OneCollective {
+  CollectiveQuestion question;
+  GroupShape group;
+  std::int64_t per_node = 1;
+  const collective::Algorithm* algorithm = nullptr;
+  bool chosen = true;  // NCCL would run it
+  std::string why, where;
+  double seconds = 0;
+  collective::ClosedForm form;
+  double share = 1;                  // of wires.rate that the algorithm counts on
+  std::optional<double> correction;  // of the closed form (inside a node) or of its part inside the nodes, by curves
+  Quote quote;
+  std::vector<std::vector<collective::Transfer>> steps;  // none above kMostListed ranks
+  std::vector<LinkLoad> links;
+
+  double part_bytes() const;
+  double algorithm_bandwidth() const { return double(question.size.count()) / seconds; }
+  double bus_factor() const;  // nccl-tests' (doc/PERFORMANCE.md): busbw = algbw x this
+  double bus_bandwidth() const { return algorithm_bandwidth() * bus_factor(); }
+  std::vector<LinkKind> link_kinds() const;
+};
+
+inline constexpr std::uint32_t kMostListed = 256;  // ranks
+
+OneCollective step_by_step(const CommunicationModel& model, const CollectiveQuestion& question,
+                           const GroupShape& group);
+
+}  // namespace rehearsal::cost

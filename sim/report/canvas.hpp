@@ -1,0 +1,78 @@
+// What SVG pictures are drawn with. Coordinates are whole hundredths of a pixel and colours whole numbers, so the same
+// drawing gives the same bytes everywhere.
+#pragma once
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "report/markup.hpp"
+
+namespace rehearsal::report {
+
+// Lengths are in hundredths of a pixel.
+using Length = std::int64_t;
+constexpr Length px(std::int64_t pixels) { return pixels * 100; }
+
+inline std::string text_of(Length length) {
+  std::string text = fmt::format("{}{}", length < 0 ? "-" : "", std::abs(length) / 100);
+  if (const auto rest = std::abs(length) % 100)
+    text += rest % 10 ? fmt::format(".{:02}", rest) : fmt::format(".{}", rest / 10);
+  return text;
+}
+
+struct Rgb {
+  int red, green, blue;
+  std::string text() const { return fmt::format("#{:02x}{:02x}{:02x}", red, green, blue); }
+  // Perceived brightness, 0 to 1000 (weights of ITU-R BT.601).
+  int brightness() const { return (299 * red + 587 * green + 114 * blue) / 255; }
+};
+
+// In whole numbers: the same bytes everywhere.
+inline Rgb mix(Rgb a, Rgb b, int thousandths_of_b) {
+  const auto part = [&](int x, int y) { return (x * (1000 - thousandths_of_b) + y * thousandths_of_b + 500) / 1000; };
+  return {part(a.red, b.red), part(a.green, b.green), part(a.blue, b.blue)};
+}
+
+inline constexpr Rgb kWhite{255, 255, 255};
+
+inline std::string_view ink_on(Rgb background) { return background.brightness() > 580 ? "#1b2430" : "#ffffff"; }
+
+inline constexpr std::string_view kMuted = "fill=\"#5b6675\"";
+
+class Canvas {
+ public:
+  void rectangle(Length x, Length y, Length width, Length height, std::string_view attributes) {
+    body_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" {}/>\n", text_of(x), text_of(y),
+                         text_of(width), text_of(height), attributes);
+  }
+  void line(Length x1, Length y1, Length x2, Length y2, std::string_view attributes) {
+    body_ +=
+        fmt::format("<path d=\"M{} {}L{} {}\" {}/>\n", text_of(x1), text_of(y1), text_of(x2), text_of(y2), attributes);
+  }
+  void label(Length x, Length y, std::string_view text, std::string_view attributes) {
+    body_ += fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", text_of(x), text_of(y), attributes, escaped(text));
+  }
+  // Filled corners of a closed shape, such as the head of an arrow.
+  void triangle(Length x1, Length y1, Length x2, Length y2, Length x3, Length y3, std::string_view attributes) {
+    body_ += fmt::format("<path d=\"M{} {}L{} {}L{} {}Z\" {}/>\n", text_of(x1), text_of(y1), text_of(x2), text_of(y2),
+                         text_of(x3), text_of(y3), attributes);
+  }
+  void raw(std::string_view text) { body_ += text; }
+  const std::string& body() const { return body_; }
+
+ private:
+  std::string body_;
+};
+
+inline std::string svg_document(Length width, Length height, std::string_view title, const Canvas& canvas) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\" "
+      "font-family=\"'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif\" fill=\"#1b2430\">\n"
+      "<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{3}</svg>\n",
+      text_of(width), text_of(height), escaped(title), canvas.body());
+}
+
+}  // namespace rehearsal::report

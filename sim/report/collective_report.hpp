@@ -1,0 +1,29 @@
+// One collective, shown: text, JSON (contract, section 2), CSV, a picture of who sends what in which step.
+//
+// Sizes are those of nccl-tests: the whole array. Steps and links stand for up to cost::kMostListed ranks.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "cost/one_collective.hpp"
+#include "report/schedule_report.hpp"
+
+namespace rehearsal::report {
+
+nlohmann::ordered_json to_json(const cost::CommunicationModel& model, const cost::OneCollective& one);
+std::string to_text(const cost::CommunicationModel& model, const cost::OneCollective& one, const TextOptions& options);
+std::string to_csv(const cost::OneCollective& one);  // one row per transfer
+// A column per rank, a row per step; between the steps what each rank holds. Throws UserError where there is no room.
+std::string to_svg(const cost::OneCollective& one);
+
+// The steps as they are drawn: transfers between the same two in one step are one.
+struct Arrow {
+  std::uint32_t from, to;
+  bool reduce;
+  std::vector<std::uint32_t> chunks;
+};
+std::vector<Arrow> arrows(const std::vector<collective::Transfer>& step);
+std::string chunk_text(const std::vector<std::uint32_t>& chunks);      // "3", "2,3", "4 chunks"
+std::string step_verb(const std::vector<collective::Transfer>& step);  // "adds", "copies"
+
+}  // namespace rehearsal::report
