@@ -170,7 +170,8 @@ const Description& software_fields() {
       field<&S::workspace>("workspace", size(), kUsual, "of the matrix library"),
       field<&S::own_kernels>("own_kernels", boolean(), kUsual,
                              "this program's kernels on exact buffers: what `measure` performs"),
-      aside<&S::source>("citations move no answer"));
+      aside<&S::source>("citations move no answer"), aside<&S::sources>("citations move no answer"),
+      aside<&S::assumed>("citations move no answer"));
   return all;
 }
 

@@ -2,8 +2,10 @@
 // configuration and a shard; no device, no time. Equations with their sources: models/README.md.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/kernels.hpp"
 #include "base/units.hpp"
@@ -129,6 +131,8 @@ struct Software {
   Bytes workspace;                  // of the matrix library
   bool own_kernels = false;         // the kernels of this program, on exact buffers: what `measure` performs
   std::string source;
+  std::map<std::string, std::string> sources;  // key -> where its number comes from
+  std::vector<std::string> assumed;            // keys that nobody measured
 };
 
 // The part of a layer that one GPU holds and the tokens it sees.

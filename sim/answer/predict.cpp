@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "answer/idle_keys.hpp"
 #include "answer/post_validation.hpp"
 #include "engine/sim.hpp"
 #include "timeline/memory.hpp"
@@ -28,6 +29,10 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   prediction.summary = summarize(*question, prediction.timeline, options.summary);
   prediction.assumptions = std::move(question->assumptions);
   prediction.warnings = std::move(question->warnings);
+  if (options.idle_keys && scenario.concrete) {
+    for (auto& warning : idle_keys(scenario, question->graph, question->durations))
+      prediction.warnings.push_back(std::move(warning));
+  }
   prediction.question = std::move(question);
   return prediction;
 }

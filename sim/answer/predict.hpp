@@ -68,6 +68,7 @@ struct Options {
   std::string engine = "auto";      // backend::RunOptions
   const Effect* without = nullptr;  // one effect of the cost model left out
   SummaryParts summary = {};        // what the summary may leave out
+  bool idle_keys = false;           // warn of keys that are set and change nothing: costs a few lowerings
 };
 
 // Throws UserError as prepare() does.

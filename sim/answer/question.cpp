@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "answer/idle_keys.hpp"
 #include "answer/placed.hpp"
 #include "answer/staged.hpp"
 #include "cost/cost_model.hpp"
@@ -37,7 +38,10 @@ Question prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   append(question.warnings, staged.warnings);
   append(question.assumptions, staged.assumptions);
-  for (auto& a : staged.cost.assumptions()) question.assumptions.push_back(std::move(a));
+  append(question.assumptions, assumed_software(scenario, question.graph, question.durations));
+  const auto works = question.graph.works();
+  for (auto& a : staged.cost.assumptions(works, question.durations, runs_of_works(question.graph)))
+    question.assumptions.push_back(std::move(a.text));
   if (!c.software.own_kernels)  // ours are performed by our own collectives
     append(question.assumptions, staged.cost.algorithms(question.graph.works()));
   append(question.assumptions, staged.cost.substitutes(question.graph.works()));

@@ -107,8 +107,13 @@ std::optional<Value> scaled(const Form& form, const Value& value, double factor)
 std::vector<Value> others(const Field& field, const Value& value) {
   std::vector<Value> all;
   if (const auto* list = std::get_if<std::vector<Value>>(&value)) {
-    all.push_back(*list);
-    std::get<std::vector<Value>>(all.front()).push_back(some(field.form));
+    auto longer = *list;
+    const auto more = list->empty() ? std::nullopt : scaled(field.form, list->front(), 1.1);
+    if (more)
+      longer.front() = *more;
+    else
+      longer.push_back(some(field.form));
+    all.emplace_back(std::move(longer));
   } else if (value.absent()) {
     const Value one = some(field.form);
     const Value now = one == field.when_absent ? field.when_absent : Value();

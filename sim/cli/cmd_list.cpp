@@ -15,6 +15,7 @@
 #include "collective/registry.hpp"
 #include "report/layout.hpp"
 #include "scenario/scenario.hpp"
+#include "scenario/schema.hpp"
 #include "schedule/registry.hpp"
 
 namespace rehearsal::cli {
@@ -123,6 +124,7 @@ std::string constants_report(const std::string& kind, const std::string& name, c
         else
           one["value"] = c.value;
         if (!c.source.empty()) one["source"] = c.source, one["assumed"] = c.assumed;
+        if (const auto row = scenario::key_of(kind, c.key); row && !row->help.empty()) one["meaning"] = row->help;
       }
       return json.dump(2) + "\n";
     }

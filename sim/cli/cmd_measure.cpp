@@ -130,7 +130,7 @@ int run_measure(const Arguments& arguments) {
       emit_report(common, report::run_csv({&answer, 1}));
       break;
     case Format::text:
-      emit_report(common, report::run_text(answer, {report_width(common), use_color(common)}));
+      emit_report(common, report::run_text(answer, {report_width(common), use_color(common), true}));
       break;
   }
   const auto& verification = answer.measured->verification;

@@ -24,7 +24,7 @@ const CommandText kText{
 
 struct Options {
   std::string timeline, trace;
-  bool require_fit = false;
+  bool require_fit = false, assumptions = false;
 };
 
 }  // namespace
@@ -34,6 +34,8 @@ int run_run(const Arguments& arguments) {
   const OptionList own{
       {"timeline", "FILE", "write every span, in our own JSON (sim/design/timeline-json.md)", &options.timeline},
       {"trace", "FILE", "write a trace for ui.perfetto.dev; a name ending in .gz is compressed", &options.trace},
+      {"assumptions", "", "list every assumption in the text, not only those that move the answer most",
+       &options.assumptions},
       {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}};
   CommonOptions common;
   const auto line = parse(kText, own, arguments, common);
@@ -57,7 +59,7 @@ int run_run(const Arguments& arguments) {
   if (!mistakes.empty()) throw UserError(std::move(mistakes));
 
   std::vector<answer::Prediction> predictions;
-  for (const auto& scenario : scenarios) predictions.push_back(answer::predict(scenario));
+  for (const auto& scenario : scenarios) predictions.push_back(answer::predict(scenario, {.idle_keys = true}));
 
   if (!options.trace.empty())
     write_streamed(options.trace, [&](const report::Sink& sink) { report::write_trace(predictions.front(), sink); });
@@ -76,7 +78,8 @@ int run_run(const Arguments& arguments) {
     case Format::text: {
       std::string text;
       for (const auto& prediction : predictions)
-        text += (text.empty() ? "" : "\n") + report::run_text(prediction, {report_width(common), use_color(common)});
+        text += (text.empty() ? "" : "\n") +
+                report::run_text(prediction, {report_width(common), use_color(common), options.assumptions});
       emit_report(common, text);
     }
   }

@@ -17,23 +17,12 @@ namespace {
 using cluster::ClusterSpec;
 using cluster::Gpu;
 
-template <class Owner, class Used>
-void add(std::vector<std::string>& all, const char* kind, const fields::Description& described, const Owner& owner,
-         Used&& used) {
-  for (const auto& key : owner.assumed) {
-    if (!used(key)) continue;
-    std::string line = fmt::format("{} {}: {}", kind, owner.name, key);
-    if (const auto* field = described.find(key)) line += " = " + fields::shown(field->get(&owner));
-    line += " is assumed";
-    if (const auto source = owner.sources.find(key); source != owner.sources.end()) line += " (" + source->second + ")";
-    all.push_back(line + ".");
-  }
-}
-
 // Which measurements stand in the place of a GPU file's constants, and what of its kind they leave open.
-void add_measured_gpu(std::vector<std::string>& all, const Profile& profile, const Gpu& gpu) {
+void add_measured_gpu(std::vector<Assumption>& all, const Profile& profile, const Gpu& gpu) {
   const auto& times = *profile.gpu;
-  const auto say = [&](const std::string& text) { all.push_back(fmt::format("Profile {}: {}.", profile.name, text)); };
+  const auto say = [&](const std::string& text) {
+    all.push_back({fmt::format("Profile {}: {}.", profile.name, text)});
+  };
   if (const auto what = summary(times); !what.empty())
     say(fmt::format("measured on a {} on {}, driver {}: {}", times.gpu.name, profile.date,
                     times.gpu.driver.empty() ? "unknown" : times.gpu.driver, what));
@@ -58,8 +47,10 @@ std::set<Precision> precisions(const Profile& profile) {
 }
 
 // What a profile leaves open.
-void add_profile(std::vector<std::string>& all, const Profile& profile, bool own, const ClusterSpec& machine) {
-  const auto say = [&](const std::string& text) { all.push_back(fmt::format("Profile {}: {}.", profile.name, text)); };
+void add_profile(std::vector<Assumption>& all, const Profile& profile, bool own, const ClusterSpec& machine) {
+  const auto say = [&](const std::string& text) {
+    all.push_back({fmt::format("Profile {}: {}.", profile.name, text)});
+  };
   if (profile.gpu) add_measured_gpu(all, profile, machine.gpu);
   if (own && profile.kernels.empty()) {
     say("kernels were not measured; they are priced by formulas for a GPU's");
@@ -80,60 +71,146 @@ void add_profile(std::vector<std::string>& all, const Profile& profile, bool own
   if (!profile.has_collectives()) say("collectives were not measured");
 }
 
+// What the works of a step consist of, in seconds that all ranks spend on it.
+struct Spent {
+  double dropout = 0, interference = 0, in_node = 0, across_nodes = 0, nested = 0;
+  double optimizer_steps = 0;  // how many
+};
+
+struct Count {
+  Spent& spent;
+  double runs, seconds;   // of one run
+  std::int64_t per_node;  // GPUs
+  void operator()(const MemoryBound& w) const {
+    if (w.kind != Traffic::plain) spent.dropout += runs * seconds;
+  }
+  void operator()(const graph::Collective& w) const {
+    const bool inside = std::int64_t(w.group.ranks - 1) * w.group.stride < per_node;
+    (inside ? spent.in_node : spent.across_nodes) += runs * seconds;
+    if (!inside && w.group.stride < per_node) spent.nested += runs * seconds;
+  }
+  void operator()(const graph::Interference&) const { spent.interference += runs * seconds; }
+  void operator()(const graph::OptimizerStep&) const { spent.optimizer_steps += runs; }
+  void operator()(const auto&) const {}
+};
+
+// Works that others are made of run as often as those.
+Spent spent_on(std::span<const graph::Work> works, std::span<const Time> durations, std::span<const double> runs,
+               std::int64_t per_node) {
+  std::vector<double> times(runs.begin(), runs.end());
+  Spent spent;
+  for (std::size_t w = works.size(); w-- > 0;) {
+    if (const auto* all = std::get_if<graph::Sequence>(&works[w]))
+      for (const auto& item : all->items) times[item.work.index()] += times[w] * item.count;
+    if (const auto* part = std::get_if<graph::Exposed>(&works[w]))
+      times[part->collective.index()] += times[w] * part->share;
+    if (const auto* both = std::get_if<graph::Pipelined>(&works[w]))
+      times[both->kernel.index()] += times[w] * both->pieces, times[both->collective.index()] += times[w];
+    std::visit(Count{spent, times[w], to_seconds(durations[w]), per_node}, works[w]);
+  }
+  return spent;
+}
+
+constexpr double kTenth = .1;
+// These decide what fits, and how a job is dealt to nodes, besides any time.
+constexpr const char* kBesidesTimes[] = {"memory", "gpus_per_node"};
+
 }  // namespace
 
-std::vector<std::string> CostModel::assumptions() const {
-  std::vector<std::string> all;
+double CostModel::moves(const cluster::ClusterSpec& other, std::span<const graph::Work> works,
+                        std::span<const Time> durations, std::span<const double> runs) const {
+  const auto times = on(other).price(works);
+  double sum = 0;
+  for (std::size_t w = 0; w < times.size(); w++) {
+    const Time change = times[w] - durations[w];
+    sum += runs[w] * to_seconds(change < Time{} ? -change : change);
+  }
+  return sum;
+}
+
+std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> works, std::span<const Time> durations,
+                                               std::span<const double> runs) const {
+  std::vector<Assumption> all;
+  const auto add = [&](std::string text, double moved) { all.push_back({std::move(text), moved}); };
+  // A number of a file is used when another one would change a time.
+  const auto add_keys = [&](const char* kind, const fields::Description& described, const auto& owner, auto of) {
+    for (const auto& key : owner.assumed) {
+      const auto* field = described.find(key);
+      if (!field) continue;
+      const auto value = field->get(&owner);
+      double most = 0;
+      for (const double factor : {1 + kTenth, 1 / (1 + kTenth)})
+        if (const auto other = fields::scaled(field->form, value, factor)) {
+          auto machine = machine_;
+          field->set(&of(machine), *other);
+          most = std::max(most, moves(machine, works, durations, runs));
+        }
+      const bool besides =
+          std::find(std::begin(kBesidesTimes), std::end(kBesidesTimes), key) != std::end(kBesidesTimes);
+      // What the samples of a measured GPU did not determine stands in their fit as the file says it.
+      const auto* times = measured_gpu();
+      const bool kept = times && std::any_of(times->gemm.begin(), times->gemm.end(), [&](const auto& products) {
+                          const auto& keys = products.second.fit.kept;
+                          return std::find(keys.begin(), keys.end(), key) != keys.end();
+                        });
+      if (most == 0 && !besides && !kept) continue;
+      const auto source = owner.sources.find(key);
+      add(fmt::format("{} {}: {} = {} is assumed{}.", kind, owner.name, key, fields::shown(value),
+                      source == owner.sources.end() ? "" : " (" + source->second + ")"),
+          most);
+    }
+  };
   const bool own = software_.own_kernels;
-  const bool kernels = own && profile_ && !profile_->kernels.empty() &&
-                       profile_->kernels.size() == kKernelKinds * precisions(*profile_).size();
-  const bool messages = profile_ && profile_->has_messages();
-  const bool collectives = profile_ && profile_->has_collectives();
-  add(all, "GPU", cluster::gpu_fields(), machine_.gpu,
-      [&](const std::string& key) { return !kernels || key == "memory"; });
-  add(all, "Cluster", cluster::cluster_fields(), machine_, [&](const std::string& key) {
-    const bool message = key == "links.nvlink.message" || key == "message_overhead";
-    return key.starts_with("links.nic.") || !(message ? messages : messages && collectives);
-  });
+  add_keys(
+      "GPU", cluster::gpu_fields(), machine_.gpu, [](auto& machine) -> auto& { return machine.gpu; });
+  add_keys(
+      "Cluster", cluster::cluster_fields(), machine_, [](auto& machine) -> auto& { return machine; });
   if (profile_) add_profile(all, *profile_, own, machine_);
   if (own && !profile_)
-    all.push_back(
-        "This program's kernels are priced by formulas for a GPU's; `rehearse calibrate` measures them on this "
-        "machine.");
-  if (communication_.curves().empty() && machine_.nvlink.value() > 0) {
-    all.push_back(fmt::format(
-        "Collectives inside a node of {} are priced from its links, taken as NVLink {}: systems left out of the "
-        "fit are met within 3 to 16 % above 256 MB, and within 6 to 25 % over all sizes.",
-        machine_.name, collective::nvlink(machine_.nvlink_generation, machine_.nvlink).generation));
+    add("This program's kernels are priced by formulas for a GPU's; `rehearse calibrate` measures them on this "
+        "machine.",
+        0);
+  const auto spent = spent_on(works, durations, runs, machine_.gpus_per_node);
+  if (communication_.curves().empty() && spent.in_node + spent.nested > 0)
+    add(fmt::format(
+            "Collectives inside a node of {} are priced from its links, taken as NVLink {}: systems left out of "
+            "the fit are met within 3 to 16 % above 256 MB, and within 6 to 25 % over all sizes.",
+            machine_.name, collective::nvlink(machine_.nvlink_generation, machine_.nvlink).generation),
+        kTenth * (spent.in_node + spent.nested));
+  if (spent.dropout > 0)
+    add(fmt::format("Memory-bound kernels of a model with dropout take {} (forward) and {} (backward) times bytes over "
+                    "bandwidth, fitted on one profile without knowing the cause.",
+                    kDropoutForward, kDropoutBackward),
+        kTenth * spent.dropout);
+  if (spent.interference > 0)
+    add(fmt::format("A reduction or gather that runs under computation lengthens it by {} of the time they share.",
+                    kInterference),
+        kTenth * spent.interference);
+  if (spent.nested > 0)
+    add(fmt::format("A collective across nodes hides all but {} of the shorter of its wire and in-node parts.",
+                    collective::kOverlapLoss),
+        kTenth * collective::kOverlapLoss / (1 + collective::kOverlapLoss) * spent.nested);
+  if (const auto ratio = communication_.extrapolates(); ratio && spent.in_node + spent.nested > 0)
+    add(fmt::format("Links inside a node are {:.3g} times those that the collectives {} were measured on: their times "
+                    "are extrapolated by the closed forms of the algorithms.",
+                    *ratio, communication_.curves().name),
+        kTenth * (spent.in_node + spent.nested));
+  if (machine_.fabric != 1 && machine_.nodes > 1) {
+    auto wider = machine_;
+    wider.fabric *= 1 + kTenth;
+    if (const double moved = moves(wider, works, durations, runs); moved > 0)
+      add(fmt::format("The fabric passes on {:.3g} of what InfiniBand with adaptive routing does.", machine_.fabric),
+          moved);
   }
-  if (const auto ratio = communication_.extrapolates())
-    all.push_back(fmt::format(
-        "Links inside a node are {:.3g} times those that the collectives {} were measured on: their times are "
-        "extrapolated by the closed forms of the algorithms.",
-        *ratio, communication_.curves().name));
-  if (software_.dropout) {
-    all.push_back(fmt::format(
-        "Memory-bound kernels of a model with dropout take {} (forward) and {} (backward) times bytes over bandwidth, "
-        "fitted on one profile without knowing the cause.",
-        kDropoutForward, kDropoutBackward));
-  }
+  if (spent.optimizer_steps > 0)
+    add(fmt::format("An optimizer step costs {} besides its memory traffic.", show(seconds(kOptimizerFixed))),
+        kTenth * kOptimizerFixed * spent.optimizer_steps);
   if (!own)
-    all.push_back(fmt::format(
-        "A reduction or gather that runs under computation lengthens it by {} of the time they share.", kInterference));
-  if (machine_.nodes > 1) {
-    all.push_back(fmt::format("A collective across nodes hides all but {} of the shorter of its wire and in-node parts.",
-                              collective::kOverlapLoss));
-    if (machine_.fabric != 1)
-      all.push_back(
-          fmt::format("The fabric passes on {:.3g} of what InfiniBand with adaptive routing does.", machine_.fabric));
-  }
-  if (!own) {
-    all.push_back(fmt::format(
-        "A GPU holds {} for context and libraries and {} per communicator besides what the framework reserves.",
-        show(kContext + kLibraries), show(kCommunicator)));
-    all.push_back(
-        fmt::format("An optimizer step costs {} besides its memory traffic.", show(seconds(kOptimizerFixed))));
-  }
+    add(fmt::format("A GPU holds {} for context and libraries and {} per communicator besides what the framework "
+                    "reserves.",
+                    show(kContext + kLibraries), show(kCommunicator)),
+        0);
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.moves > b.moves; });
   return all;
 }
 

@@ -15,6 +15,12 @@
 
 namespace rehearsal::cost {
 
+// One constant that an answer rests on and that was assumed rather than measured, as a sentence.
+struct Assumption {
+  std::string text;
+  double moves = 0;  // seconds by which a tenth more or less of it changes all tasks together; 0: it acts elsewhere
+};
+
 class CostModel {
  public:
   // What a profile holds was measured on the machine itself and wins over the formulas. A GPU that it holds must have
@@ -40,8 +46,12 @@ class CostModel {
   // only refer to smaller ids.
   std::vector<Time> price(std::span<const graph::Work> works) const;
 
-  // Every constant used that was assumed rather than measured, for the report.
-  std::vector<std::string> assumptions() const;
+  // Every constant behind these works that was assumed rather than measured, those that move most first. `durations`:
+  // their prices; `runs`: how often tasks run each of them, of all ranks.
+  std::vector<Assumption> assumptions(std::span<const graph::Work> works, std::span<const Time> durations,
+                                      std::span<const double> runs) const;
+  // The same model of a machine that differs in a number.
+  CostModel on(cluster::ClusterSpec machine) const { return {std::move(machine), communication_.curves(), software_, profile_}; }
   // Which algorithms the collectives among `works` run and why, as one sentence; nothing without collectives.
   std::vector<std::string> algorithms(std::span<const graph::Work> works) const;
   // Which of our own kernels are priced as others, as sentences.
@@ -51,6 +61,9 @@ class CostModel {
   const CommunicationModel& communication() const { return communication_; }
 
  private:
+  // Seconds by which the works take longer or shorter on another machine, all runs together.
+  double moves(const cluster::ClusterSpec& other, std::span<const graph::Work> works, std::span<const Time> durations,
+               std::span<const double> runs) const;
   bool computes_wide(const Kernel& kernel) const;
   const GpuTimes* measured_gpu() const { return profile_ && profile_->gpu ? &*profile_->gpu : nullptr; }
 

@@ -11,6 +11,7 @@ namespace rehearsal::report {
 struct RunTextOptions {
   int width = 80;
   bool color = false;
+  bool all_assumptions = false;  // else the first ten lines of them
 };
 
 using answer::Answer;

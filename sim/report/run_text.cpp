@@ -33,7 +33,7 @@ class TextReport {
     picture();
     ranks();
     list("Warnings", run_.warnings);
-    list("Assumptions", run_.assumptions);
+    assumptions();
     if (!abstract_ && !run_.measured) list("Error band", std::span(&s_.error_band.basis, 1));
     return std::move(text_);
   }
@@ -213,6 +213,25 @@ class TextReport {
     std::string list;
     for (const auto s : stages) list += (list.empty() ? "" : ",") + std::to_string(s);
     return list.size() > 10 ? list.substr(0, 8) + ".." : list;
+  }
+
+  // Ten lines are read; the first move the answer most.
+  void assumptions() {
+    constexpr std::ptrdiff_t kLines = 10;
+    const auto text = notes("Assumptions", run_.assumptions, options_.width, paint_);
+    std::size_t shown = run_.assumptions.size();
+    const auto lines = [&](std::size_t count) {
+      const auto some = notes("", run_.assumptions.first(count), options_.width, paint_);
+      return std::count(some.begin(), some.end(), '\n') - 2;  // a blank line and the heading
+    };
+    while (!options_.all_assumptions && shown > 0 && lines(shown) > kLines - (shown < run_.assumptions.size())) shown--;
+    if (shown == run_.assumptions.size()) {
+      text_ += text;
+      return;
+    }
+    text_ +=
+        notes("Assumptions, those that move the answer most", run_.assumptions.first(shown), options_.width, paint_);
+    line("  - {} more: --assumptions lists them", run_.assumptions.size() - shown);
   }
 
   void list(const char* heading, std::span<const std::string> entries) {

@@ -207,12 +207,19 @@ void read_simulate(Context& context, MapReader& top, const Node& root, Scenario&
                                               scenario.simulate.iterations, forwards, kMostForwards));
 }
 
+void list_given(const Node& node, const std::string& key, std::vector<Given>& all) {
+  if (node.kind != Node::Kind::map || node.find("value")) return all.push_back({key, node.where()});
+  for (const auto& e : node.entries)
+    list_given(*e.value, key.empty() ? e.key->text : key + "." + e.key->text, all);
+}
+
 Scenario read(Context& context, const std::string& path, const Node& root) {
   auto& problems = context.problems;
   Scenario scenario;
   scenario.file = path;
   MapReader top(problems, root, "");
   if (!top.node()) return scenario;
+  list_given(root, "", scenario.given);
   if (const Node* node = top.require("version", "1, the format that this program reads")) {
     const auto version = read_integer(problems, *node, "'version'", {0, kCount.high});
     if (version && *version != 1)

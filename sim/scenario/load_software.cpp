@@ -24,9 +24,8 @@ std::optional<models::Software> load_software(Context& context, const Node& node
   if (problems.count() != before) return std::nullopt;
   if (assumed)
     context.assume(fmt::format("software {}: the profile was not fitted ({})", software.name, software.source));
-  for (const auto& key : citations.assumed)
-    context.assume(fmt::format("software {}: {} was not measured ({})", software.name, key,
-                               citations.sources.count(key) ? citations.sources[key] : "no source"));
+  software.sources = std::move(citations.sources);
+  software.assumed = std::move(citations.assumed);
   return software;
 }
 

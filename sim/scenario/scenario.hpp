@@ -86,6 +86,12 @@ struct Places {
   Location layout, cluster, schedule;  // layout: `partition`, or else `parallelism`
 };
 
+// A key of the file that asks, or of --set: not those of the files that it names.
+struct Given {
+  std::string key;  // "cluster.links.nic.bandwidth"
+  Location where;
+};
+
 struct Scenario {
   std::string name, file;
   Places places;
@@ -100,6 +106,7 @@ struct Scenario {
   std::optional<Concrete> concrete;
   std::optional<AbstractCosts> abstract;
   ErrorBand error_band;
+  std::vector<Given> given;
   std::vector<std::string> assumptions, warnings;
 };
 

@@ -188,6 +188,13 @@ std::vector<FieldRow> keys() {
   return rows;
 }
 
+std::optional<FieldRow> key_of(const std::string& kind, const std::string& key) {
+  const auto prefix = kind == "gpus" ? "cluster.gpu." : kind == "clusters" ? "cluster." : "software.";
+  for (auto& row : keys())
+    if (row.path == prefix + key) return row;
+  return std::nullopt;
+}
+
 std::string key_table() {
   std::string text = "| key | value | default | meaning |\n|---|---|---|---|\n";
   for (const auto& row : keys())

@@ -2,6 +2,7 @@
 // are drawn from the descriptions that the loaders read by (format.hpp). Rules between keys (what divides what) are not
 // in it; `rehearse check` knows those.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct FieldRow {
   std::string help;
 };
 std::vector<FieldRow> keys();
+
+// The row of a constant of a file of configs/: kind "gpus", key "links.nvlink.latency"; nothing where it is no key.
+std::optional<FieldRow> key_of(const std::string& kind, const std::string& key);
 
 // The rows as a table in Markdown, header included; one line ends each row.
 std::string key_table();

@@ -1,0 +1,132 @@
+#include "answer/idle_keys.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "answer/staged.hpp"
+#include "scenario/fields.hpp"
+
+namespace rehearsal::answer {
+namespace {
+
+// Keys that are spelled otherwise where they end up.
+struct Alias {
+  std::string_view given, field;
+};
+constexpr Alias kAliases[] = {{"training.recompute", "training.recompute.mode"},
+                              {"training.recompute.early_stop", "software.early_stop"},
+                              {"training.overlap.gradients", "software.gradient_overlap"},
+                              {"training.overlap.pipeline", "software.blocking_sends"},
+                              {"training.overlap.tensor", "software.async_tensor"}};
+
+// What acts elsewhere than in tasks and their times: what a framework reserves and what fits; a step that overlaps the
+// next; the size of a node.
+constexpr std::string_view kElsewhere[] = {"cluster.gpu.memory",      "cluster.gpus_per_node",
+                                           "cluster.topology",        "training.allocator",
+                                           "training.optimizer_sync", "training.rollback_probability"};
+
+const fields::Field* field_of(std::string_view key) {
+  const auto alias = std::find_if(std::begin(kAliases), std::end(kAliases), [&](auto& a) { return a.given == key; });
+  const auto* field = scenario::scenario_fields().find(alias == std::end(kAliases) ? key : alias->field);
+  const bool asked = field && field->set && field->acts && field->key_of_files &&
+                     (field->key.starts_with("cluster.") || field->key.starts_with("training.") ||
+                      field->key.starts_with("software."));
+  return asked && std::find(std::begin(kElsewhere), std::end(kElsewhere), field->key) == std::end(kElsewhere) ? field
+                                                                                                              : nullptr;
+}
+
+bool same(std::span<const Time> a, std::span<const Time> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+// The step in its coarsest form, which is the same step.
+graph::TaskGraph coarse(Staged staged, const scenario::Scenario& scenario) {
+  return std::move(staged.lowering).lower(scenario.schedule.schedule(), staged.problem, {graph::Detail::stage, true});
+}
+
+class Probe {
+ public:
+  Probe(const scenario::Scenario& scenario, const graph::TaskGraph& graph, std::span<const Time> durations)
+      : scenario_(scenario), graph_(graph), durations_(durations) {}
+
+  bool moves(const fields::Field& field) {
+    const auto others = fields::others(field, field.get(&scenario_));
+    return std::any_of(others.begin(), others.end(), [&](const auto& other) {
+      auto changed = scenario_;
+      field.set(&changed, other);
+      try {
+        return differs(changed, field.key.starts_with("cluster."));
+      } catch (const UserError&) {
+        return true;  // refused by name
+      }
+    });
+  }
+
+ private:
+  bool differs(const scenario::Scenario& changed, bool prices_alone) {
+    const auto& c = *changed.concrete;
+    const cost::CostModel other(c.cluster, c.curves, c.software, c.profile);
+    if (!same(other.price(graph_.works()), durations_)) return true;
+    if (prices_alone) return false;
+    auto now = stage(changed);
+    if (!now_) now_.emplace(stage(scenario_));
+    const auto works = now.lowering.works(), before = now_->lowering.works();
+    if (!std::equal(works.begin(), works.end(), before.begin(), before.end())) return true;
+    if (now.problem.activation != now_->problem.activation || now.problem.weight_hold != now_->problem.weight_hold)
+      return true;
+    if (digest_.empty()) digest_ = coarse(stage(scenario_), scenario_).digest();
+    return coarse(std::move(now), changed).digest() != digest_;
+  }
+
+  const scenario::Scenario& scenario_;
+  const graph::TaskGraph& graph_;
+  std::span<const Time> durations_;
+  std::optional<Staged> now_;
+  std::string digest_;
+};
+
+}  // namespace
+
+std::vector<double> runs_of_works(const graph::TaskGraph& graph) {
+  std::vector<double> ranks(graph.programs().size()), runs(graph.works().size());
+  for (const auto& rank : graph.ranks()) ranks[rank.program.index()] += rank.multiplicity;
+  for (std::size_t p = 0; p < ranks.size(); p++)
+    for (const WorkId work : graph.programs()[p].work) runs[work.index()] += ranks[p];
+  return runs;
+}
+
+std::vector<std::string> idle_keys(const scenario::Scenario& scenario, const graph::TaskGraph& graph,
+                                   std::span<const Time> durations) {
+  std::vector<std::string> warnings;
+  const bool performed = scenario.concrete->software.own_kernels;
+  Probe probe(scenario, graph, durations);
+  for (const auto& [key, where] : scenario.given) {
+    const auto* field = field_of(key);
+    const bool of_training = key == "training.learning_rate" || key == "training.weight_decay";
+    if (!field || (performed && of_training) || probe.moves(*field)) continue;
+    const auto at = where.line ? fmt::format("{}:{}:{}: ", where.file, where.line, where.column) : "";
+    warnings.push_back(
+        fmt::format("{}'{}' is set and changes nothing in this answer: no part of this step depends on it ({})", at,
+                    key, field->help));
+  }
+  return warnings;
+}
+
+std::vector<std::string> assumed_software(const scenario::Scenario& scenario, const graph::TaskGraph& graph,
+                                          std::span<const Time> durations) {
+  std::vector<std::string> all;
+  const auto& software = scenario.concrete->software;
+  Probe probe(scenario, graph, durations);
+  for (const auto& key : software.assumed) {
+    const auto* field = field_of("software." + key);
+    if (!field || !probe.moves(*field)) continue;
+    const auto source = software.sources.find(key);
+    all.push_back(fmt::format("software {}: {} = {} was not measured ({}).", software.name, key,
+                              fields::shown(field->get(&scenario)),
+                              source == software.sources.end() ? "no source" : source->second));
+  }
+  return all;
+}
+
+}  // namespace rehearsal::answer
