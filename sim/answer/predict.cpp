@@ -25,7 +25,14 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   run.engine = options.engine;
   Prediction prediction;
   prediction.timeline = simulator->prepare(question->graph)->run(run);
-  if (scenario.optimizer_sync.post_validation) post_validate(*question, prediction.timeline, options.engine);
+  if (scenario.optimizer_sync.post_validation) {
+    const auto barrier = prediction.timeline.makespan();
+    post_validate(*question, prediction.timeline, options.engine);
+    if (prediction.timeline.makespan() == barrier)
+      question->warnings.emplace_back(
+          "'training.optimizer_sync' post-validation changes nothing here: no iteration can begin before the last "
+          "ends");
+  }
   prediction.summary = summarize(*question, prediction.timeline, options.summary);
   prediction.assumptions = std::move(question->assumptions);
   prediction.warnings = std::move(question->warnings);

@@ -221,7 +221,7 @@ class TextReport {
     const auto text = notes("Assumptions", run_.assumptions, options_.width, paint_);
     std::size_t shown = run_.assumptions.size();
     const auto lines = [&](std::size_t count) {
-      const auto some = notes("", run_.assumptions.first(count), options_.width, paint_);
+      const auto some = notes("", std::span(run_.assumptions).first(count), options_.width, paint_);
       return std::count(some.begin(), some.end(), '\n') - 2;  // a blank line and the heading
     };
     while (!options_.all_assumptions && shown > 0 && lines(shown) > kLines - (shown < run_.assumptions.size())) shown--;
@@ -229,8 +229,8 @@ class TextReport {
       text_ += text;
       return;
     }
-    text_ +=
-        notes("Assumptions, those that move the answer most", run_.assumptions.first(shown), options_.width, paint_);
+    text_ += notes("Assumptions, those that move the answer most", std::span(run_.assumptions).first(shown),
+                   options_.width, paint_);
     line("  - {} more: --assumptions lists them", run_.assumptions.size() - shown);
   }
 

@@ -94,7 +94,7 @@ void check_device(Context& context, const models::Training& training, bool own_k
       gpu.peak.count(training.precision) || (training.precision == Precision::fp32 && gpu.peak.count(Precision::tf32));
   if (training.precision == Precision::fp32 && known && !gpu.peak.count(Precision::fp32))
     context.assume(fmt::format("GPU {}: fp32 matrix products run as tf32; no rate of fp32 is given", gpu.name));
-  if (!widens && (!known || (training.precision == Precision::fp8 && gpu.fp8_speedup <= 0)))
+  if (!widens && !known)
     context.problems.error(
         place, fmt::format("GPU '{}' does not compute in the precision that 'training.precision' asks for", gpu.name));
   if (training.attention == models::AttentionKind::flash && gpu.fused_attention_rate.value() <= 0)

@@ -180,16 +180,18 @@ TEST_CASE("assumptions shrink with what was measured") {
   auto machine = dgx_a100();
   machine.gpu.assumed = {"kernel_gap", "gemm_efficiency", "memory"};
   machine.assumed = {"links.nvlink.bandwidth", "links.nvlink.message", "message_overhead"};
-  // A kernel without a product, so that no gemm_efficiency is asked; a message; a collective, which a curve answers.
+  // A kernel without a product, so that no gemm_efficiency is asked; a message; a collective, by a curve of other links.
   const std::vector<graph::Work> works{Kernel{KernelKind::add, {135'000}, {}},
-                                       graph::Message{Bytes(28'000), false, 1, Bytes(), 1},
-                                       graph::Collective{CollectiveKind::all_reduce, Bytes(1000), GroupShape{2, 2, 1}}};
+                                       graph::Message{Bytes(28'000), 0, 1, 1, Bytes(), 1},
+                                       graph::Collective{CollectiveKind::all_reduce, Bytes(1000), GroupShape{2, 1, 2}}};
   const auto count = [&](std::shared_ptr<const Profile> profile, const std::string& part) {
-    const cost::CostModel model(machine, a100_curves(), own(), profile);
+    const bool measured_here = profile && profile->has_collectives();  // then no other machine's curves
+    const cost::CostModel model(machine, measured_here ? profile->collectives : a100_curves(), own(), profile);
     const auto all = model.assumptions(works, model.price(works), std::vector<double>(works.size(), 1));
     return std::count_if(all.begin(), all.end(), [&](auto& a) { return a.text.find(part) != std::string::npos; });
   };
-  CHECK(count(nullptr, "") == 5);  // gap, memory, message and its overhead; and that kernels go by formulas
+  // Gap, memory, the link that the curve was measured on, message and its overhead; and that kernels go by formulas.
+  CHECK(count(nullptr, "") == 6);
   CHECK(count(nullptr, "`rehearse calibrate` measures them") == 1);
 
   auto p = std::make_shared<Profile>();
@@ -197,7 +199,7 @@ TEST_CASE("assumptions shrink with what was measured") {
   CHECK(count(p, "Profile here: kernels were not measured") == 1);
   CHECK(count(p, "Profile here: messages were not measured.") == 1);
   CHECK(count(p, "Profile here: collectives were not measured.") == 1);
-  CHECK(count(p, "is assumed") == 4);
+  CHECK(count(p, "is assumed") == 5);
 
   p = measured();
   CHECK(count(p, "links.nvlink.message") == 0);

@@ -1,0 +1,219 @@
+// What if? Every number and every choice of a scenario, moved alone as a user would (--set), moves an answer of some
+// shipped scenario, in the direction that its kind has, and the digest with it; or it is refused by name, or the report
+// says by name that it is set and changes nothing. Nothing is the same in silence.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "answer/predict.hpp"
+#include "scenario/fields.hpp"
+
+using namespace rehearsal;
+
+namespace {
+
+struct Told {
+  scenario::Scenario scenario;
+  Time iteration;
+  std::vector<double> memory;  // allocated, reserved and on the device, of every rank
+  std::optional<bool> fits;
+  std::vector<std::string> warnings;
+
+  bool same(const Told& other) const {
+    return iteration == other.iteration && memory == other.memory && fits == other.fits;
+  }
+};
+
+Told ask(const std::string& file, const std::vector<std::string>& sets) {
+  Told told{.scenario = scenario::load(PROJECT_ROOT "/scenarios/" + file, sets)};
+  const auto prediction = answer::predict(told.scenario, {.summary = {.critical_path = false}, .idle_keys = true});
+  const auto& summary = prediction.summary;
+  told.iteration = summary.iteration, told.fits = summary.fits, told.warnings = prediction.warnings;
+  for (const auto& rank : summary.ranks)
+    for (const auto& size : {std::optional(rank.peak.allocated), rank.peak.reserved, rank.peak.device})
+      told.memory.push_back(size.value_or(0));
+  return told;
+}
+
+struct Question {
+  const char* file;
+  std::vector<std::string> sets;
+};
+// The shipped scenarios, and with other frameworks, cuts and precisions what they do not use. Small ones first.
+const std::vector<Question>& questions() {
+  static const std::vector<Question> all = {
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8"}},
+      {"megatron21-t1/gpt-3.6b-64xa100.yaml",
+       {"batch.global=64", "cluster.nodes=4", "parallelism={tensor: 2, pipeline: 4, data: 4}",
+        "training.precision=bf16"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=32", "cluster.nodes=2", "parallelism={data: 16, zero: 3}", "software=deepspeed-2021"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={data: 8, zero: 3}", "software=fsdp-2023", "training.recompute=full"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "training.precision=fp8", "software=titan-2024"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "training.precision=fp8", "software={use: titan-2024, fp8_scaling: rowwise}"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "training.precision=fp8", "software={use: titan-2024, fp8_scaling: blockwise}"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "training.precision=fp8", "cluster.gpu.fp8_speedup=0", "cluster.gpu.peak.fp8=1979TFLOP/s"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "software={use: titan-2024, attention_kernel: flash-3}"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "software={use: titan-2024, attention_kernel: cudnn}"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={data: 8}", "training.precision=fp16", "software=deepspeed-2021"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "parallelism={data: 8}", "training.precision=fp32"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={pipeline: 4, data: 2}", "training.optimizer_sync=post-validation"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={pipeline: 2, data: 4, chunks: 2}", "schedule={name: interleaved-1f1b}"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "training.recompute={mode: full, every: 2}"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "training.kernels=unfused", "training.attention=unfused"}},
+      {"gpu/tensor-4.yaml", {}},
+      {"measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml", {}},
+      {"teaching-1f1b-8-stages.yaml", {}}};
+  return all;
+}
+
+const Told& asked(std::size_t question) {
+  static std::map<std::size_t, Told> known;
+  const auto found = known.find(question);
+  if (found != known.end()) return found->second;
+  return known.emplace(question, ask(questions()[question].file, questions()[question].sets)).first->second;
+}
+
+// More of it makes no step longer (faster) or none shorter (slower); what is not here has no direction.
+enum class More { faster, slower };
+std::optional<More> direction(const fields::Field& field) {
+  using Kind = fields::Form::Kind;
+  if (field.key.find("measured_on") != std::string::npos) return std::nullopt;  // of another machine, to compare with
+  if (field.key.find("collectives.fitted") != std::string::npos) return std::nullopt;
+  if (field.form.kind == Kind::bandwidth || field.form.kind == Kind::flop_rate) return More::faster;
+  if (field.form.kind == Kind::time) return More::slower;
+  static const std::map<std::string, More> numbers = {{"cluster.gpu.sms", More::faster},
+                                                      {"cluster.gpu.gemm_efficiency", More::faster},
+                                                      {"cluster.gpu.sustained_clock", More::faster},
+                                                      {"cluster.gpu.weight_gradient_rate", More::faster},
+                                                      {"cluster.gpu.small_tile_loss", More::slower},
+                                                      {"cluster.gpu.attention_tail", More::slower},
+                                                      {"cluster.gpu.fp8_speedup", More::faster},
+                                                      {"cluster.gpu.fp8_rowwise_speedup", More::faster},
+                                                      {"cluster.gpu.fp8_blockwise_speedup", More::faster},
+                                                      {"cluster.links.nic.efficiency", More::faster},
+                                                      {"cluster.links.nic.message_efficiency", More::faster},
+                                                      {"software.attention_rate", More::faster},
+                                                      {"software.optimizer_bytes", More::slower},
+                                                      {"software.accumulate_bytes_fp16", More::slower},
+                                                      {"software.accumulate_bytes_bf16", More::slower},
+                                                      {"software.host_backward_factor", More::slower},
+                                                      {"software.sharded_tensor_efficiency", More::faster},
+                                                      {"training.rollback_probability", More::slower}};
+  const auto found = numbers.find(field.key);
+  return found == numbers.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Why a key need not act. Every line is an argument, not a wish.
+const std::map<std::string, const char*> kExceptions = {
+    {"simulate.network", "both choices mean the closed forms until sharing is simulated; no digest holds it"},
+    {"simulate.seed", "nothing random is in a prediction yet; performed runs draw their data from it"},
+    {"simulate.symmetry", "that every rank simulated gives the same answer is what detail_agrees.cpp proves"},
+    {"simulate.detail", "that detail changes no answer is what detail_agrees.cpp proves"},
+    {"simulate.iterations", "behind a barrier all iterations are alike"},
+    {"schedule.time_limit", "of searches; how far they get in it is no promise"},
+    {"schedule.group", "the number that a schedule takes without it is the same schedule"},
+    {"schedule.extra_warmup", "the number that a schedule takes without it is the same schedule"},
+    {"schedule.pieces", "1 is a sequence in one piece, as without it"},
+    {"schedule.waves", "1 is what a schedule of waves does without it"},
+    {"training.learning_rate", "of performed training; idle_keys says so where a framework's step is predicted"},
+    {"training.weight_decay", "of performed training; idle_keys says so where a framework's step is predicted"},
+    {"cluster.gpu.memory", "it is what `fits` compares with: a tenth of it decides nothing where there is room"},
+    {"cluster.gpu.peak.tf32", "of GPUs without a rate for fp32; all shipped ones have it"},
+};
+
+bool named(const std::vector<std::string>& messages, const std::string& key) {
+  const auto last = "'" + key.substr(key.rfind('.') + 1) + "'";
+  return std::any_of(messages.begin(), messages.end(), [&](const std::string& m) {
+    return m.find("'" + key + "'") != std::string::npos || m.find(last) != std::string::npos;
+  });
+}
+
+double amount(const fields::Value& value) {
+  if (const auto* x = std::get_if<std::int64_t>(&value)) return double(*x);
+  if (const auto* x = std::get_if<double>(&value)) return *x;
+  if (const auto* x = std::get_if<Time>(&value)) return double(x->count());
+  if (const auto* x = std::get_if<Bandwidth>(&value)) return x->value();
+  if (const auto* x = std::get_if<FlopRate>(&value)) return x->value();
+  if (const auto* list = std::get_if<std::vector<fields::Value>>(&value)) {
+    double sum = 0;
+    for (const auto& item : *list) sum += amount(item);
+    return sum;
+  }
+  return 0;
+}
+
+enum class Outcome { acts, refused, said, silent };
+
+// One key moved to one value in one question.
+Outcome moved(std::size_t question, const fields::Field& field, const fields::Value& to) {
+  const Told& before = asked(question);
+  auto sets = questions()[question].sets;
+  sets.push_back(field.key + "=" + fields::written(to));
+  try {
+    const Told after = ask(questions()[question].file, sets);
+    if (field.get(&after.scenario) != to) return Outcome::refused;  // another key has the last word
+    if (!after.same(before)) {
+      CHECK(after.scenario.digest != before.scenario.digest);
+      if (const auto way = direction(field); way && after.iteration != before.iteration) {
+        const auto was = field.get(&before.scenario);
+        const bool more = amount(to) > amount(was), longer = after.iteration > before.iteration;
+        // Orders of tasks can make a faster machine slower (Graham 1969): a hundredth at the most is let pass.
+        const double change = std::abs(to_seconds(after.iteration) / to_seconds(before.iteration) - 1);
+        if (!was.absent() && change > .01) CHECK(longer == (more == (*way == More::slower)));
+      }
+      return Outcome::acts;
+    }
+    // Said of the value that was there before, too: then neither of them acts.
+    return named(after.warnings, field.key) || named(before.warnings, field.key) ? Outcome::said : Outcome::silent;
+  } catch (const UserError&) {
+    return Outcome::refused;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every number and every choice acts, or the program says why not") {
+  ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
+  ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
+  std::size_t acting = 0;
+  for (const auto& field : scenario::scenario_fields().fields) {
+    using Kind = fields::Form::Kind;
+    if (!field.key_of_files || !field.set || field.form.list || field.form.kind == Kind::text ||
+        field.form.kind == Kind::name || field.form.kind == Kind::table)
+      continue;
+    CAPTURE(field.key);
+    std::map<Outcome, std::size_t> met;
+    for (std::size_t q = 0; q < questions().size() && met[Outcome::acts] == 0; q++) {
+      const auto& scenario = asked(q).scenario;
+      const bool own_part =
+          scenario.concrete.has_value() != (field.key.starts_with("costs.") || field.key.starts_with("memory."));
+      if (!own_part) continue;
+      for (const auto& to : fields::others(field, field.get(&scenario))) {
+        CAPTURE(q);
+        CAPTURE(fields::written(to));
+        const auto outcome = moved(q, field, to);
+        if (!kExceptions.count(field.key)) CHECK(outcome != Outcome::silent);
+        if (++met[outcome], outcome == Outcome::acts) break;
+      }
+    }
+    if (met[Outcome::acts]) acting++;
+    if (std::getenv("REHEARSAL_SHOW"))
+      MESSAGE(field.key, " acts ", met[Outcome::acts], " refused ", met[Outcome::refused], " said ",
+              met[Outcome::said]);
+    if (!kExceptions.count(field.key)) CHECK(met[Outcome::acts] + met[Outcome::refused] > 0);
+  }
+  CHECK(acting > 80);
+}
