@@ -42,7 +42,16 @@ std::vector<Item> registered(const Registry& registry) {
 }
 std::vector<Item> schedules() { return registered(schedule::registry()); }
 std::vector<Item> collectives() { return registered(collective::registry()); }
-std::vector<Item> topologies() { return registered(cluster::registry()); }
+std::vector<Item> topologies() {
+  auto items = registered(cluster::registry());
+  for (auto& item : items) {
+    std::vector<std::string> parameters;
+    for (const auto& p : cluster::registry().at(item.name).parameters)
+      parameters.push_back(fmt::format("{}: {} ({})", p.name, p.fallback, p.help));
+    if (!parameters.empty()) item.summary += fmt::format(" Parameters: {}.", fmt::join(parameters, "; "));
+  }
+  return items;
+}
 
 std::vector<Item> listed_backends() {
   std::vector<Item> items;

@@ -59,10 +59,11 @@ struct ClusterSpec {
   Gpu gpu;
   std::int64_t gpus_per_node = 8;
   std::int64_t nodes = 1;
-  TopologyChoice topology{"rail-optimized", {}};  // what joins the nodes; or what is inside of them, and then one switch joins them
-  TopologyChoice node_topology{"nvswitch", {}};   // what is inside a node, where `topology` does not say it
-  std::vector<WrittenLink> written;  // of topology "links"
-  Bandwidth nvlink;      // one GPU, one way
+  TopologyChoice topology{"rail-optimized",
+                          {}};  // what joins the nodes; or what is inside of them, and then one switch joins them
+  TopologyChoice node_topology{"nvswitch", {}};  // what is inside a node, where `topology` does not say it
+  std::vector<WrittenLink> written;              // of topology "links"
+  Bandwidth nvlink;                              // one GPU, one way
   Time nvlink_latency;
   int nvlink_generation = 0;  // 2 V100, 3 A100, 4 H100, 5 B200; 0 = told by its rate
   Bandwidth nvlink_message;   // what a pipeline send reaches inside a node

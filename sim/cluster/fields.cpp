@@ -87,8 +87,8 @@ const Description& cluster_fields() {
       settled(field<&ClusterSpec::name>("name", text(), kUsual, "")), nested<&ClusterSpec::gpu>("gpu", gpu_fields()),
       field<&ClusterSpec::gpus_per_node>("gpus_per_node", whole(1, 1024), kRequired, "GPUs of a node"),
       settled(field<&ClusterSpec::nodes>("nodes", whole(1, 1'000'000), kUsual, "")),
-      topology<&ClusterSpec::topology>(
-          "topology", "rail-optimized", "what joins the nodes; what is inside of them where one switch joins them"),
+      topology<&ClusterSpec::topology>("topology", "rail-optimized",
+                                       "what joins the nodes; what is inside of them where one switch joins them"),
       topology<&ClusterSpec::node_topology>("node_topology", "nvswitch", "what is inside a node"),
       settled(opaque<&ClusterSpec::written>(
           "written_links", "links",
@@ -100,9 +100,9 @@ const Description& cluster_fields() {
           },
           "")),
       field<&ClusterSpec::nvlink>("links.nvlink.bandwidth", bandwidth(), kRequired, "of one GPU, one way"),
-      assumed(field<&ClusterSpec::nvlink_latency>(
-          "links.nvlink.latency", time(), {[](const ClusterSpec&) { return microseconds(1.22); }, "1.22us"},
-          "of a message between two GPUs of a node, a step of a ring")),
+      assumed(field<&ClusterSpec::nvlink_latency>("links.nvlink.latency", time(),
+                                                  {[](const ClusterSpec&) { return microseconds(1.22); }, "1.22us"},
+                                                  "of a message between two GPUs of a node, a step of a ring")),
       field<&ClusterSpec::nvlink_generation>("links.nvlink.generation", whole(2, 5),
                                              {[](const ClusterSpec&) { return 0; }, "told by the bandwidth"},
                                              "2 (V100) to 5 (B200)"),

@@ -42,18 +42,20 @@ Machine::Machine(ClusterSpec spec) : spec_(std::move(spec)), known_(std::make_sh
     throw UserError(fmt::format("cluster '{}' needs the link rate 'nvlink' between the GPUs of a node", spec_.name));
   if (domains() == 1) return;
   if (spec_.nics_per_node < 1 || spec_.nic.value() <= 0)
-    throw UserError(fmt::format("cluster '{}': {} nodes need NICs and their rate ('links.nic')", spec_.name, spec_.nodes));
+    throw UserError(
+        fmt::format("cluster '{}': {} nodes need NICs and their rate ('links.nic')", spec_.name, spec_.nodes));
   if (spec_.gpus_per_node % spec_.nics_per_node != 0 && spec_.nics_per_node % spec_.gpus_per_node != 0)
-    throw UserError(fmt::format("cluster '{}' needs 'nic.per_node' to divide the {} GPUs of a node, or a multiple; "
-                                "found {}",
-                                spec_.name, spec_.gpus_per_node, spec_.nics_per_node));
+    throw UserError(
+        fmt::format("cluster '{}' needs 'nic.per_node' to divide the {} GPUs of a node, or a multiple; "
+                    "found {}",
+                    spec_.name, spec_.gpus_per_node, spec_.nics_per_node));
   if (fabric_->check) fabric_->check(*this);
   if (fabric_->levels) levels_ = fabric_->levels(*this);
 }
 
 std::vector<double> Machine::parameters(const char* name) const {
-  for (const auto& [topology, choice] : {std::pair{inside_, &spec_.node_topology}, {inside_, &spec_.topology},
-                                         {fabric_, &spec_.topology}}) {
+  for (const auto& [topology, choice] :
+       {std::pair{inside_, &spec_.node_topology}, {inside_, &spec_.topology}, {fabric_, &spec_.topology}}) {
     if (!topology || choice->name != topology->name || !declared(*topology, name)) continue;
     if (const auto given = choice->parameters.find(name); given != choice->parameters.end()) return given->second;
   }
@@ -70,9 +72,7 @@ Device Machine::gpu(std::int64_t rank) const {
   return {DeviceKind::gpu, static_cast<std::uint32_t>(node(rank)), static_cast<std::uint32_t>(local(rank))};
 }
 
-std::int64_t Machine::stripes() const {
-  return std::max<std::int64_t>(1, spec_.nics_per_node / spec_.gpus_per_node);
-}
+std::int64_t Machine::stripes() const { return std::max<std::int64_t>(1, spec_.nics_per_node / spec_.gpus_per_node); }
 
 Device Machine::nic(std::int64_t gpu, std::int64_t stripe) const {
   const auto n = spec_.nics_per_node, g = spec_.gpus_per_node;
@@ -126,7 +126,8 @@ int Machine::level(std::int64_t from, std::int64_t to) const {
 
 std::pair<std::int64_t, std::int64_t> Machine::alike(std::int64_t from, std::int64_t to) const {
   const int at = level(from, to);
-  if (at < 0) return inside_->uniform ? std::pair<std::int64_t, std::int64_t>{0, 1} : std::pair{from % domain_, to % domain_};
+  if (at < 0)
+    return inside_->uniform ? std::pair<std::int64_t, std::int64_t>{0, 1} : std::pair{from % domain_, to % domain_};
   if (levels_.empty()) return {from, to};
   return {0, at == 0 ? domain_ : levels_[static_cast<std::size_t>(at) - 1].width};
 }

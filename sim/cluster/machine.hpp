@@ -83,11 +83,11 @@ class Machine {
   std::int64_t node(std::int64_t gpu) const { return gpu / spec_.gpus_per_node; }
   std::int64_t local(std::int64_t gpu) const { return gpu % spec_.gpus_per_node; }
   Device gpu(std::int64_t rank) const;
-  Device nic(std::int64_t gpu, std::int64_t stripe) const;      // of a GPU
-  std::int64_t gpu_at(const Device& nic) const;                 // the first GPU of a NIC
-  std::int64_t stripes() const;                                 // NICs of a GPU, at least 1
+  Device nic(std::int64_t gpu, std::int64_t stripe) const;              // of a GPU
+  std::int64_t gpu_at(const Device& nic) const;                         // the first GPU of a NIC
+  std::int64_t stripes() const;                                         // NICs of a GPU, at least 1
   Time nic_hop() const { return Time(spec_.nic_latency.count() / 4); }  // GPU, NIC, switch, NIC, GPU are four links
-  Path exit(std::int64_t gpu, std::int64_t stripe) const;       // GPU to its NIC, both included
+  Path exit(std::int64_t gpu, std::int64_t stripe) const;               // GPU to its NIC, both included
   const WrittenGraph& written() const { return *written_; }
 
  private:

@@ -11,8 +11,8 @@
 
 namespace rehearsal::collective {
 
-// Who takes part: ranks 0..ranks-1, `per_node` neighbours in each node (each domain that NVLink joins). A bare number of
-// ranks sits in one node.
+// Who takes part: ranks 0..ranks-1, `per_node` neighbours in each node (each domain that NVLink joins). A bare number
+// of ranks sits in one node.
 struct Shape {
   std::uint32_t ranks, per_node;
   Shape(std::uint32_t n) : ranks(n), per_node(n) {}  // NOLINT(google-explicit-constructor): "n ranks" is a shape

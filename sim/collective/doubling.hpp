@@ -49,8 +49,8 @@ inline double doubling_time(Shape s, Bytes size, const Wires& w) {
   if (s.ranks <= 1) return 0;
   const double sent = 1 - 1. / s.ranks;
   if (s.nodes() <= 1) return w.fixed + doubling_steps(s.ranks) * w.latency + sent * seconds_for(size, w.rate);
-  return w.fixed + sent * seconds_for(size, w.net_rate * kPatRate) + std::log2(double(s.ranks)) / kPatHops * w.net_latency +
-         kPatPerRank * s.ranks;
+  return w.fixed + sent * seconds_for(size, w.net_rate * kPatRate) +
+         std::log2(double(s.ranks)) / kPatHops * w.net_latency + kPatPerRank * s.ranks;
 }
 
 inline void doubling_in_nccl(Algorithm& pat) {

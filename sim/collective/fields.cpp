@@ -40,13 +40,14 @@ const Description& fitted_fields() {
 
 const Description& measured_on_fields() {
   using O = MeasuredOn;
-  static const Description all = describe<O>(
-      {}, field<&O::topology>("topology", name_of("topology"), kUsual, "inside the node"),
-      field<&O::gpus>("gpus", whole(1, 4096), kUsual, "of the node"),
-      field<&O::nvlink>("nvlink", bandwidth(), kRequired, "of one GPU, one way"),
-      field<&O::latency>("latency", time(), {[](const O&) { return seconds(Fit{}.step); }, "1.22us"}, "between two GPUs"),
-      field<&O::generation>("generation", whole(2, 5), {[](const O&) { return 0; }, "told by the bandwidth"},
-                            "2 (V100) to 5 (B200)"));
+  static const Description all =
+      describe<O>({}, field<&O::topology>("topology", name_of("topology"), kUsual, "inside the node"),
+                  field<&O::gpus>("gpus", whole(1, 4096), kUsual, "of the node"),
+                  field<&O::nvlink>("nvlink", bandwidth(), kRequired, "of one GPU, one way"),
+                  field<&O::latency>("latency", time(), {[](const O&) { return seconds(Fit{}.step); }, "1.22us"},
+                                     "between two GPUs"),
+                  field<&O::generation>("generation", whole(2, 5),
+                                        {[](const O&) { return 0; }, "told by the bandwidth"}, "2 (V100) to 5 (B200)"));
   return all;
 }
 
@@ -54,7 +55,8 @@ const Description& curve_fields() {
   using C = SizeCurves;
   static const Description all = describe<C>(
       {.groups = {{.key = "fitted", .help = "curves"},
-                  {.key = "measured_on", .help = "links that the times were measured on", .required = true}}}, settled(field<&C::name>("name", text(), kUsual, "")),
+                  {.key = "measured_on", .help = "links that the times were measured on", .required = true}}},
+      settled(field<&C::name>("name", text(), kUsual, "")),
       opaque<&C::measured>(
           "measured", "by kind and number of ranks lists of [size, time]",
           [](const auto& tables) {

@@ -12,7 +12,7 @@ inline constexpr std::pair<const char*, CollectiveKind> kCurveKinds[] = {
     {"all_gather", CollectiveKind::all_gather}};
 
 const fields::Description& measured_on_fields();  // of MeasuredOn
-const fields::Description& fitted_fields();  // of FittedCurve
-const fields::Description& curve_fields();   // of SizeCurves
+const fields::Description& fitted_fields();       // of FittedCurve
+const fields::Description& curve_fields();        // of SizeCurves
 
 }  // namespace rehearsal::collective

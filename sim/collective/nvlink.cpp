@@ -11,10 +11,8 @@
 namespace rehearsal::collective {
 namespace {
 
-constexpr std::array<NvLink, 4> kGenerations{{{2, 150e9, .80, 0, 0},
-                                              {3, 300e9, .80, 0, 0},
-                                              {4, 450e9, .824, .85, 5},
-                                              {5, 900e9, .802, .74, 6}}};
+constexpr std::array<NvLink, 4> kGenerations{
+    {{2, 150e9, .80, 0, 0}, {3, 300e9, .80, 0, 0}, {4, 450e9, .824, .85, 5}, {5, 900e9, .802, .74, 6}}};
 
 }  // namespace
 
@@ -31,8 +29,6 @@ const NvLink& nvlink(int generation, Bandwidth rate) {
 
 Protocol ring_protocol(const NvLink& links, const Fit& fit) { return {fit.launch, links.ring * fit.ring, fit.ramp}; }
 
-double overlapped(double inside, double wire) {
-  return std::max(inside, wire) + kOverlapLoss * std::min(inside, wire);
-}
+double overlapped(double inside, double wire) { return std::max(inside, wire) + kOverlapLoss * std::min(inside, wire); }
 
 }  // namespace rehearsal::collective

@@ -18,9 +18,9 @@ std::vector<std::vector<Transfer>> ring_all_gather_steps(std::uint32_t n);
 // Bytes that a rank sends in `phases` phases of n-1 steps: phases (n-1)/n S.
 Bytes ring_bytes(std::uint32_t n, Bytes size, int phases);
 
-// In one node: fixed + phases ((n-1) latency + (n-1)/n S / rate); 0 for one rank. Across k nodes every step waits for the
-// slowest hop, but only k-1 of a phase's steps are between nodes: the bytes of the ring leave each node once, while those
-// inside travel over its links.
+// In one node: fixed + phases ((n-1) latency + (n-1)/n S / rate); 0 for one rank. Across k nodes every step waits for
+// the slowest hop, but only k-1 of a phase's steps are between nodes: the bytes of the ring leave each node once, while
+// those inside travel over its links.
 double ring_time(Shape shape, Bytes size, int phases, const Wires& wires);
 
 std::string ring_hops(Shape shape);  // "3 hops"

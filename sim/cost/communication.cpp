@@ -118,9 +118,8 @@ Quote CommunicationModel::quote(const GroupShape& group, CollectiveKind kind, By
 std::string CommunicationModel::why(const GroupShape& group, const collective::Choice& choice) const {
   if (!choice.algorithm) return {};
   const auto& reach = machine_.reach(group);
-  auto text = choice.algorithm->why
-                  ? choice.algorithm->why({group.ranks, static_cast<std::uint32_t>(reach.in_domain)})
-                  : std::string("the fastest");
+  auto text = choice.algorithm->why ? choice.algorithm->why({group.ranks, static_cast<std::uint32_t>(reach.in_domain)})
+                                    : std::string("the fastest");
   if (reach.nics < reach.nics_of)
     text += fmt::format(", {} of {} NICs for the {} groups of a node", reach.nics, reach.nics_of, reach.groups);
   const auto narrow = std::min_element(reach.out.begin(), reach.out.end(),
@@ -174,8 +173,7 @@ double CommunicationModel::message(const graph::Message& work) const {
   if (work.gathered.count() > 0 && work.gather_ranks > 1) {
     const auto rate = spec.nvlink_gather.value() > 0 ? std::min(spec.nvlink_gather, spec.nvlink) : spec.nvlink;
     INVARIANT(rate.value() > 0, "a sharded send has no link to be gathered over");
-    gather =
-        double(work.gathered.count()) * double(work.gather_ranks - 1) / double(work.gather_ranks) / rate.value();
+    gather = double(work.gathered.count()) * double(work.gather_ranks - 1) / double(work.gather_ranks) / rate.value();
   }
   return to_seconds(way.latency + spec.message_overhead) + transfer + gather;
 }
@@ -186,8 +184,8 @@ collective::Choice CostModel::choose(const graph::Collective& work) const {
   if (work.tensors <= 1 || work.group.ranks <= 1 || work.size.count() <= 0)
     return communication_.choose(work.group, work.kind, work.size);
   auto choice = communication_.choose(work.group, work.kind, work.size);
-  choice.seconds = communication_.tensor_by_tensor(work, software_.sharded_tensor_latency,
-                                                   software_.sharded_tensor_efficiency);
+  choice.seconds =
+      communication_.tensor_by_tensor(work, software_.sharded_tensor_latency, software_.sharded_tensor_efficiency);
   return choice;
 }
 

@@ -17,8 +17,8 @@ struct Quote {
   collective::Choice choice;  // as choose() says
   collective::Shape shape{1};
   collective::Wires wires;
-  collective::Choice inside;            // of a group across nodes: what runs among the members of one
-  std::optional<double> correction{};   // of the time inside a node by measured curves: a factor
+  collective::Choice inside;           // of a group across nodes: what runs among the members of one
+  std::optional<double> correction{};  // of the time inside a node by measured curves: a factor
   std::vector<collective::Candidate> candidates{};
 };
 

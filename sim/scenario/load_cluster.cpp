@@ -42,10 +42,11 @@ std::vector<cluster::WrittenLink> written_links(Diagnostics& problems, const Nod
     const auto& parts = item->items;
     if (item->kind != Node::Kind::sequence || parts.size() != 4 || parts[0]->kind != Node::Kind::scalar ||
         parts[1]->kind != Node::Kind::scalar || parts[0]->text == parts[1]->text) {
-      problems.error(item->where(),
-                     fmt::format("a link is [device, device, rate, latency] between two devices, such as [gpu0, switch, "
-                                 "25GB/s, 1us]; found {}",
-                                 describe(*item)));
+      problems.error(
+          item->where(),
+          fmt::format("a link is [device, device, rate, latency] between two devices, such as [gpu0, switch, "
+                      "25GB/s, 1us]; found {}",
+                      describe(*item)));
       continue;
     }
     const auto rate = read_bandwidth(problems, *parts[2], "the rate of a link");
@@ -61,8 +62,8 @@ std::vector<cluster::WrittenLink> written_links(Diagnostics& problems, const Nod
 const cluster::Topology* known_topology(Diagnostics& problems, const Node& at, const std::string& name) {
   const auto* topology = cluster::registry().find(name);
   if (!topology)
-    problems.error(at.where(),
-                   fmt::format("unknown topology {}{}", in_quotes(name), suggestion(name, cluster::registry().names())));
+    problems.error(at.where(), fmt::format("unknown topology {}{}", in_quotes(name),
+                                           suggestion(name, cluster::registry().names())));
   return topology;
 }
 
@@ -83,12 +84,13 @@ void read_topology(MapReader& map, const char* key, cluster::TopologyChoice& cho
   const auto* topology = known_topology(problems, *node, choice.name);
   if (links) {
     if (choice.name != "links")
-      problems.error(links->where(), fmt::format("topology {} knows its links; leave out its name", in_quotes(choice.name)));
+      problems.error(links->where(),
+                     fmt::format("topology {} knows its links; leave out its name", in_quotes(choice.name)));
     spec.written = written_links(problems, *links);
   }
   if (!topology) return;
   for (const auto& p : topology->parameters) {
-    if (!values.given(p.name)) continue;
+    if (!values.find(p.name)) continue;
     auto& into = choice.parameters[p.name];
     if (p.list) {
       const Node& list = *values.find(p.name);
@@ -99,8 +101,8 @@ void read_topology(MapReader& map, const char* key, cluster::TopologyChoice& cho
     } else if (p.unit == cluster::Unit::rate) {
       into.push_back(values.bandwidth(p.name).value());
     } else if (p.unit == cluster::Unit::integer) {
-      into.push_back(double(
-          values.integer(p.name, {static_cast<std::int64_t>(p.low), static_cast<std::int64_t>(p.high)})));
+      into.push_back(
+          double(values.integer(p.name, {static_cast<std::int64_t>(p.low), static_cast<std::int64_t>(p.high)})));
     } else {
       into.push_back(values.number(p.name, {p.low, p.high}));
     }
@@ -128,7 +130,8 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   // All that is between GPUs may be written out; what a kernel reaches is then the link itself.
   const Node* written = part.node->find("links");
   if (written && written->kind != Node::Kind::sequence) written = nullptr;
-  map.fill(cluster_choice_fields(), &choice, {"gpu", "collectives", "topology", "node_topology", written ? "links" : "gpu"});
+  map.fill(cluster_choice_fields(), &choice,
+           {"gpu", "collectives", "topology", "node_topology", written ? "links" : "gpu"});
   if (written) {
     spec.written = written_links(problems, *map.find("links"));
     spec.topology.name = "links";

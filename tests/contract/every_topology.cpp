@@ -1,5 +1,5 @@
-// Every registered topology on several machines: connected, routes as short as Dijkstra's over all links that routes show,
-// levels that agree with flows counted on routes, and the promised bisection (a maximum flow) and diameter.
+// Every registered topology on several machines: connected, routes as short as Dijkstra's over all links that routes
+// show, levels that agree with flows counted on routes, and the promised bisection (a maximum flow) and diameter.
 #include <doctest/doctest.h>
 
 #include <boost/graph/adjacency_list.hpp>
@@ -98,9 +98,9 @@ double bisection(const Machine& machine) {
     reverse[there] = back, reverse[back] = there;
   };
   for (const auto& [ends, link] : written.links)
-    add(written.vertices.at(ends.first), written.vertices.at(ends.second), static_cast<std::int64_t>(link.rate.value()));
-  const std::int64_t half =
-      machine.domains() == 1 ? machine.domain() / 2 : machine.domains() / 2 * machine.domain();
+    add(written.vertices.at(ends.first), written.vertices.at(ends.second),
+        static_cast<std::int64_t>(link.rate.value()));
+  const std::int64_t half = machine.domains() == 1 ? machine.domain() / 2 : machine.domains() / 2 * machine.domain();
   constexpr std::int64_t kUnlimited = std::int64_t(1) << 50;
   for (std::int64_t r = 0; r < machine.gpus(); ++r) {
     const auto at = written.vertices.find(machine.gpu(r));

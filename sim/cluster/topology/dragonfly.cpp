@@ -40,8 +40,9 @@ void register_dragonfly(Registry& registry) {
   Topology t;
   t.name = "dragonfly";
   t.summary = "Joins nodes: groups that do not block inside, each joined to every other; adaptive routing.";
-  t.parameters = {{"nodes_per_group", Unit::integer, 32, 1, 1e6, "nodes of a group"},
-                  {"oversubscription", Unit::number, 1, 1, 1000, "what the NICs of a group carry over its global links"}};
+  t.parameters = {
+      {"nodes_per_group", Unit::integer, 32, 1, 1e6, "nodes of a group"},
+      {"oversubscription", Unit::number, 1, 1, 1000, "what the NICs of a group carry over its global links"}};
   t.path = path;
   t.link = [](const Machine& m, const Device& a, const Device& b) {
     if (a.kind == DeviceKind::nic || b.kind == DeviceKind::nic) return Link{m.spec().nic, m.nic_hop()};

@@ -1,5 +1,5 @@
-// A node whose GPUs are joined pair by pair, each pair by the same share of a GPU's NVLinks: four V100 with two links to
-// each of the others (the V100 nodes of Jean Zay).
+// A node whose GPUs are joined pair by pair, each pair by the same share of a GPU's NVLinks: four V100 with two links
+// to each of the others (the V100 nodes of Jean Zay).
 #include "cluster/machine.hpp"
 #include "cluster/registry.hpp"
 

@@ -1,6 +1,6 @@
-// Servers without NVLink: GPUs on PCIe, behind shared switches or each on the root complex of its socket; sockets joined
-// by one link. The rate of a GPU's PCIe link is the spec's `nvlink`: the link inside a node. A switch has one such link
-// upwards, which its GPUs share.
+// Servers without NVLink: GPUs on PCIe, behind shared switches or each on the root complex of its socket; sockets
+// joined by one link. The rate of a GPU's PCIe link is the spec's `nvlink`: the link inside a node. A switch has one
+// such link upwards, which its GPUs share.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,9 +28,10 @@ Device pcie_switch(const Machine& m, std::int64_t gpu) {
 void check(const Machine& m) {
   const auto switches = count(m, "switches"), g = m.spec().gpus_per_node;
   if (switches > 0 && (g % switches != 0 || switches % sockets(m) != 0))
-    throw UserError(fmt::format("topology 'pcie-host': {} switches do not divide the {} GPUs of a node evenly over {} "
-                                "sockets",
-                                switches, g, sockets(m)));
+    throw UserError(
+        fmt::format("topology 'pcie-host': {} switches do not divide the {} GPUs of a node evenly over {} "
+                    "sockets",
+                    switches, g, sockets(m)));
 }
 
 // From a GPU to the root of its socket.
@@ -63,8 +64,7 @@ Promise promise(const Machine& m) {
   if (g == 1) return {Bandwidth(), 0};
   const auto flow = m.spec().nvlink * double(s > 1 ? s / 2 : g / 2);
   const bool two = sockets(m) > 1;
-  return {two ? std::min(flow, Bandwidth(m.parameter("socket_bandwidth"))) : flow,
-          2 + (two ? 1 : 0) + (s > 1 ? 2 : 0)};
+  return {two ? std::min(flow, Bandwidth(m.parameter("socket_bandwidth"))) : flow, 2 + (two ? 1 : 0) + (s > 1 ? 2 : 0)};
 }
 
 }  // namespace

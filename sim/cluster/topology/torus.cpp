@@ -27,9 +27,10 @@ void check(const Machine& m) {
   std::int64_t nodes = 1;
   for (const auto d : dims(m)) nodes *= d;
   if (nodes != m.domains())
-    throw UserError(fmt::format("topology 'torus': 'dims' make {} places, but there are {} nodes; their product must "
-                                "be the number of nodes",
-                                nodes, m.domains()));
+    throw UserError(
+        fmt::format("topology 'torus': 'dims' make {} places, but there are {} nodes; their product must "
+                    "be the number of nodes",
+                    nodes, m.domains()));
 }
 
 Device router(std::int64_t node) { return {DeviceKind::router, 0, static_cast<std::uint32_t>(node)}; }
@@ -59,7 +60,8 @@ void register_torus(Registry& registry) {
   Topology t;
   t.name = "torus";
   t.summary = "Joins nodes: each to its neighbours in every dimension; the NICs are shared out to these links.";
-  t.parameters = {{"dims", Unit::integer, 0, 0, 1e6, "nodes along each dimension; without: two, as even as possible", true}};
+  t.parameters = {
+      {"dims", Unit::integer, 0, 0, 1e6, "nodes along each dimension; without: two, as even as possible", true}};
   t.check = check;
   t.path = path;
   t.link = [](const Machine& m, const Device& a, const Device& b) {

@@ -23,7 +23,8 @@ void register_chain_broadcast(Registry& registry) {
   Algorithm chain_of;
   chain_of.name = "chain-broadcast";
   chain_of.summary =
-      "Rank 0's array travels along a chain in pieces: n - 2 steps to fill it, then a piece a step (NCCL's broadcast, a "
+      "Rank 0's array travels along a chain in pieces: n - 2 steps to fill it, then a piece a step (NCCL's broadcast, "
+      "a "
       "ring without its last link).";
   chain_of.kind = CollectiveKind::broadcast;
   chain_of.parts = kPieces;

@@ -53,7 +53,7 @@ std::vector<std::vector<Transfer>> both_trees(std::uint32_t n) {
 // children. Less than four ranks have no such node beside the root.
 std::uint32_t halves(std::uint32_t n) { return n <= 1 ? 0 : n == 2 ? 2 : n == 3 ? 3 : 4; }
 
-constexpr double kTreeRate = .92;      // of rings' bus bandwidth: NCCL 2.30, src/graph/tuning.cc
+constexpr double kTreeRate = .92;       // of rings' bus bandwidth: NCCL 2.30, src/graph/tuning.cc
 constexpr double kTreeDepthOffset = 4;  // hops in excess of 2 log2(nodes) when NCCL turns to trees; assumed
 double tree_hops(double nodes) { return 2 * std::log2(std::max(2., nodes)) + kTreeDepthOffset; }
 

@@ -48,8 +48,8 @@ TEST_CASE("Dijkstra: least latency, then fewest links; equal links add up") {
   const auto link = [&](std::uint32_t a, std::uint32_t b, double us) {
     return ListedLink{at(a), at(b), {Bandwidth(1e9 * (a + b)), seconds(us * 1e-6)}};
   };
-  const WrittenGraph graph({link(0, 1, 1), link(1, 3, 1), link(0, 2, 1), link(2, 3, 2), link(0, 3, 2), link(0, 3, 5),
-                            link(7, 8, 1)});
+  const WrittenGraph graph(
+      {link(0, 1, 1), link(1, 3, 1), link(0, 2, 1), link(2, 3, 2), link(0, 3, 2), link(0, 3, 5), link(7, 8, 1)});
   CHECK(graph.route(at(0), at(3)) == Path{at(0), at(3)});
   CHECK(graph.link(at(3), at(0)).rate == Bandwidth(6e9));
   CHECK(graph.link(at(3), at(0)).latency == seconds(2e-6));

@@ -66,8 +66,7 @@ TEST_CASE("time from the links") {
   const auto half = inside_node(all_gather, 4, Bytes(160'000'000), wires(300e9, 1e-6), a100, nccl);
   CHECK(half.seconds == Approx(513e-6 + std::sqrt(100e-6 * 500e-6)).epsilon(1e-9));
   // In the switch: 450 x .85 x .8 = 306 GB/s; w = 272 MB (1 + 1/8) / 306 GB/s = 1 ms; 20 + 1000 + sqrt(25 x 1000) us.
-  const auto nvls =
-      inside_node(all_reduce, 8, Bytes(272'000'000), wires(450e9, 1e-6), nvlink(4, Bandwidth(1)), nccl);
+  const auto nvls = inside_node(all_reduce, 8, Bytes(272'000'000), wires(450e9, 1e-6), nvlink(4, Bandwidth(1)), nccl);
   CHECK(nvls.algorithm->name == "nvls-all-reduce");
   CHECK(nvls.seconds == Approx(1020e-6 + std::sqrt(25e-6 * 1e-3)).epsilon(1e-9));
   CHECK(inside_node(all_reduce, 1, Bytes(1000), wires(300e9), a100).seconds == 0);
@@ -75,8 +74,8 @@ TEST_CASE("time from the links") {
 }
 
 TEST_CASE("all-to-all: each border takes what crosses it") {
-  // 16 ranks, 8 in a node, 16 MB each, an MB for every other. Inside 7 MB at 100 GB/s; out of a node 8 x 8 MB at 32 GB/s
-  // = 2 ms; 10 us of the way.
+  // 16 ranks, 8 in a node, 16 MB each, an MB for every other. Inside 7 MB at 100 GB/s; out of a node 8 x 8 MB at 32
+  // GB/s = 2 ms; 10 us of the way.
   Wires w;
   w.rate = Bandwidth(100e9), w.net_latency = 10e-6, w.net_rate = Bandwidth(4e9);
   w.crossings = {{8, Bandwidth(32e9)}};
