@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "cluster/fields.hpp"
 #include "cost/constants.hpp"
@@ -139,12 +140,19 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
       if (!field) continue;
       const auto value = field->get(&owner);
       double most = 0;
-      for (const double factor : {1 + kTenth, 1 / (1 + kTenth)})
-        if (const auto other = fields::scaled(field->form, value, factor)) {
-          auto machine = machine_;
-          field->set(&of(machine), *other);
+      bool possible = false;
+      // Counts that must divide others (NICs of a node) cannot be moved by a tenth; they are doubled or halved.
+      for (const double factor : {1 + kTenth, 1 / (1 + kTenth), 2., .5}) {
+        const auto other = fields::scaled(field->form, value, factor);
+        if (!other || (possible && (factor == 2 || factor == .5))) continue;
+        auto machine = machine_;
+        field->set(&of(machine), *other);
+        try {
           most = std::max(most, moves(machine, works, durations, runs));
+          possible = true;
+        } catch (const UserError&) {  // no such machine
         }
+      }
       const bool besides =
           std::find(std::begin(kBesidesTimes), std::end(kBesidesTimes), key) != std::end(kBesidesTimes);
       // What the samples of a measured GPU did not determine stands in their fit as the file says it.

@@ -54,7 +54,7 @@ double cpu_seconds() {
 
 // Tasks that no mesh makes: unequal, with one to three senders and receivers each.
 Question unequal(std::uint64_t seed, int tasks) {
-  Random random(seed);
+  rehearsal::Random random(seed);
   Question question;
   for (int i = 0; i < tasks; i++) {
     Transfer t;
