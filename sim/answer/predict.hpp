@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "answer/question.hpp"
@@ -55,6 +56,8 @@ struct Answer {
   std::shared_ptr<const Question> question;
   timeline::Timeline timeline;       // simulated, or measured
   std::optional<Measured> measured;  // nothing: predicted
+  // An iteration with the other software that may be meant, where the scenario names none and somebody asked.
+  std::vector<std::pair<std::string, Time>> other_software;
 
   const scenario::Scenario& scenario() const { return question->scenario; }
   const graph::TaskGraph& graph() const { return question->graph; }

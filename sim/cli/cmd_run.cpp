@@ -2,6 +2,7 @@
 
 #include "answer/predict.hpp"
 #include "cli/output_files.hpp"
+#include "explore/software_worth.hpp"
 #include "report/perfetto.hpp"
 #include "report/run_report.hpp"
 #include "report/timeline_file.hpp"
@@ -59,7 +60,12 @@ int run_run(const Arguments& arguments) {
   if (!mistakes.empty()) throw UserError(std::move(mistakes));
 
   std::vector<answer::Prediction> predictions;
-  for (const auto& scenario : scenarios) predictions.push_back(answer::predict(scenario, {.idle_keys = true}));
+  for (const auto& scenario : scenarios) {
+    auto& prediction = predictions.emplace_back(answer::predict(scenario, {.idle_keys = true}));
+    prediction.other_software = explore::with_other_software(scenario, common.set);
+    auto worth = explore::software_worth(scenario, prediction.other_software, prediction.summary.iteration);
+    if (!worth.empty()) prediction.warnings.push_back(std::move(worth));
+  }
 
   if (!options.trace.empty())
     write_streamed(options.trace, [&](const report::Sink& sink) { report::write_trace(predictions.front(), sink); });

@@ -53,12 +53,7 @@ Prediction predict_row(const Run& run, const Against& options) {
     const auto prediction = answer::predict(
         scenario, {.without = options.without, .summary = {.memory = options.memory, .critical_path = false}});
     const auto& summary = prediction.summary;
-    const auto& c = *scenario.concrete;
-    p.gpu = c.cluster.gpu.name, p.software = c.software.name;
-    p.attention = c.training.attention == models::AttentionKind::flash ? "flash" : "unfused";
-    p.recompute = c.training.recompute == models::Recompute::full        ? "full"
-                  : c.training.recompute == models::Recompute::selective ? "selective"
-                                                                         : "none";
+    p.kind = scenario::run_class(scenario);
     p.iteration_s = to_seconds(summary.iteration);
     p.flops_per_gpu = prediction.question->hardware_flops.value() / double(scenario.parallelism.gpus());
     if (options.without && options.without->bubble)

@@ -1,12 +1,13 @@
 #include "published/report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
+#include <set>
 
 namespace rehearsal::published {
 namespace {
@@ -195,31 +196,62 @@ std::string budget_csv(const std::vector<Score>& whole, const std::vector<Remova
   return text;
 }
 
+namespace {
+
+// Rows of one class, and the sizes that they span.
+struct Band {
+  std::vector<double> ratios;
+  std::map<std::string, std::size_t> tables;
+  std::pair<double, double> sequence{INFINITY, 0}, parameters{INFINITY, 0}, gpus{INFINITY, 0};
+
+  void add(const Prediction& p) {
+    ratios.push_back(*p.run.iteration_s / p.iteration_s);
+    tables[p.run.table]++;
+    const auto span = [](auto& range, double value) {
+      range = {std::min(range.first, value), std::max(range.second, value)};
+    };
+    span(sequence, p.kind.sequence), span(parameters, p.kind.parameters), span(gpus, p.kind.gpus);
+  }
+
+  std::string yaml(const char* what) const {
+    std::string names;
+    for (const auto& [table, count] : tables) names += fmt::format("{}{} {}", names.empty() ? "" : ", ", count, table);
+    return fmt::format(
+        "    sequence: [{:.0f}, {:.0f}]\n    parameters: [{:.3g}, {:.3g}]\n    gpus: [{:.0f}, {:.0f}]\n    low: "
+        "{:.3f}\n    high: "
+        "{:.3f}\n"
+        "    basis: {} published runs{} ({})\n",
+        sequence.first, sequence.second, parameters.first, parameters.second, gpus.first, gpus.second,
+        quantile(ratios, .1), quantile(ratios, .9), ratios.size(), what, names);
+  }
+};
+
+}  // namespace
+
 std::string bands_yaml(const std::vector<Prediction>& predictions, std::size_t least) {
-  struct Group {
-    std::vector<double> ratios;
-    std::map<std::string, std::size_t> tables;
-  };
-  std::map<std::tuple<std::string, std::string, std::string, std::string>, Group> groups;
+  std::map<std::string, Band> comparable, generations;    // by the text of their class
+  std::map<std::string, std::set<std::string>> software;  // by attention
   for (const auto& p : predictions) {
     if (!p.timed()) continue;
-    auto& group = groups[{p.gpu, p.software, p.attention, p.recompute}];
-    group.ratios.push_back(*p.run.iteration_s / p.iteration_s);
-    group.tables[p.run.table]++;
+    const auto& k = p.kind;
+    comparable[fmt::format("  - gpu: {}\n    software: {}\n    attention: {}\n    recompute: {}\n    precision: {}\n"
+                           "    layout: {}\n",
+                           k.gpu, k.software, k.attention, k.recompute, k.precision, k.layout)]
+        .add(p);
+    generations[fmt::format("  - generation: {}\n    precision: {}\n", k.generation(), k.precision)].add(p);
+    software[k.attention].insert(k.software);
   }
-  std::string text = "bands:\n";
-  for (auto& [key, group] : groups) {
-    if (group.ratios.size() < least) continue;
-    const auto& [gpu, software, attention, recompute] = key;
-    std::string tables;
-    for (const auto& [table, count] : group.tables)
-      tables += fmt::format("{}{} {}", tables.empty() ? "" : ", ", count, table);
-    text += fmt::format(
-        "  - gpu: {}\n    software: {}\n    attention: {}\n    recompute: {}\n    low: {:.3f}\n    high: {:.3f}\n"
-        "    basis: {} published runs ({})\n",
-        gpu, software, attention, recompute, quantile(group.ratios, .1), quantile(group.ratios, .9),
-        group.ratios.size(), tables);
-  }
+  std::string text;
+  const auto write = [&](const char* title, const auto& bands, const char* what) {
+    text += title;
+    for (const auto& [head, band] : bands)
+      if (band.ratios.size() >= least) text += head + band.yaml(what);
+  };
+  write("comparable:\n", comparable, "");
+  write("generation:\n", generations, " of any software, attention, recomputation and layout");
+  text += "software:\n";
+  for (const auto& [attention, names] : software)
+    text += fmt::format("  {}: [{}]\n", attention, fmt::join(names, ", "));
   return text;
 }
 

@@ -26,8 +26,8 @@ std::string budget_json(const std::vector<Score>& whole, const std::vector<Remov
                         const std::string& version);
 std::string budget_csv(const std::vector<Score>& whole, const std::vector<Removal>& removals);
 
-// Where 80 % of the rows of each GPU, software, attention and recomputation fell, in the form of
-// configs/error_bands.yaml; groups of fewer than `least` rows are left out.
+// Where 80 % of the rows of each class fell (scenario/run_class.hpp), and of each generation of GPUs, in the form of
+// configs/error_bands.yaml; groups of fewer than `least` rows are left out. Then what ran with which attention.
 std::string bands_yaml(const std::vector<Prediction>& predictions, std::size_t least);
 
 }  // namespace rehearsal::published

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "published/run.hpp"
+#include "scenario/run_class.hpp"
 
 namespace rehearsal::published {
 
@@ -16,7 +17,7 @@ struct Prediction {
   double peak = 0;           // on the counter that `run.peak_memory` was read from, of the rank it was read from
   double measured_peak = 0;  // the same in bytes; 0 = not printed
   bool fits = true;          // the worst rank on its device
-  std::string gpu, software, attention, recompute;  // as resolved, for the error bands
+  scenario::RunClass kind;   // as resolved, for the error bands
   double error() const { return iteration_s / *run.iteration_s - 1; }
   double memory_error() const { return peak / measured_peak - 1; }
   bool timed() const { return not_judged.empty() && run.iteration_s.has_value(); }

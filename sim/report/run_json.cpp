@@ -93,10 +93,12 @@ void add_measured(Json& json, const Answer& run) {
 
 Json error_band(const Answer& run) {
   const auto& s = run.summary;
-  if (run.measured) return {{"low_s", nullptr}, {"high_s", nullptr}, {"basis", "measured, not predicted"}};
+  if (run.measured)
+    return {{"low_s", nullptr}, {"high_s", nullptr}, {"comparable", nullptr}, {"basis", "measured, not predicted"}};
   const auto& band = s.error_band;
   return {{"low_s", band.low ? Json(*band.low * to_seconds(s.iteration)) : Json(nullptr)},
           {"high_s", band.high ? Json(*band.high * to_seconds(s.iteration)) : Json(nullptr)},
+          {"comparable", band.low ? Json(band.comparable) : Json(nullptr)},
           {"basis", band.basis}};
 }
 
@@ -111,6 +113,9 @@ Json to_json(const Answer& run, const std::string& version) {
                     {"start_s", to_seconds(segment.start)},
                     {"end_s", to_seconds(segment.end)},
                     {"tasks", segment.tasks}});
+  Json other_software = Json::array();
+  for (const auto& [name, time] : run.other_software)
+    other_software.push_back({{"software", name}, {"iteration_s", to_seconds(time)}});
   Json json = {
       {"rehearsal",
        {{"version", version}, {"backend", s.backend}, {"fidelity", timeline::name(s.fidelity)}, {"engine", s.engine}}},
@@ -130,6 +135,7 @@ Json to_json(const Answer& run, const std::string& version) {
       {"breakdown_s", breakdown(s.breakdown)},
       {"ranks", ranks(s)},
       {"error_band", error_band(run)},
+      {"other_software", other_software},
       {"critical_path", path},
       {"assumptions", run.assumptions},
       {"warnings", run.warnings}};

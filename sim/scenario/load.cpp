@@ -253,7 +253,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
     check_schedule(context, scenario.schedule, schedule_node, parallelism, scenario.microbatches);
   read_simulate(context, top, root, scenario);
   top.finish();
-  if (scenario.concrete && problems.count() == 0) scenario.error_band = load_error_band(context, *scenario.concrete);
+  if (scenario.concrete && problems.count() == 0) load_error_band(context, scenario, top.find("software") != nullptr);
   scenario.assumptions = context.assumptions;
   for (const auto& w : problems.warnings())
     scenario.warnings.push_back(

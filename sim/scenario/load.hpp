@@ -109,8 +109,9 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
 // Settles nodes, GPUs and the data-parallel degree against each other.
 void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism);
 
-// What published runs say about predictions like this one (configs/error_bands.yaml).
-ErrorBand load_error_band(Context& context, const Concrete& run);
+// What published runs say about predictions like this one (configs/error_bands.yaml), and, where no software was given,
+// what else ran with such attention.
+void load_error_band(Context& context, Scenario& scenario, bool software_given);
 
 std::string digest(const Scenario& scenario);
 

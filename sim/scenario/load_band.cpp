@@ -1,47 +1,122 @@
 #include <fmt/format.h>
 
 #include "scenario/load.hpp"
+#include "scenario/run_class.hpp"
 
 namespace rehearsal::scenario {
 namespace {
 
 constexpr const char* kFile = "configs/error_bands.yaml";
 
+std::string precision_class(Precision precision) {
+  if (precision == Precision::fp8) return "fp8";
+  return precision == Precision::fp16 || precision == Precision::bf16 ? "16-bit" : "fp32";
+}
+
+std::string layout_class(const plan::Parallelism& p) {
+  if (p.pipeline > 1) return "pipeline";
+  if (p.tensor > 1) return "tensor";
+  return p.zero >= 2 ? "sharded" : "data";
+}
+
+std::string name_of(models::AttentionKind kind) { return kind == models::AttentionKind::flash ? "flash" : "unfused"; }
+
+std::string name_of(models::Recompute recompute) {
+  switch (recompute) {
+    case models::Recompute::none:
+      return "none";
+    case models::Recompute::selective:
+      return "selective";
+    case models::Recompute::full:
+      return "full";
+  }
+  return "";
+}
+
+// One entry of the file. A band holds for scenarios within reach of the sizes of its runs.
+struct BandOfFile {
+  BandOfFile(Diagnostics& problems, const Node& item) : map(problems, item, "band") {
+    low = map.number("low", kPositive), high = map.number("high", kPositive), basis = map.text("basis");
+    precision = map.text("precision");
+  }
+  bool within(const char* key, double value) {
+    const Node* range = map.require(key, "the least and the most of its runs");
+    if (!range || range->items.size() != 2) return false;
+    const auto bound = [&](std::size_t i) {
+      return read_number(map.problems(), *range->items[i], key, kPositive).value_or(0);
+    };
+    return value >= bound(0) / kReach && value <= bound(1) * kReach;
+  }
+  bool fits(const RunClass& run) {
+    const bool sequence = within("sequence", run.sequence), parameters = within("parameters", run.parameters),
+               gpus = within("gpus", run.gpus);
+    return sequence && parameters && gpus && precision == run.precision;
+  }
+
+  MapReader map;
+  double low = 0, high = 0;
+  std::string basis, precision;
+};
+
 }  // namespace
 
-ErrorBand load_error_band(Context& context, const Concrete& run) {
+RunClass run_class(const Scenario& scenario) {
+  const auto& c = *scenario.concrete;
+  return {c.cluster.gpu.name,
+          c.software.name,
+          name_of(c.training.attention),
+          name_of(c.training.recompute),
+          precision_class(c.training.precision),
+          layout_class(scenario.parallelism),
+          double(scenario.batch.sequence),
+          models::parameters(c.model),
+          double(scenario.parallelism.gpus())};
+}
+
+void load_error_band(Context& context, Scenario& scenario, bool software_given) {
   auto& problems = context.problems;
-  ErrorBand band;
-  if (run.profile && run.profile->gpu) {  // published runs were predicted with the constants of the GPU's file
-    band.basis =
-        fmt::format("GPU constants measured on a {} on {} (profile {}), with which no published run was predicted",
-                    run.profile->gpu->gpu.name, run.profile->date, run.profile->name);
-    return band;
-  }
-  band.basis = "no published runs with this GPU, software, attention and recomputation to compare with";
+  const auto& c = *scenario.concrete;
+  auto& band = scenario.error_band;
+  const auto run = run_class(scenario);
   const Node* root = context.documents.read_file(context.home + "/" + kFile);
-  if (!root) return band;
+  if (!root) return;
   MapReader file(problems, *root, "");
-  const Node* bands = file.require("bands", "a list of bands");
+  const Node* comparable = file.require("comparable", "a list of bands");
+  const Node* generation = file.require("generation", "a list of bands");
+  const Node* software = file.require("software", "what ran with which attention");
   file.finish();
-  if (!bands) return band;
-  for (const Node* item : bands->items) {
-    MapReader entry(problems, *item, "bands");
-    const auto gpu = entry.text("gpu"), software = entry.text("software"), basis = entry.text("basis");
-    const auto attention = entry.choice<models::AttentionKind>(
-        "attention", {{"unfused", models::AttentionKind::unfused}, {"flash", models::AttentionKind::flash}}, {});
-    const auto recompute = entry.choice<models::Recompute>("recompute",
-                                                           {{"none", models::Recompute::none},
-                                                            {"selective", models::Recompute::selective},
-                                                            {"full", models::Recompute::full}},
-                                                           {});
-    const double low = entry.number("low", kPositive), high = entry.number("high", kPositive);
-    entry.finish();
-    if (gpu == run.cluster.gpu.name && software == run.software.name && attention == run.training.attention &&
-        recompute == run.training.recompute)
-      band = {low, high, basis};
+  if (!comparable || !generation || !software) return;
+
+  band.basis = fmt::format(
+      "no published runs on GPUs like {} in {} of such sizes to compare with; they would need this software, "
+      "attention, "
+      "recomputation and layout, too",
+      run.gpu, run.precision);
+  for (const Node* item : generation->items) {
+    BandOfFile entry(problems, *item);
+    const bool same = entry.map.text("generation") == run.generation();
+    if (entry.fits(run) && same && !c.software.own_kernels) band = ErrorBand{entry.low, entry.high, false, entry.basis};
+    entry.map.finish();
   }
-  return band;
+  for (const Node* item : comparable->items) {
+    BandOfFile entry(problems, *item);
+    const auto text = [&](const char* key) { return entry.map.text(key); };
+    const bool machine = text("gpu") == run.gpu, attention = text("attention") == run.attention;
+    const bool framework = text("software") == run.software, recompute = text("recompute") == run.recompute,
+               layout = text("layout") == run.layout;
+    if (entry.fits(run) && machine && attention && framework && recompute && layout)
+      band = ErrorBand{entry.low, entry.high, true, entry.basis};
+    entry.map.finish();
+  }
+  if (const Node* names = software->find(run.attention); names && !software_given && !c.software.own_kernels)
+    for (const Node* name : names->items)
+      if (name->text != run.software) scenario.other_software.push_back(name->text);
+  if (c.profile && c.profile->gpu)  // published runs were predicted with the constants of the GPU's file
+    band = {{},
+            {},
+            true,
+            fmt::format("GPU constants measured on a {} on {} (profile {}), with which no published run was predicted",
+                        c.profile->gpu->gpu.name, c.profile->date, c.profile->name)};
 }
 
 }  // namespace rehearsal::scenario

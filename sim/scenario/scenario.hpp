@@ -75,9 +75,11 @@ struct Concrete {
   plan::Partition partition;
 };
 
-// Where 80 % of comparable published runs fell: measured over predicted. Empty when there are none; `basis` says which.
+// Where 80 % of comparable published runs fell: measured over predicted. Where too few are comparable, those of the
+// whole generation of GPUs; empty when there are none either. `basis` says which.
 struct ErrorBand {
   std::optional<double> low, high;
+  bool comparable = true;  // else of the generation
   std::string basis = "no published runs to compare with";
 };
 
@@ -107,6 +109,8 @@ struct Scenario {
   std::optional<AbstractCosts> abstract;
   ErrorBand error_band;
   std::vector<Given> given;
+  // Where the file names no software: the other profiles with which runs of such attention were published.
+  std::vector<std::string> other_software;
   std::vector<std::string> assumptions, warnings;
 };
 
