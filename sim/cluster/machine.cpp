@@ -97,7 +97,7 @@ Link Machine::link(const Device& a, const Device& b) const {
     const auto in_node = [](const Device& d) { return d.kind <= DeviceKind::socket || d.kind == DeviceKind::named; };
     return (in_node(a) && in_node(b) ? inside_ : fabric_)->link(*this, a, b);
   }
-  if (b.kind > DeviceKind::nic) return fabric_->link(*this, a, b);
+  if (b.kind > DeviceKind::nic) return {spec_.nic, nic_hop()};  // to its switch, whatever the fabric
   // What nic_latency leaves of its first quarter after the way to the device that the NIC hangs on.
   Time before;
   const auto path = exit(gpu_at(a), 0);

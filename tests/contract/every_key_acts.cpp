@@ -30,7 +30,8 @@ struct Told {
 };
 
 Told ask(const std::string& file, const std::vector<std::string>& sets) {
-  Told told{.scenario = scenario::load(PROJECT_ROOT "/scenarios/" + file, sets)};
+  Told told;
+  told.scenario = scenario::load(PROJECT_ROOT "/scenarios/" + file, sets);
   const auto prediction = answer::predict(told.scenario, {.summary = {.critical_path = false}, .idle_keys = true});
   const auto& summary = prediction.summary;
   told.iteration = summary.iteration, told.fits = summary.fits, told.warnings = prediction.warnings;

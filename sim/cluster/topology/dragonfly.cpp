@@ -44,8 +44,7 @@ void register_dragonfly(Registry& registry) {
       {"nodes_per_group", Unit::integer, 32, 1, 1e6, "nodes of a group"},
       {"oversubscription", Unit::number, 1, 1, 1000, "what the NICs of a group carry over its global links"}};
   t.path = path;
-  t.link = [](const Machine& m, const Device& a, const Device& b) {
-    if (a.kind == DeviceKind::nic || b.kind == DeviceKind::nic) return Link{m.spec().nic, m.nic_hop()};
+  t.link = [](const Machine& m, const Device&, const Device&) {
     return Link{global(m) / std::max(1., groups(m) - 1), kSwitchLatency};
   };
   t.levels = levels;

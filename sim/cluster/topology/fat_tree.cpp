@@ -78,7 +78,6 @@ void register_fat_tree(Registry& registry) {
   t.check = check;
   t.path = path;
   t.link = [](const Machine& m, const Device& a, const Device& b) {
-    if (a.kind == DeviceKind::nic || b.kind == DeviceKind::nic) return Link{m.spec().nic, m.nic_hop()};
     const auto at = levels(m);
     return Link{at[a.kind == DeviceKind::core || b.kind == DeviceKind::core ? 2 : 1].out, kSwitchLatency};
   };

@@ -11,7 +11,6 @@ void register_one_switch(Registry& registry) {
   t.path = [](const Machine& m, std::int64_t a, std::int64_t b, std::int64_t stripe) {
     return over(m, a, b, stripe, {{DeviceKind::leaf, 0, 0}});
   };
-  t.link = [](const Machine& m, const Device&, const Device&) { return Link{m.spec().nic, m.nic_hop()}; };
   t.levels = [](const Machine& m) { return leaf_and_spine(m, m.gpus(), 1); };
   t.promise = [](const Machine& m) { return Promise{half_of_domains(m), hops_over(m, 1)}; };
   registry.add(std::move(t));

@@ -19,7 +19,7 @@ void register_rail_only(Registry& registry) {
                       m.spec().nics_per_node));
   };
   t.path = [](const Machine& m, std::int64_t a, std::int64_t b, std::int64_t stripe) {
-    return along_rails(m, a, b, stripe, m.nic(a, stripe).index != m.nic(b, stripe).index);
+    return along_rails(m, a, b, stripe, m.nic(a, stripe).index != m.nic(b, stripe).index, true);
   };
   registry.add(std::move(t));
 }

@@ -64,8 +64,7 @@ void register_torus(Registry& registry) {
       {"dims", Unit::integer, 0, 0, 1e6, "nodes along each dimension; without: two, as even as possible", true}};
   t.check = check;
   t.path = path;
-  t.link = [](const Machine& m, const Device& a, const Device& b) {
-    if (a.kind == DeviceKind::nic || b.kind == DeviceKind::nic) return Link{m.spec().nic, m.nic_hop()};
+  t.link = [](const Machine& m, const Device&, const Device&) {
     return Link{m.out_of_domain() / (2. * double(dims(m).size())), kSwitchLatency};
   };
   registry.add(std::move(t));
