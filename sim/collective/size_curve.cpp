@@ -45,6 +45,13 @@ std::vector<Source> sources(CollectiveKind kind) {
   return {};
 }
 
+// The same where no table of this number of ranks answers: of an all-reduce perhaps only the halves are known.
+std::vector<Source> sources_in_part(CollectiveKind kind) {
+  auto all = sources(kind);
+  if (kind == CollectiveKind::all_reduce) all.push_back({CollectiveKind::all_gather, 2});
+  return all;
+}
+
 }  // namespace
 
 double FittedCurve::time(Bytes size) const {
@@ -53,9 +60,7 @@ double FittedCurve::time(Bytes size) const {
 }
 
 bool SizeCurves::holds(CollectiveKind kind) const {
-  auto candidates = sources(kind);
-  if (kind == CollectiveKind::all_reduce) candidates.push_back({CollectiveKind::all_gather, 2});
-  for (const auto& [other, factor] : candidates) {
+  for (const auto& [other, factor] : sources_in_part(kind)) {
     if (fitted.count(other)) return true;
     for (const auto& [key, table] : measured)
       if (key.first == other && !table.empty()) return true;
@@ -67,16 +72,13 @@ double SizeCurves::time(CollectiveKind kind, std::uint32_t ranks, Bytes size, bo
   if (measured_used) *measured_used = false;
   if (ranks <= 1 || size.count() <= 0) return 0;
 
-  auto candidates = sources(kind);
-  for (const auto& [other, factor] : candidates) {
+  for (const auto& [other, factor] : sources(kind)) {
     if (const auto table = measured.find({other, ranks}); table != measured.end() && !table->second.empty()) {
       if (measured_used) *measured_used = true;
       return factor * interpolate(table->second, size);
     }
   }
-  // Only the two halves of an all-reduce are known.
-  if (kind == CollectiveKind::all_reduce) candidates.push_back({CollectiveKind::all_gather, 2});
-
+  const auto candidates = sources_in_part(kind);
   for (const auto& [other, factor] : candidates) {
     if (const auto curve = fitted.find(other); curve != fitted.end()) {
       // The wire carries (n-1)/n of the array per phase; the fixed part stays.

@@ -181,11 +181,10 @@ double CommunicationModel::message(const graph::Message& work) const {
 // --- CostModel
 
 collective::Choice CostModel::choose(const graph::Collective& work) const {
-  if (work.tensors <= 1 || work.group.ranks <= 1 || work.size.count() <= 0)
-    return communication_.choose(work.group, work.kind, work.size);
   auto choice = communication_.choose(work.group, work.kind, work.size);
-  choice.seconds =
-      communication_.tensor_by_tensor(work, software_.sharded_tensor_latency, software_.sharded_tensor_efficiency);
+  if (work.tensors > 1 && choice.algorithm)
+    choice.seconds =
+        communication_.tensor_by_tensor(work, software_.sharded_tensor_latency, software_.sharded_tensor_efficiency);
   return choice;
 }
 

@@ -183,7 +183,6 @@ OneCollective step_by_step(const CommunicationModel& model, const CollectiveQues
   one.seconds = one.chosen ? one.quote.choice.seconds : found->seconds;
   if (!(one.seconds < kLongest)) throw UserError("the collective takes more than 90 days; give a smaller --size");
   one.why = model.why(group, {one.algorithm, one.seconds});
-  one.where = model.where(group);
   if (question.ranks > kMostListed) return one;
   one.steps = one.algorithm->schedule(one.quote.shape);
   one.links = loads(machine, one);

@@ -46,7 +46,7 @@ struct OneCollective {
   std::int64_t per_node = 1;
   const collective::Algorithm* algorithm = nullptr;
   bool chosen = true;  // NCCL would run it
-  std::string why, where;
+  std::string why;
   double seconds = 0;
   collective::ClosedForm form;
   double share = 1;                  // of wires.rate that the algorithm counts on

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "../program.hpp"
+#include "../rehearse.hpp"
 #include "cost/one_collective.hpp"
 #include "scenario/cluster_file.hpp"
 
@@ -20,27 +20,10 @@ using nlohmann::json;
 
 namespace {
 
-struct Run : Output {
-  std::string err;
-};
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-Run rehearse(const std::string& arguments) {
-  static Scratch scratch;
-  const std::string err = (scratch.folder / "err").string();
-  Run run{shell("unset COLUMNS NO_COLOR; '" REHEARSE_BINARY "' collective 2>'" + err + "' " + arguments), {}};
-  run.err = read(err);
-  return run;
-}
+Run collective_of(const std::string& arguments) { return rehearse("collective " + arguments); }
 
 json answer(const std::string& arguments) {
-  const auto run = rehearse(arguments + " --format json");
+  const auto run = collective_of(arguments + " --format json");
   REQUIRE_MESSAGE(run.status == 0, run.err);
   CHECK(run.err.empty());
   return json::parse(run.out);
@@ -66,7 +49,7 @@ constexpr double kGiB = 1 << 30;
 }  // namespace
 
 TEST_CASE("a ring of four: three steps that add, three that copy") {
-  const auto text = rehearse("ring-all-reduce --ranks 4");
+  const auto text = collective_of("ring-all-reduce --ranks 4");
   REQUIRE(text.status == 0);
   CHECK(count(text.out, "  adds ") == 3);
   CHECK(count(text.out, "  copies ") == 3);
@@ -91,7 +74,7 @@ TEST_CASE("a ring of four: three steps that add, three that copy") {
   const double algbw = kGiB / one["time_s"].get<double>();
   CHECK(one["algbw_bytes_per_s"].get<double>() == Approx(algbw));
   CHECK(one["busbw_bytes_per_s"].get<double>() == Approx(1.5 * algbw));
-  const auto csv = rehearse("ring-all-reduce --ranks 4 --format csv").out;
+  const auto csv = collective_of("ring-all-reduce --ranks 4 --format csv").out;
   CHECK(csv.starts_with("step,from,to,chunk,bytes,reduce\n1,0,1,3,268435456,yes\n"));
   CHECK(count(csv, "\n") == 25);
 }
@@ -198,9 +181,9 @@ TEST_CASE("many ranks: the closed form alone") {
   CHECK(one["steps"].empty());
   CHECK(one["links"].empty());
   CHECK(one["time_s"] > 0);
-  CHECK(contains(rehearse("all-reduce --ranks 1024").out, "up to 256 ranks"));
-  CHECK(rehearse("all-reduce --ranks 1024 --format csv").status == 2);
-  CHECK(rehearse("all-reduce --ranks 1024 --svg /tmp/never.svg").status == 2);
+  CHECK(contains(collective_of("all-reduce --ranks 1024").out, "up to 256 ranks"));
+  CHECK(collective_of("all-reduce --ranks 1024 --format csv").status == 2);
+  CHECK(collective_of("all-reduce --ranks 1024 --svg /tmp/never.svg").status == 2);
   CHECK_FALSE(fs::exists("/tmp/never.svg"));
 }
 
@@ -210,12 +193,12 @@ TEST_CASE("every algorithm has a text and a picture") {
   for (const auto& [name, algorithm] : collective::registry()) {
     if (algorithm.point_to_point) continue;
     CAPTURE(name);
-    const auto run = rehearse(name + (name.starts_with("pat") ? " --ranks 6 --per-node 1" : " --ranks 6") + " --svg '" +
-                              svg.string() + "'");
+    const auto run = collective_of(name + (name.starts_with("pat") ? " --ranks 6 --per-node 1" : " --ranks 6") +
+                                   " --svg '" + svg.string() + "'");
     CHECK_MESSAGE(run.status == 0, run.err);
     CHECK(contains(run.out, algorithm.name));
     CHECK(contains(read(svg), "</svg>"));
-    CHECK(contains(rehearse("--help").out, "\n  " + name + "\n"));
+    CHECK(contains(collective_of("--help").out, "\n  " + name + "\n"));
   }
 }
 
@@ -223,7 +206,7 @@ TEST_CASE("every algorithm has a text and a picture") {
 TEST_CASE("the picture of the README is what the program draws, to the byte") {
   Scratch scratch;
   const auto svg = scratch.folder / "x.svg";
-  REQUIRE(rehearse("ring-all-reduce --ranks 4 --svg '" + svg.string() + "'").status == 0);
+  REQUIRE(collective_of("ring-all-reduce --ranks 4 --svg '" + svg.string() + "'").status == 0);
   const auto drawn = read(svg);
   CHECK(drawn == read(PROJECT_ROOT "/docs/ring-all-reduce.svg"));
   CHECK(count(drawn, "Z\" fill") == 24);  // heads of arrows: 6 steps x 4
@@ -234,7 +217,7 @@ TEST_CASE("the picture of the README is what the program draws, to the byte") {
 TEST_CASE("wrong questions: status 2, nothing on standard output") {
   const auto refused = [](const std::string& line, const std::string& hint) {
     CAPTURE(line);
-    const auto run = rehearse(line);
+    const auto run = collective_of(line);
     CHECK(run.status == 2);
     CHECK(run.out.empty());
     CHECK_MESSAGE(contains(run.err, hint), run.err);

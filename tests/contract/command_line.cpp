@@ -8,32 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "../program.hpp"
+#include "../rehearse.hpp"
 
 namespace fs = std::filesystem;
 using nlohmann::json;
 
 namespace {
-
-struct Run : Output {
-  std::string err;
-};
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-// The environment is pinned: no terminal, no width, no colour wishes of whoever runs the tests.
-Run rehearse(const std::string& arguments, const std::string& environment = "") {
-  static Scratch scratch;
-  const std::string err = (scratch.folder / "err").string();
-  Run run{shell("unset COLUMNS NO_COLOR; " + environment + " '" REHEARSE_BINARY "' 2>'" + err + "' " + arguments), {}};
-  run.err = read(err);
-  return run;
-}
 
 const std::string kSmall = "--pipeline 4 --microbatches 8 --forward 5ms --backward 5ms --weight 5ms ";
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "../program.hpp"
+#include "../rehearse.hpp"
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -16,25 +16,6 @@ using nlohmann::json;
 namespace {
 
 const std::string kCases = PROJECT_ROOT "/scenarios/reshard/";
-
-struct Run : Output {
-  std::string err;
-};
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-Run rehearse(const std::string& arguments) {
-  static Scratch scratch;
-  const std::string err = (scratch.folder / "err").string();
-  Run run{shell("unset COLUMNS NO_COLOR; '" REHEARSE_BINARY "' 2>'" + err + "' " + arguments), {}};
-  run.err = read(err);
-  return run;
-}
 
 json plan_of(const std::string& arguments) {
   const auto run = rehearse("reshard " + arguments + " --format json");
