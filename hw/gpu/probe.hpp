@@ -1,5 +1,5 @@
 // Measures one GPU over the tables of a device and a communicator: plain numbers, from which a profile is made
-// (sim/cli/calibrate_gpu.hpp) and the GPU ladder is judged (tools/gpu-check).
+// (sim/perform/calibrate_gpu.hpp) and the GPU ladder is judged (tools/gpu-check).
 //
 // A time is that of one launch among equal ones that follow each other on a stream that is never empty, from start to
 // start, by events. Operands are random numbers, rotate through more memory than a GPU caches, and stay finite. Every

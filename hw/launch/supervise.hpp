@@ -6,15 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "backend/interrupted.hpp"
 #include "dispatch/watchdog.hpp"
 
 namespace rehearsal::launch {
 
-// A signal that asked this process to end while ranks were running; they are gone, and so is their folder. The program
-// ends with status 128 + signal.
-struct Interrupted {
-  int signal;
-};
+using backend::Interrupted;
 
 enum class Starter : std::uint8_t {
   mpirun,  // ranks that need MPI

@@ -30,29 +30,34 @@ std::vector<fs::path> folders() {
   return all;
 }
 
-// Throws MachineError with the bare reason.
-std::unique_ptr<Backend> open(const fs::path& file) {
+// What the entry of a module hands over. Throws MachineError with the bare reason.
+template <class T>
+T* enter(const fs::path& file, const char* symbol) {
   // RTLD_LOCAL: two modules may hold the same rooms and different packages. RTLD_NODELETE: see the header.
   void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (module == nullptr) throw MachineError(dlerror());
-  const auto entry = reinterpret_cast<ModuleEntry>(dlsym(module, kModuleEntry));
+  const auto entry = reinterpret_cast<int (*)(const char*, T**, ModuleError*)>(dlsym(module, symbol));
   if (entry == nullptr) throw MachineError(fmt::format("{} is no module of this program", file.string()));
-  Backend* made = nullptr;
+  T* made = nullptr;
   ModuleError error{};
   const int status = entry(build_id(), &made, &error);
   error.message[sizeof error.message - 1] = '\0';
   if (status != 0 || made == nullptr) throw MachineError(fmt::format("{}: {}", file.string(), error.message));
-  std::unique_ptr<Backend> backend(made);
+  return made;
+}
+
+std::unique_ptr<Backend> open(const fs::path& file) {
+  std::unique_ptr<Backend> backend(enter<Backend>(file, kModuleEntry));
   if (const auto why = backend->why_unavailable()) throw MachineError(*why);
   return backend;
 }
 
-std::unique_ptr<Backend> find_and_open(const std::string& name) {
+fs::path find(const std::string& name) {
   const std::string file = "librehearsal_" + name + ".so";
   std::string looked;
   for (const fs::path& folder : folders()) {
     std::error_code unreadable;
-    if (fs::exists(folder / file, unreadable)) return open(folder / file);
+    if (fs::exists(folder / file, unreadable)) return folder / file;
     looked += (looked.empty() ? "" : ", ") + folder.string();
   }
   throw MachineError(fmt::format("{} was not built: it is not in {}", file, looked));
@@ -69,11 +74,32 @@ void copy(const std::string& text, ModuleError* error) {
   error->message[length] = '\0';
 }
 
+template <class Make>
+int hand_over(const char* host_build_id, const Make& make, ModuleError* error) noexcept {
+  try {
+    if (std::strcmp(host_build_id, build_id()) != 0) {
+      copy("the module and the program are of different builds; build both again", error);
+      return 1;
+    }
+    make();
+    return 0;
+  } catch (const std::exception& what) {
+    try {
+      copy(what.what(), error);
+    } catch (...) {  // no memory for the message
+      error->message[0] = '\0';
+    }
+  } catch (...) {
+    error->message[0] = '\0';
+  }
+  return 1;
+}
+
 }  // namespace
 
 std::unique_ptr<Backend> load_backend(const std::string& name) {
   try {
-    return find_and_open(name);
+    return open(find(name));
   } catch (const MachineError& why) {
     refuse(name, why);
   }
@@ -89,32 +115,24 @@ std::unique_ptr<Backend> load_module(const std::string& name, const fs::path& fi
 
 std::optional<std::string> why_unavailable(const std::string& name) {
   try {
-    find_and_open(name);
+    open(find(name));
     return std::nullopt;
   } catch (const MachineError& why) {
     return why.what();
   }
 }
 
+void* open_module(const std::string& name, const char* entry) { return enter<void>(find(name), entry); }
+
 int enter_module(const char* host_build_id, std::unique_ptr<Backend> (*make)(), Backend** out,
                  ModuleError* error) noexcept {
-  try {
-    if (std::strcmp(host_build_id, build_id()) != 0) {
-      copy("the module and the program are of different builds; build both again", error);
-      return 1;
-    }
-    *out = make().release();
-    return 0;
-  } catch (const std::exception& what) {
-    try {
-      copy(what.what(), error);
-    } catch (...) {  // no memory for the message
-      error->message[0] = '\0';
-    }
-  } catch (...) {
-    error->message[0] = '\0';
-  }
-  return 1;
+  return hand_over(
+      host_build_id, [&] { *out = make().release(); }, error);
+}
+
+int enter_module(const char* host_build_id, void* (*make)(), void** out, ModuleError* error) noexcept {
+  return hand_over(
+      host_build_id, [&] { *out = make(); }, error);
 }
 
 }  // namespace rehearsal::modules

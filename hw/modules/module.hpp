@@ -1,7 +1,8 @@
 // Backends that need packages of their own (MPI, CUDA) are modules: shared objects beside the program, loaded when they
-// are asked for, so that one binary starts everywhere.
+// are asked for, so that one binary starts everywhere. So is all that performs (sim/perform), so that a program that
+// only predicts is built without it.
 //
-// A module has one entry, extern "C", which hands over a backend made by the same compiler from the same headers: the
+// A module has one entry, extern "C", which hands over an object made by the same compiler from the same headers: the
 // build id says so, and another one is refused before anything else happens. The entry throws nothing. Modules stay
 // loaded until the process ends (MPI cannot be started twice), so what they handed over may outlive anything.
 #pragma once
@@ -34,8 +35,13 @@ std::unique_ptr<Backend> load_module(const std::string& name, const std::filesys
 // What load_backend would throw, without "backend mpi unavailable: "; nothing when it would load.
 std::optional<std::string> why_unavailable(const std::string& name);
 
-// What a module's entry does: refuses another build, makes the backend, turns what is thrown into a message.
+// A module with another entry than that of a backend, found in the same folders: what `entry` hands over, which the
+// caller owns. Throws MachineError with the bare reason.
+void* open_module(const std::string& name, const char* entry);
+
+// What a module's entry does: refuses another build, makes what it hands over, turns what is thrown into a message.
 int enter_module(const char* host_build_id, std::unique_ptr<Backend> (*make)(), Backend** out,
                  ModuleError* error) noexcept;
+int enter_module(const char* host_build_id, void* (*make)(), void** out, ModuleError* error) noexcept;
 
 }  // namespace rehearsal::modules

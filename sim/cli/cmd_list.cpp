@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "cli/backends.hpp"
 #include "cli/output.hpp"
+#include "cli/performer.hpp"
 #include "cluster/registry.hpp"
 #include "collective/registry.hpp"
 #include "report/layout.hpp"

@@ -3,11 +3,10 @@
 
 #include "base/error.hpp"
 #include "cli/output_files.hpp"
+#include "cli/performer.hpp"
 #include "cli/performing.hpp"
 #include "cli/progress.hpp"
 #include "explore/verify.hpp"
-#include "launch/launch.hpp"
-#include "loopback/loopback.hpp"
 #include "report/perfetto.hpp"
 #include "report/run_report.hpp"
 #include "report/safetensors.hpp"
@@ -44,7 +43,7 @@ const CommandText kText{
 // Trains the same model on one rank, in this process.
 backend::Trained train_serially(const Performing& performing, const CommonOptions& common) {
   const auto serial = answer::prepare(explore::serial_reference(performing.what.scenario));
-  const auto backend = loopback::make_loopback();
+  const auto backend = performer().open("loopback", {});
   auto options = performing.options;
   options.tamper = {};
   options.responses = true;
@@ -104,7 +103,7 @@ int run_measure(const Arguments& arguments) {
   if (!options.weights.empty() && performing.options.compute != backend::Compute::real)
     throw UserError("--weights needs --compute real: timed tasks train nothing");
   auto [timeline, trained] = perform(performing, common);
-  if (!launch::reports(options.performing.backend)) return 0;
+  if (!performer().reports(options.performing.backend)) return 0;
 
   const auto& scenario = performing.what.scenario;
   const auto answer = [&, &trained = trained, &timeline = timeline] {

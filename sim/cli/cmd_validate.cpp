@@ -5,9 +5,9 @@
 #include "base/quantity_text.hpp"
 #include "base/sha256.hpp"
 #include "cli/output_files.hpp"
+#include "cli/performer.hpp"
 #include "cli/performing.hpp"
 #include "cli/validate_against.hpp"
-#include "launch/launch.hpp"
 #include "report/perfetto.hpp"
 #include "report/timeline_file.hpp"
 #include "report/validate_report.hpp"
@@ -92,9 +92,9 @@ int run_validate(const Arguments& arguments) {
   const auto& scenario = performing.what.scenario;
   const auto& predicted = performing.predicted;
   Written written;
-  if (launch::reports(options.backend)) written = write_prediction(predicted, prediction);
+  if (performer().reports(options.backend)) written = write_prediction(predicted, prediction);
   auto timeline = perform(performing, common).timeline;
-  if (!launch::reports(options.backend)) return 0;
+  if (!performer().reports(options.backend)) return 0;
 
   auto run = answer::performed(predicted, std::move(timeline));
   if (performing.options.compute == backend::Compute::real && scenario.concrete->cluster.name != "this-machine")

@@ -8,10 +8,10 @@
 #include <cstdio>
 #include <new>
 
+#include "backend/interrupted.hpp"
 #include "base/error.hpp"
 #include "base/spelling.hpp"
 #include "cli/output.hpp"
-#include "launch/supervise.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -101,7 +101,7 @@ int run_program(const Arguments& arguments) noexcept {
   } catch (const MachineError& error) {
     complain(fmt::format("rehearse: error: {}", error.what()));
     return kMachine;
-  } catch (const launch::Interrupted& stop) {
+  } catch (const backend::Interrupted& stop) {
     return 128 + stop.signal;  // as shells say of a program that a signal ended; nothing is left of the ranks
   } catch (const std::bad_alloc&) {
     complain("rehearse: error: this machine has too little memory for the task; try a smaller one");

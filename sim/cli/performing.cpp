@@ -7,9 +7,8 @@
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "base/spelling.hpp"
-#include "cli/backends.hpp"
+#include "cli/performer.hpp"
 #include "cli/progress.hpp"
-#include "launch/launch.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -68,7 +67,7 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
   run.compute = performing.what.compute;
   Arguments whole{name};  // a rank that is a process runs the same command line
   whole.insert(whole.end(), arguments.begin(), arguments.end());
-  performing.backend = open_backend(o.backend, whole);
+  performing.backend = performer().open(o.backend, whole);
   performing.predicted = answer::predict(performing.what.scenario);
   const bool gpu = performing.backend->devices() > 0;
   if (run.recorded && !gpu) throw UserError("--replay is for --backend cuda: others record nothing");
@@ -91,10 +90,10 @@ std::string expectation(const Performing& p, int iterations) {
 }  // namespace
 
 explore::Performed perform(const Performing& p, const CommonOptions& common) {
-  if (p.backend->devices() == 0) launch::refuse_crowding(p.options, p.predicted.graph().ranks().size());
+  if (p.backend->devices() == 0) performer().refuse_crowding(p.options, p.predicted.graph().ranks().size());
   auto options = p.options;
   options.starts = p.predicted.timeline.start;
-  Progress line(common.quiet || !launch::reports(p.backend->name()));
+  Progress line(common.quiet || !performer().reports(p.backend->name()));
   const int all = options.warmup + options.iterations;
   const std::string expected = expectation(p, all);
   const auto began = std::chrono::steady_clock::now();

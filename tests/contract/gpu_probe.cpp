@@ -12,7 +12,7 @@
 #include "../program.hpp"
 #include "answer/predict.hpp"
 #include "base/error.hpp"
-#include "cli/calibrate_gpu.hpp"
+#include "perform/calibrate_gpu.hpp"
 #include "cost/gemm.hpp"
 #include "dispatch/clock.hpp"
 #include "gpu/gemm_layout.hpp"
@@ -241,10 +241,10 @@ TEST_CASE("what NCCL says to two ranks on one GPU comes back as words") {
 }
 
 TEST_CASE("a NCCL that hangs is left behind, and said so") {
-  const auto answered = cli::refusal(std::make_shared<Slow>(Time()), seconds(20), seconds(20));
+  const auto answered = perform::refusal(std::make_shared<Slow>(Time()), seconds(20), seconds(20));
   CHECK(answered.words == "Duplicate GPU detected");
   CHECK_FALSE(answered.hangs);
-  const auto hung = cli::refusal(std::make_shared<Slow>(seconds(1)), Time(), seconds(10e-3));
+  const auto hung = perform::refusal(std::make_shared<Slow>(seconds(1)), Time(), seconds(10e-3));
   CHECK(hung.hangs);
   CHECK_MESSAGE(contains(hung.words, "hangs"), hung.words);
   dispatch::sleep_until(dispatch::now() + seconds(1.5));  // the thread must not outlive this program's statics
@@ -253,7 +253,7 @@ TEST_CASE("a NCCL that hangs is left behind, and said so") {
 TEST_CASE("a measured GPU becomes a profile, which comes back from its file and predicts") {
   const Scratch scratch;
   std::vector<cost::Judged> held_out;
-  const auto profile = cli::profile_of(invented(1), held_out);
+  const auto profile = perform::profile_of(invented(1), held_out);
   CHECK(profile.name == "nvidia-h200");
   REQUIRE(profile.gpu);
   // Sizes were 10 us + bytes / rate, which the fits find again; products keep the goal of the ladder's first row.
@@ -285,7 +285,7 @@ TEST_CASE("a measured GPU becomes a profile, which comes back from its file and 
 TEST_CASE("a GPU measured as virtual stages becomes a profile of ranks") {
   const Scratch scratch;
   std::vector<cost::Judged> held_out;
-  const auto profile = cli::profile_of(invented(4), held_out);
+  const auto profile = perform::profile_of(invented(4), held_out);
   CHECK(profile.name == "nvidia-h200-4-stages");
   CHECK(profile.ranks == 4);
   CHECK_FALSE(profile.gpu);

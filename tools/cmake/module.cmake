@@ -1,6 +1,6 @@
 # module(DIR [USES room...] [WITH package...])
 #
-# A backend as a shared object librehearsal_<name>.so beside the program, loaded at run time (hw/modules/module.hpp).
+# A backend, or all that performs, as a shared object librehearsal_<name>.so beside the program, loaded at run time (hw/modules/module.hpp).
 # It holds its own copy of the rooms it uses and shows one symbol only, its entry, so that modules and program do not
 # mix. The rooms it uses are compiled as position-independent code.
 function(module DIR)
@@ -21,6 +21,7 @@ function(module DIR)
   target_link_options(${NAME} PRIVATE LINKER:--exclude-libs,ALL LINKER:-z,defs LINKER:--as-needed)
   set_target_properties(${NAME} PROPERTIES OUTPUT_NAME rehearsal_${NAME} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
                         CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  add_dependencies(all_modules ${NAME})
   foreach(ROOM ${M_USES})
     position_independent(${ROOM})
   endforeach()

@@ -1,36 +1,36 @@
-#include "cli/backends.hpp"
+#include "perform/backends.hpp"
 
 #include <fmt/format.h>
 
 #include "base/error.hpp"
 #include "base/spelling.hpp"
-#include "engine/sim.hpp"
 #include "launch/launch.hpp"
 #include "loopback/loopback.hpp"
 #include "modules/module.hpp"
 
-namespace rehearsal::cli {
+namespace rehearsal::perform {
 namespace {
 
-BackendEntry entry(const backend::Backend& backend, bool performs) {
-  return {backend.name(), backend.summary(), performs, std::nullopt, backend.capabilities()};
+using cli::BackendEntry;
+
+BackendEntry entry(const backend::Backend& backend) {
+  return {backend.name(), backend.summary(), true, std::nullopt, backend.capabilities()};
 }
 
 // `summary`: of one that is missing and cannot speak for itself.
 BackendEntry module(const char* name, const char* summary) {
   if (const auto why = launch::why_unavailable(name)) return {name, summary, true, why, {}};
-  return entry(*modules::load_backend(name), true);
+  return entry(*modules::load_backend(name));
 }
 
 }  // namespace
 
 std::vector<BackendEntry> backends() {
-  return {entry(*engine::make_sim(), false), entry(*loopback::make_loopback(), true),
-          module("mpi", "Performs the graph with one MPI process per rank."),
+  return {entry(*loopback::make_loopback()), module("mpi", "Performs the graph with one MPI process per rank."),
           module("cuda", "Performs the graph on NVIDIA GPUs, with cuBLAS and NCCL.")};
 }
 
-std::unique_ptr<backend::Backend> open_backend(const std::string& name, const Arguments& arguments) {
+std::unique_ptr<backend::Backend> open_backend(const std::string& name, const cli::Arguments& arguments) {
   if (name == "loopback") return loopback::make_loopback();
   if (name == "mpi") return launch::open(name, arguments);
   if (name == "cuda")  // a GPU for each rank, or all ranks on one
@@ -42,4 +42,4 @@ std::unique_ptr<backend::Backend> open_backend(const std::string& name, const Ar
   throw UserError(fmt::format("--backend is '{}'{}", name, suggestion(name, {"loopback", "mpi", "cuda"})));
 }
 
-}  // namespace rehearsal::cli
+}  // namespace rehearsal::perform

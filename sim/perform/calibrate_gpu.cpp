@@ -1,4 +1,4 @@
-#include "cli/calibrate_gpu.hpp"
+#include "perform/calibrate_gpu.hpp"
 
 #include <fmt/format.h>
 
@@ -24,8 +24,15 @@
 #include "report/layout.hpp"
 #include "scenario/profile.hpp"
 
-namespace rehearsal::cli {
+namespace rehearsal::perform {
 namespace {
+
+using cli::CommonOptions;
+using cli::Format;
+using cli::Progress;
+using cli::version;
+using cli::write_file;
+using cli::write_stdout;
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
@@ -325,7 +332,7 @@ Refusal refusal(const std::shared_ptr<backend::Backend>& backend, Time patience,
   return {fmt::format("no answer for {}: NCCL hangs", show(patience + grace)), true};
 }
 
-int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common) {
+int calibrate_gpu(const cli::Calibration& what, const CommonOptions& common) {
   if (launch::in_job(what.backend))
     throw UserError("calibrate: measures one GPU from one process; leave the launcher out (mpirun, srun, torchrun)");
   const std::shared_ptr<backend::Backend> backend =
@@ -376,4 +383,4 @@ int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common) {
   return 0;
 }
 
-}  // namespace rehearsal::cli
+}  // namespace rehearsal::perform

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "backend/backend.hpp"
-#include "cli/output.hpp"
+#include "cli/performer.hpp"
 #include "cost/gpu_fit.hpp"
 #include "cost/profile.hpp"
 #include "gpu/probe.hpp"
 
-namespace rehearsal::cli {
+namespace rehearsal::perform {
 
 // The profile of what was measured, fitted and with its digest. Throws UserError for a GPU of which there is no file.
 // `held_out`: other kernels than matrix products with what their fit predicts.
@@ -29,12 +29,6 @@ struct Refusal {
 };
 Refusal refusal(const std::shared_ptr<backend::Backend>& backend, Time patience, Time grace);
 
-struct GpuCalibration {
-  std::string backend;
-  std::vector<std::string> scenarios;  // whose kernels are measured too
-  unsigned ranks = 0;                  // 0: the scenarios', else 1
-  bool quick = false;
-};
-int calibrate_gpu(const GpuCalibration& what, const CommonOptions& common);
+int calibrate_gpu(const cli::Calibration& what, const cli::CommonOptions& common);
 
-}  // namespace rehearsal::cli
+}  // namespace rehearsal::perform
