@@ -57,6 +57,31 @@ Value some(const Form& form) {
   return std::string("x");
 }
 
+// The name of an enumerator, by its number.
+struct Choice {
+  std::vector<detail::NamedValue> names;
+
+  Value name(const Value& value) const {
+    if (value.absent()) return value;
+    for (const auto& n : names)
+      if (n.value == value) return n.name;
+    return names.front().name;
+  }
+};
+
+template <class Read>
+void set_default(Field& field, const Read& read, const detail::Otherwise& otherwise) {
+  using Kind = detail::Otherwise::Kind;
+  field.required = otherwise.kind == Kind::required;
+  field.otherwise_said = otherwise.said;
+  if (otherwise.kind == Kind::usual)
+    field.otherwise = [usual = field.get(otherwise.usual())](const void*) { return usual; };
+  else if (otherwise.kind == Kind::absent)
+    field.otherwise = [](const void*) { return Value(); };
+  else if (otherwise.kind == Kind::follows)
+    field.otherwise = [read, otherwise](const void* s) { return read(s, otherwise); };
+}
+
 }  // namespace
 
 std::string written(const Value& value) {
@@ -133,6 +158,75 @@ std::vector<Value> others(const Field& field, const Value& value) {
   }
   return all;
 }
+
+Form boolean() { return {Form::Kind::boolean}; }
+Form whole(double low, double high) { return {Form::Kind::integer, low, high}; }
+Form number(double low, double high) { return {Form::Kind::number, low, high}; }
+Form number_above(double low, double high) { return {Form::Kind::number, low, high, true}; }
+Form fraction() { return number_above(0, 1); }
+Form positive() { return number_above(0, 1e18); }
+Form time() { return {Form::Kind::time}; }
+Form size() { return {Form::Kind::bytes, 0, 0, true}; }
+Form bandwidth() { return {Form::Kind::bandwidth, 0, 0, true}; }
+Form flop_rate() { return {Form::Kind::flop_rate, 0, 0, true}; }
+Form flop_rate_or_none() { return {Form::Kind::flop_rate}; }
+Form text() { return {}; }
+Form name_of(std::string what) { return {Form::Kind::name, 0, 0, false, {}, {}, std::move(what)}; }
+Form table(std::string what) { return {Form::Kind::table, 0, 0, false, {}, {}, std::move(what)}; }
+Form list_of(Form form) { return form.list = true, form; }
+
+Part::Part() = default;
+Part::Part(Description all) : adds(std::move(all)) {}
+Part::Part(Field field) { adds.fields.push_back(std::move(field)); }
+Part::Part(Part&&) noexcept = default;
+Part& Part::operator=(Part&&) noexcept = default;
+Part::~Part() = default;
+
+namespace detail {
+
+Part field(const char* key, Form form, Access member, const Otherwise& otherwise, const char* help) {
+  const bool as_time = form.kind == Form::Kind::time;
+  Field f{.key = key, .form = std::move(form), .help = help};
+  f.get = [get = member.get, as_time](const void* s) { return get(s, as_time); };
+  f.set = member.set;
+  set_default(
+      f, [as_time](const void* s, const Otherwise& o) { return o.call(o.from, s, as_time); }, otherwise);
+  return Part(std::move(f));
+}
+
+Part choice(const char* key, std::vector<NamedValue> names, Access member, const Otherwise& otherwise, const char* help,
+            std::initializer_list<const char*> planned) {
+  Field f{.key = key, .form = {Form::Kind::choice}, .help = help};
+  for (const auto& n : names) f.form.names.push_back(n.name);
+  f.form.planned.assign(planned.begin(), planned.end());
+  const Choice choice{std::move(names)};
+  f.get = [choice, get = member.get](const void* s) { return choice.name(get(s, false)); };
+  f.set = [choice, set = member.set](void* s, const Value& v) {
+    if (v.absent()) return set(s, v);
+    for (const auto& n : choice.names)
+      if (n.name == std::get<std::string>(v)) set(s, n.value);
+  };
+  set_default(
+      f, [choice](const void* s, const Otherwise& o) { return choice.name(o.call(o.from, s, false)); }, otherwise);
+  return Part(std::move(f));
+}
+
+Part nested(const char* prefix, const Description& inner, const void* (*in)(const void*)) {
+  return Part(inside(inner, prefix, in, [in](void* s) { return const_cast<void*>(in(s)); }));
+}
+
+Description together(Description also, std::initializer_list<Part*> parts) {
+  const auto add = [](auto& to, auto& from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  };
+  Description all;
+  for (Part* part : parts)
+    add(all.fields, part->adds.fields), add(all.groups, part->adds.groups), add(all.planned, part->adds.planned);
+  add(all.groups, also.groups), add(all.planned, also.planned);
+  return all;
+}
+
+}  // namespace detail
 
 const Field* Description::find(std::string_view key) const { return named(fields, key); }
 const Group* Description::group(std::string_view key) const { return named(groups, key); }

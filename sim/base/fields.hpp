@@ -60,21 +60,21 @@ struct Form {
   bool measurable() const { return quantity() || kind == Kind::integer || kind == Kind::number; }
 };
 
-inline Form boolean() { return {Form::Kind::boolean}; }
-inline Form whole(double low, double high) { return {Form::Kind::integer, low, high}; }
-inline Form number(double low, double high) { return {Form::Kind::number, low, high}; }
-inline Form number_above(double low, double high) { return {Form::Kind::number, low, high, true}; }
-inline Form fraction() { return number_above(0, 1); }
-inline Form positive() { return number_above(0, 1e18); }
-inline Form time() { return {Form::Kind::time}; }  // 0 allowed, as of latencies
-inline Form size() { return {Form::Kind::bytes, 0, 0, true}; }
-inline Form bandwidth() { return {Form::Kind::bandwidth, 0, 0, true}; }
-inline Form flop_rate() { return {Form::Kind::flop_rate, 0, 0, true}; }
-inline Form flop_rate_or_none() { return {Form::Kind::flop_rate}; }
-inline Form text() { return {}; }
-inline Form name_of(std::string what) { return {Form::Kind::name, 0, 0, false, {}, {}, std::move(what)}; }
-inline Form table(std::string what) { return {Form::Kind::table, 0, 0, false, {}, {}, std::move(what)}; }
-inline Form list_of(Form form) { return form.list = true, form; }
+Form boolean();
+Form whole(double low, double high);
+Form number(double low, double high);
+Form number_above(double low, double high);
+Form fraction();
+Form positive();
+Form time();  // 0 allowed, as of latencies
+Form size();
+Form bandwidth();
+Form flop_rate();
+Form flop_rate_or_none();
+Form text();
+Form name_of(std::string what);
+Form table(std::string what);
+Form list_of(Form form);
 
 struct Field {
   std::string key;  // below its struct, dotted where mappings nest: "links.nvlink.latency"
@@ -123,13 +123,6 @@ struct Description {
   const Group* group(std::string_view key) const;
 };
 
-// The default of a field.
-template <class S, class T>
-struct Otherwise {
-  enum class Kind : std::uint8_t { required, usual, absent, follows } kind = Kind::required;
-  T (*from)(const S&) = nullptr;
-  std::string said{};
-};
 struct Required {};
 inline constexpr Required kRequired{};
 struct Usual {};
@@ -152,10 +145,15 @@ consteval std::size_t arity() {
     return sizeof...(Members);
 }
 
-template <class... Members>
+template <auto M>
+inline constexpr char kMark = 0;
+template <auto... Ms>
 consteval bool distinct() {
-  const auto times = []<class M>(const M*) { return (std::size_t(std::is_same_v<M, Members>) + ...); };
-  return ((times(static_cast<const Members*>(nullptr)) == 1) && ...);
+  const std::array<const char*, sizeof...(Ms)> marks{&kMark<Ms>...};
+  for (std::size_t i = 0; i < marks.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (marks[i] == marks[j]) return false;
+  return true;
 }
 
 template <class M>
@@ -179,25 +177,27 @@ struct Plain<std::optional<T>> {
   using Type = T;
 };
 
+// The value of a member, and back. What a field does beyond that does not depend on the member's type, so that there is
+// little to compile per member. `as_time`: a double is seconds. Enumerators are numbers.
 template <class T>
-Value value_of(const T& x, const Form& form) {
+Value value_of(const T& x, bool as_time) {
   if constexpr (std::is_same_v<T, double>)
-    return form.kind == Form::Kind::time ? Value(seconds(x)) : Value(x);
+    return as_time ? Value(seconds(x)) : Value(x);
   else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>)
     return x;
-  else if constexpr (std::is_integral_v<T>)
+  else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>)
     return static_cast<std::int64_t>(x);
   else
     return x;  // a quantity
 }
 template <class T>
-Value value_of(const std::optional<T>& x, const Form& form) {
-  return x ? value_of(*x, form) : Value();
+Value value_of(const std::optional<T>& x, bool as_time) {
+  return x ? value_of(*x, as_time) : Value();
 }
 template <class T>
-Value value_of(const std::vector<T>& list, const Form& form) {
+Value value_of(const std::vector<T>& list, bool as_time) {
   std::vector<Value> values;
-  for (const T& x : list) values.push_back(value_of(x, form));
+  for (const T& x : list) values.push_back(value_of(x, as_time));
   return values;
 }
 
@@ -208,7 +208,7 @@ void take(T& to, const Value& value) {
     to = time ? to_seconds(*time) : std::get<double>(value);
   } else if constexpr (std::is_same_v<T, bool>) {
     to = std::get<bool>(value);
-  } else if constexpr (std::is_integral_v<T>) {
+  } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
     to = static_cast<T>(std::get<std::int64_t>(value));
   } else {
     to = std::get<T>(value);
@@ -227,54 +227,81 @@ void take(std::vector<T>& to, const Value& value) {
   for (const auto& x : std::get<std::vector<Value>>(value)) take(to.emplace_back(), x);
 }
 
-}  // namespace detail
-
-// A member with what it contributes.
+// Reads and writes one member of a struct.
+struct Access {
+  Value (*get)(const void* s, bool as_time);
+  void (*set)(void* s, const Value& value);
+};
 template <auto M>
-struct Member {
-  Description adds;
+constexpr Access access() {
+  using S = StructOf<M>;
+  return {[](const void* s, bool as_time) { return value_of(static_cast<const S*>(s)->*M, as_time); },
+          [](void* s, const Value& value) { take(static_cast<S*>(s)->*M, value); }};
+}
+
+// The default of a member, whatever its type.
+struct Otherwise {
+  enum class Kind : std::uint8_t { required, usual, absent, follows } kind;
+  const void* (*usual)() = nullptr;  // a struct as it begins
+  void (*from)() = nullptr;          // the function that it follows from, for `call`
+  Value (*call)(void (*from)(), const void* s, bool as_time) = nullptr;
+  const char* said = "";
 };
 
-template <auto M>
-using Default = Otherwise<detail::StructOf<M>, detail::TypeOf<M>>;
+struct NamedValue {
+  std::string name;
+  Value value;
+};
 
-namespace detail {
-template <auto M, class Read>
-void set_default(Field& field, Read read, const Default<M>& otherwise) {
-  using S = StructOf<M>;
-  using Kind = typename Default<M>::Kind;
-  field.required = otherwise.kind == Kind::required;
-  field.otherwise_said = otherwise.said;
-  if (otherwise.kind == Kind::usual)
-    field.otherwise = [usual = read(S{}.*M)](const void*) { return usual; };
-  else if (otherwise.kind == Kind::absent)
-    field.otherwise = [](const void*) { return Value(); };
-  else if (otherwise.kind == Kind::follows)
-    field.otherwise = [read, from = otherwise.from](const void* s) { return read(from(*static_cast<const S*>(s))); };
-}
 }  // namespace detail
 
-// How a default is said: kRequired, kUsual, std::nullopt (absent), or {function, "in words"}.
-template <auto M>
-struct Says : Default<M> {
-  using Kind = typename Default<M>::Kind;
-  Says(Required) { this->kind = Kind::required; }
-  Says(Usual) { this->kind = Kind::usual; }
-  Says(std::nullopt_t) { this->kind = Kind::absent; }
-  Says(detail::TypeOf<M> (*function)(const detail::StructOf<M>&), std::string in_words) {
-    this->kind = Kind::follows, this->from = function, this->said = std::move(in_words);
+// How a default of a T in an S is said: kRequired, kUsual, std::nullopt (absent), or {function, "in words"}.
+template <class S, class T>
+struct Says : detail::Otherwise {
+  Says(Required) : Otherwise{Kind::required} {}
+  Says(Usual) : Otherwise{Kind::usual} {
+    usual = []() -> const void* {
+      static const S begins{};
+      return &begins;
+    };
+  }
+  Says(std::nullopt_t) : Otherwise{Kind::absent} {}
+  Says(T (*function)(const S&), const char* in_words) : Otherwise{Kind::follows} {
+    said = in_words, from = reinterpret_cast<void (*)()>(function);
+    call = [](void (*f)(), const void* s, bool as_time) {
+      return detail::value_of(reinterpret_cast<T (*)(const S&)>(f)(*static_cast<const S*>(s)), as_time);
+    };
   }
 };
+template <auto M>
+using Default = Says<detail::StructOf<M>, detail::TypeOf<M>>;
+
+// What a member contributes.
+struct Part {
+  Description adds{};
+
+  Part();
+  explicit Part(Description);
+  explicit Part(Field);
+  Part(Part&&) noexcept;
+  Part& operator=(Part&&) noexcept;
+  ~Part();
+};
+template <auto M>
+struct Member : Part {
+  using Part::Part;
+  explicit Member(Part part) : Part(std::move(part)) {}
+};
+
+namespace detail {
+Part field(const char* key, Form form, Access member, const Otherwise& otherwise, const char* help);
+Part choice(const char* key, std::vector<NamedValue> names, Access member, const Otherwise& otherwise, const char* help,
+            std::initializer_list<const char*> planned);
+}  // namespace detail
 
 template <auto M>
-Member<M> field(std::string key, Form form, Says<M> otherwise, std::string help) {
-  using S = detail::StructOf<M>;
-  Field f{.key = std::move(key), .form = std::move(form), .help = std::move(help)};
-  const auto read = [form = f.form](const detail::TypeOf<M>& x) { return detail::value_of(x, form); };
-  f.get = [read](const void* s) { return read(static_cast<const S*>(s)->*M); };
-  f.set = [](void* s, const Value& v) { detail::take(static_cast<S*>(s)->*M, v); };
-  detail::set_default<M>(f, read, otherwise);
-  return {{{std::move(f)}, {}, {}}};
+Member<M> field(const char* key, Form form, Default<M> otherwise, const char* help) {
+  return Member<M>(detail::field(key, std::move(form), detail::access<M>(), otherwise, help));
 }
 
 template <class T>
@@ -282,38 +309,16 @@ struct Named {
   std::string_view name;
   T value;
 };
+template <auto M>
+using Names = std::initializer_list<Named<typename detail::Plain<detail::TypeOf<M>>::Type>>;
 
 // One of some names; a value without a name is what the first name means.
 template <auto M>
-Member<M> choice(std::string key, std::vector<Named<typename detail::Plain<detail::TypeOf<M>>::Type>> names,
-                 Says<M> otherwise, std::string help, std::vector<std::string> planned = {}) {
-  using S = detail::StructOf<M>;
-  using T = detail::TypeOf<M>;
-  using E = typename detail::Plain<T>::Type;
-  Field f{.key = std::move(key), .form = {Form::Kind::choice}, .help = std::move(help)};
-  for (const auto& n : names) f.form.names.emplace_back(n.name);
-  f.form.planned = std::move(planned);
-  const auto name = [names](const E& x) {
-    for (const auto& n : names)
-      if (n.value == x) return Value(std::string(n.name));
-    return Value(std::string(names.front().name));
-  };
-  const auto read = [name](const T& x) {
-    if constexpr (std::is_same_v<T, E>)
-      return name(x);
-    else
-      return x ? name(*x) : Value();
-  };
-  f.get = [read](const void* s) { return read(static_cast<const S*>(s)->*M); };
-  f.set = [names](void* s, const Value& v) {
-    T& to = static_cast<S*>(s)->*M;
-    if constexpr (!std::is_same_v<T, E>)
-      if (v.absent()) return to.reset();
-    for (const auto& n : names)
-      if (n.name == std::get<std::string>(v)) to = n.value;
-  };
-  detail::set_default<M>(f, read, otherwise);
-  return {{{std::move(f)}, {}, {}}};
+Member<M> choice(const char* key, Names<M> names, Default<M> otherwise, const char* help,
+                 std::initializer_list<const char*> planned = {}) {
+  std::vector<detail::NamedValue> values;
+  for (const auto& n : names) values.push_back({std::string(n.name), detail::value_of(n.value, false)});
+  return Member<M>(detail::choice(key, std::move(values), detail::access<M>(), otherwise, help, planned));
 }
 
 // A map from what is enumerated to quantities: a key each, none required.
@@ -324,10 +329,10 @@ Member<M> each(const std::string& prefix, std::initializer_list<Named<K>> keys, 
   Member<M> member;
   for (const auto& [name, key] : keys) {
     Field f{.key = prefix + "." + std::string(name), .form = form, .help = help};
-    f.get = [key = key, form](const void* s) {
+    f.get = [key = key, as_time = form.kind == Form::Kind::time](const void* s) {
       const auto& map = static_cast<const S*>(s)->*M;
       const auto found = map.find(key);
-      return found == map.end() ? Value() : detail::value_of(found->second, form);
+      return found == map.end() ? Value() : detail::value_of(found->second, as_time);
     };
     f.set = [key = key](void* s, const Value& v) {
       auto& map = static_cast<S*>(s)->*M;
@@ -346,18 +351,21 @@ Member<M> each(const std::string& prefix, std::initializer_list<Named<K>> keys, 
 // optional or a pointer that is empty has no values.
 Description inside(const Description& inner, const std::string& prefix, std::function<const void*(const void*)> in,
                    std::function<void*(void*)> out);
+namespace detail {
+Part nested(const char* prefix, const Description& inner, const void* (*in)(const void*));
+template <class T>
+const void* content(const T& member) {
+  if constexpr (requires { member.has_value(); })
+    return member ? &*member : nullptr;
+  else
+    return &member;
+}
+}  // namespace detail
 template <auto M>
-Member<M> nested(const std::string& prefix, const Description& inner) {
+Member<M> nested(const char* prefix, const Description& inner) {
   using S = detail::StructOf<M>;
-  const auto at = [](auto& member) {
-    if constexpr (requires { member.has_value(); })
-      return member ? &*member : nullptr;
-    else
-      return &member;
-  };
-  return {inside(
-      inner, prefix, [at](const void* s) -> const void* { return at(static_cast<const S*>(s)->*M); },
-      [at](void* s) -> void* { return at(static_cast<S*>(s)->*M); })};
+  return Member<M>(
+      detail::nested(prefix, inner, [](const void* s) { return detail::content(static_cast<const S*>(s)->*M); }));
 }
 
 // A member that no user gives but that can act: the digest holds it.
@@ -378,7 +386,7 @@ Member<M> or_null(Member<M> member) {
   return member;
 }
 template <auto M>
-Member<M> absence_means(Member<M> member, Value value) {
+Member<M> absence_means(Member<M> member, const Value& value) {
   for (auto& f : member.adds.fields) f.when_absent = value;
   return member;
 }
@@ -397,16 +405,20 @@ Member<M> label(Member<M> member, [[maybe_unused]] const char* why) {
 // One that is no setting at all: where numbers come from, what follows from other members.
 template <auto M>
 Member<M> aside([[maybe_unused]] const char* why) {
-  return {};
+  return Member<M>();
 }
 // A table that only its own loader reads; `text` must say all of it, for the digest.
 template <auto M>
-Member<M> opaque(std::string key, std::string what, std::string (*text)(const detail::TypeOf<M>&), std::string help) {
+Member<M> opaque(const char* key, const char* what, std::string (*text)(const detail::TypeOf<M>&), const char* help) {
   using S = detail::StructOf<M>;
-  Field f{.key = std::move(key), .form = table(std::move(what)), .help = std::move(help)};
+  Field f{.key = key, .form = table(what), .help = help};
   f.get = [text](const void* s) { return Value(text(static_cast<const S*>(s)->*M)); };
   f.otherwise = [](const void*) { return Value(); };
-  return {{{std::move(f)}, {}, {}}};
+  return Member<M>(std::move(f));
+}
+
+namespace detail {
+Description together(Description also, std::initializer_list<Part*> parts);
 }
 
 // The description of a struct: one entry for each of its members, in any order. `also`: its mappings and what of the
@@ -414,16 +426,8 @@ Member<M> opaque(std::string key, std::string what, std::string (*text)(const de
 template <class S, auto... Ms>
 Description describe(Description also, Member<Ms>... members) {
   static_assert(sizeof...(Ms) == detail::arity<S>(), "a member of the struct is not described");
-  static_assert(detail::distinct<Member<Ms>...>(), "a member of the struct is described twice");
-  const auto add = [](auto& to, auto& from) {
-    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
-  };
-  Description all;
-  (add(all.fields, members.adds.fields), ...);
-  (add(all.groups, members.adds.groups), ...);
-  (add(all.planned, members.adds.planned), ...);
-  add(all.groups, also.groups), add(all.planned, also.planned);
-  return all;
+  static_assert(detail::distinct<Ms...>(), "a member of the struct is described twice");
+  return detail::together(std::move(also), {&members...});
 }
 
 }  // namespace rehearsal::fields

@@ -25,7 +25,7 @@ Member<M> topology(std::string key, std::string usual, std::string help) {
   f.set = [](void* s, const Value& v) { static_cast<ClusterSpec*>(s)->*M = {std::get<std::string>(v), {}}; };
   f.otherwise = [usual](const void*) { return Value(usual); };
   f.otherwise_said = std::move(usual);
-  return {{{std::move(f)}, {}, {}}};
+  return Member<M>(std::move(f));
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ const Description& batch_fields() {
 
 const Description& partition_fields() {
   using P = Partition;
-  static const std::vector<Named<Ends>> counts{{"free", Ends::free}, {"layer", Ends::layer}};
+  static const std::initializer_list<Named<Ends>> counts{{"free", Ends::free}, {"layer", Ends::layer}};
   static const Description all = describe<P>(
       {},
       settled(choice<&P::kind>(
