@@ -1,10 +1,10 @@
 // rehearse balance: experts on GPUs (contract, section 7).
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "balance/registry.hpp"
+#include "base/json.hpp"
 #include "cli/output_files.hpp"
 #include "report/balance_report.hpp"
 #include "scenario/balance_file.hpp"
@@ -44,9 +44,7 @@ int run_balance(const Arguments& arguments) {
   if (line->has("svg")) write_file(svg, report::to_svg(question, answer));
   switch (common.format) {
     case Format::json:
-      emit_report(
-          common,
-          report::to_json(question, answer).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      emit_report(common, report::to_json(question, answer).dump(2) + "\n");
       break;
     case Format::csv:
       emit_report(common, report::to_csv(answer));

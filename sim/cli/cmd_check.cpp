@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "answer/question.hpp"
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "cli/output.hpp"
 #include "report/layout.hpp"
 #include "scenario/check.hpp"
@@ -33,8 +33,8 @@ const CommandText kText{
         "  rehearse check --schema --output scenario.schema.json\n",
     .takes_set = true};
 
-nlohmann::ordered_json to_json(const std::vector<Diagnostic>& diagnostics) {
-  auto list = nlohmann::ordered_json::array();
+Json to_json(const std::vector<Diagnostic>& diagnostics) {
+  auto list = Json::array();
   for (const auto& [where, message] : diagnostics)
     list.push_back({{"file", where.file}, {"line", where.line}, {"column", where.column}, {"message", message}});
   return list;
@@ -85,7 +85,7 @@ int run_check(const Arguments& arguments) {
 
   bool all_ok = true;
   std::string text, csv = report::csv_line({"file", "ok", "line", "column", "severity", "message"}), errors;
-  auto json = nlohmann::ordered_json::array();
+  auto json = Json::array();
   for (const auto& path : line->operands) {
     const auto checked = check(path, common.set);
     all_ok = all_ok && checked.ok();
@@ -107,7 +107,7 @@ int run_check(const Arguments& arguments) {
   switch (common.format) {
     case Format::json:
       // Errors quote what a file holds, which is valid UTF-8, but --set comes from the shell.
-      emit_report(common, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      emit_report(common, json.dump(2) + "\n");
       break;
     case Format::csv:
       emit_report(common, csv);

@@ -3,9 +3,9 @@
 
 #include <charconv>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/quantity_text.hpp"
 #include "cli/output_files.hpp"
 #include "report/collective_report.hpp"
@@ -92,8 +92,7 @@ int run_collective(const Arguments& arguments) {
   if (line->has("svg")) write_file(svg, report::to_svg(one));
   switch (common.format) {
     case Format::json:
-      emit_report(common,
-                  report::to_json(model, one).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      emit_report(common, report::to_json(model, one).dump(2) + "\n");
       break;
     case Format::csv:
       emit_report(common, report::to_csv(one));

@@ -5,10 +5,10 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "cli/output.hpp"
 #include "cli/performer.hpp"
 #include "cluster/registry.hpp"
@@ -124,10 +124,10 @@ std::string constants_report(const std::string& kind, const std::string& name, c
   std::string report;
   switch (common.format) {
     case Format::json: {
-      nlohmann::ordered_json json = nlohmann::ordered_json::array();
+      Json json = Json::array();
       for (const auto& c : all) {
         const auto q = quantity(c.value);
-        auto& one = json.emplace_back(nlohmann::ordered_json{{"key", c.key}});
+        auto& one = json.push_back({{"key", c.key}});
         if (q.number)
           one["value"] = *q.number, one["unit"] = q.unit;
         else
@@ -189,7 +189,7 @@ int run_list(const Arguments& arguments) {
   std::string report;
   switch (common.format) {
     case Format::json: {
-      nlohmann::ordered_json json = nlohmann::ordered_json::array();
+      Json json = Json::array();
       for (const auto& i : items) {
         json.push_back({{"name", i.name}, {"summary", i.summary}});
         if (!i.source.empty()) json.back()["source"] = i.source;

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "cli/output_files.hpp"
 #include "report/reshard_report.hpp"
 #include "scenario/reshard_file.hpp"
@@ -38,9 +38,7 @@ reshard::Question load(const std::string& path, const CommonOptions& common) {
   return question;
 }
 
-std::string dump(const nlohmann::ordered_json& json) {
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
+std::string dump(const Json& json) { return json.dump(2) + "\n"; }
 
 int compare(const CommandLine& line, const CommonOptions& common) {
   if (line.operands.empty()) throw UserError("reshard --compare: name at least one file");

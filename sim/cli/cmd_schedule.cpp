@@ -4,10 +4,10 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "cli/output_files.hpp"
 #include "cli/schedule_options.hpp"
 #include "report/schedule_report.hpp"
@@ -15,8 +15,6 @@
 
 namespace rehearsal::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string names_text() {
   std::string text = "Schedules ('rehearse list schedules' says what they are):\n", line = " ";
@@ -53,39 +51,33 @@ CommandText command_text() {
 // One member per line, so that a person can read it and a line-based tool can pick from it.
 std::string readable(const Json& json) {
   std::string text = "{\n";
-  for (auto it = json.begin(); it != json.end(); ++it) {
-    text += fmt::format("  {}: ", Json(it.key()).dump());
-    if (it.key() == "order") {
-      for (std::size_t r = 0; r < it->size(); r++) text += (r ? ",\n    " : "[\n    ") + (*it)[r].dump();
+  for (const auto& [key, value] : json.members()) {
+    text += fmt::format("  {}: ", Json(key).dump());
+    if (key == "order") {
+      const auto& ranks = value.items();
+      for (std::size_t r = 0; r < ranks.size(); r++) text += (r ? ",\n    " : "[\n    ") + ranks[r].dump();
       text += "\n  ]";
     } else {
-      text += it->dump();
+      text += value.dump();
     }
-    text += std::next(it) == json.end() ? "\n" : ",\n";
+    text += &value == &json.members().back().value ? "\n" : ",\n";
   }
   return text + "}\n";
 }
 
-// Parses one line strictly: nlohmann lets the last of two equal keys win in silence. `id` is set as soon as it is
-// known.
-nlohmann::json parse_line(const std::string& line, Json& id) {
-  std::set<std::string> seen;
-  std::string twice;
-  const auto watch = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
-    if (event == nlohmann::json::parse_event_t::key && depth == 1 && !seen.insert(value.get<std::string>()).second)
-      twice = value.get<std::string>();
-    return true;
-  };
-  nlohmann::json object;
+// Reads one line strictly: no key may be given twice. `id` is set as soon as it is known.
+Json parse_line(const std::string& line, Json& id) {
+  Json object;
   try {
-    object = nlohmann::json::parse(line, watch);
-  } catch (const nlohmann::json::exception& error) {
-    const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at ..."
-    const auto bracket = what.find("] ");
-    throw UserError("not JSON: " + (bracket == std::string::npos ? what : what.substr(bracket + 2)));
+    object = Json::parse(line);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("not JSON: {}", error.diagnostics().front().message));
   }
-  if (object.is_object() && object.contains("id")) id = object["id"];
-  if (!twice.empty()) throw UserError(fmt::format("key '{}' is given twice", twice));
+  if (const auto* given = object.find("id")) id = *given;
+  std::set<std::string> seen;
+  if (object.is_object())
+    for (const auto& member : object.members())
+      if (!seen.insert(member.key).second) throw UserError(fmt::format("key '{}' is given twice", member.key));
   return object;
 }
 
@@ -131,7 +123,7 @@ int run_batch(const std::string& path, const CommonOptions& common, schedule::Wa
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     Json json;
     sound = answer(line, number, order, json) && sound;
-    out.write(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    out.write(json.dump() + "\n");
     if (common.output.empty()) out.flush();
   }
   if (in.bad()) throw MachineError(fmt::format("cannot read '{}' to its end", path));

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/quantity_text.hpp"
 #include "scenario/document.hpp"
 #include "schedule/csv.hpp"
@@ -25,25 +25,25 @@ const std::vector<std::string>* find(const ScheduleCase& given, std::string_view
 }
 
 // A number as JSON wrote it, whole numbers without ".0".
-std::string number_text(const nlohmann::json& value) {
-  if (value.is_number_float()) {
-    const double d = value.get<double>();
+std::string number_text(const Json& value) {
+  if (value.is_real()) {
+    const double d = value.real();
     if (d == std::floor(d) && std::abs(d) < 0x1p53) return std::to_string(static_cast<std::int64_t>(d));
   }
   return value.dump();
 }
 
-std::string scalar_text(const Field& field, const nlohmann::json& value) {
+std::string scalar_text(const Field& field, const Json& value) {
   const auto refuse = [&](std::string_view allowed) {
-    throw UserError(fmt::format("'{}' must be {}, found {} {}", field.key, allowed, value.type_name(),
-                                value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 40)));
+    throw UserError(
+        fmt::format("'{}' must be {}, found {} {}", field.key, allowed, value.type_name(), value.dump().substr(0, 40)));
   };
   switch (field.kind) {
     case FieldKind::name:
       if (!value.is_string()) refuse("a name");
-      return value.get<std::string>();
+      return value.text();
     case FieldKind::times:
-      if (value.is_string()) return value.get<std::string>();
+      if (value.is_string()) return value.text();
       if (!value.is_number()) refuse("a number of milliseconds, a time with its unit, or a list of them");
       return number_text(value) + "ms";
     case FieldKind::count:
@@ -191,7 +191,7 @@ std::string ScheduleCase::label(std::string_view key) const {
   return option;
 }
 
-ScheduleCase case_from_json(const nlohmann::json& object) {
+ScheduleCase case_from_json(const Json& object) {
   if (!object.is_object())
     throw UserError(fmt::format("each line must be a JSON object, found {}", object.type_name()));
   const auto fields = schedule_fields();
@@ -199,7 +199,7 @@ ScheduleCase case_from_json(const nlohmann::json& object) {
   for (const auto& f : fields) keys.emplace_back(f.key);
   ScheduleCase given;
   given.from_json = true;
-  for (const auto& [key, value] : object.items()) {
+  for (const auto& [key, value] : object.members()) {
     if (key == "id" || value.is_null()) {
       if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     }
@@ -209,8 +209,8 @@ ScheduleCase case_from_json(const nlohmann::json& object) {
     auto& texts = given.values[key];
     const bool lists = field->kind == FieldKind::times || field->kind == FieldKind::amounts;
     if (lists && value.is_array()) {
-      if (value.empty()) throw UserError(fmt::format("'{}' is an empty list", key));
-      for (const auto& v : value) texts.push_back(scalar_text(*field, v));
+      if (value.items().empty()) throw UserError(fmt::format("'{}' is an empty list", key));
+      for (const auto& v : value.items()) texts.push_back(scalar_text(*field, v));
     } else {
       texts.push_back(scalar_text(*field, value));
     }

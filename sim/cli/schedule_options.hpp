@@ -5,11 +5,11 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/json.hpp"
 #include "schedule/registry.hpp"
 #include "schedule/schedule.hpp"
 
@@ -34,7 +34,7 @@ struct ScheduleCase {
 };
 
 // Reads one object of a batch. Throws UserError for anything unknown, of the wrong type or given twice.
-ScheduleCase case_from_json(const nlohmann::json& object);
+ScheduleCase case_from_json(const Json& object);
 
 // An order of more actions than this would take minutes and gigabytes: it is refused.
 inline constexpr std::uint64_t kMaxActions = std::uint64_t(1) << 30;

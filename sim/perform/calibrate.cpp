@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "answer/predict.hpp"
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/quantity_text.hpp"
 #include "calibrate/grid.hpp"
 #include "calibrate/kernel_graph.hpp"
@@ -225,8 +225,8 @@ std::string report_text(const cost::Profile& p, const std::string& file) {
   return text + fmt::format("\nprofile {} ({})\n", file, p.digest.substr(0, 12));
 }
 
-nlohmann::ordered_json report_json(const cost::Profile& p, const std::string& file) {
-  auto kernels = nlohmann::ordered_json::object();
+Json report_json(const cost::Profile& p, const std::string& file) {
+  auto kernels = Json::object();
   for (const auto& [kind, times] : p.kernels)
     kernels[name(kind)] = {{"shapes", times.samples.size()},
                            {"error", {{"median", times.fit.error}, {"worst", times.fit.worst}}},

@@ -9,11 +9,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/quantity_text.hpp"
 #include "calibrate/machine.hpp"
 #include "cli/progress.hpp"
@@ -35,7 +35,6 @@ using cli::write_file;
 using cli::write_stdout;
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 const Time kGrace = seconds(15);  // for NCCL to give up what it was told to
 

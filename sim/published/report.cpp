@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
+
+#include "base/json.hpp"
 
 namespace rehearsal::published {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 double gib(double bytes) { return bytes / double(1 << 30); }
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json.hpp"
 #include "report/grid.hpp"
 
 namespace rehearsal::report {
@@ -13,7 +13,6 @@ namespace {
 
 using balance::Answer;
 using balance::Question;
-using Json = nlohmann::ordered_json;
 
 std::string_view policy_name(const Answer& answer) {
   return balance::name(answer.shape.hierarchical ? balance::Policy::hierarchical : balance::Policy::global);

@@ -1,14 +1,14 @@
 // Where experts stand, shown: text with the load of every GPU before and after, JSON (contract, section 7), CSV.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "balance/answer.hpp"
+#include "base/json.hpp"
 #include "report/schedule_report.hpp"
 
 namespace rehearsal::report {
 
-nlohmann::ordered_json to_json(const balance::Question& question, const balance::Answer& answer);
+Json to_json(const balance::Question& question, const balance::Answer& answer);
 std::string to_text(const balance::Question& question, const balance::Answer& answer, const TextOptions& options);
 std::string to_csv(const balance::Answer& answer);  // one row per layer
 // Two rows of cells per layer, the loads of its GPUs before and after.

@@ -211,7 +211,7 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
   return text;
 }
 
-nlohmann::ordered_json to_json(const cost::CommunicationModel& model, const OneCollective& one) {
+Json to_json(const cost::CommunicationModel& model, const OneCollective& one) {
   const auto& form = one.form;
   Json candidates = Json::array(), steps = Json::array(), links = Json::array();
   for (const auto& c : one.quote.candidates) {
@@ -222,7 +222,7 @@ nlohmann::ordered_json to_json(const cost::CommunicationModel& model, const OneC
                           {"why", candidate_note(model, one, c)}});
   }
   for (const auto& step : one.steps) {
-    auto& transfers = steps.emplace_back(Json::array());
+    auto& transfers = steps.push_back(Json::array());
     for (const auto& t : step)
       transfers.push_back({{"from", t.from}, {"to", t.to}, {"chunk", t.chunk}, {"reduce", t.reduce}});
   }

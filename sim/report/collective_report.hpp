@@ -2,15 +2,15 @@
 //
 // Sizes are those of nccl-tests: the whole array. Steps and links stand for up to cost::kMostListed ranks.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/json.hpp"
 #include "cost/one_collective.hpp"
 #include "report/schedule_report.hpp"
 
 namespace rehearsal::report {
 
-nlohmann::ordered_json to_json(const cost::CommunicationModel& model, const cost::OneCollective& one);
+Json to_json(const cost::CommunicationModel& model, const cost::OneCollective& one);
 std::string to_text(const cost::CommunicationModel& model, const cost::OneCollective& one, const TextOptions& options);
 std::string to_csv(const cost::OneCollective& one);  // one row per transfer
 // A column per rank, a row per step; between the steps what each rank holds. Throws UserError where there is no room.

@@ -15,8 +15,9 @@ namespace {
 
 // Numbers, true, false and null as such, everything else as the text that was given.
 Json value_of(const std::string& text) {
-  auto value = Json::parse(text, nullptr, false);
-  return value.is_number() || value.is_boolean() || value.is_null() ? value : Json(text);
+  const auto value = Json::read(text);
+  const bool scalar = value && (value->is_number() || value->is_boolean() || value->is_null());
+  return scalar ? *value : Json(text);
 }
 
 std::string errors_text(const CompareRow& row) {
@@ -192,7 +193,7 @@ std::string compare_json(const Varied& varied, std::span<const CompareRow> rows,
     json["rows"].push_back(std::move(entry));
   }
   // Values of --vary come from the shell and may hold any bytes.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 std::string compare_csv(std::span<const CompareRow> rows) {

@@ -1,14 +1,12 @@
-// Numbers in JSON reports. Only .cpp files of the report room and the commands include this (it pulls in the JSON
-// library).
+// Numbers in JSON reports.
 #pragma once
 #include <cmath>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-namespace rehearsal::report {
+#include "base/json.hpp"
 
-using Json = nlohmann::ordered_json;
+namespace rehearsal::report {
 
 // Whole numbers as integers: 32, not 32.0.
 inline Json number(double value) {
@@ -16,10 +14,5 @@ inline Json number(double value) {
   return value;
 }
 inline Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
-
-template <class T>
-Json maybe(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 }  // namespace rehearsal::report

@@ -88,7 +88,7 @@ std::string performed(const Answer& answer) {
 
 }  // namespace
 
-nlohmann::ordered_json to_json(const Question& question, const Answer& answer) {
+Json to_json(const Question& question, const Answer& answer) {
   Json tasks = Json::array(), schedule = Json::array();
   for (const auto& t : answer.transfers) {
     Json box = nullptr;
@@ -234,7 +234,7 @@ std::string compare_csv(const std::vector<std::string>& planners, const std::vec
   return csv;
 }
 
-nlohmann::ordered_json compare_json(const std::vector<std::string>& planners, const std::vector<Compared>& compared) {
+Json compare_json(const std::vector<std::string>& planners, const std::vector<Compared>& compared) {
   Json rows = Json::array();
   for (const auto& c : compared) {
     Json makespans;

@@ -3,16 +3,16 @@
 // Makespan, lower bound, start and end are in elements over one NIC; seconds hold latency, chunks and NVLink. Pictures
 // show the plan at the bandwidth of the NIC.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "report/schedule_report.hpp"
 #include "reshard/answer.hpp"
 
 namespace rehearsal::report {
 
-nlohmann::ordered_json to_json(const reshard::Question& question, const reshard::Answer& answer);
+Json to_json(const reshard::Question& question, const reshard::Answer& answer);
 std::string to_text(const reshard::Question& question, const reshard::Answer& answer, const TextOptions& options);
 std::string to_csv(const reshard::Answer& answer);  // one row per entry of the schedule
 std::string to_svg(const reshard::Question& question, const reshard::Answer& answer);
@@ -25,6 +25,6 @@ struct Compared {
 std::string compare_text(const std::vector<std::string>& planners, const std::vector<Compared>& rows,
                          const TextOptions& options);
 std::string compare_csv(const std::vector<std::string>& planners, const std::vector<Compared>& rows);
-nlohmann::ordered_json compare_json(const std::vector<std::string>& planners, const std::vector<Compared>& rows);
+Json compare_json(const std::vector<std::string>& planners, const std::vector<Compared>& rows);
 
 }  // namespace rehearsal::report

@@ -121,15 +121,15 @@ Json to_json(const Answer& run, const std::string& version) {
        {{"version", version}, {"backend", s.backend}, {"fidelity", timeline::name(s.fidelity)}, {"engine", s.engine}}},
       {"scenario", {{"name", s.name}, {"file", s.file}, {"digest", s.digest}}},
       {"iteration_s", to_seconds(s.iteration)},
-      {"samples_per_s", maybe(s.samples_per_s)},
-      {"tokens_per_s", maybe(s.tokens_per_s)},
-      {"model_tflops_per_gpu", maybe(s.model_tflops_per_gpu)},
-      {"hardware_tflops_per_gpu", maybe(s.hardware_tflops_per_gpu)},
-      {"mfu", maybe(s.mfu)},
-      {"hfu", maybe(s.hfu)},
+      {"samples_per_s", s.samples_per_s},
+      {"tokens_per_s", s.tokens_per_s},
+      {"model_tflops_per_gpu", s.model_tflops_per_gpu},
+      {"hardware_tflops_per_gpu", s.hardware_tflops_per_gpu},
+      {"mfu", s.mfu},
+      {"hfu", s.hfu},
       {"bubble_rate", s.bubble_rate},
       {"peak_memory_bytes", memory(s.peak)},
-      {"fits", maybe(s.fits)},
+      {"fits", s.fits},
       {"gpus", s.gpus},
       {"microbatches", s.microbatches},
       {"breakdown_s", breakdown(s.breakdown)},
@@ -146,7 +146,7 @@ Json to_json(const Answer& run, const std::string& version) {
 std::string run_json(std::span<const Answer> answers, const std::string& version) {
   Json json = Json::array();
   for (const auto& answer : answers) json.push_back(to_json(answer, version));
-  return (answers.size() == 1 ? json[0] : json).dump(2) + "\n";
+  return (answers.size() == 1 ? json.items().front() : json).dump(2) + "\n";
 }
 
 }  // namespace rehearsal::report

@@ -1,10 +1,10 @@
 // `run` and `measure` for people (text), for programs (JSON, contract section 4) and for tables (CSV).
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 
 #include "answer/predict.hpp"
+#include "base/json.hpp"
 
 namespace rehearsal::report {
 
@@ -18,7 +18,7 @@ using answer::Answer;
 
 std::string run_text(const Answer& answer, const RunTextOptions& options);
 // For what follows the answers may be brief ones.
-nlohmann::ordered_json to_json(const Answer& answer, const std::string& version);
+Json to_json(const Answer& answer, const std::string& version);
 // One object per answer; several make an array.
 std::string run_json(std::span<const Answer> answers, const std::string& version);
 // A header and one line per answer.

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <nlohmann/json.hpp>
+
+#include "base/json.hpp"
 
 namespace rehearsal::report {
 
@@ -14,7 +15,7 @@ std::string weight_name(const backend::TrainedTensor& tensor) {
 }
 
 void write_safetensors(const backend::Trained& trained, const Sink& sink) {
-  nlohmann::ordered_json header;
+  Json header;
   std::size_t offset = 0;
   for (const auto& tensor : trained.tensors) {
     const std::size_t size = tensor.values.size() * sizeof(float);

@@ -3,25 +3,25 @@
 #include "report/json.hpp"
 
 namespace rehearsal::report {
-nlohmann::ordered_json to_json(const schedule::Evaluation& result) {
+Json to_json(const schedule::Evaluation& result) {
   const auto& r = result.replay;
-  nlohmann::ordered_json json{{"schedule", result.schedule.name},
-                              {"pipeline", result.problem.ranks},
-                              {"microbatches", result.problem.microbatches},
-                              {"chunks", result.problem.chunks},
-                              {"cost_s", to_seconds(r.cost)},
-                              {"makespan_s", to_seconds(r.makespan)},
-                              {"bubble_rate", r.bubble_rate()}};
-  auto& busy = json["busy_s"] = nlohmann::ordered_json::array();
+  Json json{{"schedule", result.schedule.name},
+            {"pipeline", result.problem.ranks},
+            {"microbatches", result.problem.microbatches},
+            {"chunks", result.problem.chunks},
+            {"cost_s", to_seconds(r.cost)},
+            {"makespan_s", to_seconds(r.makespan)},
+            {"bubble_rate", r.bubble_rate()}};
+  auto& busy = json["busy_s"] = Json::array();
   for (const Time t : r.busy) busy.push_back(to_seconds(t));
   json["in_flight_FW"] = r.in_flight_FW;
   json["in_flight_FB"] = r.in_flight_FB;
-  auto& peak = json["peak_memory"] = nlohmann::ordered_json::array();
+  auto& peak = json["peak_memory"] = Json::array();
   for (const double m : r.peak_memory) peak.push_back(number(m));
   json["actions"] = r.actions;
   json["sha256"] = result.sha256;
   if (result.order) json["order"] = *result.order;
-  json["optimal"] = maybe(result.schedule.optimal);
+  json["optimal"] = result.schedule.optimal;
   json["lower_bound_s"] = to_seconds(result.lower_bound);
   if (result.schedule.asynchrony) {
     const auto late = result.schedule.asynchrony(result.problem);

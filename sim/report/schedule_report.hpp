@@ -1,14 +1,14 @@
 // `rehearse schedule`: an evaluated schedule (schedule/evaluate.hpp) as text with a picture, as JSON (contract, section
 // 5; times in seconds), and as a picture.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/json.hpp"
 #include "schedule/evaluate.hpp"
 
 namespace rehearsal::report {
 
-nlohmann::ordered_json to_json(const schedule::Evaluation& result);
+Json to_json(const schedule::Evaluation& result);
 
 struct TextOptions {
   int width = 80;

@@ -1,13 +1,12 @@
-// Text that streams to a sink in large pieces. Only .cpp files of the report room include this (it pulls in the JSON
-// library).
+// Text that streams to a sink in large pieces.
 #pragma once
 #include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.hpp"
 #include "report/perfetto.hpp"
 
 namespace rehearsal::report {
@@ -32,8 +31,6 @@ class Stream {
   fmt::memory_buffer buffer_;
 };
 
-inline std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+inline std::string quoted(const std::string& text) { return Json(text).dump(); }
 
 }  // namespace rehearsal::report

@@ -3,6 +3,7 @@
 #include <fmt/compile.h>
 #include <fmt/format.h>
 
+#include "base/json.hpp"
 #include "report/stream.hpp"
 
 namespace rehearsal::report {
@@ -29,7 +30,7 @@ void write(const Answer& run, const PredictionSource* source, const std::string&
   out.put(FMT_COMPILE("],"));
   if (!run.timeline.iterations.empty())
     out.put(FMT_COMPILE("\n \"median_iteration\": {}, \"disturbances\": {},"), run.timeline.median_iteration,
-            nlohmann::json(run.timeline.disturbances).dump());
+            Json(run.timeline.disturbances).dump());
   if (source) {
     out.put(FMT_COMPILE("\n \"cluster\": {}, \"profile\": {}, \"profile_sha256\": {},\n \"works\": ["),
             quoted(source->cluster), quoted(source->profile), quoted(source->profile_sha256));

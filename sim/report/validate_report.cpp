@@ -82,7 +82,7 @@ Json comparison(const Validation& v) {
           {"classes", classes},
           {"disturbed", !v.measured.timeline.disturbances.empty()},
           {"disturbances", v.measured.timeline.disturbances},
-          {"tolerance", maybe(v.tolerance)},
+          {"tolerance", v.tolerance},
           {"ok", v.tolerance ? Json(v.within_tolerance()) : Json(nullptr)}};
 }
 

@@ -3,35 +3,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "scenario/format.hpp"
 
 namespace rehearsal::scenario {
 namespace {
 
 using fields::Form;
-using nlohmann::ordered_json;
 
 constexpr double kExact = 9e15;  // whole numbers beyond 2^53 have no exact place in JSON
 
-ordered_json limited(const Form& form) {
+Json limited(const Form& form) {
   const bool whole = form.kind == Form::Kind::integer;
-  const auto number = [&](double x) { return whole ? ordered_json(static_cast<std::int64_t>(x)) : ordered_json(x); };
-  ordered_json json{{"type", whole ? "integer" : "number"}};
+  const auto number = [&](double x) { return whole ? Json(static_cast<std::int64_t>(x)) : Json(x); };
+  Json json{{"type", whole ? "integer" : "number"}};
   json[form.above ? "exclusiveMinimum" : "minimum"] = number(form.low);
   if (form.high < kExact) json["maximum"] = number(form.high);
   return json;
 }
 
-ordered_json quantity(const char* example) {
+Json quantity(const char* example) {
   return {
       {"description", example},
       {"anyOf",
        {{{"type", "string"}, {"pattern", "^ *\\+?[0-9.]+([eE][+-]?[0-9]+)? *[A-Za-z][A-Za-z/]* *$"}}, {{"const", 0}}}}};
 }
 
-ordered_json one(const Files& files, const Form& form) {
+Json one(const Files& files, const Form& form) {
   switch (form.kind) {
     case Form::Kind::integer:
     case Form::Kind::number:
@@ -58,27 +57,27 @@ ordered_json one(const Files& files, const Form& form) {
   return {{"type", "string"}};
 }
 
-ordered_json to_json(const Files& files, const Form& form) {
-  return form.list ? ordered_json{{"type", "array"}, {"items", one(files, form)}} : one(files, form);
+Json to_json(const Files& files, const Form& form) {
+  return form.list ? Json{{"type", "array"}, {"items", one(files, form)}} : one(files, form);
 }
 
-ordered_json any_of(std::vector<ordered_json> alternatives) {
-  if (alternatives.empty()) return ordered_json::object();
+Json any_of(std::vector<Json> alternatives) {
+  if (alternatives.empty()) return Json::object();
   if (alternatives.size() == 1) return alternatives.front();
   return {{"anyOf", alternatives}};
 }
 
 // A word as YAML understands it.
-ordered_json typed(const std::string& text) {
-  const auto json = ordered_json::parse(text, nullptr, false);
-  return json.is_number() || json.is_boolean() ? json : ordered_json(text);
+Json typed(const std::string& text) {
+  const auto json = Json::read(text);
+  return json && (json->is_number() || json->is_boolean()) ? *json : Json(text);
 }
 
-ordered_json mapping(const Files& files, const Key& key, bool overlaid);
+Json mapping(const Files& files, const Key& key, bool overlaid);
 
 // `overlaid`: the mapping may lie on a named file, which holds what is missing here.
-ordered_json to_json(const Files& files, const Key& key, bool overlaid) {
-  std::vector<ordered_json> alternatives;
+Json to_json(const Files& files, const Key& key, bool overlaid) {
+  std::vector<Json> alternatives;
   for (const auto& form : key.forms) alternatives.push_back(to_json(files, form));
   if (key.mapping) alternatives.push_back(mapping(files, key, overlaid));
   if (key.null) alternatives.push_back({{"type", "null"}});
@@ -87,7 +86,7 @@ ordered_json to_json(const Files& files, const Key& key, bool overlaid) {
   const bool numbers = key.mapping && !key.below.empty() && key.below.front().cited && !key.library;
   auto json = any_of(alternatives);
   if (key.cited || numbers) {
-    const ordered_json value = json;
+    const Json value = json;
     json = {{"anyOf",
              {value,
               {{"type", "object"},
@@ -95,21 +94,21 @@ ordered_json to_json(const Files& files, const Key& key, bool overlaid) {
                {"required", {"value"}},
                {"additionalProperties", false}}}}};
   }
-  if (!key.help.empty() && !json.contains("description")) json["description"] = key.help;
+  if (!key.help.empty() && !json.find("description")) json["description"] = key.help;
   if (!key.usual.absent()) json["default"] = typed(fields::shown(key.usual));
   return json;
 }
 
-ordered_json mapping(const Files& files, const Key& key, bool overlaid) {
-  auto properties = ordered_json::object();
-  auto required = ordered_json::array();
+Json mapping(const Files& files, const Key& key, bool overlaid) {
+  auto properties = Json::object();
+  auto required = Json::array();
   for (const auto& k : key.below) {
     if (!k.built && k.as_if_absent.empty()) continue;
     properties[k.name] = to_json(files, k, overlaid || key.library);
     if (k.required) required.push_back(k.name);
   }
-  ordered_json json{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
-  if (required.empty() || overlaid) return json;
+  Json json{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  if (required.items().empty() || overlaid) return json;
   if (key.library)
     json["anyOf"] = {{{"required", {"use"}}}, {{"required", required}}};
   else
@@ -174,10 +173,9 @@ void list(const Key& key, bool overlaid, std::vector<FieldRow>& rows) {
 }  // namespace
 
 std::string json_schema(const Files& files) {
-  ordered_json json{
-      {"$schema", "https://json-schema.org/draft/2020-12/schema"},
-      {"title", "Rehearsal scenario"},
-      {"description", "Keys and kinds of values. What must divide or fit is checked by 'rehearse check'."}};
+  Json json{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+            {"title", "Rehearsal scenario"},
+            {"description", "Keys and kinds of values. What must divide or fit is checked by 'rehearse check'."}};
   json.update(mapping(files, format(), false));
   return json.dump(2) + "\n";
 }
