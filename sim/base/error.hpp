@@ -5,7 +5,6 @@
 #pragma once
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace rehearsal {
@@ -27,9 +26,11 @@ std::string format(const std::vector<Diagnostic>& diagnostics);
 
 class UserError : public std::runtime_error {
  public:
-  explicit UserError(std::string message) : UserError(std::vector{Diagnostic{{}, std::move(message)}}) {}
-  explicit UserError(std::vector<Diagnostic> diagnostics)
-      : std::runtime_error(format(diagnostics)), diagnostics_(std::move(diagnostics)) {}
+  explicit UserError(std::string message);
+  explicit UserError(std::vector<Diagnostic> diagnostics);
+  UserError(const UserError&);
+  UserError& operator=(const UserError&);
+  ~UserError() override;
   const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
 
  private:
@@ -39,6 +40,8 @@ class UserError : public std::runtime_error {
 class MachineError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+  MachineError(const MachineError&);
+  ~MachineError() override;
 };
 
 class InternalError : public std::logic_error {
