@@ -85,7 +85,7 @@ Question prepare_abstract(const scenario::Scenario& scenario) {
   }
   auto question = finish(std::move(lowering), std::move(problem), scenario);
   question.durations = given_durations(question.graph.works());
-  question.assumptions.push_back("stage times are given, not modelled; transfers never queue");
+  question.assumptions.emplace_back("stage times are given, not modelled; transfers never queue");
   return question;
 }
 

@@ -239,7 +239,8 @@ std::vector<graph::AllocationStep> PassTasks::allocation_steps(const Coordinates
     const std::size_t use = at.pass == Pass::forward ? i : n - 1 - i;
     const std::size_t part = uses[use].part;
     const auto place = [&](Kind kind, const std::vector<std::uint32_t>& of) {
-      return within_pass(kind) ? graph::AllocationStep::kWithin + kind : of[slot(use, kind)];
+      return within_pass(kind) ? graph::AllocationStep::kWithin + static_cast<std::uint32_t>(kind)
+                               : of[slot(use, kind)];
     };
     for (const bool communication : {false, true})  // as an allocator model sorts the buffers of one task
       for (const Kind kind : takes) {

@@ -62,7 +62,7 @@ Planned cheapest(const Problem& problem, std::uint32_t multiple) {
     if (auto found = zb_heuristic(problem, limits(problem, less)); found.costs[found.best] < cost())
       best = std::move(found);
   Planned result;
-  const Replay peer = replay({.name = "1f1b", .order = one_f_one_b_order}, problem);
+  const Replay peer = replay({.name = "1f1b", .summary = {}, .order = one_f_one_b_order}, problem);
   const bool fits = std::all_of(peer.peak_memory.begin(), peer.peak_memory.end(),
                                 [&](double peak) { return peak <= usable(problem.memory_limit); });
   if (!fits || peer.cost >= cost()) {
