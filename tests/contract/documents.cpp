@@ -89,7 +89,7 @@ TEST_CASE("every room::name of the tour is in a header of that room") {
 
 TEST_CASE("the tour's table of rooms is that of CMakeLists.txt") {
   Rooms built, told;
-  for_each_match(read(kRoot / "CMakeLists.txt"), R"(\nroom\((\S+)\s*(?:USES ([a-z ]*[a-z]))?)",
+  for_each_match(read(kRoot / "CMakeLists.txt"), R"(\n *(?:room|module)\((\S+)\s*(?:USES ([a-z ]*[a-z]))?)",
                  [&](const auto& match) { built[match[1]] = match[2]; });
   for_each_match(read(kRoot / "sim/README.md"), R"(\n\| `([a-z/]+)` \| ([a-z ]*)\|)", [&](const auto& match) {
     std::string sees = match[2];
