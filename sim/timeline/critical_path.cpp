@@ -2,6 +2,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "timeline/breakdown.hpp"
