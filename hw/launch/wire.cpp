@@ -7,6 +7,7 @@
 
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
+#include <utility>
 
 #include "base/error.hpp"
 #include "launch/number_bytes.hpp"
