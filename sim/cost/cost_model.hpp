@@ -51,7 +51,9 @@ class CostModel {
   std::vector<Assumption> assumptions(std::span<const graph::Work> works, std::span<const Time> durations,
                                       std::span<const double> runs) const;
   // The same model of a machine that differs in a number.
-  CostModel on(cluster::ClusterSpec machine) const { return {std::move(machine), communication_.curves(), software_, profile_}; }
+  CostModel on(cluster::ClusterSpec machine) const {
+    return {std::move(machine), communication_.curves(), software_, profile_};
+  }
   // Which algorithms the collectives among `works` run and why, as one sentence; nothing without collectives.
   std::vector<std::string> algorithms(std::span<const graph::Work> works) const;
   // Which of our own kernels are priced as others, as sentences.

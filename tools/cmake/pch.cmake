@@ -7,7 +7,7 @@ option(REHEARSAL_PCH "compile common headers once" OFF)
 
 if(REHEARSAL_PCH AND CCACHE)
   add_compile_options("$<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>")
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
 # The first room makes it and all others reuse it, so they must be compiled with the same options.
