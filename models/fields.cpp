@@ -168,6 +168,7 @@ const Description& software_fields() {
       field<&S::step_gradient_bytes>("step_gradient_bytes", number(0, kMostTraffic), kUsual,
                                      "per parameter: fp32 copies of fp16 gradients while an unsharded optimizer steps"),
       field<&S::workspace>("workspace", size(), kUsual, "of the matrix library"),
+      field<&S::nccl>("nccl", version(), kUsual, "NCCL's version: which algorithms of collectives there are"),
       field<&S::own_kernels>("own_kernels", boolean(), kUsual,
                              "this program's kernels on exact buffers: what `measure` performs"),
       aside<&S::source>("citations move no answer"), aside<&S::sources>("citations move no answer"),

@@ -9,6 +9,7 @@
 
 #include "base/kernels.hpp"
 #include "base/units.hpp"
+#include "base/version.hpp"
 
 namespace rehearsal::models {
 
@@ -129,6 +130,7 @@ struct Software {
   double flat_gradient_bytes = 0;   // per parameter, a flat buffer beside the gradients (DeepSpeed's ZeRO-1 of 2021)
   double step_gradient_bytes = 0;   // per parameter, fp32 copies of fp16 gradients while an unsharded optimizer steps
   Bytes workspace;                  // of the matrix library
+  Version nccl = kNewestNccl;       // which collective algorithms there are
   bool own_kernels = false;         // the kernels of this program, on exact buffers: what `measure` performs
   std::string source;
   std::map<std::string, std::string> sources;  // key -> where its number comes from

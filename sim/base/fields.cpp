@@ -47,6 +47,8 @@ Value some(const Form& form) {
       return Bandwidth(1e9);
     case Form::Kind::flop_rate:
       return FlopRate(1e12);
+    case Form::Kind::version:
+      return Version{1, 0};
     case Form::Kind::choice:
       return form.names.front();
     case Form::Kind::name:
@@ -90,7 +92,7 @@ std::string written(const Value& value) {
                  [](Time x) { return fmt::format("{}ps", x.count()); },
                  [](Bytes x) { return fmt::format("{}B", x.count()); },
                  [](Bandwidth x) { return fmt::format("{}B/s", x.value()); },
-                 [](FlopRate x) { return fmt::format("{}FLOP/s", x.value()); },
+                 [](FlopRate x) { return fmt::format("{}FLOP/s", x.value()); }, [](Version x) { return show(x); },
                  [](const std::vector<Value>& x) { return joined(x, written); },
                  [](const auto& x) { return fmt::format("{}", x); }},
       variant(value));
@@ -152,6 +154,9 @@ std::vector<Value> others(const Field& field, const Value& value) {
     if (field.form.kind != Form::Kind::choice) all.push_back(*text + "x");
     for (const auto& name : field.form.names)
       if (name != *text) all.push_back(name);
+  } else if (const auto* version = std::get_if<Version>(&value)) {
+    all.push_back(Version{version->major, version->minor / 2});
+    all.push_back(Version{version->major, version->minor + 1});
   } else {
     for (const double factor : {1.1, 1 / 1.1})
       if (auto moved = scaled(field.form, value, factor)) all.push_back(std::move(*moved));
@@ -170,6 +175,7 @@ Form size() { return {Form::Kind::bytes, 0, 0, true}; }
 Form bandwidth() { return {Form::Kind::bandwidth, 0, 0, true}; }
 Form flop_rate() { return {Form::Kind::flop_rate, 0, 0, true}; }
 Form flop_rate_or_none() { return {Form::Kind::flop_rate}; }
+Form version() { return {Form::Kind::version}; }
 Form text() { return {}; }
 Form name_of(std::string what) { return {Form::Kind::name, 0, 0, false, {}, {}, std::move(what)}; }
 Form table(std::string what) { return {Form::Kind::table, 0, 0, false, {}, {}, std::move(what)}; }

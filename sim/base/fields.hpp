@@ -18,12 +18,13 @@
 
 #include "base/error.hpp"
 #include "base/units.hpp"
+#include "base/version.hpp"
 
 namespace rehearsal::fields {
 
 // The value of a field. monostate = absent, of members that may be; a choice is its name.
-struct Value : std::variant<std::monostate, bool, std::int64_t, double, Time, Bytes, Bandwidth, FlopRate, std::string,
-                            std::vector<Value>> {
+struct Value : std::variant<std::monostate, bool, std::int64_t, double, Time, Bytes, Bandwidth, FlopRate, Version,
+                            std::string, std::vector<Value>> {
   using variant::variant;
   bool absent() const { return index() == 0; }
 };
@@ -43,6 +44,7 @@ struct Form {
     bytes,
     bandwidth,
     flop_rate,
+    version,
     choice,
     name,
     text,
@@ -71,6 +73,7 @@ Form size();
 Form bandwidth();
 Form flop_rate();
 Form flop_rate_or_none();
+Form version();
 Form text();
 Form name_of(std::string what);
 Form table(std::string what);

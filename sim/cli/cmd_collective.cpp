@@ -61,17 +61,27 @@ Bytes array_size(const std::string& text) {
   return size;
 }
 
+Version nccl_version(const std::string& text) {
+  try {
+    return parse_version(text);
+  } catch (const UserError& error) {
+    throw UserError("--nccl: " + error.diagnostics().front().message);
+  }
+}
+
 }  // namespace
 
 int run_collective(const Arguments& arguments) {
   const CommandText text = command_text();
   CommonOptions common;
-  std::string ranks, per_node, size = "1GiB", machine = "dgx-h100", svg;
+  std::string ranks, per_node, size = "1GiB", machine = "dgx-h100", nccl, svg;
   const OptionList own{
       {"ranks", "N", "GPUs that take part, 2 or more", &ranks},
       {"per-node", "G", "of them in each node, evenly apart (default: all that a node has)", &per_node},
       {"size", "SIZE", "of the array, such as 64MiB (default 1GiB)", &size},
       {"cluster", "NAME", "as 'rehearse list clusters' names it (default dgx-h100)", &machine},
+      {"nccl", "VERSION", fmt::format("such as 2.15: which algorithms there are (default {})", show(kNewestNccl)),
+       &nccl},
       {"svg", "FILE", "draw the steps as a picture", &svg}};
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
@@ -87,7 +97,8 @@ int run_collective(const Arguments& arguments) {
   if (!common.quiet)
     for (const auto& warning : cluster.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
   const auto group = cost::place(question, cluster.spec, cluster.sized);
-  const cost::CommunicationModel model(cluster.spec, cluster.curves);
+  const cost::CommunicationModel model(cluster.spec, cluster.curves,
+                                       {.version = line->has("nccl") ? nccl_version(nccl) : kNewestNccl});
   const auto one = cost::step_by_step(model, question, group);
   if (line->has("svg")) write_file(svg, report::to_svg(one));
   switch (common.format) {

@@ -2,11 +2,13 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/kernels.hpp"
 #include "base/units.hpp"
+#include "base/version.hpp"
 #include "collective/nvlink.hpp"
 
 namespace rehearsal::collective {
@@ -60,8 +62,6 @@ struct Protocol {
   double ramp = 0;  // s
 };
 
-inline constexpr int kNoNccl = 0;
-
 // One algorithm = one plug-in = one file in all/. Sizes in the sense of nccl-tests (whole array).
 struct Algorithm {
   std::string name;     // "ring-all-reduce"
@@ -80,8 +80,8 @@ struct Algorithm {
   std::function<double(Shape, Bytes size, const Wires& wires)> time;  // closed form, seconds
   std::function<std::vector<std::vector<Transfer>>(Shape)> schedule;  // of every step, for the symbolic check
 
-  // When NCCL runs it: since a version (100 x major + minor), where it applies; pricing takes the fastest that does.
-  int nccl_since = kNoNccl;
+  // When NCCL runs it: since a version (none: never), where it applies; pricing takes the fastest that does.
+  std::optional<Version> nccl_since{};
   std::function<bool(Shape, const NvLink&)> applies{};  // none: everywhere
   std::string needs{};                                  // what applies() asks for, in words
   std::function<Protocol(const NvLink&, const Fit&)> protocol{};

@@ -47,7 +47,8 @@ const Description& measured_on_fields() {
                   field<&O::latency>("latency", time(), {[](const O&) { return seconds(Fit{}.step); }, "1.22us"},
                                      "between two GPUs"),
                   field<&O::generation>("generation", whole(2, 5),
-                                        {[](const O&) { return 0; }, "told by the bandwidth"}, "2 (V100) to 5 (B200)"));
+                                        {[](const O&) { return 0; }, "told by the bandwidth"}, "2 (V100) to 5 (B200)"),
+                  field<&O::nccl>("nccl", version(), kUsual, "which algorithms there were"));
   return all;
 }
 

@@ -19,8 +19,7 @@ Choice fastest(CollectiveKind kind, Shape shape, const NvLink& links, const Nccl
     if (!best.algorithm || seconds < best.seconds) best = {&algorithm, seconds};
   }
   if (!best.algorithm)
-    throw UserError(fmt::format("NCCL {}.{} has no {} of {} ranks", nccl.version / 100, nccl.version % 100, name(kind),
-                                shape.ranks));
+    throw UserError(fmt::format("NCCL {} has no {} of {} ranks", show(nccl.version), name(kind), shape.ranks));
   return best;
 }
 
@@ -49,8 +48,8 @@ double seconds_inside(const Algorithm& algorithm, std::uint32_t ranks, Bytes siz
 }  // namespace
 
 Refusal refusal(const Algorithm& algorithm, Shape shape, const NvLink& links, const Nccl& nccl) {
-  if (algorithm.nccl_since == kNoNccl) return Refusal::not_in_nccl;
-  if (algorithm.nccl_since > nccl.version) return Refusal::too_new;
+  if (!algorithm.nccl_since) return Refusal::not_in_nccl;
+  if (*algorithm.nccl_since > nccl.version) return Refusal::too_new;
   return algorithm.applies && !algorithm.applies(shape, links) ? Refusal::not_here : Refusal::none;
 }
 
@@ -75,11 +74,8 @@ std::string reason(const Candidate& candidate, const Nccl& nccl) {
       return {};
     case Refusal::not_in_nccl:
       return "not in NCCL";
-    case Refusal::too_new: {
-      const int since = candidate.algorithm->nccl_since;
-      return fmt::format("in NCCL since {}.{}, here is {}.{}", since / 100, since % 100, nccl.version / 100,
-                         nccl.version % 100);
-    }
+    case Refusal::too_new:
+      return fmt::format("in NCCL since {}, here is {}", show(*candidate.algorithm->nccl_since), show(nccl.version));
     case Refusal::not_here:
       return "needs " + candidate.algorithm->needs;
   }

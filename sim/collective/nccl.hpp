@@ -12,7 +12,7 @@ namespace rehearsal::collective {
 
 // What is asked besides the wires.
 struct Nccl {
-  int version = 230;  // 100 x major + minor
+  Version version = kNewestNccl;
   Fit fit{};
   const Registry* algorithms = &registry();
 };

@@ -8,6 +8,7 @@
 
 #include "base/kernels.hpp"
 #include "base/units.hpp"
+#include "base/version.hpp"
 
 namespace rehearsal::collective {
 
@@ -35,6 +36,7 @@ struct MeasuredOn {
   Bandwidth nvlink;  // one GPU, one way; 0 = the machine itself, as a profile has it
   Time latency;
   int generation = 0;
+  Version nccl = kNewestNccl;
 };
 
 // Curves of one system inside a node, by kind and number of ranks (configs/collectives/*.yaml).

@@ -50,24 +50,26 @@ collective::Wires CommunicationModel::wires_inside(const cluster::Machine& machi
 
 // The fastest algorithm among `ranks` neighbours of a domain on the wires of `machine`, without what was measured.
 collective::Choice CommunicationModel::formula(const cluster::Machine& machine, const cluster::Reach& reach,
-                                               CollectiveKind kind, Bytes size) const {
+                                               CollectiveKind kind, Bytes size, Version nccl) const {
+  auto asked = nccl_;
+  asked.version = nccl;
   return collective::inside_node(kind, static_cast<std::uint32_t>(reach.in_domain), size, wires_inside(machine, reach),
-                                 nvlink(machine), nccl_);
+                                 nvlink(machine), asked);
+}
+
+double CommunicationModel::reference(std::uint32_t ranks, CollectiveKind kind, Bytes size) const {
+  return formula(*reference_, reference_->reach({ranks, 1, ranks}), kind, size, curves_.measured_on.nccl).seconds;
 }
 
 // A measured curve holds everything that formulas leave out, on the wires that it was measured on. On others it is
 // scaled as the formulas are: exact on the measured machine, moved by every link elsewhere.
 collective::Choice CommunicationModel::inside(const GroupShape& group, CollectiveKind kind, Bytes size) const {
   const auto& reach = machine_.reach(group);
-  auto choice = formula(machine_, reach, kind, size);
+  auto choice = formula(machine_, reach, kind, size, nccl_.version);
   if (!choice.algorithm || !curves_.holds(kind)) return choice;
   const auto ranks = static_cast<std::uint32_t>(reach.in_domain);
-  if (!reference_) {
-    choice.seconds = curves_.time(kind, ranks, size);
-    return choice;
-  }
-  const auto& there = reference_->reach({ranks, 1, ranks});
-  choice.seconds = curves_.time(kind, ranks, size) * (choice.seconds / formula(*reference_, there, kind, size).seconds);
+  const double scale = reference_ ? choice.seconds / reference(ranks, kind, size) : 1;
+  choice.seconds = curves_.time(kind, ranks, size) * scale;
   return choice;
 }
 
@@ -108,7 +110,8 @@ Quote CommunicationModel::quote(const GroupShape& group, CollectiveKind kind, By
   if (!quote.choice.algorithm) return quote;
   if (reach.in_domain > 1) {
     quote.inside = inside(group, kind, size);
-    if (curves_.holds(kind)) quote.correction = quote.inside.seconds / formula(machine_, reach, kind, size).seconds;
+    if (curves_.holds(kind))
+      quote.correction = quote.inside.seconds / formula(machine_, reach, kind, size, nccl_.version).seconds;
   }
   quote.wires = reach.out.empty() ? wires_inside(machine_, reach) : wires_across(reach, quote.inside.seconds);
   quote.candidates = collective::candidates(kind, quote.shape, size, quote.wires, nvlink(machine_), nccl_);

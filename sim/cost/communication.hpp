@@ -49,7 +49,9 @@ class CommunicationModel {
   static collective::Wires wires_inside(const cluster::Machine& machine, const cluster::Reach& reach);
   collective::Wires wires_across(const cluster::Reach& reach, double inside) const;
   collective::Choice formula(const cluster::Machine& machine, const cluster::Reach& reach, CollectiveKind kind,
-                             Bytes size) const;
+                             Bytes size, Version nccl) const;
+  // What curves are corrections of: the formula on their own machine.
+  double reference(std::uint32_t ranks, CollectiveKind kind, Bytes size) const;
   collective::Choice inside(const GroupShape& group, CollectiveKind kind, Bytes size) const;
 
   cluster::Machine machine_;

@@ -30,9 +30,9 @@ double fp8_speedup(const cluster::Gpu& gpu, models::Fp8Scaling scaling) {
 }  // namespace
 
 CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software,
-                     std::shared_ptr<const Profile> profile, collective::Nccl nccl)
+                     std::shared_ptr<const Profile> profile, const collective::Registry& algorithms)
     : machine_(std::move(machine)),
-      communication_(machine_, std::move(curves), nccl),
+      communication_(machine_, std::move(curves), {.version = software.nccl, .algorithms = &algorithms}),
       software_(std::move(software)),
       profile_(std::move(profile)) {
   const auto& gpu = machine_.gpu;

@@ -26,7 +26,8 @@ class CostModel {
   // What a profile holds was measured on the machine itself and wins over the formulas. A GPU that it holds must have
   // been put into `machine` (measured_gpu.hpp).
   CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software,
-            std::shared_ptr<const Profile> profile = nullptr, collective::Nccl nccl = {});
+            std::shared_ptr<const Profile> profile = nullptr,
+            const collective::Registry& algorithms = collective::registry());
 
   // Seconds of one kernel.
   double gemm(const Gemm& shape) const;

@@ -181,9 +181,7 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
   for (const auto& candidate : one.quote.candidates)
     rows.push_back({candidate.algorithm->name, candidate.form ? time_text(candidate.seconds) : "-",
                     candidate_note(model, one, candidate)});
-  text += "\n" +
-          paint.bold(fmt::format("Candidates by their closed forms (NCCL {}.{})", model.nccl().version / 100,
-                                 model.nccl().version % 100)) +
+  text += "\n" + paint.bold(fmt::format("Candidates by their closed forms (NCCL {})", show(model.nccl().version))) +
           "\n" + rows_text(rows, options.width, paint);
 
   if (one.steps.empty())

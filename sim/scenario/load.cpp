@@ -117,13 +117,24 @@ std::optional<models::Software> choose_software(Context& context, const Node* gi
                                                 const TrainingChoice& training,
                                                 const std::optional<ClusterChoice>& cluster) {
   std::optional<models::Software> software;
-  if (given) {
+  // A mapping may change a few keys of what nobody named; one with a name of its own is whole.
+  const bool named = given && (given->kind != Node::Kind::map || given->find("use") || given->find("name"));
+  if (named) {
     software = load_software(context, *given);
   } else if (cluster) {
     const bool flash = training.training.attention == models::AttentionKind::flash;
     Node* name = context.documents.make(Node::Kind::scalar, root);
     name->text = flash ? cluster->flash_software : "megatron-2021";
-    software = load_software(context, *name);
+    const Node* chosen = name;
+    if (given) {
+      Node* key = context.documents.make(Node::Kind::scalar, *given);
+      key->text = "use";
+      Node* changed = context.documents.make(Node::Kind::map, *given);
+      changed->entries = given->entries;
+      changed->entries.push_back({key, name});
+      chosen = changed;
+    }
+    software = load_software(context, *chosen);
     context.assume(fmt::format("software {}: not given; the default for {} attention on {}", name->text,
                                flash ? "flash" : "unfused", cluster->spec.gpu.name));
   }
@@ -209,8 +220,7 @@ void read_simulate(Context& context, MapReader& top, const Node& root, Scenario&
 
 void list_given(const Node& node, const std::string& key, std::vector<Given>& all) {
   if (node.kind != Node::Kind::map || node.find("value")) return all.push_back({key, node.where()});
-  for (const auto& e : node.entries)
-    list_given(*e.value, key.empty() ? e.key->text : key + "." + e.key->text, all);
+  for (const auto& e : node.entries) list_given(*e.value, key.empty() ? e.key->text : key + "." + e.key->text, all);
 }
 
 Scenario read(Context& context, const std::string& path, const Node& root) {

@@ -114,6 +114,9 @@ std::optional<Bandwidth> read_bandwidth(Diagnostics& problems, const Node& node,
 std::optional<FlopRate> read_flop_rate(Diagnostics& problems, const Node& node, const std::string& what) {
   return quantity<FlopRate>(problems, node, what, "a rate such as 312TFLOP/s", parse_flop_rate);
 }
+std::optional<Version> read_version(Diagnostics& problems, const Node& node, const std::string& what) {
+  return quantity<Version>(problems, node, what, "a version such as 2.18", parse_version);
+}
 
 std::optional<std::size_t> read_choice(Diagnostics& problems, const Node& node, const std::string& what,
                                        const std::vector<std::string>& built, const std::vector<std::string>& planned) {

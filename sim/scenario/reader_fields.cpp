@@ -33,6 +33,8 @@ std::string expected(const Form& form) {
       return "a bandwidth such as 400Gb/s";
     case Form::Kind::flop_rate:
       return "a rate such as 312TFLOP/s";
+    case Form::Kind::version:
+      return "a version such as 2.18";
     case Form::Kind::choice:
       return fmt::format("one of {}", fmt::join(form.names, ", "));
     case Form::Kind::name:
@@ -82,6 +84,8 @@ std::optional<Value> read_value(Diagnostics& problems, const Node& node, const s
     case Form::Kind::flop_rate:
       value = read(read_flop_rate);
       break;
+    case Form::Kind::version:
+      return read(read_version);
     case Form::Kind::choice:
       if (const auto picked = read_choice(problems, node, what, form.names, form.planned))
         return Value(form.names[*picked]);

@@ -45,6 +45,9 @@ Json one(const Files& files, const Form& form) {
       return quantity("a bandwidth such as 400Gb/s");
     case Form::Kind::flop_rate:
       return quantity("a rate such as 312TFLOP/s");
+    case Form::Kind::version:
+      return {{"description", "a version such as 2.18; in JSON as a text"},
+              {"anyOf", {{{"type", "string"}, {"pattern", "^[0-9]+\\.[0-9]+(\\.[0-9]+)?$"}}, {{"type", "number"}}}}};
     case Form::Kind::choice:
       return {{"enum", form.names}};
     case Form::Kind::name:
@@ -135,6 +138,8 @@ std::string say_one(const Form& form) {
       return "bandwidth";
     case Form::Kind::flop_rate:
       return "FLOP rate";
+    case Form::Kind::version:
+      return "version";
     case Form::Kind::choice:
       return fmt::format(
           "{}{}", fmt::join(form.names, ", "),

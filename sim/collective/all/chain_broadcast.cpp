@@ -40,7 +40,7 @@ void register_chain_broadcast(Registry& registry) {
     return w.fixed + (double(s.nodes()) - 1) * w.net_latency + steps * (w.latency + seconds_for(size, pace) / kPieces);
   };
   chain_of.schedule = [](Shape s) { return chain(s.ranks); };
-  chain_of.nccl_since = 200;
+  chain_of.nccl_since = Version{2, 0};
   chain_of.why = [](Shape s) { return fmt::format("a chain of {}", s.ranks); };
   registry.add(std::move(chain_of));
 }

@@ -38,7 +38,7 @@ void register_nvls_all_reduce(Registry& registry) {
     return s.ranks > 1 ? w.fixed + 4 * w.latency + (1 + 1. / s.ranks) * seconds_for(size, w.rate) : 0.;
   };
   nvls.schedule = [](Shape s) { return through_switch(s.ranks); };
-  nvls.nccl_since = 217;
+  nvls.nccl_since = Version{2, 17};
   nvls.applies = [](Shape s, const NvLink& links) {
     return s.nodes() == 1 && links.in_switch > 0 && s.ranks >= links.nvls_from;
   };

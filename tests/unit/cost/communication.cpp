@@ -169,18 +169,18 @@ TEST_CASE("an algorithm that joins the registry changes the price, and one that 
   collective::Registry shelf("collective");
   for (const auto& [name, algorithm] : collective::registry()) shelf.add(algorithm);
   collective::Algorithm magic = collective::registry().at("ring-all-reduce");
-  magic.name = "magic-all-reduce", magic.nccl_since = 300;
+  magic.name = "magic-all-reduce", magic.nccl_since = Version{3, 0};
   magic.time = [](collective::Shape, Bytes, const collective::Wires& w) { return w.fixed + 1e-6; };
   magic.protocol = [](const collective::NvLink&, const collective::Fit&) { return collective::Protocol{}; };
   shelf.add(magic);
-  const auto priced = [&](int version) {
-    collective::Nccl nccl;
-    nccl.version = version, nccl.algorithms = &shelf;
-    return CostModel(test::dgx_a100(), {}, {}, nullptr, nccl).choose({all_reduce, kSize, {8, 1, 8}});
+  const auto priced = [&](Version version) {
+    models::Software software;
+    software.nccl = version;
+    return CostModel(test::dgx_a100(), {}, software, nullptr, shelf).choose({all_reduce, kSize, {8, 1, 8}});
   };
-  CHECK(priced(300).algorithm->name == "magic-all-reduce");
-  CHECK(priced(300).seconds == Approx(1e-6));
-  CHECK(priced(230).algorithm->name == "ring-all-reduce");
+  CHECK(priced({3, 0}).algorithm->name == "magic-all-reduce");
+  CHECK(priced({3, 0}).seconds == Approx(1e-6));
+  CHECK(priced({2, 30}).algorithm->name == "ring-all-reduce");
 }
 
 TEST_CASE("oversubscribed leaves limit groups that cross them, and no others") {

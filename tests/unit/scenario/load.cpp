@@ -144,6 +144,13 @@ TEST_CASE("software: named, derived from attention and GPU, changed knob by knob
   CHECK_FALSE(knob.compiled);
   CHECK(knob.early_stop);
   CHECK(knob.optimizer_bytes == 12);
+  // A few keys of what nobody named, NCCL's version among them: the profile that is chosen without, changed.
+  const auto some = load_text(with(kGood, "dgx-a100-80g", "dgx-h100") + "software: {nccl: 2.12.10}\n");
+  CHECK(some.concrete->software.name == "titan-2024");
+  CHECK(some.concrete->software.compiled);
+  CHECK(some.concrete->software.nccl == Version{2, 12});
+  for (const char* wrong : {"2", "2.", "two", "-2.1", "2.1.", "2.1.x", "2.1.1.1"})
+    CHECK(errors_of(kGood + "software: {nccl: " + wrong + "}\n").size() == 1);
   const auto overruled = load_text(kGood +
                                    "software: megatron-2021\n"
                                    "training: {overlap: {gradients: true, pipeline: true},"
