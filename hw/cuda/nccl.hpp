@@ -1,6 +1,6 @@
 // Communicators of NCCL behind the table of gpu/communicator.hpp.
 //
-// They do not block: a call that cannot be queued at once (the first message to a peer connects to it) is asked after
+// They do not block: a call that cannot be queued at once (the first message to a peer connects to it) is polled
 // until it is, or until the patience of join() is over. So nothing waits for ever on a peer that is gone.
 #pragma once
 #include <memory>

@@ -1,5 +1,5 @@
 // Sums over the rows of a matrix: gradients of biases and gains. A block serves kStrip neighbouring columns, with
-// kThreads / kStrip threads per column, each of which takes every so-manieth row; their sums are added in the order of
+// kThreads / kStrip threads per column, each of which takes every n-th row; their sums are added in the order of
 // the threads. In double, added to fp32 results: nothing but the shape decides the order, and it hardly matters.
 #pragma once
 #include <cstdint>

@@ -161,7 +161,7 @@ class Passes {
       pass(ColumnSums<Body, 8>{body, height}, ceil_of(body.columns, 8));
   }
 
-  // Blocks by the number of elements alone: the order of the sum hangs on it.
+  // Blocks by the number of elements alone: it determines the order of summation.
   template <class Body>
   void sum(const Body& body, std::int64_t elements, double divisor, void* total) {
     constexpr std::int64_t kEach = 8;  // elements for a thread, at least

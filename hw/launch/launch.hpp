@@ -1,4 +1,4 @@
-// Backends whose ranks are processes, used as if they were none. A command needs three lines:
+// Hides from commands that ranks are separate processes. A command needs three lines:
 //
 //   auto backend = launch::open("mpi", arguments);           // arguments: of this program, all of them
 //   ... backend->prepare(graph)->run(options) ...   // the same in every process, the first run counts

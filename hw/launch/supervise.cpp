@@ -63,7 +63,7 @@ class Running {
     return job_.starter == Starter::fork ? start_by_fork(how) : start_with_mpirun(how);
   }
 
-  // A rank that ended without a result: others wait for it in vain, and are about to be ended.
+  // A rank that ended without a result: others wait for it for nothing, and are about to be ended.
   std::optional<std::size_t> dead() {
     for (std::size_t rank = 0; rank < job_.ranks; ++rank) {
       const Slot& slot = board_[rank];

@@ -111,7 +111,7 @@ class TcpStore : public Store {
       if (dispatch::now() >= until) break;
       dispatch::sleep_until(std::min(until, dispatch::now() + pause));
     }
-    throw MachineError(fmt::format("rank {} tried for {} to reach rank 0 at {}, in vain; {}", rank(), show(patience),
+    throw MachineError(fmt::format("rank {} tried for {} to reach rank 0 at {}; {}", rank(), show(patience),
                                    where.host, why));
   }
 

@@ -133,7 +133,7 @@ struct Program {
   std::vector<Lane> lane;
   std::vector<Coordinates> coordinates;
   std::vector<std::uint32_t> endpoint;  // EndpointId or kNoEndpoint
-  std::vector<std::uint32_t> sequence;  // k: the how-manieth use of its endpoint
+  std::vector<std::uint32_t> sequence;  // index of this use of its endpoint
   Csr<LocalTask> dependencies;          // all smaller than the task itself
   Csr<BufferUse> uses;
   std::vector<Bytes>

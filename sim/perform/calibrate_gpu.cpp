@@ -378,7 +378,7 @@ int calibrate_gpu(const cli::Calibration& what, const CommonOptions& common) {
       write_stdout(report_text(profile, probe, judged, refused.words, file));
   }
   if (refused.hangs)
-    std::_Exit(0);  // all is written; an orderly end would wait for NCCL or pull it down under its feet
+    std::_Exit(0);  // all is written; an orderly end would wait for NCCL, or destroy what its thread still uses
   return 0;
 }
 

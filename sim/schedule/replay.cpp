@@ -159,7 +159,7 @@ class Clock {
     bool started = false;
   };
 
-  // Returns when the sender is free again. Inlined by order, like count: half a second per billion actions hangs on it,
+  // Returns when the sender is free again. Inlined by order, like count: it is worth half a second per billion actions,
   // and a compiler gives up when it sees a second call.
   [[gnu::always_inline]] inline Time send(std::uint32_t to_stage, std::uint32_t microbatch, bool forward, Time end,
                                           Time transfer) {

@@ -45,7 +45,7 @@ class World {
     // NCCL_LAUNCH_ORDER_IMPLICIT: a call of one device starts no earlier than those queued before it have started.
     bool launch_order = false;
     int multiprocessors = 132;
-    std::uint64_t forgets_wait = 0;  // the how-manieth of all waits has no effect, as if nobody had asked for it
+    std::uint64_t forgets_wait = 0;  // this wait, counted over all, has no effect, as if it had never been called
     std::function<void(const kernels::Call&)> perform = {};  // on the host; nothing: kernels only touch their operands
   };
   explicit World(Manner manner);
@@ -80,7 +80,7 @@ class World {
     Kind kind{};
     std::size_t line = 0;  // communicator of the world
     int index = 0, peer = 0;
-    std::uint64_t number = 0;  // the how-manieth of this side to that peer, or of this member
+    std::uint64_t number = 0;  // counted per side and peer, or per member
     const std::byte* in = nullptr;
     Address out = nullptr;
     std::size_t in_size = 0, out_size = 0;
