@@ -4,6 +4,7 @@
 #include <set>
 
 #include "answer/reserved_memory.hpp"
+#include "base/parallel.hpp"
 #include "cost/device_memory.hpp"
 #include "timeline/twins.hpp"
 
@@ -60,32 +61,36 @@ std::vector<std::uint32_t> stages_of(const graph::Program& program) {
   return {stages.begin(), stages.end()};
 }
 
-std::vector<RankSummary> rank_summaries(const Question& question, const Timeline& timeline, bool with_memory) {
+std::vector<RankSummary> rank_summaries(const Question& question, const Timeline& timeline, const SummaryParts& parts) {
   const auto& graph = question.graph;
   const auto busy = timeline::busy(graph, timeline, question.durations);
   const auto twins = timeline::twins(graph, timeline);
   std::vector<std::vector<std::uint32_t>> stages;
   for (const auto& program : graph.programs()) stages.push_back(stages_of(program));
-  std::vector<RankSummary> ranks;
-  for (std::size_t r = 0; r < graph.ranks().size(); r++) {
-    const auto& rank = graph.ranks()[r];
-    const std::size_t twin = twins[r].index();  // what was measured of each rank has none
-    if (twin < r && timeline.peak_bytes.empty() &&
-        communicators(question, rank) == communicators(question, graph.ranks()[twin])) {
-      ranks.push_back(ranks[twin]);
-      ranks.back().rank = rank.job_rank, ranks.back().count = rank.multiplicity, ranks.back().node = rank.node;
-      continue;
-    }
-    RankSummary s;
-    s.rank = rank.job_rank, s.count = rank.multiplicity, s.node = rank.node;
-    s.stages = stages[rank.program.index()];
+  std::vector<RankSummary> ranks(graph.ranks().size());
+  std::vector<std::size_t> twin(ranks.size());  // the first rank that did the same: the rank itself, or a lower one
+  std::vector<std::size_t> own;
+  for (std::size_t r = 0; r < ranks.size(); r++) {
+    twin[r] = twins[r].index();
+    if (!timeline.peak_bytes.empty() ||  // what was measured of each rank has none
+        communicators(question, graph.ranks()[r]) != communicators(question, graph.ranks()[twin[r]]))
+      twin[r] = r;
+    if (twin[r] == r) own.push_back(r);
+  }
+  in_parallel(own.size(), parts.threads, [&](std::size_t i) {
+    const std::size_t r = own[i];
+    RankSummary& s = ranks[r];
+    s.stages = stages[graph.ranks()[r].program.index()];
     s.busy = busy[r];
-    if (with_memory) {
-      const auto memory = timeline::memory_peak(graph, timeline, RankId(r));
-      add_figures(s, question, timeline, RankId(r), timeline.peak_bytes.empty() ? memory.peak : timeline.peak_bytes[r]);
-      s.memory = memory.at_peak;
-    }
-    ranks.push_back(std::move(s));
+    if (!parts.memory) return;
+    const auto memory = timeline::memory_peak(graph, timeline, RankId(r));
+    add_figures(s, question, timeline, RankId(r), timeline.peak_bytes.empty() ? memory.peak : timeline.peak_bytes[r]);
+    s.memory = memory.at_peak;
+  });
+  for (std::size_t r = 0; r < ranks.size(); r++) {
+    const auto& rank = graph.ranks()[r];
+    if (twin[r] != r) ranks[r] = ranks[twin[r]];
+    ranks[r].rank = rank.job_rank, ranks[r].count = rank.multiplicity, ranks[r].node = rank.node;
   }
   return ranks;
 }
@@ -125,7 +130,7 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
   const double iteration_s = to_seconds(s.iteration);
   s.gpus = scenario.parallelism.gpus();
   s.microbatches = scenario.microbatches;
-  s.ranks = rank_summaries(question, timeline, parts.memory);
+  s.ranks = rank_summaries(question, timeline, parts);
 
   Time busiest;
   for (const auto& rank : s.ranks) busiest = std::max(busiest, rank.busy);

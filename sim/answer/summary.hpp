@@ -58,6 +58,7 @@ struct Summary {
 // is replayed), and the critical path.
 struct SummaryParts {
   bool memory = true, critical_path = true;
+  unsigned threads = 1;  // that share the ranks
 };
 Summary summarize(const Question& question, const timeline::Timeline& timeline, const SummaryParts& parts = {});
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <thread>
 
 #include "answer/predict.hpp"
 #include "cli/output_files.hpp"
@@ -59,9 +60,11 @@ int run_run(const Arguments& arguments) {
   }
   if (!mistakes.empty()) throw UserError(std::move(mistakes));
 
+  answer::Options asked;
+  asked.idle_keys = true, asked.summary.threads = std::max(1u, std::thread::hardware_concurrency());
   std::vector<answer::Prediction> predictions;
   for (const auto& scenario : scenarios) {
-    auto& prediction = predictions.emplace_back(answer::predict(scenario, {.idle_keys = true}));
+    auto& prediction = predictions.emplace_back(answer::predict(scenario, asked));
     prediction.other_software = explore::with_other_software(scenario, common.set);
     auto worth = explore::software_worth(scenario, prediction.other_software, prediction.summary.iteration);
     if (!worth.empty()) prediction.warnings.push_back(std::move(worth));

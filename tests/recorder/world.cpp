@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/error.hpp"
 #include "kernels/host.hpp"
 #include "recorder/recorder.hpp"
 
@@ -185,6 +186,10 @@ bool World::combine(std::size_t, Meeting& mine) {
       case CollectiveKind::all_gather:
         for (std::size_t from = 0; from < members; ++from)
           std::copy(in[from].begin(), in[from].end(), m.out + from * m.in_size);
+        break;
+      case CollectiveKind::all_to_all:
+      case CollectiveKind::broadcast:
+        INVARIANT(false, "no task of a training step performs this collective yet");
     }
     Operation& theirs = all[i].first->queue.front();
     merge(theirs.learned, known);
