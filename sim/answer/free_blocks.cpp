@@ -19,8 +19,13 @@ std::size_t FreeBlocks::first_of(std::int64_t size) const {
 
 // How many places are higher.
 std::ptrdiff_t FreeBlocks::above(const Places& places, std::int64_t address) {
-  const auto higher = [](const Place& place, std::int64_t than) { return place.address > than; };
-  return std::lower_bound(places.begin(), places.end(), address, higher) - places.begin();
+  const Place* first = places.data();
+  for (std::size_t left = places.size(); left > 0;) {  // as in first_of
+    const std::size_t half = (left + 1) / 2;
+    first = first[half - 1].address > address ? first + half : first;
+    left -= half;
+  }
+  return first - places.data();
 }
 
 void FreeBlocks::insert(const Entry& entry) {

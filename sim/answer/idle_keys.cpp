@@ -48,10 +48,7 @@ struct Step {
   std::vector<Bytes> peaks;  // of the ranks
   bool operator==(const Step&) const = default;
 };
-Step step(Staged staged, const scenario::Scenario& scenario) {
-  const auto graph =
-      std::move(staged.lowering).lower(scenario.schedule.schedule(), staged.problem, {graph::Detail::stage, true});
-  const auto durations = staged.cost.price(graph.works());
+Step step(const graph::TaskGraph& graph, std::span<const Time> durations) {
   backend::RunOptions run;
   run.durations = durations;
   const auto timeline = engine::make_sim()->prepare(graph)->run(run);
@@ -59,6 +56,11 @@ Step step(Staged staged, const scenario::Scenario& scenario) {
   for (std::size_t r = 0; r < graph.ranks().size(); r++)
     step.peaks.push_back(timeline::memory_peak(graph, timeline, RankId(r)).peak);
   return step;
+}
+Step step(Staged staged, const scenario::Scenario& scenario) {
+  const auto graph =
+      std::move(staged.lowering).lower(scenario.schedule.schedule(), staged.problem, {graph::Detail::stage, true});
+  return step(graph, staged.cost.price(graph.works()));
 }
 
 class Probe {
@@ -92,7 +94,8 @@ class Probe {
     if (now.lowering.works().size() != now_->lowering.works().size()) return true;
     if (now.problem.activation != now_->problem.activation || now.problem.weight_hold != now_->problem.weight_hold)
       return true;
-    if (!step_) step_ = step(stage(scenario_), scenario_);
+    const bool coarse = scenario_.simulate.detail == graph::Detail::stage && scenario_.simulate.symmetry;
+    if (!step_) step_ = coarse ? step(graph_, durations_) : step(stage(scenario_), scenario_);
     return step(std::move(now), changed) != *step_;
   }
 
