@@ -104,7 +104,7 @@ std::vector<PathSegment> path_segments(const graph::TaskGraph& graph, const Time
     const std::size_t local = graph.local(step.task).index();
     const auto lane = program.lane[local];
     if (step.start == step.end) continue;
-    const std::string what = lane == graph::Lane::send ? "message" : graph::name(program.coordinates[local].pass);
+    const std::string what = graph::is_send(lane) ? "message" : graph::name(program.coordinates[local].pass);
     if (!segments.empty() && segments.back().rank == r.job_rank && segments.back().what == what) {
       segments.back().end = step.end, segments.back().tasks++;
     } else if (segments.size() == kPathSegments) {

@@ -61,6 +61,9 @@ struct RunOptions {
   // One Time per WorkId of the graph. The simulator takes its prices from here; timed tasks wait them out; real compute
   // ignores them. Plain numbers, so that hw needs neither cost nor engine.
   std::span<const Time> durations;
+  // One Time per WorkId: how long a message holds the wire that it leaves by, of its duration. The next one on the lane
+  // starts when the wire is free. Empty: nothing holds a wire. Transports that move bytes have wires of their own.
+  std::span<const Time> held;
   // One Time per TaskId: when the simulation starts it. Where one thread issues the work of several lanes or ranks, it
   // goes by them; empty: by id. Who waits for whom does not depend on it.
   std::span<const Time> starts;

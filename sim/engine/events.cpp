@@ -2,8 +2,9 @@
 // ranks, and wherever durations come to depend on what else runs.
 //
 // Total order: (time, phase, task id), the ends of an instant before its starts. A lane is a head, the next task it may
-// start, so the state is five heads per rank however long the programs are. A head that cannot start notes the one
-// thing it waits for (as SAT solvers watch one literal) and is looked at again only when that has happened.
+// start, so the state is six heads per rank however long the programs are. A head that cannot start notes the one
+// thing it waits for (as SAT solvers watch one literal) and is looked at again only when that has happened. That a wire
+// becomes free is an event only where a message waits for it.
 #include <algorithm>
 #include <bit>
 
@@ -18,21 +19,26 @@ constexpr std::uint32_t kChannelBit = std::uint32_t{1} << 31;  // with the numbe
 constexpr std::uint32_t kMembers = kNone - 1;                  // the other members of its group
 constexpr std::uint32_t kReleased = kNone - 2;                 // nothing: listed to start
 constexpr std::uint32_t kRunning = kNone - 3;                  // its own end
+constexpr std::uint32_t kWire = kNone - 4;                     // the message before it to leave the wire
 constexpr std::uint32_t waits_on_channel(const FarEnd& far) {
   return kChannelBit | static_cast<std::uint32_t>(far.first);
 }
 constexpr std::size_t lane_index(Lane lane) { return static_cast<std::size_t>(lane); }
 
-// A task as rank and local id in one number: its order is the order of task ids.
+// A task as rank and local id in one number: its order is the order of task ids. In the queue, a task whose wire
+// becomes free, marked so; elsewhere a task that ends.
 class TaskRef {
  public:
   TaskRef() = default;
   TaskRef(std::uint32_t rank, std::uint32_t local) : key_(std::uint64_t{rank} << 32 | local) {}
   std::uint32_t rank() const { return static_cast<std::uint32_t>(key_ >> 32); }
-  std::uint32_t local() const { return static_cast<std::uint32_t>(key_); }
+  std::uint32_t local() const { return static_cast<std::uint32_t>(key_) & ~kMark; }
+  static TaskRef may_leave(std::uint32_t rank, std::uint32_t local) { return {rank, local | kMark}; }
+  bool leaves() const { return key_ & kMark; }
   friend bool operator<(TaskRef a, TaskRef b) { return a.key_ < b.key_; }
 
  private:
+  static constexpr std::uint32_t kMark = std::uint32_t{1} << 31;  // above every task of a program
   std::uint64_t key_ = 0;
 };
 
@@ -66,15 +72,16 @@ class Arrived {
 
 class Events {
  public:
-  Events(const Prepared& graph, std::span<const Time> durations, Timeline& timeline)
+  Events(const Prepared& graph, Prices prices, Timeline& timeline)
       : graph_(graph),
-        durations_(durations),
+        durations_(prices.durations),
+        held_(prices.held),
         start_(timeline.start.data()),
         end_(timeline.end.data()),
         channels_(graph.channels()),
+        wires_(graph.ranks().size()),
         arrived_(graph.rounds(), 0) {
-    for (const RankView& view : graph.ranks())
-      ranks_.push_back({{}, view.steps.data(), view.ends.data(), view.first_task});
+    for (const RankView& view : graph.ranks()) ranks_.push_back({{}, view.steps.data(), view.first_task});
   }
 
   Outcome run() {
@@ -105,9 +112,13 @@ class Events {
   struct alignas(64) RankState {  // one cache line: an event touches two ranks at random
     std::array<Head, graph::kLanes> heads;
     const Step* steps;
-    const FarEnd* ends;
     std::uint64_t first_task;
   };
+  static_assert(sizeof(RankState) == 64);
+
+  const FarEnd& far_end(std::uint32_t rank, const Step& step) const { return graph_.ranks()[rank].ends[step.endpoint]; }
+  // When the wire of a lane of sends is free.
+  Time& wire(std::uint32_t rank, Lane lane) { return wires_[rank][lane == Lane::send_out]; }
 
   // The next task of a lane: starts in this instant if it can.
   void set_head(std::uint32_t rank, RankState& mine, std::size_t lane, std::uint32_t task) {
@@ -122,9 +133,15 @@ class Events {
     head.waits_for = unfinished_dependency(rank, mine, step, head.task);
     if (head.waits_for != kNone) return;
     if (step.kind == Kind::receive) {
-      const FarEnd& far = mine.ends[step.endpoint];
+      const FarEnd& far = far_end(rank, step);
       if (!channels_[far.first].has(step.sequence)) {
         head.waits_for = waits_on_channel(far);
+        return;
+      }
+    } else if (is_send(step.lane)) {
+      if (const Time free = wire(rank, step.lane); free > now_) {
+        head.waits_for = kWire;
+        queue_.push(free, TaskRef::may_leave(rank, head.task));
         return;
       }
     }
@@ -155,10 +172,11 @@ class Events {
   void finish(TaskRef task) {
     RankState& mine = ranks_[task.rank()];
     const Step& step = mine.steps[task.local()];
+    if (task.leaves()) return look_at(task.rank(), mine, mine.heads[lane_index(step.lane)]);
     if (is_serial(step.lane)) set_head(task.rank(), mine, lane_index(step.lane), step.next);
     wake(task.rank(), mine, step.awaited_on, task.local());
     if (step.kind == Kind::send) {
-      const FarEnd& far = mine.ends[step.endpoint];
+      const FarEnd& far = far_end(task.rank(), step);
       channels_[far.first].add(step.sequence);
       wake(far.peer, ranks_[far.peer], far.lanes, waits_on_channel(far));
     }
@@ -174,15 +192,14 @@ class Events {
       if (step.kind != Kind::group)
         start(task, mine, step, step.kind == Kind::receive ? Time{} : durations_[step.work]);
       else
-        join(mine, step);
+        join(far_end(task.rank(), step), mine, step);
     }
     released_.clear();
   }
 
   // The last member starts all of them.
-  void join(RankState& mine, const Step& step) {
+  void join(const FarEnd& round, RankState& mine, const Step& step) {
     mine.heads[lane_index(step.lane)].waits_for = kMembers;
-    const FarEnd& round = mine.ends[step.endpoint];
     const auto& members = graph_.graph().groups()[round.peer].members;
     if (++arrived_[round.first + step.sequence] < members.size()) return;
     for (const graph::GroupMember& m : members) {
@@ -201,19 +218,22 @@ class Events {
       ended_.push_back(task);
     else
       queue_.push(end, task);
-    if (is_serial(step.lane))
+    if (is_serial(step.lane)) {
       mine.heads[lane_index(step.lane)].waits_for = kRunning;
-    else
-      set_head(task.rank(), mine, lane_index(step.lane), step.next);
+      return;
+    }
+    if (step.kind == Kind::send) wire(task.rank(), step.lane) = now_ + held_[step.work];
+    set_head(task.rank(), mine, lane_index(step.lane), step.next);
   }
 
   const Prepared& graph_;
-  std::span<const Time> durations_;
+  std::span<const Time> durations_, held_;
   Time* start_;
   Time* end_;
   std::vector<RankState> ranks_;
   std::vector<Arrived> channels_;
-  std::vector<std::uint32_t> arrived_;  // members per round
+  std::vector<std::array<Time, 2>> wires_;  // per rank: when the wire of each lane of sends is free
+  std::vector<std::uint32_t> arrived_;      // members per round
   std::vector<TaskRef> ended_, released_;
   RadixHeap<TaskRef> queue_;
   Time now_;
@@ -221,8 +241,8 @@ class Events {
 
 }  // namespace
 
-Outcome simulate_events(const Prepared& graph, std::span<const Time> durations, Timeline& timeline) {
-  return Events(graph, durations, timeline).run();
+Outcome simulate_events(const Prepared& graph, Prices prices, Timeline& timeline) {
+  return Events(graph, prices, timeline).run();
 }
 
 }  // namespace rehearsal::engine

@@ -81,8 +81,14 @@ struct Outcome {
   std::vector<TaskId> stuck;  // empty when every task has its times
 };
 
-// Both fill `start` and `end` of the timeline. Durations: one per WorkId, none negative.
-Outcome replay(const Prepared& graph, std::span<const Time> durations, Timeline& timeline);
-Outcome simulate_events(const Prepared& graph, std::span<const Time> durations, Timeline& timeline);
+// One entry per WorkId, none negative.
+struct Prices {
+  std::span<const Time> durations;
+  std::span<const Time> held;  // of a message, by the wire that it leaves by; no longer than it takes
+};
+
+// Both fill `start` and `end` of the timeline.
+Outcome replay(const Prepared& graph, Prices prices, Timeline& timeline);
+Outcome simulate_events(const Prepared& graph, Prices prices, Timeline& timeline);
 
 }  // namespace rehearsal::engine

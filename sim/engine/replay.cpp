@@ -39,9 +39,10 @@ class Channel {
 
 class Replay {
  public:
-  Replay(const Prepared& graph, std::span<const Time> durations, Timeline& timeline)
+  Replay(const Prepared& graph, Prices prices, Timeline& timeline)
       : graph_(graph),
-        durations_(durations),
+        durations_(prices.durations),
+        held_(prices.held),
         start_(timeline.start.data()),
         end_(timeline.end.data()),
         ranks_(graph.ranks().size()),
@@ -91,7 +92,7 @@ class Replay {
     for (; i < n; ++i) {
       const Step& step = steps[i];
       Time& free = mine.free[static_cast<std::size_t>(step.lane)];
-      Time start = std::max(free, dependencies_end(view, step, i, ends)), end;
+      Time start = std::max(free, dependencies_end(view, step, i, ends)), end, held;
       if (step.kind == Kind::receive) {
         Channel& channel = channels_[view.ends[step.endpoint].first];
         if (channel.empty()) {
@@ -102,6 +103,7 @@ class Replay {
       } else if (step.kind != Kind::group) {
         end = start + durations_[step.work];
         if (step.kind == Kind::send) {
+          held = held_[step.work];
           const FarEnd& far = view.ends[step.endpoint];
           Channel& channel = channels_[far.first];
           channel.push(end);
@@ -121,7 +123,7 @@ class Replay {
       starts[i] = start;
       ends[i] = end;
       latest = std::max(latest, end);
-      free = is_serial(step.lane) ? end : start;
+      free = is_serial(step.lane) ? end : start + held;
     }
     mine.cursor = i;
     makespan_ = latest;
@@ -144,7 +146,7 @@ class Replay {
   }
 
   const Prepared& graph_;
-  std::span<const Time> durations_;
+  std::span<const Time> durations_, held_;
   Time* start_;
   Time* end_;
   std::vector<RankState> ranks_;
@@ -156,8 +158,8 @@ class Replay {
 
 }  // namespace
 
-Outcome replay(const Prepared& graph, std::span<const Time> durations, Timeline& timeline) {
-  return Replay(graph, durations, timeline).run();
+Outcome replay(const Prepared& graph, Prices prices, Timeline& timeline) {
+  return Replay(graph, prices, timeline).run();
 }
 
 }  // namespace rehearsal::engine

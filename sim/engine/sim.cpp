@@ -54,6 +54,10 @@ class SimSession : public backend::Session {
     INVARIANT(options.durations.size() == graph.works().size(),
               fmt::format("{} durations for {} works", options.durations.size(), graph.works().size()));
     for (Time duration : options.durations) INVARIANT(duration >= Time{}, "a negative duration");
+    INVARIANT(options.held.empty() || options.held.size() == graph.works().size(), "one time on the wire per work");
+    for (std::size_t w = 0; w < options.held.size(); ++w)
+      INVARIANT(options.held[w] >= Time{} && options.held[w] <= options.durations[w],
+                "longer on the wire than it takes");
     check_range(graph, options.durations);
     const std::vector<std::string> engines{"auto", "events", "replay"};
     if (std::find(engines.begin(), engines.end(), options.engine) == engines.end())
@@ -83,7 +87,8 @@ class SimSession : public backend::Session {
     timeline.engine = name;
     timeline.start.assign(prepared_.graph().tasks(), Time{});
     timeline.end.assign(prepared_.graph().tasks(), kNever);
-    return evaluator(prepared_, options.durations, timeline);
+    const std::vector<Time> nothing(options.held.empty() ? options.durations.size() : 0);
+    return evaluator(prepared_, Prices{options.durations, options.held.empty() ? nothing : options.held}, timeline);
   }
 
   Prepared prepared_;

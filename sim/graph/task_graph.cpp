@@ -76,6 +76,8 @@ const char* name(Lane lane) {
       return "send";
     case Lane::receive:
       return "receive";
+    case Lane::send_out:
+      return "send_out";
   }
   return "?";
 }

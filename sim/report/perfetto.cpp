@@ -114,7 +114,7 @@ class TraceWriter {
       if (at.microbatch == graph::kNoMicrobatch)
         out_.put(FMT_COMPILE("\"{}\""), graph::name(at.pass));
       else
-        out_.put(FMT_COMPILE("\"{}{} {}\""), lane == Lane::send ? "send " : "", graph::name(at.pass), at.microbatch);
+        out_.put(FMT_COMPILE("\"{}{} {}\""), graph::is_send(lane) ? "send " : "", graph::name(at.pass), at.microbatch);
       out_.put(FMT_COMPILE(",\"cname\":\"{}\",\"args\":{{\"stage\":{},\"layer\":{},\"task\":{},\"work\":{}}}}}"),
                color(at.pass), at.stage, at.layer == graph::kNoLayer ? -1 : int(at.layer), task,
                works_[program.work[local].index()]);

@@ -154,7 +154,7 @@ Spread spread(const Timeline& timeline) {
 std::string task_class(const graph::TaskGraph& graph, const graph::Program& program, std::size_t task) {
   const graph::Work& work = graph.work(program.work[task]);
   const std::string pass = graph::name(program.coordinates[task].pass);
-  if (program.lane[task] == graph::Lane::send) return "send, " + pass;
+  if (graph::is_send(program.lane[task])) return "send, " + pass;
   // A given time and a sequence of operators are whole passes.
   if (std::holds_alternative<graph::Wait>(work) || std::holds_alternative<graph::Sequence>(work)) return pass;
   const std::string text = graph::describe(work);

@@ -14,6 +14,7 @@ using graph::Lane;
 backend::Timeline run(const Built& built, const std::string& engine) {
   backend::RunOptions options;
   options.durations = built.durations;
+  options.held = built.held;
   options.engine = engine;
   return make_sim()->prepare(built.graph)->run(options);
 }
@@ -60,6 +61,48 @@ TEST_CASE("ping: messages of one channel overlap, receives are instants") {
           joined(EndpointKind::receive, 0, op(1, Lane::receive, 0)), op(1, Lane::compute, 30, {6})},
          1},
         {{0, 10}, {10, 25}, {10, 20}, {20, 35}, {25, 25}, {25, 55}, {35, 35}, {55, 85}});
+}
+
+TEST_CASE("two messages on one wire: the second leaves when the first has left") {
+  // Each takes 15, of which 5 are latency and 10 hold the wire. Ready at 3 and 6, they leave at 3 and 13 and arrive at
+  // 18 and 28; a third that is ready at 30 finds the wire free.
+  check({2,
+         {op(0, Lane::compute, 3), joined(EndpointKind::send, 0, op(0, Lane::send, 15, {0})), op(0, Lane::compute, 3),
+          joined(EndpointKind::send, 0, op(0, Lane::send, 15, {2})), op(0, Lane::compute, 24),
+          joined(EndpointKind::send, 0, op(0, Lane::send, 15, {4})),
+          joined(EndpointKind::receive, 0, op(1, Lane::receive, 0)),
+          joined(EndpointKind::receive, 0, op(1, Lane::receive, 0)),
+          joined(EndpointKind::receive, 0, op(1, Lane::receive, 0))},
+         1,
+         5},
+        {{0, 3}, {3, 18}, {3, 6}, {13, 28}, {6, 30}, {30, 45}, {18, 18}, {28, 28}, {45, 45}});
+}
+
+TEST_CASE("port and NIC are two wires; peers share one; a blocking send has the rank to itself") {
+  // Rank 0 has all results at 2. To rank 1 over the port: 8, of which 6 on the wire. To ranks 1 and 2 over the NIC: 12,
+  // of which 10: both leave at 2, the second over the NIC at 12. The receiving side holds nothing: rank 1 sends over
+  // its port at 0.
+  check(
+      {3,
+       {op(0, Lane::compute, 2), joined(EndpointKind::send, 0, op(0, Lane::send, 8, {0})),
+        joined(EndpointKind::send, 1, op(0, Lane::send_out, 12, {0})),
+        joined(EndpointKind::send, 2, op(0, Lane::send_out, 12, {0})),
+        joined(EndpointKind::send, 3, op(1, Lane::send, 8)), joined(EndpointKind::receive, 0, op(1, Lane::receive, 0)),
+        joined(EndpointKind::receive, 1, op(1, Lane::receive, 0)),
+        joined(EndpointKind::receive, 2, op(2, Lane::receive, 0)),
+        joined(EndpointKind::receive, 3, op(0, Lane::receive, 0))},
+       4,
+       2},
+      {{0, 2}, {2, 10}, {2, 14}, {12, 24}, {0, 8}, {10, 10}, {14, 14}, {24, 24}, {8, 8}});
+  // On the compute lane a message is over before the next begins.
+  check(
+      {2,
+       {joined(EndpointKind::send, 0, op(0, Lane::compute, 8)), joined(EndpointKind::send, 0, op(0, Lane::compute, 8)),
+        joined(EndpointKind::receive, 0, op(1, Lane::receive, 0)),
+        joined(EndpointKind::receive, 0, op(1, Lane::receive, 0))},
+       1,
+       2},
+      {{0, 8}, {8, 16}, {8, 8}, {16, 16}});
 }
 
 TEST_CASE("a blocking send occupies the compute lane, a blocking receive waits on it") {

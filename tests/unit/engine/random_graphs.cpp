@@ -28,6 +28,8 @@ class Dice {
 // Operations in a global order, each after earlier ones only: no cycle by construction.
 Recipe random_recipe(Dice& dice) {
   Recipe recipe;
+  constexpr std::int64_t kLatencies[] = {0, 10, 30, INT64_MAX};
+  recipe.latency = kLatencies[dice.below(4)];
   recipe.ranks = 1 + dice.below(5);
   const std::size_t channels = recipe.ranks * recipe.ranks;
   std::vector<std::vector<std::size_t>> groups;
@@ -57,7 +59,8 @@ Recipe random_recipe(Dice& dice) {
         if (recipe.ranks == 1) break;
         const std::size_t peer = (rank + 1 + dice.below(recipe.ranks - 1)) % recipe.ranks;
         const std::size_t channel = rank * recipe.ranks + peer;
-        add({rank, dice.one_in(3) ? Lane::compute : Lane::send, duration(), {}, EndpointKind::send, channel});
+        constexpr Lane kSends[] = {Lane::compute, Lane::send, Lane::send_out};
+        add({rank, kSends[dice.below(3)], duration(), {}, EndpointKind::send, channel});
         if (dice.one_in(2)) add({dice.below(recipe.ranks), Lane::compute, duration(), {}, {}, SIZE_MAX});
         add({peer, dice.one_in(3) ? Lane::compute : Lane::receive, 0, {}, EndpointKind::receive, channel});
         break;
@@ -125,7 +128,8 @@ std::vector<std::pair<Time, Time>> oracle(const Recipe& recipe) {
     for (std::size_t before : op.after) add_edge(2 * before + 1, start[i], 0, digraph);
     for (std::size_t j = i; j-- > 0;)
       if (recipe.ops[j].rank == op.rank && recipe.ops[j].lane == op.lane) {
-        add_edge(is_serial(op.lane) ? 2 * j + 1 : start[j], start[i], 0, digraph);
+        const auto wire = is_send(op.lane) ? std::max<std::int64_t>(0, recipe.ops[j].duration - recipe.latency) : 0;
+        add_edge(is_serial(op.lane) ? 2 * j + 1 : start[j], start[i], wire, digraph);
         break;
       }
   }
@@ -146,6 +150,7 @@ std::vector<std::pair<Time, Time>> oracle(const Recipe& recipe) {
 std::vector<std::pair<Time, Time>> simulate(const Built& built, const char* engine) {
   backend::RunOptions options;
   options.durations = built.durations;
+  options.held = built.held;
   options.engine = engine;
   const backend::Timeline timeline = make_sim()->prepare(built.graph)->run(options);
   std::vector<std::pair<Time, Time>> spans;

@@ -23,13 +23,14 @@ struct Recipe {
   std::size_t ranks = 0;
   std::vector<Op> ops;
   std::size_t joints = 0;
+  std::int64_t latency = INT64_MAX;  // of every message: what is left of its duration holds its wire
 };
 
 // The graph, and for every op its task. `order` is the order in which ranks are added.
 struct Built {
   graph::TaskGraph graph;
   std::vector<TaskId> task;
-  std::vector<Time> durations;
+  std::vector<Time> durations, held;
 };
 
 inline Built build(const Recipe& recipe, const std::vector<std::size_t>& order) {
@@ -74,10 +75,13 @@ inline Built build(const Recipe& recipe, const std::vector<std::size_t>& order) 
       builder.connect(rank_id[send.rank], send.id, rank_id[receive.rank], receive.id);
     }
   }
-  Built built{std::move(builder).finish(), {}, {}};
+  Built built{std::move(builder).finish(), {}, {}, {}};
   for (std::size_t i = 0; i < recipe.ops.size(); ++i)
     built.task.push_back(built.graph.task(rank_id[recipe.ops[i].rank], local[i]));
-  for (const graph::Work& work : built.graph.works()) built.durations.push_back(std::get<graph::Wait>(work).duration);
+  for (const graph::Work& work : built.graph.works()) {
+    built.durations.push_back(std::get<graph::Wait>(work).duration);
+    built.held.push_back(std::max(Time(), built.durations.back() - Time(recipe.latency)));
+  }
   return built;
 }
 
