@@ -104,6 +104,18 @@ class RankBreakdown {
     }
   }
 
+  // When a message could have left: from then on it was under way, if only to a wire that others held.
+  Time handed_over(TaskId send) const {
+    const RankId sender = graph_.rank_of(send);
+    const auto& program = graph_.program_of(graph_.ranks()[sender.index()]);
+    const auto before = program.dependencies[graph_.local(send).index()];
+    if (before.empty() || !graph::is_send(program.lane[graph_.local(send).index()]))
+      return timeline_.start[send.index()];
+    Time ready;
+    for (LocalTask made : before) ready = std::max(ready, timeline_.end[graph_.task(sender, made).index()]);
+    return std::min(ready, timeline_.start[send.index()]);
+  }
+
   // Messages on their way while the lane idles before `task`: those it waits for itself or through tasks of other
   // lanes, such as the gather that puts a sharded message together.
   void messages_awaited_by(std::size_t task, Span gap) {
@@ -113,8 +125,7 @@ class RankBreakdown {
       const std::uint32_t endpoint = program_.endpoint[i];
       if (endpoint != graph::kNoEndpoint && program_.endpoints[endpoint] == graph::EndpointKind::receive) {
         const TaskId send = graph_.partner(rank_, LocalTask(i));
-        const Span flight{timeline_.start[send.index()], timeline_.end[send.index()]};
-        messages_.push_back({std::max(flight.start, gap.start), std::min(flight.end, gap.end)});
+        messages_.push_back({std::max(handed_over(send), gap.start), std::min(timeline_.end[send.index()], gap.end)});
       }
       for (LocalTask before : program_.dependencies[i])
         if (program_.lane[before.index()] != Lane::compute && span_of(rank_, before.index()).end > gap.start &&

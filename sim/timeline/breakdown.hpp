@@ -17,7 +17,8 @@ Breakdown split(const graph::TaskGraph& graph, WorkId work, std::span<const Time
 
 // Exposed time on the compute lane of `rank`; sums to the iteration time exactly. A gap in the compute lane belongs to
 // data_comm while a data-parallel collective of the rank runs in it, to tensor_comm likewise, to pipeline_comm while a
-// message to this rank is in flight that the next task waits for, else it is bubble.
+// message to this rank is in flight (or waits for the wire of its sender) that the next task waits for, else it is
+// bubble.
 Breakdown breakdown(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank,
                     std::span<const Time> durations);
 
@@ -32,7 +33,8 @@ struct CriticalStep {
   TaskId task;
   Time start, end;
 };
-// The chain of tasks that decides the end, from first to last; every step starts when its predecessor ends.
+// The chain of tasks that decides the end, from first to last; every step starts when its predecessor ends. A message
+// that another waited for ends, as a step, when it has left the wire.
 std::vector<CriticalStep> critical_path(const graph::TaskGraph& graph, const Timeline& timeline);
 
 }  // namespace rehearsal::timeline

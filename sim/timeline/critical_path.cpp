@@ -24,7 +24,9 @@ class Walk {
     const auto last = std::max_element(timeline_.end.begin(), timeline_.end.end());  // the first of equals
     std::optional<TaskId> at = TaskId(static_cast<std::size_t>(last - timeline_.end.begin()));
     while (at) {
-      path.push_back({*at, timeline_.start[at->index()], timeline_.end[at->index()]});
+      Time end = timeline_.end[at->index()];
+      if (!path.empty() && sends(*at)) end = std::min(end, path.back().start);
+      path.push_back({*at, timeline_.start[at->index()], end});
       at = decided_by(*at);
     }
     std::reverse(path.begin(), path.end());
@@ -32,6 +34,11 @@ class Walk {
   }
 
  private:
+  bool sends(TaskId task) const {
+    const RankId rank = graph_.rank_of(task);
+    return graph::is_send(graph_.program_of(graph_.ranks()[rank.index()]).lane[graph_.local(task).index()]);
+  }
+
   // The predecessor that ended last, which is when the task could start; the smallest id of equals. Nothing if the task
   // started at time 0 with nothing before it.
   std::optional<TaskId> decided_by(TaskId task) {
@@ -66,6 +73,7 @@ class Walk {
     const auto& previous = previous_on_lane(mine.program);
     const Time start = timeline_.start[graph_.task(rank, local).index()];
     // On a lane of messages a task may have waited for the start of the one before: then that one's predecessors count.
+    // A send that started later than all that waited for the wire, which the message before it held.
     for (std::uint32_t i = local.value; i != kNone; i = previous[i]) {
       for (LocalTask before : program.dependencies[i]) consider(graph_.task(rank, before));
       const std::uint32_t endpoint = program.endpoint[i];
@@ -74,6 +82,12 @@ class Walk {
       if (previous[i] == kNone) return;
       if (is_serial(program.lane[i])) return consider(graph_.task(rank, LocalTask(previous[i])));
       if (best_ && timeline_.end[best_->index()] >= start) return;
+      const TaskId ahead = graph_.task(rank, LocalTask(previous[i]));
+      if (graph::is_send(program.lane[i]) && timeline_.start[ahead.index()] < start &&
+          timeline_.end[ahead.index()] >= start) {
+        best_ = ahead;
+        return;
+      }
     }
   }
 

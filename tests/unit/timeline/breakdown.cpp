@@ -96,6 +96,15 @@ TEST_CASE("the exposed time of a rank sums to the iteration") {
   CHECK(of(idle, Category::bubble) == 68);  // its own message does not keep it waiting
 }
 
+TEST_CASE("waiting for the wire is waiting for the message") {
+  Example e = example();
+  // The message was ready at 10 and left at 12, when its wire was free.
+  e.timeline.start[1] = Time(12);
+  const Breakdown parts = breakdown(e.graph, e.timeline, RankId(1), e.durations);
+  CHECK(of(parts, Category::bubble) == 10);
+  CHECK(of(parts, Category::pipeline_comm) == 5);
+}
+
 TEST_CASE("busy counts the compute lane without messages and data-parallel collectives") {
   const Example e = example();
   // Rank 1: 10 + 10 + 10 + 9 + 3 + 4, without the gather of parameters.

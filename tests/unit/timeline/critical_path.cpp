@@ -57,6 +57,26 @@ TEST_CASE("a message held up by the one before it on its lane leads to what held
   CHECK(tasks(critical_path(graph, spans({{0, 10}, {10, 11}, {10, 30}}))) == std::vector<std::uint64_t>{0, 2});
 }
 
+TEST_CASE("a message that waited for its wire leads to the one before it") {
+  graph::GraphBuilder builder;
+  const WorkId work = builder.intern(graph::Wait{});
+  graph::ProgramBuilder program("p");
+  // 0 compute [0,10], its message 1 [10,25]; 2 compute [10,12], its message 3 [20,35]: message 1 held the wire
+  // until 20.
+  const LocalTask first = program.add(task(work, Lane::compute));
+  program.add(task(work, Lane::send_out), std::vector{first});
+  const LocalTask second = program.add(task(work, Lane::compute));
+  program.add(task(work, Lane::send_out), std::vector{second});
+  builder.add_rank(builder.add(std::move(program).finish()));
+  const auto graph = std::move(builder).finish();
+  const auto path = critical_path(graph, spans({{0, 10}, {10, 25}, {10, 12}, {20, 35}}));
+  CHECK(tasks(path) == std::vector<std::uint64_t>{0, 1, 3});
+  for (std::size_t i = 1; i < path.size(); ++i) CHECK(path[i].start == path[i - 1].end);
+  // Another wire was free: 3 started when 2 had ended.
+  CHECK(tasks(critical_path(graph, spans({{0, 10}, {10, 25}, {10, 12}, {12, 35}}))) ==
+        std::vector<std::uint64_t>{0, 2, 3});
+}
+
 TEST_CASE("ties go to the smallest task") {
   graph::GraphBuilder builder;
   const WorkId work = builder.intern(graph::Wait{});
