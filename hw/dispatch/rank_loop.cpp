@@ -34,6 +34,7 @@ struct RankLoop::Impl {
     State state = State::idle;
     bool skip = false;             // the head is tampered with
     Time last_start, until;        // on the clock
+    Time wire;                     // lanes of sends: when the next message may leave
     std::vector<std::byte> dummy;  // operands of timed collectives over a wire
   };
 
@@ -128,7 +129,7 @@ struct RankLoop::Impl {
     sleep_until(origin);
     for (std::size_t l = 0; l < lanes.size(); ++l) {
       lanes[l].state = State::idle;
-      lanes[l].last_start = origin;
+      lanes[l].last_start = lanes[l].wire = origin;
       set_head(lanes[l], 0);
     }
     while (left > 0) {
@@ -195,6 +196,7 @@ struct RankLoop::Impl {
       for (LocalTask b : before)
         if (ended[b.index()] > now) return false;
     }
+    if (acts[task.index()] == Act::send && lane.wire > dispatch::now()) return false;
     if (acts[task.index()] == Act::receive) return lane.skip || arrival(task).has_value();
     if (acts[task.index()] == Act::take_in) return arrival(other[task.index()]).has_value();
     return true;
@@ -210,6 +212,7 @@ struct RankLoop::Impl {
     for (const LaneState& lane : lanes) {
       if (lane.state == State::busy) next = std::min(next, lane.until);
       if (lane.state != State::idle || lane.next == lane.tasks.size()) continue;
+      if (lane.wire > now) next = std::min(next, lane.wire);
       for (LocalTask before : program.dependencies[lane.tasks[lane.next].index()])
         if (ended[before.index()] > now) next = std::min(next, ended[before.index()]);
     }
@@ -219,6 +222,9 @@ struct RankLoop::Impl {
   // --- one task -----------------------------------------------------------------------------------------------------
 
   Time duration(LocalTask task) const { return options.durations[program.work[task.index()].index()]; }
+  Time held(LocalTask task) const {
+    return options.held.empty() ? Time{} : options.held[program.work[task.index()].index()];
+  }
 
   void begins(LaneState& lane, LocalTask task, Time at) {
     lane.last_start = at;
@@ -293,8 +299,8 @@ struct RankLoop::Impl {
     end(lane, task, at);
   }
 
-  // Real messages have left already, by their handover. Timed ones leave now; on a serial lane (blocking sends) the
-  // rank is kept busy for the predicted time.
+  // Real messages have left already, by their handover. Timed ones leave now, and hold a wire that the transport does
+  // not have; on a serial lane (blocking sends) the rank is kept busy for the predicted time.
   void send(LaneState& lane, LocalTask task, Time now) {
     std::optional<Transport::Posted> out;
     if (real)
@@ -305,6 +311,7 @@ struct RankLoop::Impl {
     const Time at = std::max(real && out ? out->at : now, lane.last_start);
     begins(lane, task, at);
     if (!out) return end(lane, task, at);
+    if (!real && !transport.has_wire()) lane.wire = at + held(task);
     if (out->arrives) waits_until(*out->arrives);
     if (!real && graph::is_serial(lane.lane)) return busy(lane, out->arrives.value_or(now + duration(task)));
     end(lane, task, std::max(at, out->arrives.value_or(at)), out->arrives.has_value());
