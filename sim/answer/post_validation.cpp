@@ -81,15 +81,16 @@ void post_validate(Question& question, timeline::Timeline& timeline, const std::
   const auto pipeline = static_cast<std::size_t>(scenario.parallelism.pipeline);
   const auto iterations = static_cast<std::size_t>(scenario.simulate.iterations);
   const auto messages = lower::state_messages(question.graph, static_cast<std::uint32_t>(pipeline));
-  const auto message_times = price(scenario, messages);
+  const auto message_times = price(scenario, messages).durations;
   const auto places = validation_places(question, timeline, pipeline, message_times);
   const auto joined = lower::consecutive(question.graph, static_cast<std::uint32_t>(pipeline),
                                          static_cast<std::uint32_t>(iterations), messages, places);
 
-  const auto durations = price(scenario, joined.graph.works());
+  const auto prices = price(scenario, joined.graph.works());
   const auto simulator = engine::make_sim();
   backend::RunOptions options;
-  options.durations = durations;
+  options.durations = prices.durations;
+  options.held = prices.held;
   options.engine = engine;
   const auto all = simulator->prepare(joined.graph)->run(options);
 

@@ -21,6 +21,7 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   const auto simulator = engine::make_sim();
   backend::RunOptions run;
   run.durations = question->durations;
+  run.held = question->held;
   run.iterations = scenario.simulate.iterations;
   run.engine = options.engine;
   Prediction prediction;

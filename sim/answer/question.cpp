@@ -30,6 +30,7 @@ Question prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   auto staged = stage(scenario, without);
   auto question = finish(std::move(staged.lowering), std::move(staged.problem), scenario);
   question.durations = placed(scenario.places.cluster, [&] { return staged.cost.price(question.graph.works()); });
+  question.held = staged.cost.held(question.graph.works());
   question.layers = staged.layers;
   const auto& c = *scenario.concrete;
   question.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global);
@@ -102,10 +103,11 @@ std::vector<std::string> check(const scenario::Scenario& scenario) {
   return prepare(coarse).warnings;
 }
 
-std::vector<Time> price(const scenario::Scenario& scenario, std::span<const graph::Work> works) {
-  if (!scenario.concrete) return given_durations(works);
+Prices price(const scenario::Scenario& scenario, std::span<const graph::Work> works) {
+  if (!scenario.concrete) return {given_durations(works), {}};
   const auto& c = *scenario.concrete;
-  return cost::CostModel(c.cluster, c.curves, c.software, c.profile).price(works);
+  const cost::CostModel cost(c.cluster, c.curves, c.software, c.profile);
+  return {cost.price(works), cost.held(works)};
 }
 
 }  // namespace rehearsal::answer

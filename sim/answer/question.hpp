@@ -17,6 +17,7 @@ struct Question {
   scenario::Scenario scenario;
   graph::TaskGraph graph;
   std::vector<Time> durations;  // one per WorkId
+  std::vector<Time> held;       // likewise: of messages, how long they hold their wire; empty = nothing does
   schedule::Problem problem;    // stage times and memory, as the schedule saw them
   bool blocking_sends = false;
   Flops model_flops;                 // of one iteration, all GPUs; 0 for abstract scenarios
@@ -33,7 +34,10 @@ Question prepare(const scenario::Scenario& scenario, const Effect* without = nul
 // (a task per stage, a rank for all that do the same): what `rehearse check` asks.
 std::vector<std::string> check(const scenario::Scenario& scenario);
 
-// One Time per work: by the cost model, or as given.
-std::vector<Time> price(const scenario::Scenario& scenario, std::span<const graph::Work> works);
+// One Time per work, and how long messages hold their wires: by the cost model, or as given.
+struct Prices {
+  std::vector<Time> durations, held;
+};
+Prices price(const scenario::Scenario& scenario, std::span<const graph::Work> works);
 
 }  // namespace rehearsal::answer

@@ -104,7 +104,7 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
       std::move(cost),       lower::Lowering(std::move(plan), ranks), {}, std::move(layers), std::move(warnings),
       std::move(assumptions)};
   const auto durations = placed(places.cluster, [&] { return staged.cost.price(staged.lowering.works()); });
-  staged.problem = staged.lowering.problem(durations);
+  staged.problem = staged.lowering.problem(durations, staged.cost.held(staged.lowering.works()));
   scenario.schedule.set_knobs(staged.problem);
   return staged;
 }

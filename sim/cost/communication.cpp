@@ -154,31 +154,34 @@ double CommunicationModel::tensor_by_tensor(const graph::Collective& work, doubl
          double(work.size.count()) * (n - 1) / n / (rate.value() * efficiency);
 }
 
-// What follows the latency of the way and the fixed cost of a send: the slower of the way out and the rate at which a
-// kernel copies to a peer, which also feeds the NIC.
-double CommunicationModel::message(const graph::Message& work) const {
+// The slower of the way out and the rate at which a kernel copies to a peer, which also feeds the NIC.
+double CommunicationModel::on_the_wire(const graph::Message& work) const {
+  if (work.size.count() <= 0) return 0;
   const auto& spec = machine_.spec();
   const auto& way = machine_.reach(work.from, work.to, work.senders);
   const double size = double(work.size.count());
-  double transfer = 0;
-  if (work.size.count() > 0) {
-    const auto copies = spec.nvlink_message;
-    if (way.leaves_domain) {
-      transfer = size / (way.rate.value() * spec.nic_message_efficiency * spec.fabric);
-      if (copies.value() > 0) transfer = std::max(transfer, size / copies.value());
-    } else {
-      if (copies.value() <= 0)
-        throw UserError(fmt::format("cluster '{}' has no 'nvlink_message' rate for sends inside a node", spec.name));
-      transfer = size / std::min(copies, way.rate).value();
-    }
+  const auto copies = spec.nvlink_message;
+  if (way.leaves_domain) {
+    const double out = size / (way.rate.value() * spec.nic_message_efficiency * spec.fabric);
+    return copies.value() > 0 ? std::max(out, size / copies.value()) : out;
   }
+  if (copies.value() <= 0)
+    throw UserError(fmt::format("cluster '{}' has no 'nvlink_message' rate for sends inside a node", spec.name));
+  return size / std::min(copies, way.rate).value();
+}
+
+// After the latency of the way and the fixed cost of a send its bytes leave; then, where a message was sharded, its
+// receivers gather it.
+double CommunicationModel::message(const graph::Message& work) const {
+  const auto& spec = machine_.spec();
+  const auto& way = machine_.reach(work.from, work.to, work.senders);
   double gather = 0;
   if (work.gathered.count() > 0 && work.gather_ranks > 1) {
     const auto rate = spec.nvlink_gather.value() > 0 ? std::min(spec.nvlink_gather, spec.nvlink) : spec.nvlink;
     INVARIANT(rate.value() > 0, "a sharded send has no link to be gathered over");
     gather = double(work.gathered.count()) * double(work.gather_ranks - 1) / double(work.gather_ranks) / rate.value();
   }
-  return to_seconds(way.latency + spec.message_overhead) + transfer + gather;
+  return to_seconds(way.latency + spec.message_overhead) + on_the_wire(work) + gather;
 }
 
 // --- CostModel
@@ -197,16 +200,27 @@ std::string CostModel::why(const graph::Collective& work) const {
   return work.tensors > 1 ? "one small call for each tensor" : communication_.why(work.group, choose(work));
 }
 
+bool CostModel::measured(const graph::Message& work) const {
+  return profile_ && profile_->has_messages() && work.gathered.count() == 0 &&
+         !communication_.machine().reach(work.from, work.to, work.senders).leaves_domain;
+}
+
 // L of a measured message. Where the ranks hand it over themselves, that takes o_s of the sender and o_r of the
 // receiver, and the wire what is left of L: then a receive ends at max(wait posted + o_r, send posted + L).
 double CostModel::message(const graph::Message& work) const {
-  const bool measured = profile_ && profile_->has_messages() && work.gathered.count() == 0 &&
-                        !communication_.machine().reach(work.from, work.to, work.senders).leaves_domain;
-  if (!measured) return communication_.message(work);
+  if (!measured(work)) return communication_.message(work);
   if (work.size.count() <= 0) return 0;
   const double latency = collective::interpolate(profile_->messages.latency, work.size);
   if (!software_.own_kernels) return latency;
   return std::max(0., latency - handover({work.size, false}) - handover({work.size, true}));
+}
+
+// Of a measured message, what grows with its size: the smallest one that was measured is all latency.
+double CostModel::on_the_wire(const graph::Message& work) const {
+  if (!measured(work)) return communication_.on_the_wire(work);
+  auto smallest = work;
+  smallest.size = std::min(work.size, profile_->messages.latency.front().size);
+  return std::max(0., message(work) - message(smallest));
 }
 
 }  // namespace rehearsal::cost

@@ -40,6 +40,8 @@ class CommunicationModel {
   // DeepSpeed's ZeRO-3 of 2021: one small call for each tensor. Seconds.
   double tensor_by_tensor(const graph::Collective& work, double latency, double efficiency) const;
   double message(const graph::Message& work) const;  // s
+  // Of that the time in which its bytes leave, s: until then no other message of the rank goes by the same wire.
+  double on_the_wire(const graph::Message& work) const;
 
   // NVLink here over NVLink of the measured curves, beyond a factor of two.
   std::optional<double> extrapolates() const;

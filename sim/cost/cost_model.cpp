@@ -189,4 +189,14 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
   return times;
 }
 
+std::vector<Time> CostModel::held(std::span<const graph::Work> works) const {
+  std::vector<Time> times;
+  times.reserve(works.size());
+  for (const auto& work : works) {
+    const auto* message = std::get_if<graph::Message>(&work);
+    times.push_back(message ? counted(on_the_wire(*message)) : Time());
+  }
+  return times;
+}
+
 }  // namespace rehearsal::cost

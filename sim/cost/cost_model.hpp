@@ -41,11 +41,15 @@ class CostModel {
   collective::Choice choose(const graph::Collective& work) const;
   std::string why(const graph::Collective& work) const;
   double message(const graph::Message& work) const;
+  double on_the_wire(const graph::Message& work) const;  // of that; CommunicationModel
   double optimizer(const graph::OptimizerStep& work) const;
 
   // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Interference, Exposed, Pipelined) may
   // only refer to smaller ids.
   std::vector<Time> price(std::span<const graph::Work> works) const;
+
+  // Likewise: how long a message holds the wire that it leaves by, of its price. 0 for all other works.
+  std::vector<Time> held(std::span<const graph::Work> works) const;
 
   // Every constant behind these works that was assumed rather than measured, those that move most first. `durations`:
   // their prices; `runs`: how often tasks run each of them, of all ranks.
@@ -67,6 +71,7 @@ class CostModel {
   // Seconds by which the works take longer or shorter on another machine, all runs together.
   double moves(const cluster::ClusterSpec& other, std::span<const graph::Work> works, std::span<const Time> durations,
                std::span<const double> runs) const;
+  bool measured(const graph::Message& work) const;
   bool computes_wide(const Kernel& kernel) const;
   const GpuTimes* measured_gpu() const { return profile_ && profile_->gpu ? &*profile_->gpu : nullptr; }
 

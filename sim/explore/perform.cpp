@@ -106,6 +106,7 @@ void require_memory(const answer::Prediction& prediction) {
 Performed perform(const answer::Question& question, backend::Backend& backend, backend::RunOptions options) {
   const auto session = backend.prepare(question.graph);
   options.durations = question.durations;
+  options.held = question.held;
   options.learning = learning(question.scenario);
   Performed performed;
   performed.timeline = session->run(options);

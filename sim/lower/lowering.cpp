@@ -147,8 +147,10 @@ Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_rank
   INVARIANT(stage_ranks.size() == std::size_t(ranks_) * chunks_, "one rank per stage");
   for (std::size_t s = 0; s + 1 < stage_ranks.size(); s++) {
     const auto hop = plan.hop(stage_ranks[s], stage_ranks[s + 1]);
-    hops_.push_back(builder_.intern(graph::Message{plan.message, hop.from, hop.to, hop.senders, plan.message_gathered,
-                                                   static_cast<std::uint32_t>(plan.job.parallelism.tensor)}));
+    const auto message =
+        builder_.intern(graph::Message{plan.message, hop.from, hop.to, hop.senders, plan.message_gathered,
+                                       static_cast<std::uint32_t>(plan.job.parallelism.tensor)});
+    hops_.push_back({message, plan.machine->reach(hop.from, hop.to, hop.senders).leaves_domain});
   }
   plan_ = std::move(plan);
 }
@@ -160,10 +162,12 @@ Lowering::Lowering(const GivenPipeline& pipeline)
       microbatches_(pipeline.microbatches),
       blocking_(pipeline.blocking_sends) {
   INVARIANT(pipeline.stages.size() == std::size_t(ranks_) * chunks_, "one entry per stage");
-  hops_.assign(pipeline.stages.size(), builder_.intern(graph::Wait{pipeline.transfer}));
+  const auto message = builder_.intern(graph::Wait{pipeline.transfer});
+  for (std::size_t s = 0; s < pipeline.stages.size(); s++)
+    hops_.push_back({message, s < pipeline.leaves_domain.size() && pipeline.leaves_domain[s]});
 }
 
-schedule::Problem Lowering::problem(std::span<const Time> durations) const {
+schedule::Problem Lowering::problem(std::span<const Time> durations, std::span<const Time> held) const {
   INVARIANT(durations.size() == works().size(), "one duration per work");
   schedule::Problem problem;
   problem.ranks = ranks_, problem.chunks = chunks_, problem.microbatches = microbatches_;
@@ -186,7 +190,13 @@ schedule::Problem Lowering::problem(std::span<const Time> durations) const {
     problem.activation.push_back(activation);
     problem.weight_hold.push_back(hold);
   }
-  for (std::size_t s = 0; s + 1 < parts_.stages.size(); s++) problem.transfer.push_back(durations[hops_[s].index()]);
+  for (std::size_t s = 0; s + 1 < parts_.stages.size(); s++) {
+    const auto message = hops_[s].message.index();
+    problem.transfer.push_back(durations[message]);
+    if (held.empty()) continue;
+    problem.held.push_back(held[message]);
+    problem.wire.push_back(hops_[s].leaves_domain ? 1 : 0);
+  }
   return problem;
 }
 

@@ -1,7 +1,7 @@
 // Plan + schedule -> TaskGraph. Two phases, because a schedule may want to know how long a stage takes:
 //   Lowering lowering(plan);                          works of every stage are interned
 //   auto durations = cost.price(lowering.works());    (somebody prices them)
-//   auto problem = lowering.problem(durations);       stage times and memory as plain numbers, for the schedule
+//   auto problem = lowering.problem(durations, held); stage times and memory as plain numbers, for the schedule
 //   TaskGraph graph = std::move(lowering).lower(schedule, problem, options);
 #pragma once
 #include <optional>
@@ -32,6 +32,13 @@ struct GivenPipeline {
   std::vector<GivenStage> stages;  // ranks * chunks
   Time transfer;
   bool blocking_sends = false;
+  std::vector<bool> leaves_domain = {};  // hop by hop: by the rank's other wire; empty = none does
+};
+
+// From one stage to the next, and back.
+struct Hop {
+  WorkId message;
+  bool leaves_domain = false;  // over the NIC; else over the port to the GPUs beside it
 };
 
 class Lowering {
@@ -41,8 +48,9 @@ class Lowering {
   explicit Lowering(const GivenPipeline& pipeline);
 
   std::span<const graph::Work> works() const { return builder_.works(); }
-  // `durations`: one Time per work so far. Memory in bytes (given pipelines: in their unit).
-  schedule::Problem problem(std::span<const Time> durations) const;
+  // `durations`: one Time per work so far; `held`: of messages, how long they hold their wire (empty: nothing does).
+  // Memory in bytes (given pipelines: in their unit).
+  schedule::Problem problem(std::span<const Time> durations, std::span<const Time> held = {}) const;
   // Forward and backward of one part of a model; the same in whatever stage it is.
   Time time(ModelPart part, std::span<const Time> durations) const;
   bool blocking_sends() const { return blocking_; }
@@ -73,7 +81,7 @@ class Lowering {
   std::optional<plan::Plan> plan_;  // empty for a given pipeline
   std::uint32_t ranks_ = 1, chunks_ = 1, microbatches_ = 1;
   bool blocking_ = false;
-  std::vector<WorkId> hops_;  // hops_[s]: the message between stages s and s+1
+  std::vector<Hop> hops_;  // hops_[s]: between stages s and s+1
 };
 
 }  // namespace rehearsal::lower

@@ -122,8 +122,9 @@ class RankLowering {
     const auto to = output(action);
     if (!to) return;
     const auto endpoint = end(ends_.sends, to->peer, to->kind, EndpointKind::send);
-    const auto lane = pipe_.blocking_sends ? Lane::compute : Lane::send;
-    program_.add({pipe_.hops[to->hop], lane, coordinates(action), endpoint.value, Bytes{}},
+    const auto& hop = pipe_.hops[to->hop];
+    const auto lane = pipe_.blocking_sends ? Lane::compute : hop.leaves_domain ? Lane::send_out : Lane::send;
+    program_.add({hop.message, lane, coordinates(action), endpoint.value, Bytes{}},
                  std::vector{work_->hand_over(coordinates(action), done)});
   }
 

@@ -24,7 +24,7 @@ struct Pipeline {
   const plan::Plan* plan;  // null for a given pipeline
   const schedule::Schedule& schedule;
   const schedule::Problem& problem;
-  const std::vector<WorkId>& hops;  // hops[s]: the work of a message between stages s and s+1
+  const std::vector<Hop>& hops;  // hops[s]: between stages s and s+1
   bool blocking_sends;
   Detail detail;
 };

@@ -46,9 +46,9 @@ class Arrivals {
   std::vector<Slot> slots_ = std::vector<Slot>(2);
 };
 
-// What the walk asks of an evaluator (kPieces: micro-batches are cut): an action starts when its rank is free and what
-// it needs has arrived.
-template <bool kPieces>
+// What the walk asks of an evaluator (kPieces: micro-batches are cut; kWires: messages hold a wire): an action starts
+// when its rank is free and what it needs has arrived.
+template <bool kPieces, bool kWires>
 class Clock {
  public:
   Clock(Walk& walk, const Schedule& schedule, const Problem& problem, const ReplayOptions& options)
@@ -57,7 +57,8 @@ class Clock {
         pieces_(pieces(schedule, problem)),
         options_(options),
         stages_(problem.stages()),
-        ranks_(problem.ranks) {
+        ranks_(problem.ranks),
+        wires_(kWires ? problem.ranks : 0) {
     for (std::uint32_t s = 0; s < stages_.size(); ++s) {
       Stage& stage = stages_[s];
       for (Op op : {Op::forward, Op::input_gradient, Op::weight_gradient, Op::backward})
@@ -89,9 +90,9 @@ class Clock {
     if constexpr (kPieces) duration = share(duration, pieces_, action.microbatch);
     Time end = start + duration;
     if (forward && stage.sends_activation)
-      end = send(action.stage + 1u, action.microbatch, true, end, stage.transfer_up);
+      end = send(rank, action.stage + 1u, action.microbatch, true, end, stage.transfer_up);
     else if (backward && stage.sends_gradient)
-      end = send(action.stage - 1u, action.microbatch, false, end, stage.transfer_down);
+      end = send(rank, action.stage - 1u, action.microbatch, false, end, stage.transfer_down);
 
     if (!mine.started) mine.started = true, mine.first = start;
     mine.free = end;
@@ -113,8 +114,8 @@ class Clock {
     if (b.receives_gradient && b.gradients.take(backward.microbatch, arrival)) start = std::max(start, arrival);
     const Time duration = problem_.time(forward, backward);
     Time end = start + duration;
-    if (f.sends_activation) end = send(forward.stage + 1u, forward.microbatch, true, end, f.transfer_up);
-    if (b.sends_gradient) end = send(backward.stage - 1u, backward.microbatch, false, end, b.transfer_down);
+    if (f.sends_activation) end = send(rank, forward.stage + 1u, forward.microbatch, true, end, f.transfer_up);
+    if (b.sends_gradient) end = send(rank, backward.stage - 1u, backward.microbatch, false, end, b.transfer_down);
 
     if (!mine.started) mine.started = true, mine.first = start;
     mine.free = end;
@@ -161,9 +162,16 @@ class Clock {
 
   // Returns when the sender is free again. Inlined by order, like count: it is worth half a second per billion actions,
   // and a compiler gives up when it sees a second call.
-  [[gnu::always_inline]] inline Time send(std::uint32_t to_stage, std::uint32_t microbatch, bool forward, Time end,
-                                          Time transfer) {
-    const Time arrival = end + transfer;
+  [[gnu::always_inline]] inline Time send(std::uint32_t rank, std::uint32_t to_stage, std::uint32_t microbatch,
+                                          bool forward, Time end, Time transfer) {
+    Time leaves = end;
+    if constexpr (kWires) {
+      const std::uint32_t hop = forward ? to_stage - 1 : to_stage;
+      Time& wire = wires_[rank][problem_.wire[hop]];
+      leaves = std::max(end, wire);
+      wire = leaves + problem_.held[hop];
+    }
+    const Time arrival = leaves + transfer;
     Stage& to = stages_[to_stage];
     (forward ? to.activations : to.gradients).put(microbatch, arrival);
     walk_.wake(walk_.rank_of(to_stage), to_stage, microbatch, forward);
@@ -200,6 +208,7 @@ class Clock {
   const ReplayOptions& options_;
   std::vector<Stage> stages_;
   std::vector<Rank> ranks_;
+  std::vector<std::array<Time, 2>> wires_;  // per rank: when each is free
 };
 
 }  // namespace
@@ -217,8 +226,12 @@ Replay replay(const Schedule& schedule, const Problem& problem, const ReplayOpti
     walk.run(clock);
     return clock.result();
   };
-  return pieces(ready, problem) > 1 ? evaluate(Clock<true>(walk, ready, problem, options))
-                                    : evaluate(Clock<false>(walk, ready, problem, options));
+  const bool wires = holds_wires(problem);
+  if (pieces(ready, problem) > 1)
+    return wires ? evaluate(Clock<true, true>(walk, ready, problem, options))
+                 : evaluate(Clock<true, false>(walk, ready, problem, options));
+  return wires ? evaluate(Clock<false, true>(walk, ready, problem, options))
+               : evaluate(Clock<false, false>(walk, ready, problem, options));
 }
 
 }  // namespace rehearsal::schedule

@@ -4,7 +4,8 @@
 // W(s,k) for I(s,k). An overlapped pair starts when both can and gives both results at its end. A result of another
 // rank arrives `transfer` after its end. A piece of a micro-batch takes its share of the times and of the memory, but
 // `transfer` is that of one message, whatever its size. Transfers are
-//   free      no rank time, any number in flight (the evaluator of the papers), or
+//   free      no rank time, any number in flight (the evaluator of the papers), or, where the problem says how long a
+//             message holds its wire, one after the other onto each wire of the sender, in its program order; or
 //   blocking  the sending rank is busy for the transfer: an F or B that sends to another rank is lengthened by it.
 #pragma once
 #include <cstdint>

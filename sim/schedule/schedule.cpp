@@ -76,10 +76,15 @@ Time share(Time whole, std::uint32_t pieces, std::uint32_t unit) {
   return Time(each + (piece < rest ? 1 : 0));
 }
 
+bool holds_wires(const Problem& problem) {
+  return std::any_of(problem.held.begin(), problem.held.end(), [](Time held) { return held > Time(); });
+}
+
 std::optional<UniformTimes> uniform_times(Placement placement, const Problem& problem) {
   const auto backward = [&](std::uint32_t s) { return problem.time({0, static_cast<std::uint16_t>(s), Op::backward}); };
   UniformTimes times{problem.forward[0], problem.input_gradient[0], problem.weight_gradient[0], backward(0), Time()};
   std::optional<Time> transfer;
+  if (holds_wires(problem)) return std::nullopt;
   for (std::uint32_t s = 0; s < problem.stages(); ++s) {
     if (problem.forward[s] != times.forward || problem.input_gradient[s] != times.input_gradient ||
         problem.weight_gradient[s] != times.weight_gradient || backward(s) != times.backward)
@@ -170,6 +175,11 @@ void check(const Schedule& schedule, const Problem& problem) {
   if (!problem.backward.empty()) check_times(who, "backward", problem.backward, stages, "stage");
   if (!problem.overlapped.empty()) check_times(who, "overlapped", problem.overlapped, stages, "stage");
   check_times(who, "transfer", problem.transfer, stages - 1, "pair of neighbouring stages");
+  INVARIANT(problem.held.empty() || problem.held.size() == stages - 1, "one time on the wire per hop");
+  INVARIANT(problem.wire.size() == problem.held.size(), "one wire per hop");
+  for (std::size_t s = 0; s < problem.held.size(); ++s)
+    INVARIANT(problem.held[s] >= Time() && problem.held[s] <= problem.transfer[s] && problem.wire[s] < 2,
+              "a message holds one of two wires, no longer than it takes");
   check_sum(problem);
   check_memory(who, "activation", problem.activation, stages);
   check_memory(who, "weight_hold", problem.weight_hold, stages);

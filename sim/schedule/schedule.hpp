@@ -48,6 +48,11 @@ struct Problem {
   // transfer[s], stages - 1 entries: latency from stage s to stage s+1, and of the gradient the other way. Two stages
   // of one rank hand over in no time, and two chains hand over nothing, whatever the entry says.
   std::vector<Time> transfer;
+  // How long a message between stages s and s+1 holds the wire that it leaves its rank by, of its transfer, and which
+  // of the rank's two wires that is (0 or 1). The next message over the wire starts when it is free. Empty: nothing is
+  // held, any number is in flight at once (the evaluator of the papers). Rules do not look at it.
+  std::vector<Time> held;
+  std::vector<std::uint8_t> wire;
   // Memory that a forward takes until its input gradient (activation) and that stays until its weight gradient
   // (weight_hold).
   std::vector<double> activation, weight_hold;
@@ -107,8 +112,12 @@ std::uint32_t rank_of(Placement placement, const Problem& problem, std::uint32_t
 // The stage of a rank's chunk c.
 std::uint32_t stage_of(Placement placement, const Problem& problem, std::uint32_t rank, std::uint32_t chunk);
 
-// The times of a problem whose stages are all alike and whose ranks are all equally far apart; else nothing. Formulas
-// of papers speak of such problems only. `transfer` is 0 when no two neighbouring stages lie on different ranks.
+// Whether messages queue for the wires of their ranks.
+bool holds_wires(const Problem& problem);
+
+// The times of a problem whose stages are all alike, whose ranks are all equally far apart and whose messages hold no
+// wire; else nothing. Formulas of papers speak of such problems only. `transfer` is 0 when no two neighbouring stages
+// lie on different ranks.
 struct UniformTimes {
   Time forward, input_gradient, weight_gradient, backward, transfer;
   Time combined() const { return forward + backward; }                       // one micro-batch on one stage, F and B

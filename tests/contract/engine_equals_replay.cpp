@@ -42,6 +42,7 @@ lower::GivenPipeline random_pipeline(std::mt19937& random, std::uint32_t p, std:
   // Times from nothing to ten milliseconds, odd numbers of picoseconds: nothing divides by accident.
   const auto time = [&] { return Time(pick(0, 3) == 0 ? 0 : pick(1, 10'000'000'001)); };
   lower::GivenPipeline pipeline{p, v, m, {}, time(), pick(0, 1) == 1};
+  for (std::uint32_t s = 0; s < p * v; s++) pipeline.leaves_domain.push_back(pick(0, 1));
   for (std::uint32_t s = 0; s < p * v; s++)
     pipeline.stages.push_back({time(), time(), time(), {Bytes(0), Bytes(0), Bytes(0)}});
   for (auto& stage : pipeline.stages) {
@@ -49,6 +50,12 @@ lower::GivenPipeline random_pipeline(std::mt19937& random, std::uint32_t p, std:
     stage.held.weight_hold = Bytes(pick(0, stage.held.activation.count()));  // a part of the activation
   }
   return pipeline;
+}
+
+// Messages hold their wire for nothing, for all of their time, or for a share of it.
+std::vector<Time> on_the_wire(std::vector<Time> durations, std::uint32_t eighths) {
+  for (auto& time : durations) time = Time(time.count() / 8 * eighths);
+  return durations;
 }
 
 std::vector<Time> wait_times(std::span<const graph::Work> works) {
@@ -72,7 +79,9 @@ TEST_CASE("engine on the lowered stage graph = replay of the schedule") {
       const std::uint32_t m = 1 + random() % 14;
       const auto pipeline = random_pipeline(random, p, v, m);
       lower::Lowering lowering(pipeline);
-      const auto problem = lowering.problem(wait_times(lowering.works()));
+      const auto eighths = static_cast<std::uint32_t>(random() % 9);
+      const auto times = wait_times(lowering.works());
+      const auto problem = lowering.problem(times, on_the_wire(times, eighths));
       try {
         schedule::check(schedule, problem);
       } catch (const UserError&) {
@@ -83,6 +92,7 @@ TEST_CASE("engine on the lowered stage graph = replay of the schedule") {
       CAPTURE(v);
       CAPTURE(m);
       CAPTURE(pipeline.blocking_sends);
+      CAPTURE(eighths);
       Times expected;
       std::vector<std::pair<Key, Key>> pairs;  // overlapped: one entry, that of the forward, for both
       bool in_pair = false;
@@ -106,12 +116,13 @@ TEST_CASE("engine on the lowered stage graph = replay of the schedule") {
       }
       const auto graph = std::move(lowering).lower(schedule, problem, {});
       graph::validate(graph);
-      const auto durations = wait_times(graph.works());
+      const auto durations = wait_times(graph.works()), held = on_the_wire(durations, eighths);
       const auto session = engine::make_sim()->prepare(graph);
       for (const char* engine : {"replay", "events"}) {
         CAPTURE(engine);
         backend::RunOptions run;
         run.durations = durations;
+        run.held = held;
         run.engine = engine;
         const auto timeline = session->run(run);
         Times got;

@@ -34,6 +34,8 @@ TEST_CASE("an estimate is the simulated iteration") {
     s.batch.micro = pick<std::int64_t>(random, {1, 2, 4});
     s.concrete->model.tie_embeddings = random() % 2;
     s.concrete->software.blocking_sends = random() % 2;
+    // Down to where messages queue for their NIC.
+    s.concrete->cluster.nic = Bandwidth(pick(random, {25e9, 25e9, 1e9, 1e8}));
     s.concrete->training.recompute_every = pick<std::int64_t>(random, {1, 1, 3});
     s.concrete->training.kernels = pick(random, {models::Kernels::fused, models::Kernels::unfused});
     s.concrete->software.async_tensor = random() % 2;

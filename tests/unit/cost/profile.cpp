@@ -150,6 +150,10 @@ TEST_CASE("a message is o_s, the wire and o_r, and together L") {
   CHECK(model.message({Bytes(0), 0, 1, 1, Bytes(), 1}) == 0);
   // Nobody hands over the messages of other software: all of L lies between its tasks.
   CHECK(priced(measured(), megatron_2021()).message({Bytes(1000), 0, 1, 1, Bytes(), 1}) == Approx(1500e-9));
+  // The wire is held for what grows with the size; the smallest size that was measured is all latency.
+  CHECK(model.on_the_wire({Bytes(1000), 0, 1, 1, Bytes(), 1}) == 0);
+  CHECK(model.on_the_wire({Bytes(500), 0, 1, 1, Bytes(), 1}) == 0);
+  CHECK(model.on_the_wire({Bytes(10'000), 0, 1, 1, Bytes(), 1}) == Approx(wire - 1000e-9));
   // Other machines are not what was measured.
   CHECK(model.message({Bytes(22'500'000), 0, 8, 1, Bytes(), 1}) == Approx(1.275e-3));
 }
@@ -180,7 +184,8 @@ TEST_CASE("assumptions shrink with what was measured") {
   auto machine = dgx_a100();
   machine.gpu.assumed = {"kernel_gap", "gemm_efficiency", "memory"};
   machine.assumed = {"links.nvlink.bandwidth", "links.nvlink.message", "message_overhead"};
-  // A kernel without a product, so that no gemm_efficiency is asked; a message; a collective, by a curve of other links.
+  // A kernel without a product, so that no gemm_efficiency is asked; a message; a collective, by a curve of other
+  // links.
   const std::vector<graph::Work> works{Kernel{KernelKind::add, {135'000}, {}},
                                        graph::Message{Bytes(28'000), 0, 1, 1, Bytes(), 1},
                                        graph::Collective{CollectiveKind::all_reduce, Bytes(1000), GroupShape{2, 1, 2}}};

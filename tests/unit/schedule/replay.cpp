@@ -49,6 +49,44 @@ TEST_CASE("1f1b on two ranks, a send occupies the sender") {
   CHECK(rank1 == "1F0 3-5;1B0 5-10;1F1 10-12;1B1 12-17;");
 }
 
+TEST_CASE("two messages on one wire: the second leaves when the first has left") {
+  // F = 2, C = 7 of which 6 hold the wire: activations are ready at 2 and 4, leave at 2 and 8 and arrive at 9 and 15.
+  // rank 1: F0 9-11, B0 11-15, F1 15-17, B1 17-21; gradients leave at 15 and 21 and arrive at 22 and 28.
+  // rank 0: F0 0-2, F1 2-4, B0 22-26, B1 28-32.
+  Problem problem = small();
+  problem.transfer = {Time(7)}, problem.held = {Time(6)}, problem.wire = {1};
+  const Replay got = replay(registry().at("1f1b"), problem);
+  CHECK(got.makespan == Time(32));
+  CHECK(got.end == std::vector<Time>{Time(32), Time(21)});
+  // Nothing held: the second activation arrives at 11, where rank 1 is busy until 15 anyway; gradients as before.
+  problem.held = {Time()};
+  CHECK(replay(registry().at("1f1b"), problem).makespan == Time(32));
+  // GPipe waits for the last activation: F1 of rank 1 15-17 (else 11-13), B0 17-21, B1 21-25; gradients leave at 21 and
+  // 27 (else 17 and 21), arrive at 28 and 34, and rank 0 ends at 38 (else 32).
+  CHECK(replay(registry().at("gpipe"), problem).makespan == Time(32));
+  problem.held = {Time(6)};
+  CHECK(replay(registry().at("gpipe"), problem).makespan == Time(38));
+}
+
+TEST_CASE("two wires of a rank do not wait for each other") {
+  // Three ranks, two micro-batches: rank 1 sends activations to rank 2 and gradients to
+  // rank 0. F = 1, I + W = 4, C = 10, all of it on the wire.
+  // Forth: rank 0 ends at 1, 2; arrivals at 11, 21; rank 1 ends at 12, 22; arrivals at 22, 32; rank 2 ends at 23, 33.
+  // Back: rank 2 ends at 37, 41; arrivals at 47, 57; rank 1 ends at 51, 61; arrivals at 61, 71; rank 0 ends at 75.
+  Problem problem = uniform_problem(3, 2, 1, Time(1), Time(3), Time(1), Time(10));
+  problem.held = problem.transfer, problem.wire = {0, 0};
+  CHECK(replay(registry().at("gpipe"), problem).makespan == Time(75));
+  // With B of micro-batch 0 before F of micro-batch 1 a gradient and an activation of rank 1 meet.
+  const auto schedule = listed({"0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1", "2F0,2B0,2F1,2B1"});
+  // rank 2: F0 22-23, B0 23-27, gradient at 37; rank 1: B0 37-41, its gradient leaves at 41 and arrives at 51, F1
+  // 41-42. One wire: the activation leaves at 51 and arrives at 61: rank 2 F1 61-62, B1 62-66, 76; rank 1 76-80, 90;
+  // 90-94.
+  CHECK(replay(schedule, problem).makespan == Time(94));
+  // Two wires: it leaves at 42, so everything after it is 9 earlier.
+  problem.wire = {0, 1};
+  CHECK(replay(schedule, problem).makespan == Time(85));
+}
+
 TEST_CASE("cost leaves out the wait before a rank's first action, makespan does not") {
   // rank 0: F 0-1,             I 5-6, W 6-7      7 long
   // rank 1:        F 2-3, I 3-4, W 4-14          12 long, ends at 14
