@@ -48,9 +48,9 @@ struct Step {
   std::vector<Bytes> peaks;  // of the ranks
   bool operator==(const Step&) const = default;
 };
-Step step(const graph::TaskGraph& graph, std::span<const Time> durations) {
+Step step(const graph::TaskGraph& graph, std::span<const Time> durations, std::span<const Time> held) {
   backend::RunOptions run;
-  run.durations = durations;
+  run.durations = durations, run.held = held;
   const auto timeline = engine::make_sim()->prepare(graph)->run(run);
   Step step{timeline.makespan(), {}};
   for (std::size_t r = 0; r < graph.ranks().size(); r++)
@@ -60,13 +60,12 @@ Step step(const graph::TaskGraph& graph, std::span<const Time> durations) {
 Step step(Staged staged, const scenario::Scenario& scenario) {
   const auto graph =
       std::move(staged.lowering).lower(scenario.schedule.schedule(), staged.problem, {graph::Detail::stage, true});
-  return step(graph, staged.cost.price(graph.works()));
+  return step(graph, staged.cost.price(graph.works()), staged.cost.held(graph.works()));
 }
 
 class Probe {
  public:
-  Probe(const scenario::Scenario& scenario, const graph::TaskGraph& graph, std::span<const Time> durations)
-      : scenario_(scenario), graph_(graph), durations_(durations) {}
+  Probe(const scenario::Scenario& scenario, const Question& question) : scenario_(scenario), question_(question) {}
 
   bool moves(const fields::Field& field) {
     const auto others = fields::others(field, field.get(&scenario_));
@@ -85,7 +84,7 @@ class Probe {
   bool differs(const scenario::Scenario& changed, bool prices_alone) {
     const auto& c = *changed.concrete;
     const cost::CostModel other(c.cluster, c.curves, c.software, c.profile);
-    if (!same(other.price(graph_.works()), durations_)) return true;
+    if (!same(other.price(question_.graph.works()), question_.durations)) return true;
     if (prices_alone) return false;
     auto now = stage(changed);
     if (!now_) now_.emplace(stage(scenario_));
@@ -95,13 +94,13 @@ class Probe {
     if (now.problem.activation != now_->problem.activation || now.problem.weight_hold != now_->problem.weight_hold)
       return true;
     const bool coarse = scenario_.simulate.detail == graph::Detail::stage && scenario_.simulate.symmetry;
-    if (!step_) step_ = coarse ? step(graph_, durations_) : step(stage(scenario_), scenario_);
+    if (!step_)
+      step_ = coarse ? step(question_.graph, question_.durations, question_.held) : step(stage(scenario_), scenario_);
     return step(std::move(now), changed) != *step_;
   }
 
   const scenario::Scenario& scenario_;
-  const graph::TaskGraph& graph_;
-  std::span<const Time> durations_;
+  const Question& question_;
   std::optional<Staged> now_;
   std::optional<Step> step_;
 };
@@ -116,11 +115,10 @@ std::vector<double> runs_of_works(const graph::TaskGraph& graph) {
   return runs;
 }
 
-std::vector<std::string> idle_keys(const scenario::Scenario& scenario, const graph::TaskGraph& graph,
-                                   std::span<const Time> durations) {
+std::vector<std::string> idle_keys(const scenario::Scenario& scenario, const Question& question) {
   std::vector<std::string> warnings;
   const bool performed = scenario.concrete->software.own_kernels;
-  Probe probe(scenario, graph, durations);
+  Probe probe(scenario, question);
   for (const auto& [key, where] : scenario.given) {
     const auto* field = field_of(key);
     const bool of_training = key == "training.learning_rate" || key == "training.weight_decay";
@@ -133,11 +131,10 @@ std::vector<std::string> idle_keys(const scenario::Scenario& scenario, const gra
   return warnings;
 }
 
-std::vector<std::string> assumed_software(const scenario::Scenario& scenario, const graph::TaskGraph& graph,
-                                          std::span<const Time> durations) {
+std::vector<std::string> assumed_software(const scenario::Scenario& scenario, const Question& question) {
   std::vector<std::string> all;
   const auto& software = scenario.concrete->software;
-  Probe probe(scenario, graph, durations);
+  Probe probe(scenario, question);
   for (const auto& key : software.assumed) {
     const auto* field = field_of("software." + key);
     if (!field || !probe.moves(*field)) continue;

@@ -39,7 +39,7 @@ Question prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   append(question.warnings, staged.warnings);
   append(question.assumptions, staged.assumptions);
-  append(question.assumptions, assumed_software(scenario, question.graph, question.durations));
+  append(question.assumptions, assumed_software(scenario, question));
   const auto works = question.graph.works();
   for (auto& a : staged.cost.assumptions(works, question.durations, runs_of_works(question.graph)))
     question.assumptions.push_back(std::move(a.text));
