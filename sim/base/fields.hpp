@@ -148,11 +148,14 @@ consteval std::size_t arity() {
     return sizeof...(Members);
 }
 
+// Another text for every member; addresses of variables are no constants under the sanitizers.
 template <auto M>
-inline constexpr char kMark = 0;
+constexpr std::string_view mark() {
+  return __PRETTY_FUNCTION__;
+}
 template <auto... Ms>
 consteval bool distinct() {
-  const std::array<const char*, sizeof...(Ms)> marks{&kMark<Ms>...};
+  const std::array<std::string_view, sizeof...(Ms)> marks{mark<Ms>()...};
   for (std::size_t i = 0; i < marks.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (marks[i] == marks[j]) return false;
