@@ -1,0 +1,45 @@
+// The axes along which the GPUs of a job are numbered, sets of them, and the place of a rank.
+//
+// Tensor, context, data and pipeline are factors: their product is the number of ranks. Experts fold the ranks of one
+// pipeline rank a second time: tensor x context x data = expert_tensor x expert x expert_data (plan/mesh.hpp).
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace rehearsal {
+
+enum class Axis : std::uint8_t { tensor, context, data, pipeline, expert_tensor, expert, expert_data };
+inline constexpr std::size_t kFactors = 4;  // the first axes
+inline constexpr std::size_t kAxes = 7;
+constexpr std::size_t index(Axis axis) { return static_cast<std::size_t>(axis); }
+const char* name(Axis axis);  // "expert-data"
+
+class Axes {
+ public:
+  constexpr Axes() = default;
+  constexpr Axes(Axis axis) : bits_(static_cast<std::uint8_t>(1u << index(axis))) {}
+  constexpr bool holds(Axis axis) const { return (bits_ >> index(axis) & 1u) != 0; }
+  constexpr std::uint8_t bits() const { return bits_; }
+  friend constexpr Axes operator|(Axes a, Axes b) {
+    a.bits_ |= b.bits_;
+    return a;
+  }
+  friend constexpr bool operator==(Axes, Axes) = default;
+
+ private:
+  std::uint8_t bits_ = 0;
+};
+constexpr Axes operator|(Axis a, Axis b) { return Axes(a) | Axes(b); }
+std::string name(Axes axes);  // "data x pipeline"
+
+// One coordinate along each factor.
+struct RankPlace {
+  std::array<std::uint32_t, kFactors> along{};
+  std::uint32_t operator[](Axis axis) const { return along[index(axis)]; }
+  std::uint32_t& operator[](Axis axis) { return along[index(axis)]; }
+  friend bool operator==(const RankPlace&, const RankPlace&) = default;
+};
+
+}  // namespace rehearsal

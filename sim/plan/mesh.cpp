@@ -1,0 +1,156 @@
+#include "plan/mesh.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearsal::plan {
+namespace {
+
+constexpr bool is_factor(Axis axis) { return index(axis) < kFactors; }
+
+// Either folding has the pipeline.
+bool of_one_folding(Axes axes) {
+  bool first = false, second = false;
+  for (std::size_t a = 0; a < kAxes; ++a)
+    if (const auto axis = static_cast<Axis>(a); axes.holds(axis) && axis != Axis::pipeline)
+      (is_factor(axis) ? first : second) = true;
+  return !(first && second);
+}
+
+// The axis of the second folding that stands where this one does; context has none.
+Axis folded(Axis axis) {
+  return axis == Axis::tensor ? Axis::expert_tensor : axis == Axis::data ? Axis::expert_data : axis;
+}
+
+}  // namespace
+
+Mesh::Mesh(const Sizes& sizes, const AxisOrder& order, Experts experts) : order_(order) {
+  std::copy(sizes.begin(), sizes.end(), size_.begin());
+  for (const Axis axis : kUsualOrder)
+    INVARIANT(std::count(order.begin(), order.end(), axis) == 1, "an order names each axis once");
+  for (const Axis axis : order) {
+    if (!is_factor(axis)) continue;
+    INVARIANT(size(axis) >= 1, "a mesh has at least one rank along every axis");
+    stride_[index(axis)] = ranks_;
+    ranks_ *= size(axis);
+  }
+  const std::uint32_t stage = ranks_ / size(Axis::pipeline);
+  if (experts.expert < 1 || experts.tensor < 1 || stage % (std::uint64_t{experts.expert} * experts.tensor) != 0)
+    throw UserError(fmt::format("expert {} x expert-tensor {} does not divide tensor x context x data = {} GPUs",
+                                experts.expert, experts.tensor, stage));
+  size_[index(Axis::expert_tensor)] = experts.tensor;
+  size_[index(Axis::expert)] = experts.expert;
+  size_[index(Axis::expert_data)] = stage / (experts.tensor * experts.expert);
+  std::uint32_t inside = 1;
+  for (const Axis axis : order) {
+    const Axis second = folded(axis);
+    if (is_factor(second)) continue;
+    stride_[index(second)] = inside;
+    inside *= size(second);
+  }
+}
+
+std::uint32_t Mesh::rank(const RankPlace& place) const {
+  std::uint32_t rank = 0;
+  for (std::size_t f = 0; f < kFactors; ++f) {
+    INVARIANT(place.along[f] < size_[f], "a place on the mesh");
+    rank += place.along[f] * stride_[f];
+  }
+  return rank;
+}
+
+RankPlace Mesh::at(std::uint32_t rank) const {
+  INVARIANT(rank < ranks_, "a rank of the mesh");
+  RankPlace place;
+  for (std::size_t f = 0; f < kFactors; ++f) place.along[f] = rank / stride_[f] % size_[f];
+  return place;
+}
+
+// Taking a digit out of a number closes the gap that it leaves.
+std::uint32_t Mesh::within_stage(std::uint32_t rank) const {
+  const auto s = stride(Axis::pipeline);
+  return rank % s + rank / (s * size(Axis::pipeline)) * s;
+}
+
+std::uint32_t Mesh::of_stage(std::uint32_t number, std::uint32_t pipeline) const {
+  return lowest(Axis::pipeline, number) + pipeline * stride(Axis::pipeline);
+}
+
+std::uint32_t Mesh::lowest(Axis factor, std::uint32_t i) const {
+  const auto s = stride(factor);
+  return i % s + i / s * s * size(factor);
+}
+
+std::uint32_t Mesh::along(Axis axis, std::uint32_t rank) const {
+  return (is_factor(axis) ? rank : within_stage(rank)) / stride_[index(axis)] % size(axis);
+}
+
+std::uint32_t Mesh::moved(std::uint32_t rank, Axis axis, std::uint32_t to) const {
+  const auto s = stride_[index(axis)];
+  const auto shifted = [&](std::uint32_t number) { return number - number / s % size(axis) * s + to * s; };
+  return is_factor(axis) ? shifted(rank) : of_stage(shifted(within_stage(rank)), along(Axis::pipeline, rank));
+}
+
+std::vector<std::uint32_t> Mesh::group(Axes axes, std::uint32_t rank) const {
+  INVARIANT(of_one_folding(axes), "axes of one folding");
+  std::vector<std::uint32_t> ranks{rank};
+  for (std::size_t a = 0; a < kAxes; ++a) {
+    const auto axis = static_cast<Axis>(a);
+    if (!axes.holds(axis)) continue;
+    std::vector<std::uint32_t> more;
+    for (const auto r : ranks)
+      for (std::uint32_t to = 0; to < size(axis); ++to) more.push_back(moved(r, axis, to));
+    ranks = std::move(more);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+std::vector<std::vector<std::uint32_t>> Mesh::groups(Axes axes) const {
+  std::vector<std::vector<std::uint32_t>> all;
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    bool lowest = true;
+    for (std::size_t a = 0; a < kAxes; ++a)
+      if (const auto axis = static_cast<Axis>(a); axes.holds(axis)) lowest = lowest && along(axis, rank) == 0;
+    if (lowest) all.push_back(group(axes, rank));
+  }
+  return all;
+}
+
+GroupShape Mesh::shape(Axes axes) const {
+  const auto uneven = [&] {
+    return UserError(
+        fmt::format("the ranks of a group along {} are not evenly spaced with this placement", name(axes)));
+  };
+  GroupShape shape{1, 1, ranks_};
+  const bool second = !of_one_folding(axes | Axis::tensor);
+  const auto p = stride(Axis::pipeline), stages = size(Axis::pipeline);
+  if (second && p > 1 && p * stages < ranks_) {  // a pipeline in the middle cuts the second numbering in pieces
+    for (const auto& group : groups(axes)) {
+      if (group.front() == 0 && group.size() > 1) shape.stride = group[1];
+      shape.ranks = static_cast<std::uint32_t>(group.size());
+      for (std::size_t i = 1; i < group.size(); ++i)
+        if (group[i] - group[i - 1] != shape.stride) throw uneven();
+    }
+    return shape;
+  }
+  for (const Axis axis : order_) {
+    const Axis here = second ? folded(axis) : axis;
+    if (!axes.holds(here)) continue;
+    const auto s = stride_[index(here)] * (second && p == 1 && here != Axis::pipeline ? stages : 1);
+    if (shape.ranks > 1 && size(here) > 1 && s != shape.ranks * shape.stride) throw uneven();
+    if (shape.ranks == 1) shape.stride = s;
+    shape.ranks *= size(here);
+  }
+  return shape;
+}
+
+// Between two blocks of first ranks stand those of the ranks in the middle, which take no part.
+GroupShape Mesh::ends(Axis factor) const {
+  return {2, std::max(1u, (size(factor) - 1) * stride(factor)), stride(factor)};
+}
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,69 @@
+// Where the ranks of a job stand: every rank has a place along four axes, whose order says which of them are
+// neighbours. Rank numbers are GPU numbers.
+//
+//   rank = sum over the factors of coordinate x stride, stride = product of the sizes of the axes further inside.
+//
+// Experts fold the ranks of one pipeline rank a second time. Number those ranks 0, 1, ... as they follow each other; of
+// that number expert_tensor, expert and expert_data are the digits, in the order in which `tensor`, `expert` and `data`
+// stand in the placement. Expert ranks are thus neighbours where `expert` stands innermost.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/axes.hpp"
+#include "base/kernels.hpp"
+
+namespace rehearsal::plan {
+
+// As users write it, from the innermost: tensor, context, expert, data and pipeline, each once.
+using AxisOrder = std::array<Axis, 5>;
+inline constexpr AxisOrder kUsualOrder{Axis::tensor, Axis::context, Axis::expert, Axis::data, Axis::pipeline};
+
+class Mesh {
+ public:
+  using Sizes = std::array<std::uint32_t, kFactors>;  // indexed by Axis
+  struct Experts {
+    std::uint32_t expert = 1, tensor = 1;  // the rest of tensor x context x data is expert_data
+  };
+
+  Mesh() : Mesh(Sizes{1, 1, 1, 1}) {}
+  // Throws UserError when the experts do not divide tensor x context x data.
+  explicit Mesh(const Sizes& sizes, const AxisOrder& order = kUsualOrder, Experts experts = {1, 1});
+
+  std::uint32_t ranks() const { return ranks_; }
+  std::uint32_t size(Axis axis) const { return size_[index(axis)]; }
+  // Ranks from one to the next along a factor.
+  std::uint32_t stride(Axis factor) const { return stride_[index(factor)]; }
+  const AxisOrder& order() const { return order_; }
+
+  std::uint32_t rank(const RankPlace& place) const;
+  RankPlace at(std::uint32_t rank) const;
+  std::uint32_t along(Axis axis, std::uint32_t rank) const;  // its coordinate, of either folding
+
+  // Ranks that differ from this one along these axes of one folding only, ascending: along one axis by coordinate.
+  std::vector<std::uint32_t> group(Axes axes, std::uint32_t rank) const;
+  // All of them, by their lowest rank: a partition of the ranks.
+  std::vector<std::vector<std::uint32_t>> groups(Axes axes) const;
+  // The lowest rank of the i-th group along a factor, without listing any.
+  std::uint32_t lowest(Axis factor, std::uint32_t i) const;
+
+  // What prices need to know of such a group, all of which communicate at once. Throws UserError where its ranks are
+  // not evenly spaced.
+  GroupShape shape(Axes axes) const;
+  // The same of the first and the last rank along a factor.
+  GroupShape ends(Axis factor) const;
+
+ private:
+  // The number of a rank among those of its pipeline rank, and back.
+  std::uint32_t within_stage(std::uint32_t rank) const;
+  std::uint32_t of_stage(std::uint32_t number, std::uint32_t pipeline) const;
+  std::uint32_t moved(std::uint32_t rank, Axis axis, std::uint32_t to) const;  // along one axis
+
+  std::array<std::uint32_t, kAxes> size_{};
+  std::array<std::uint32_t, kAxes> stride_{};  // of the second folding: within the pipeline rank
+  AxisOrder order_;
+  std::uint32_t ranks_ = 1;
+};
+
+}  // namespace rehearsal::plan
