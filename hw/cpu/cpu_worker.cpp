@@ -59,7 +59,7 @@ class CpuWorker final : public dispatch::Worker {
     std::array<void*, 6> pointers{};
     for (std::size_t i = 0; i < operands.count; ++i) pointers[i] = at(operands.at[i]).data();
 
-    Surroundings around{.tensor = rank_.tensor, .data = rank_.data, .learning = &learning_};
+    Surroundings around{.tensor = rank_.place[Axis::tensor], .data = rank_.place[Axis::data], .learning = &learning_};
     if (uses_data(kernel.kind)) around.batch = batch(task);
     TrainingState::Update update;
     if (is_optimizer(kernel.kind)) {

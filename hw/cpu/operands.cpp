@@ -18,17 +18,13 @@ std::size_t size_of(const graph::Program& program, BufferId id) {
 
 // Parts lie in the order of the group's members, which is that of the ranks' places: kernels that find their own part
 // go by those.
-std::size_t index_in_group(const graph::TaskGraph& graph, RankId id, LocalTask task, std::size_t members) {
-  const graph::Rank& rank = graph.ranks()[id.index()];
-  const graph::Program& program = graph.program_of(rank);
-  const auto& group = graph.groups()[rank.attachments[program.endpoint[task.index()]].group.index()].members;
-  const auto me = std::find_if(group.begin(), group.end(), [&](const auto& m) { return m.rank == id; });
-  INVARIANT(me != group.end() && group.size() == members, "a rank is a member of the groups it joins");
-  const auto index = static_cast<std::uint32_t>(me - group.begin());
-  const graph::Lane lane = program.lane[task.index()];
-  INVARIANT((lane != graph::Lane::data_comm || index == rank.data) &&
-                (lane != graph::Lane::tensor_comm || index == rank.tensor),
-            "a group lists its members by their places");
+std::size_t index_in_group(const graph::TaskGraph& graph, RankId id, const graph::Group& group) {
+  const auto me = std::find_if(group.members.begin(), group.members.end(), [&](const auto& m) { return m.rank == id; });
+  INVARIANT(me != group.members.end(), "a rank is a member of the groups it joins");
+  const auto index = static_cast<std::uint32_t>(me - group.members.begin());
+  for (const Axis axis : {Axis::data, Axis::tensor})
+    INVARIANT(group.axes != axis || index == graph.ranks()[id.index()].place[axis],
+              "a group lists its members by their places");
   return index;
 }
 
@@ -67,7 +63,7 @@ KernelOperands kernel_operands(const graph::TaskGraph& graph, RankId id, LocalTa
   const Kernel* kernel = std::get_if<Kernel>(&graph.work(program.work[task.index()]));
   INVARIANT(kernel, "only kernels compute for real, not '" + graph.label(id, task) + "'");
   const std::vector<BufferId> buffers = operands_of(program, task);
-  const OperandElements needed = operand_elements(*kernel, rank.data);
+  const OperandElements needed = operand_elements(*kernel, rank.place[Axis::data]);
   INVARIANT(buffers.size() == needed.count,
             fmt::format("'{}' has {} operands, {} are named", graph.label(id, task), needed.count, buffers.size()));
   KernelOperands result{.count = needed.count};
@@ -88,9 +84,9 @@ CollectiveOperands collective_operands(const graph::TaskGraph& graph, RankId id,
   const graph::Program& program = graph.program_of(rank);
   const auto* work = std::get_if<graph::Collective>(&graph.work(program.work[task.index()]));
   INVARIANT(work, "'" + graph.label(id, task) + "' is no collective");
-  const std::uint32_t endpoint = program.endpoint[task.index()];
-  INVARIANT(endpoint != graph::kNoEndpoint, "a collective has a group");
-  const std::size_t members = graph.groups()[rank.attachments[endpoint].group.index()].members.size();
+  const auto meeting = graph.meeting(id, task);
+  INVARIANT(meeting, "a collective has a group");
+  const std::size_t members = meeting->size();
   const auto width = static_cast<std::size_t>(bytes_per_element(work->precision));
 
   const std::vector<BufferId> buffers = operands_of(program, task);
@@ -110,7 +106,7 @@ CollectiveOperands collective_operands(const graph::TaskGraph& graph, RankId id,
   INVARIANT(first.size % (members * width) == 0,
             "'" + graph.label(id, task) + "' divides its buffer evenly among its group");
   const std::size_t part = first.size / members;
-  const Extent own{first.buffer, index_in_group(graph, id, task, members) * part, part};
+  const Extent own{first.buffer, index_in_group(graph, id, meeting->group()) * part, part};
   return gathers ? CollectiveOperands{own, first, elements(own)} : CollectiveOperands{first, own, elements(own)};
 }
 

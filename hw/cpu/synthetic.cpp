@@ -134,14 +134,14 @@ float initial(std::uint64_t seed, const graph::Tensor& tensor, std::uint64_t ind
 void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::Rank& rank, std::span<float> held) {
   INVARIANT(segment.elements % segment.shards == 0, "a segment divides evenly into its shards");
   const std::int64_t own = segment.elements / segment.shards;
-  const std::int64_t begin = segment.sharded_parameters ? rank.data * own : 0;
+  const std::int64_t begin = segment.sharded_parameters ? rank.place[Axis::data] * own : 0;
   const std::int64_t end = segment.sharded_parameters ? begin + own : segment.elements;
   INVARIANT(static_cast<std::int64_t>(held.size()) == end - begin, "the whole segment or the own shard of it");
   std::fill(held.begin(), held.end(), 0.f);
   for (const graph::Tensor& tensor : segment.tensors) {
     const Distribution from = distribution(tensor);
     const std::uint64_t stream = stream_of(tensor);
-    const std::int64_t first = tensor.split == graph::Split::tensor ? rank.tensor * tensor.slice : 0;
+    const std::int64_t first = tensor.split == graph::Split::tensor ? rank.place[Axis::tensor] * tensor.slice : 0;
     // Runs of `inner` elements are consecutive in the segment and in the whole tensor.
     for (std::int64_t run = 0; run < tensor.outer * tensor.slice; ++run) {
       const std::int64_t at = tensor.offset + run * tensor.inner;

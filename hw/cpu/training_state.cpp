@@ -22,11 +22,12 @@ std::size_t bytes_of(std::int64_t elements, Precision precision) {
 // job once. Of a tied embedding the original counts; of what all tensor ranks hold, that of the first; of what all
 // data-parallel ranks update, that of the first, while the shards of ZeRO add up by themselves.
 std::vector<kernels::Range> counted_of(const graph::Segment& segment, const graph::Rank& rank) {
-  if (segment.copy || (segment.shards == 1 && rank.data > 0)) return {};
-  const std::int64_t own = segment.elements / segment.shards, begin = segment.shards == 1 ? 0 : rank.data * own;
+  if (segment.copy || (segment.shards == 1 && rank.place[Axis::data] > 0)) return {};
+  const std::int64_t own = segment.elements / segment.shards,
+                     begin = segment.shards == 1 ? 0 : rank.place[Axis::data] * own;
   std::vector<kernels::Range> ranges;
   for (const graph::Tensor& tensor : segment.tensors) {
-    if (tensor.split == graph::Split::none && rank.tensor > 0) continue;
+    if (tensor.split == graph::Split::none && rank.place[Axis::tensor] > 0) continue;
     const std::int64_t from = std::max(tensor.offset, begin);
     const std::int64_t to = std::min(tensor.offset + tensor.elements(), begin + own);
     if (from < to) ranges.push_back({from - begin, to - begin});
@@ -90,7 +91,8 @@ std::span<float> TrainingState::updated(std::size_t index, std::span<float> held
   const graph::Segment& segment = segments()[index];
   const std::int64_t own = segment.elements / segment.shards;
   const bool part = segment.shards > 1 && !segment.sharded_parameters;
-  return held.subspan(part ? static_cast<std::size_t>(rank_.data * own) : 0, static_cast<std::size_t>(own));
+  return held.subspan(part ? static_cast<std::size_t>(rank_.place[Axis::data] * own) : 0,
+                      static_cast<std::size_t>(own));
 }
 
 Extent TrainingState::held(std::size_t index, BufferId version) const {
@@ -115,7 +117,7 @@ std::int64_t TrainingState::global_microbatch(LocalTask task) const {
   std::uint32_t microbatch = program_.coordinates[task.index()].microbatch;
   INVARIANT(microbatch != graph::kNoMicrobatch, "'" + graph_.label(id_, task) + "' needs the data of a micro-batch");
   if (other_microbatch_) microbatch = other_microbatch_(id_, task, microbatch);
-  return rank_.data * learning_.microbatches + microbatch;
+  return rank_.place[Axis::data] * learning_.microbatches + microbatch;
 }
 
 std::size_t TrainingState::segment_of(LocalTask optimizer) const {

@@ -129,7 +129,7 @@ graph::TaskGraph probe_graph(std::size_t ranks) {
   }
   for (std::size_t i = 0; ranks > 1 && i < kSizes.size(); ++i)
     builder.connect(RankId(0), EndpointId(1 + i), RankId(1), EndpointId(1 + i));
-  builder.add_group("all", std::move(members));
+  builder.add_group(Axis::data, std::move(members));
   return std::move(builder).finish();
 }
 

@@ -60,20 +60,17 @@ void end_sends(const graph::TaskGraph& graph, Spans& spans) {
 
 // A collective begins when its last member joins, which a member may not have known.
 void start_collectives(const graph::TaskGraph& graph, Spans& spans) {
-  for (const graph::Group& group : graph.groups()) {
-    const auto tasks_of = [&](const graph::GroupMember& member) {
-      return graph.program_of(graph.ranks()[member.rank.index()]).endpoint_tasks[member.endpoint.index()];
-    };
-    for (std::size_t use = 0; use < tasks_of(group.members.front()).size(); ++use) {
+  for (std::size_t g = 0; g < graph.groups().size(); ++g)
+    for (std::uint32_t use = 0; use < graph.uses(graph.groups()[g]); ++use) {
+      const auto meeting = graph.meeting(GroupId(g), use);
       Time together{INT64_MIN};
-      for (const graph::GroupMember& member : group.members)
-        together = std::max(together, spans.start[graph.task(member.rank, tasks_of(member)[use]).index()]);
-      for (const graph::GroupMember& member : group.members) {
-        const std::size_t task = graph.task(member.rank, tasks_of(member)[use]).index();
-        spans.start[task] = std::min(together, spans.end[task]);
+      for (const auto [rank, task] : meeting)
+        together = std::max(together, spans.start[graph.task(rank, task).index()]);
+      for (const auto [rank, task] : meeting) {
+        const std::size_t id = graph.task(rank, task).index();
+        spans.start[id] = std::min(together, spans.end[id]);
       }
     }
-  }
 }
 
 }  // namespace

@@ -20,12 +20,10 @@ Bytes message_size(const graph::TaskGraph& graph, RankId rank, LocalTask message
 }
 
 Lengths timed_lengths(const graph::TaskGraph& graph, RankId rank, LocalTask task) {
-  const graph::Rank& mine = graph.ranks()[rank.index()];
-  const graph::Program& program = graph.program_of(mine);
+  const graph::Program& program = graph.program_of(graph.ranks()[rank.index()]);
   const auto* collective = std::get_if<graph::Collective>(&graph.work(program.work[task.index()]));
   if (!collective) return {};
-  const graph::Attachment& to = mine.attachments[program.endpoint[task.index()]];
-  const std::size_t members = graph.groups()[to.group.index()].members.size();
+  const std::size_t members = graph.meeting(rank, task).value().size();
   const auto width = static_cast<std::size_t>(bytes_per_element(collective->precision));
   const auto elements = static_cast<std::size_t>(collective->size.count()) / width;
   const std::size_t whole = width * std::max<std::size_t>(elements, 1);

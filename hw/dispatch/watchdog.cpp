@@ -40,10 +40,9 @@ class Standing {
         const std::uint32_t endpoint = program.endpoint[task.index()];
         if (endpoint == graph::kNoEndpoint || !posted(RankId(r), task)) continue;
         const std::string what = fmt::format("  rank {}: {} waits for ", r, graph_.label(RankId(r), task));
-        lines.push_back(
-            what + (program.endpoints[endpoint] == EndpointKind::group
-                        ? missing_members(graph_.ranks()[r].attachments[endpoint].group, program.sequence[task.index()])
-                        : far_end(RankId(r), task, program.endpoints[endpoint])));
+        lines.push_back(what + (program.endpoints[endpoint] == EndpointKind::group
+                                    ? missing_members(graph_.meeting(RankId(r), task).value())
+                                    : far_end(RankId(r), task, program.endpoints[endpoint])));
       }
     return lines;
   }
@@ -69,19 +68,17 @@ class Standing {
                                                 : "which that rank has passed");
   }
 
-  std::string missing_members(GroupId id, std::uint32_t k) const {
-    const graph::Group& group = graph_.groups()[id.index()];
+  std::string missing_members(const graph::Meeting& meeting) const {
     std::vector<std::uint32_t> missing;
     bool left_out = false;
-    for (const graph::GroupMember& member : group.members) {
-      const graph::Program& theirs = graph_.program_of(graph_.ranks()[member.rank.index()]);
-      const LocalTask task = theirs.endpoint_tasks[member.endpoint.index()][k];
-      left_out |= passed(member.rank, task);
-      if (passed(member.rank, task) || !posted(member.rank, task)) missing.push_back(member.rank.value);
+    for (const auto [rank, task] : meeting) {
+      left_out |= passed(rank, task);
+      if (passed(rank, task) || !posted(rank, task)) missing.push_back(rank.value);
     }
     return fmt::format("member{} {} of group '{}', use {}{}", missing.size() == 1 ? "" : "s",
-                       missing.empty() ? "(all have joined)" : fmt::format("{}", fmt::join(missing, ", ")), group.name,
-                       k, left_out ? "; some have passed it without joining" : "");
+                       missing.empty() ? "(all have joined)" : fmt::format("{}", fmt::join(missing, ", ")),
+                       name(meeting.group().axes), meeting.use(),
+                       left_out ? "; some have passed it without joining" : "");
   }
 
   const graph::TaskGraph& graph_;

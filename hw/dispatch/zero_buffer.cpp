@@ -131,14 +131,10 @@ class Rendezvous {
       complete(rank, task);
       complete(peer, graph_.local(partner));
     } else {
-      const graph::Group& group = graph_.groups()[graph_.ranks()[rank.index()].attachments[endpoint].group.index()];
-      auto use = [&](const graph::GroupMember& member) {
-        const graph::Program& theirs = *ranks_[member.rank.index()].program;
-        return theirs.endpoint_tasks[member.endpoint.index()][program.sequence[task.index()]];
-      };
-      for (const graph::GroupMember& member : group.members)
-        if (!posted(member.rank, use(member))) return false;
-      for (const graph::GroupMember& member : group.members) complete(member.rank, use(member));
+      const auto meeting = graph_.meeting(rank, task);
+      for (const auto [member, theirs] : *meeting)
+        if (!posted(member, theirs)) return false;
+      for (const auto [member, theirs] : *meeting) complete(member, theirs);
     }
     return true;
   }

@@ -81,16 +81,11 @@ class Order {
 
   // Members of the same use of a group that are served here; only the task itself where it belongs to none.
   std::vector<TaskOfRank> members(const State& state, LocalTask task) {
-    const graph::Program& program = *state.program;
-    const std::uint32_t endpoint = program.endpoint[task.index()];
+    const auto meeting = graph_.meeting(state.rank, task);
+    if (!meeting) return {{state.rank, task}};
     std::vector<TaskOfRank> result;
-    if (endpoint == graph::kNoEndpoint || program.endpoints[endpoint] != EndpointKind::group)
-      return {{state.rank, task}};
-    const auto group = graph_.ranks()[state.rank.index()].attachments[endpoint].group;
-    for (const graph::GroupMember& member : graph_.groups()[group.index()].members)
-      if (const State* theirs = this->state(member.rank))
-        result.push_back(
-            {member.rank, theirs->program->endpoint_tasks[member.endpoint.index()][program.sequence[task.index()]]});
+    for (const auto [rank, theirs] : *meeting)
+      if (this->state(rank)) result.push_back({rank, theirs});
     return result;
   }
 

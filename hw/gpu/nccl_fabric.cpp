@@ -50,7 +50,7 @@ NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& devic
     for (std::size_t i = 0; i < members.size(); ++i)
       if (members[i].rank == rank)
         join(fmt::format("group {}", g), Side::member, members[i].endpoint,
-             fmt::format("group {} '{}' of {} ranks", g, graph.groups()[g].name, members.size()),
+             fmt::format("group {} '{}' of {} ranks", g, name(graph.groups()[g].axes), members.size()),
              static_cast<int>(members.size()), static_cast<int>(i));
   }
   token_ = device_.allocate(pool_, kToken, setup_);

@@ -37,11 +37,11 @@ std::size_t last_warmup_forward(const graph::Program& program) {
 std::vector<LocalTask> validation_places(const Question& question, const timeline::Timeline& timeline,
                                          std::size_t pipeline, std::span<const Time> message_times) {
   const auto& graph = question.graph;
-  const std::size_t replicas = graph.ranks().size() / pipeline;
+  const auto ranks = lower::by_pipeline_rank(graph, static_cast<std::uint32_t>(pipeline));
   std::vector<LocalTask> places(pipeline);
   Time not_before;
   for (std::size_t r = pipeline; r-- > 0;) {
-    const auto& rank = graph.ranks()[r * replicas];
+    const auto& rank = graph.ranks()[ranks[r].front().index()];
     const auto& program = graph.program_of(rank);
     const Time* start = timeline.start.data() + rank.first_task;
     std::size_t place = last_warmup_forward(program);
@@ -58,10 +58,10 @@ std::vector<LocalTask> validation_places(const Question& question, const timelin
 // validation is run again (section 4 of the paper).
 Time time_of_rollback(const Question& question, std::size_t pipeline, std::span<const LocalTask> places) {
   const auto& graph = question.graph;
-  const std::size_t replicas = graph.ranks().size() / pipeline;
+  const auto ranks = lower::by_pipeline_rank(graph, static_cast<std::uint32_t>(pipeline));
   Time worst;
   for (std::size_t r = 0; r < pipeline; r++) {
-    const auto& program = graph.program_of(graph.ranks()[r * replicas]);
+    const auto& program = graph.program_of(graph.ranks()[ranks[r].front().index()]);
     Time sum;
     for (std::size_t i = 0; i < program.size(); i++) {
       const Time duration = question.durations[program.work[i].index()];
@@ -96,11 +96,10 @@ void post_validate(Question& question, timeline::Timeline& timeline, const std::
 
   // An iteration ends with its last task on any rank.
   const auto& ranks = question.graph.ranks();
-  const std::size_t replicas = ranks.size() / pipeline;
   std::vector<Time> end(iterations);
   const auto place_of = [&](std::size_t r, std::size_t k, std::size_t i) {
     const std::size_t n = question.graph.program_of(ranks[r]).size();
-    return joined.graph.ranks()[r].first_task + joined.at[r / replicas][k * n + i].value;
+    return joined.graph.ranks()[r].first_task + joined.at[ranks[r].place[Axis::pipeline]][k * n + i].value;
   };
   for (std::size_t r = 0; r < ranks.size(); r++)
     for (std::size_t k = 0; k < iterations; k++)

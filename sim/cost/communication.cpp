@@ -176,10 +176,11 @@ double CommunicationModel::message(const graph::Message& work) const {
   const auto& spec = machine_.spec();
   const auto& way = machine_.reach(work.from, work.to, work.senders);
   double gather = 0;
-  if (work.gathered.count() > 0 && work.gather_ranks > 1) {
-    const auto rate = spec.nvlink_gather.value() > 0 ? std::min(spec.nvlink_gather, spec.nvlink) : spec.nvlink;
+  if (work.gathered.count() > 0 && work.gather.ranks > 1) {
+    auto rate = spec.nvlink_gather.value() > 0 ? std::min(spec.nvlink_gather, spec.nvlink) : spec.nvlink;
     INVARIANT(rate.value() > 0, "a sharded send has no link to be gathered over");
-    gather = double(work.gathered.count()) * double(work.gather_ranks - 1) / double(work.gather_ranks) / rate.value();
+    for (const auto& boundary : machine_.reach(work.gather).out) rate = std::min(rate, boundary.rate);
+    gather = double(work.gathered.count()) * double(work.gather.ranks - 1) / double(work.gather.ranks) / rate.value();
   }
   return to_seconds(way.latency + spec.message_overhead) + on_the_wire(work) + gather;
 }

@@ -200,12 +200,11 @@ class Events {
   // The last member starts all of them.
   void join(const FarEnd& round, RankState& mine, const Step& step) {
     mine.heads[lane_index(step.lane)].waits_for = kMembers;
-    const auto& members = graph_.graph().groups()[round.peer].members;
-    if (++arrived_[round.first + step.sequence] < members.size()) return;
-    for (const graph::GroupMember& m : members) {
-      const std::uint32_t local = graph_.member_task(m, step.sequence).value;
-      RankState& theirs = ranks_[m.rank.index()];
-      start({m.rank.value, local}, theirs, theirs.steps[local], durations_[step.work]);
+    const auto meeting = graph_.graph().meeting(GroupId(round.peer), step.sequence);
+    if (++arrived_[round.first + step.sequence] < meeting.size()) return;
+    for (const auto [rank, task] : meeting) {
+      RankState& theirs = ranks_[rank.index()];
+      start({rank.value, task.value}, theirs, theirs.steps[task.index()], durations_[step.work]);
     }
   }
 

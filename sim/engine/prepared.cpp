@@ -71,9 +71,7 @@ Prepared::Prepared(const graph::TaskGraph& graph) : graph_(graph) {
   std::vector<std::uint64_t> first_round;
   for (const graph::Group& group : graph.groups()) {
     first_round.push_back(rounds_);
-    if (group.members.empty()) continue;
-    const graph::GroupMember& first = group.members.front();
-    rounds_ += graph.program_of(graph.ranks()[first.rank.index()]).endpoint_tasks[first.endpoint.index()].size();
+    rounds_ += graph.uses(group);
   }
 
   // Where the ends of each rank begin, and the number of the channel of every send.

@@ -62,11 +62,6 @@ class Prepared {
   std::size_t rounds() const { return rounds_; }  // uses of groups, all together
   std::size_t channels() const { return channels_; }
 
-  // The task with which a member takes part in use k of its group.
-  LocalTask member_task(const graph::GroupMember& member, std::uint32_t k) const {
-    return ranks_[member.rank.index()].program->endpoint_tasks[member.endpoint.index()][k];
-  }
-
  private:
   const graph::TaskGraph& graph_;
   std::vector<Step> steps_;  // program after program

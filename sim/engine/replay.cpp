@@ -131,16 +131,14 @@ class Replay {
 
   // True when this was the last member: then all of them have their times, and the others run on.
   bool join(const FarEnd& round, const Step& step, Time at) {
-    const graph::Group& group = graph_.graph().groups()[round.peer];
-    if (++arrived_[round.first + step.sequence] < group.members.size()) return false;
-    auto task = [&](const graph::GroupMember& m) {
-      return graph_.ranks()[m.rank.index()].first_task + graph_.member_task(m, step.sequence).value;
-    };
-    for (const graph::GroupMember& m : group.members) at = std::max(at, start_[task(m)]);
-    for (const graph::GroupMember& m : group.members) {
-      start_[task(m)] = at;
-      end_[task(m)] = at + durations_[step.work];
-      if (std::exchange(ranks_[m.rank.index()].in_group, false)) runnable_.push_back(m.rank.value);
+    const auto meeting = graph_.graph().meeting(GroupId(round.peer), step.sequence);
+    if (++arrived_[round.first + step.sequence] < meeting.size()) return false;
+    const auto id = [&](graph::Participant p) { return graph_.ranks()[p.rank.index()].first_task + p.task.value; };
+    for (const auto member : meeting) at = std::max(at, start_[id(member)]);
+    for (const auto member : meeting) {
+      start_[id(member)] = at;
+      end_[id(member)] = at + durations_[step.work];
+      if (std::exchange(ranks_[member.rank.index()].in_group, false)) runnable_.push_back(member.rank.value);
     }
     return true;
   }

@@ -97,11 +97,11 @@ ProgramId GraphBuilder::add(Program program) {
 }
 
 RankId GraphBuilder::add_rank(ProgramId program, std::uint32_t multiplicity, std::uint32_t job_rank, std::uint32_t node,
-                              std::uint32_t tensor, std::uint32_t data) {
+                              const RankPlace& place) {
   INVARIANT(program.index() < graph_.programs_.size(), "unknown program");
   const Program& its = graph_.programs_[program.index()];
-  graph_.ranks_.push_back({program, graph_.tasks_, multiplicity, job_rank, node, tensor, data,
-                           std::vector<Attachment>(its.endpoints.size())});
+  graph_.ranks_.push_back(
+      {program, graph_.tasks_, multiplicity, job_rank, node, place, std::vector<Attachment>(its.endpoints.size())});
   graph_.tasks_ += its.size();
   attached_.emplace_back(its.endpoints.size(), false);
   return RankId(graph_.ranks_.size() - 1);
@@ -122,7 +122,7 @@ void GraphBuilder::connect(RankId sender, EndpointId send, RankId receiver, Endp
   attach(receiver, receive, EndpointKind::receive, sender, send);
 }
 
-void GraphBuilder::add_group(std::string name, std::vector<GroupMember> members) {
+void GraphBuilder::add_group(Axes axes, std::vector<GroupMember> members) {
   const GroupId group(graph_.groups_.size());
   for (const auto& [rank, end] : members) {
     INVARIANT(rank.index() < graph_.ranks_.size(), "unknown rank");
@@ -135,7 +135,7 @@ void GraphBuilder::add_group(std::string name, std::vector<GroupMember> members)
     attached_[rank.index()][end.index()] = true;
     mine.attachments[end.index()] = {{}, {}, group};
   }
-  graph_.groups_.push_back({std::move(name), std::move(members)});
+  graph_.groups_.push_back({axes, std::move(members)});
 }
 
 TaskGraph GraphBuilder::finish() && {
@@ -158,8 +158,9 @@ TaskGraph GraphBuilder::finish() && {
     for (const GroupMember& member : group.members) {
       const std::size_t first = uses(group.members.front().rank, group.members.front().endpoint);
       const std::size_t mine = uses(member.rank, member.endpoint);
-      INVARIANT(mine == first, fmt::format("group '{}': rank {} joins {} times, rank {} joins {} times", group.name,
-                                           group.members.front().rank.value, first, member.rank.value, mine));
+      INVARIANT(mine == first,
+                fmt::format("group '{}': rank {} joins {} times, rank {} joins {} times", name(group.axes),
+                            group.members.front().rank.value, first, member.rank.value, mine));
     }
   return std::move(graph_);
 }

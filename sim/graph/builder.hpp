@@ -46,10 +46,10 @@ class GraphBuilder {
   std::span<const Work> works() const { return graph_.works_; }
   ProgramId add(Program program);
   RankId add_rank(ProgramId program, std::uint32_t multiplicity = 1, std::uint32_t job_rank = 0, std::uint32_t node = 0,
-                  std::uint32_t tensor = 0, std::uint32_t data = 0);
+                  const RankPlace& place = {});
   // Joins a send endpoint of one rank with a receive endpoint of another.
   void connect(RankId sender, EndpointId send, RankId receiver, EndpointId receive);
-  void add_group(std::string name, std::vector<GroupMember> members);
+  void add_group(Axes axes, std::vector<GroupMember> members);
 
   // Throws InternalError when an endpoint is left open or the two ends of a channel differ in length.
   TaskGraph finish() &&;

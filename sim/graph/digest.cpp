@@ -74,7 +74,7 @@ struct AddWork {
   void operator()(const Pipelined& w) const { out.number(w.kernel), out.number(w.pieces), out.number(w.collective); }
   void operator()(const Message& w) const {
     out.number(w.size), out.number(w.from), out.number(w.to), out.number(w.senders);
-    out.number(w.gathered), out.number(w.gather_ranks);
+    out.number(w.gathered), out.number(w.gather.ranks), out.number(w.gather.stride), out.number(w.gather.peers);
   }
   void operator()(const Receive&) const {}
   void operator()(const OptimizerStep& w) const { out.number(w.parameters), out.number(w.traffic); }
@@ -136,7 +136,7 @@ std::string TaskGraph::digest() const {
   out.list(programs_, [&out](const Program& program) { add_program(out, program); });
   out.list(ranks_, [this, &out](const Rank& rank) {
     out.number(rank.program), out.number(rank.multiplicity), out.number(rank.job_rank), out.number(rank.node);
-    out.number(rank.tensor), out.number(rank.data);
+    out.numbers(rank.place.along);
     const Program& program = program_of(rank);
     for (std::size_t e = 0; e < program.endpoints.size(); ++e) {
       const Attachment& to = rank.attachments[e];
@@ -147,7 +147,7 @@ std::string TaskGraph::digest() const {
     }
   });
   out.list(groups_, [&out](const Group& group) {
-    out.text(group.name);
+    out.number(group.axes.bits());
     out.list(group.members, [&out](const GroupMember& m) { out.number(m.rank), out.number(m.endpoint); });
   });
   return out.hex();

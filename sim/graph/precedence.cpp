@@ -12,13 +12,10 @@ namespace {
 
 // The task that stands for `local`: itself, or the first member's task of the same group use.
 TaskId representative(const TaskGraph& graph, RankId rank, LocalTask local) {
-  const Rank& mine = graph.ranks()[rank.index()];
-  const Program& program = graph.program_of(mine);
-  const std::uint32_t endpoint = program.endpoint[local.index()];
-  if (endpoint == kNoEndpoint || program.endpoints[endpoint] != EndpointKind::group) return graph.task(rank, local);
-  const GroupMember& first = graph.groups()[mine.attachments[endpoint].group.index()].members.front();
-  const Program& theirs = graph.program_of(graph.ranks()[first.rank.index()]);
-  return graph.task(first.rank, theirs.endpoint_tasks[first.endpoint.index()][program.sequence[local.index()]]);
+  const auto meeting = graph.meeting(rank, local);
+  if (!meeting) return graph.task(rank, local);
+  const auto [first, task] = (*meeting)[0];
+  return graph.task(first, task);
 }
 
 }  // namespace
@@ -68,16 +65,12 @@ std::string Precedence::label(Vertex v) const {
   const TaskId task = tasks_[v];
   const RankId rank = graph_.rank_of(task);
   const LocalTask local = graph_.local(task);
-  const Rank& mine = graph_.ranks()[rank.index()];
-  const Program& program = graph_.program_of(mine);
-  const std::uint32_t endpoint = program.endpoint[local.index()];
   const std::string what = graph_.label(rank, local);
-  if (endpoint == kNoEndpoint || program.endpoints[endpoint] != EndpointKind::group)
-    return fmt::format("rank {}: {}", rank.value, what);
-  const Group& group = graph_.groups()[mine.attachments[endpoint].group.index()];
+  const auto meeting = graph_.meeting(rank, local);
+  if (!meeting) return fmt::format("rank {}: {}", rank.value, what);
   std::vector<std::uint32_t> ranks;
-  for (const GroupMember& member : group.members) ranks.push_back(member.rank.value);
-  return fmt::format("{}[{}] of ranks {}: {}", group.name, program.sequence[local.index()], fmt::join(ranks, ", "),
+  for (const auto& [member, own] : *meeting) ranks.push_back(member.value);
+  return fmt::format("{}[{}] of ranks {}: {}", name(meeting->group().axes), meeting->use(), fmt::join(ranks, ", "),
                      what);
 }
 

@@ -165,13 +165,28 @@ TaskId TaskGraph::partner(RankId rank, LocalTask local) const {
   return task(other.peer, theirs.endpoint_tasks[other.peer_endpoint.index()][program.sequence[local.index()]]);
 }
 
+std::optional<Meeting> TaskGraph::meeting(RankId rank, LocalTask local) const {
+  const Rank& mine = ranks_[rank.index()];
+  const Program& program = program_of(mine);
+  const std::uint32_t endpoint = program.endpoint[local.index()];
+  if (endpoint == kNoEndpoint || program.endpoints[endpoint] != EndpointKind::group) return std::nullopt;
+  return meeting(mine.attachments[endpoint].group, program.sequence[local.index()]);
+}
+
+std::uint32_t TaskGraph::uses(const Group& group) const {
+  if (group.members.empty()) return 0;
+  const GroupMember& first = group.members.front();
+  const Program& program = program_of(ranks_[first.rank.index()]);
+  return static_cast<std::uint32_t>(program.endpoint_tasks[first.endpoint.index()].size());
+}
+
 std::size_t TaskGraph::bytes() const {
   std::size_t total = sizeof(TaskGraph) + size_in_bytes(works_) + size_in_bytes(ranks_) + size_in_bytes(groups_);
   for (const Work& work : works_)
     if (const auto* sequence = std::get_if<Sequence>(&work)) total += size_in_bytes(sequence->items);
   for (const Program& program : programs_) total += program.bytes();
   for (const Rank& rank : ranks_) total += size_in_bytes(rank.attachments);
-  for (const Group& group : groups_) total += group.name.size() + size_in_bytes(group.members);
+  for (const Group& group : groups_) total += size_in_bytes(group.members);
   return total;
 }
 

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/axes.hpp"
 #include "base/csr.hpp"
 #include "base/ids.hpp"
 #include "base/tensor.hpp"
@@ -169,7 +170,7 @@ struct Rank {
   std::uint32_t multiplicity = 1;       // how many real ranks this one stands for (symmetry)
   std::uint32_t job_rank = 0;           // the (first) rank number in the job
   std::uint32_t node = 0;               // the machine it sits in
-  std::uint32_t tensor = 0, data = 0;   // its place in its tensor- and data-parallel groups
+  RankPlace place = {};                 // along the axes of the job; with symmetry that of the first it stands for
   std::vector<Attachment> attachments;  // indexed by EndpointId of the program
 };
 
@@ -178,8 +179,47 @@ struct GroupMember {
   EndpointId endpoint;
 };
 struct Group {
-  std::string name;                  // "tensor", "data"
+  Axes axes;                         // along which its members differ
   std::vector<GroupMember> members;  // those present in the graph; with symmetry one stands for all
+};
+
+class TaskGraph;
+
+struct Participant {
+  RankId rank;
+  LocalTask task;
+};
+// Who takes part in one use of a group, each with the task of its program that is its k-th there. Borrows the graph.
+class Meeting {
+ public:
+  Meeting(const TaskGraph& graph, const Group& group, std::uint32_t use) : graph_(graph), group_(group), use_(use) {}
+
+  const Group& group() const { return group_; }
+  std::uint32_t use() const { return use_; }
+  std::size_t size() const { return group_.members.size(); }
+  Participant operator[](std::size_t member) const;
+
+  class Iterator {
+   public:
+    Iterator(const Meeting& meeting, std::size_t at) : meeting_(&meeting), at_(at) {}
+    Participant operator*() const { return (*meeting_)[at_]; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator==(const Iterator& other) const { return at_ == other.at_; }
+
+   private:
+    const Meeting* meeting_;
+    std::size_t at_;
+  };
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, size()}; }
+
+ private:
+  const TaskGraph& graph_;
+  const Group& group_;
+  std::uint32_t use_;
 };
 
 class TaskGraph {
@@ -199,6 +239,11 @@ class TaskGraph {
 
   // The task at the other end of a channel: the receive of a send and the send of a receive.
   TaskId partner(RankId rank, LocalTask local) const;
+  // Who else is in a collective, and with which of their tasks; nothing for tasks that join no group.
+  std::optional<Meeting> meeting(RankId rank, LocalTask local) const;
+  Meeting meeting(GroupId group, std::uint32_t use) const { return {*this, groups_[group.index()], use}; }
+  // How often the members of a group meet.
+  std::uint32_t uses(const Group& group) const;
 
   std::size_t bytes() const;   // memory of the whole object
   std::string digest() const;  // SHA-256 over structure and works: equal graphs, equal digest
@@ -212,5 +257,10 @@ class TaskGraph {
   std::vector<Group> groups_;
   std::uint64_t tasks_ = 0;
 };
+
+inline Participant Meeting::operator[](std::size_t member) const {
+  const GroupMember& m = group_.members[member];
+  return {m.rank, graph_.program_of(graph_.ranks()[m.rank.index()]).endpoint_tasks[m.endpoint.index()][use_]};
+}
 
 }  // namespace rehearsal::graph

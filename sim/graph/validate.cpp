@@ -167,7 +167,7 @@ void check_channels(const TaskGraph& graph) {
 
 void check_groups(const TaskGraph& graph) {
   for (const Group& group : graph.groups()) {
-    if (group.members.empty()) broken("group '" + group.name + "' has no members");
+    if (group.members.empty()) broken("group '" + name(group.axes) + "' has no members");
     auto tasks = [&graph](const GroupMember& m) {
       return graph.program_of(graph.ranks()[m.rank.index()]).endpoint_tasks[m.endpoint.index()];
     };
@@ -177,11 +177,11 @@ void check_groups(const TaskGraph& graph) {
     const GroupMember& first = group.members.front();
     for (const GroupMember& member : group.members) {
       if (tasks(member).size() != tasks(first).size())
-        broken(fmt::format("group '{}': rank {} joins {} times, rank {} joins {} times", group.name, first.rank.value,
-                           tasks(first).size(), member.rank.value, tasks(member).size()));
+        broken(fmt::format("group '{}': rank {} joins {} times, rank {} joins {} times", name(group.axes),
+                           first.rank.value, tasks(first).size(), member.rank.value, tasks(member).size()));
       for (std::size_t k = 0; k < tasks(first).size(); ++k)
         if (work(member, tasks(member)[k]) != work(first, tasks(first)[k]))
-          broken(fmt::format("group '{}', use {}: rank {} does '{}' but rank {} does '{}'", group.name, k,
+          broken(fmt::format("group '{}', use {}: rank {} does '{}' but rank {} does '{}'", name(group.axes), k,
                              first.rank.value, describe(graph.work(work(first, tasks(first)[k]))), member.rank.value,
                              describe(graph.work(work(member, tasks(member)[k])))));
     }

@@ -23,8 +23,8 @@ struct Describe {
     return fmt::format("memory-bound {} in {} kernels{}", show(w.traffic), w.kernels, dropout);
   }
   std::string operator()(const Collective& w) const {
-    return fmt::format("{} {} over {} ranks ({} GPUs apart, {} side by side){}", name(w.kind), show(w.size), w.group.ranks,
-                       w.group.stride, w.group.peers,
+    return fmt::format("{} {} over {} ranks ({} GPUs apart, {} side by side){}", name(w.kind), show(w.size),
+                       w.group.ranks, w.group.stride, w.group.peers,
                        w.tensors > 1 ? fmt::format(", {} tensors", w.tensors) : "");
   }
   std::string operator()(const Exposed& w) const {
@@ -36,7 +36,7 @@ struct Describe {
   std::string operator()(const Message& w) const {
     std::string text = fmt::format("send {} from GPU {} to {}", show(w.size), w.from, w.to);
     if (w.senders > 1) text += fmt::format(", {} senders", w.senders);
-    if (w.gathered.count() > 0) text += fmt::format(", gathers {} over {} ranks", show(w.gathered), w.gather_ranks);
+    if (w.gathered.count() > 0) text += fmt::format(", gathers {} over {} ranks", show(w.gathered), w.gather.ranks);
     return text;
   }
   std::string operator()(const Receive&) const { return "receive"; }

@@ -111,21 +111,29 @@ class Copier {
 
 }  // namespace
 
+std::vector<std::vector<RankId>> by_pipeline_rank(const graph::TaskGraph& graph, std::uint32_t pipeline) {
+  std::vector<std::vector<RankId>> ranks(pipeline);
+  for (std::size_t r = 0; r < graph.ranks().size(); r++)
+    ranks[graph.ranks()[r].place[Axis::pipeline]].push_back(RankId(r));
+  for (const auto& replicas : ranks)
+    INVARIANT(replicas.size() == ranks.front().size() && !replicas.empty(), "as many replicas of every pipeline rank");
+  return ranks;
+}
+
 std::vector<graph::Work> state_messages(const graph::TaskGraph& one, std::uint32_t pipeline) {
-  const std::size_t replicas = one.ranks().size() / pipeline;
+  const auto ranks = by_pipeline_rank(one, pipeline);
   std::vector<graph::Work> messages;
-  for (std::size_t r = 0; r + 1 < pipeline; r++) {
-    const auto& rank = one.ranks()[r * replicas];
+  for (std::size_t p = 0; p + 1 < pipeline; p++) {
+    const auto& rank = one.ranks()[ranks[p].front().index()];
     const auto& program = one.program_of(rank);
     std::optional<graph::Work> found;
     for (std::size_t e = 0; e < program.endpoints.size() && !found; e++) {
-      if (program.endpoints[e] != EndpointKind::send || rank.attachments[e].peer != RankId((r + 1) * replicas))
-        continue;
+      if (program.endpoints[e] != EndpointKind::send || rank.attachments[e].peer != ranks[p + 1].front()) continue;
       found = one.work(program.work[program.endpoint_tasks[e].front().index()]);
     }
     INVARIANT(found, "neighbours in the pipeline exchange messages");
     if (auto* message = std::get_if<graph::Message>(&*found))
-      message->size = bytes(kStateBytes), message->gathered = Bytes{}, message->gather_ranks = 1;
+      message->size = bytes(kStateBytes), message->gathered = Bytes{}, message->gather = {};
     messages.push_back(*found);
   }
   return messages;
@@ -133,8 +141,8 @@ std::vector<graph::Work> state_messages(const graph::TaskGraph& one, std::uint32
 
 Consecutive consecutive(const graph::TaskGraph& one, std::uint32_t pipeline, std::uint32_t iterations,
                         std::span<const graph::Work> messages, std::span<const LocalTask> validate_before) {
-  const std::size_t replicas = one.ranks().size() / pipeline;
-  INVARIANT(one.ranks().size() == pipeline * replicas && messages.size() + 1 == pipeline, "one entry per rank");
+  const auto ranks = by_pipeline_rank(one, pipeline);
+  INVARIANT(messages.size() + 1 == pipeline, "one message between two ranks");
   graph::GraphBuilder builder;
   for (const auto& work : one.works()) builder.intern(work);
   const WorkId receive = builder.intern(graph::Receive{}), nothing = builder.intern(graph::Wait{});
@@ -143,20 +151,21 @@ Consecutive consecutive(const graph::TaskGraph& one, std::uint32_t pipeline, std
 
   Consecutive result;
   std::vector<StateEnds> ends;
-  for (std::uint32_t r = 0; r < pipeline; r++) {
+  std::vector<ProgramId> programs;
+  for (std::uint32_t p = 0; p < pipeline; p++) {
     Works works{receive, nothing, {}, {}};
-    if (r > 0) works.to_previous = message_ids[r - 1];
-    if (r + 1 < pipeline) works.to_next = message_ids[r];
-    Copier copier(one.program_of(one.ranks()[r * replicas]), works, validate_before[r]);
+    if (p > 0) works.to_previous = message_ids[p - 1];
+    if (p + 1 < pipeline) works.to_next = message_ids[p];
+    Copier copier(one.program_of(one.ranks()[ranks[p].front().index()]), works, validate_before[p]);
     copier.add(iterations);
     ends.push_back(copier.ends());
     result.at.push_back(std::move(copier.at));
-    const auto program = builder.add(std::move(copier).finish());
-    for (std::size_t d = 0; d < replicas; d++) {
-      const auto& rank = one.ranks()[r * replicas + d];
-      INVARIANT(rank.program == one.ranks()[r * replicas].program, "replicas share a program");
-      builder.add_rank(program, rank.multiplicity, rank.job_rank, rank.node);
-    }
+    programs.push_back(builder.add(std::move(copier).finish()));
+  }
+  for (const auto& rank : one.ranks()) {
+    const auto p = rank.place[Axis::pipeline];
+    INVARIANT(rank.program == one.ranks()[ranks[p].front().index()].program, "replicas share a program");
+    builder.add_rank(programs[p], rank.multiplicity, rank.job_rank, rank.node, rank.place);
   }
 
   for (std::size_t n = 0; n < one.ranks().size(); n++) {
@@ -165,13 +174,13 @@ Consecutive consecutive(const graph::TaskGraph& one, std::uint32_t pipeline, std
     for (std::size_t e = 0; e < kinds.size(); e++)
       if (kinds[e] == EndpointKind::send)
         builder.connect(RankId(n), EndpointId(e), rank.attachments[e].peer, rank.attachments[e].peer_endpoint);
-    if (n + replicas >= one.ranks().size()) continue;
-    const auto& mine = ends[n / replicas];
-    const auto& next = ends[n / replicas + 1];
-    builder.connect(RankId(n), *mine.partial_out, RankId(n + replicas), *next.partial_in);
-    builder.connect(RankId(n + replicas), *next.full_out, RankId(n), *mine.full_in);
   }
-  for (const auto& group : one.groups()) builder.add_group(group.name, group.members);
+  for (std::size_t p = 0; p + 1 < pipeline; p++)
+    for (std::size_t i = 0; i < ranks[p].size(); i++) {
+      builder.connect(ranks[p][i], *ends[p].partial_out, ranks[p + 1][i], *ends[p + 1].partial_in);
+      builder.connect(ranks[p + 1][i], *ends[p + 1].full_out, ranks[p][i], *ends[p].full_in);
+    }
+  for (const auto& group : one.groups()) builder.add_group(group.axes, group.members);
   result.graph = std::move(builder).finish();
   return result;
 }

@@ -14,8 +14,11 @@ struct Consecutive {
   std::vector<std::vector<LocalTask>> at;
 };
 
+// [p]: the replicas of pipeline rank p. The i-th of one and the i-th of the next are neighbours in a pipeline.
+std::vector<std::vector<RankId>> by_pipeline_rank(const graph::TaskGraph& graph, std::uint32_t pipeline);
+
 // The works of the messages that carry the optimizer's state: entry r joins pipeline ranks r and r+1, as many bytes as
-// a sum of squares and a flag. Ranks of `one` are in the order of the lowering: all replicas of pipeline rank 0 first.
+// a sum of squares and a flag.
 std::vector<graph::Work> state_messages(const graph::TaskGraph& one, std::uint32_t pipeline);
 
 // `validate_before[r]`: the task of pipeline rank r before which it waits, in every iteration but the first, for the

@@ -13,94 +13,80 @@
 namespace rehearsal::lower {
 namespace {
 
-// Every copy of the pipeline ranks, joined by channels and groups.
+// Every copy of the pipeline ranks, joined by channels and groups. Ranks of the graph are in the numbering of the job.
 class Joiner {
  public:
   Joiner(std::vector<LoweredRank> ranks, const plan::Plan* plan, bool symmetry, graph::GraphBuilder& builder)
-      : plan_(plan), builder_(builder) {
-    if (plan && !symmetry) tensor_ = plan->job.parallelism.tensor, data_ = plan->job.parallelism.data;
-    const std::uint32_t stands_for =
-        plan && symmetry ? static_cast<std::uint32_t>(plan->job.parallelism.tensor * plan->job.parallelism.data) : 1;
+      : mirrored_(plan && plan->job.copies > 1),
+        mesh_(plan && !symmetry ? plan->mesh : plan::Mesh({1, 1, 1, static_cast<std::uint32_t>(ranks.size())})),
+        builder_(builder) {
+    std::vector<ProgramId> programs;
     for (auto& lowered : ranks) {
       ends_.push_back(std::move(lowered.ends));
-      programs_.push_back(builder.add(std::move(lowered.program)));
+      programs.push_back(builder.add(std::move(lowered.program)));
     }
-    // Ranks in the numbering of the job: tensor, then data, then pipeline.
-    for (std::size_t p = 0; p < programs_.size(); p++)
-      for (std::int64_t d = 0; d < data_; d++)
-        for (std::int64_t t = 0; t < tensor_; t++) {
-          const auto job_rank = plan ? plan->job_rank(std::int64_t(p), d, t) : std::int64_t(p);
-          const auto node = plan ? job_rank / plan->job.cluster.gpus_per_node : 0;
-          ranks_.push_back(builder.add_rank(programs_[p], stands_for, static_cast<std::uint32_t>(job_rank),
-                                            static_cast<std::uint32_t>(node), static_cast<std::uint32_t>(t),
-                                            static_cast<std::uint32_t>(d)));
-        }
+    const plan::Mesh& whole = plan ? plan->mesh : mesh_;
+    for (std::uint32_t r = 0; r < mesh_.ranks(); r++) {
+      const RankPlace place = mesh_.at(r);
+      const auto job_rank = whole.rank(place);
+      const auto node = plan ? job_rank / plan->job.cluster.gpus_per_node : 0;
+      builder.add_rank(programs[place[Axis::pipeline]], whole.ranks() / mesh_.ranks(), job_rank,
+                       static_cast<std::uint32_t>(node), place);
+    }
   }
 
   void join() {
-    for (std::size_t p = 0; p < ends_.size(); p++) {
+    const auto replicas = mesh_.ranks() / mesh_.size(Axis::pipeline);
+    for (std::uint32_t p = 0; p < ends_.size(); p++) {
       for (const auto& [key, send] : ends_[p].sends) {
         const auto& [peer, kind] = key;
-        const auto receive = ends_[peer].receives.find({static_cast<std::uint32_t>(p), kind});
+        const auto receive = ends_[peer].receives.find({p, kind});
         INVARIANT(receive != ends_[peer].receives.end(), "a send without a receive");
-        for_replicas([&](std::int64_t d, std::int64_t t) {
-          builder_.connect(at(p, d, t), send, at(peer, d, t), receive->second);
-        });
+        for (std::uint32_t i = 0; i < replicas; i++) {
+          const auto first = mesh_.lowest(Axis::pipeline, i), stride = mesh_.stride(Axis::pipeline);
+          builder_.connect(RankId(first + p * stride), send, RankId(first + peer * stride), receive->second);
+        }
       }
     }
-    groups("tensor", &Ends::tensor, data_, tensor_, [&](auto p, auto d, auto t) { return at(p, d, t); });
-    if (plan_ && plan_->job.copies > 1)
+    groups(Axis::tensor, &Ends::tensor);
+    if (mirrored_)
       mirrored_groups();
     else
-      groups("data", &Ends::data, tensor_, data_, [&](auto p, auto t, auto d) { return at(p, d, t); });
-    for_replicas([&](std::int64_t d, std::int64_t t) {
-      std::vector<graph::GroupMember> members;
-      for (std::size_t p = 0; p < ends_.size(); p++)
-        if (ends_[p].embedding) members.push_back({at(p, d, t), *ends_[p].embedding});
-      if (!members.empty()) builder_.add_group("embedding", std::move(members));
-    });
+      groups(Axis::data, &Ends::data);
+    groups(Axis::pipeline, &Ends::embedding);
   }
 
  private:
-  RankId at(std::size_t p, std::int64_t d, std::int64_t t) const {
-    return ranks_[(p * std::size_t(data_) + std::size_t(d)) * std::size_t(tensor_) + std::size_t(t)];
-  }
-  template <class Act>
-  void for_replicas(Act&& act) const {
-    for (std::int64_t d = 0; d < data_; d++)
-      for (std::int64_t t = 0; t < tensor_; t++) act(d, t);
+  std::uint32_t stage(std::uint32_t rank) const { return mesh_.along(Axis::pipeline, rank); }
+
+  // One for each group of the mesh along the axis, of its members that have the endpoint.
+  void groups(Axis axis, std::optional<graph::EndpointId> Ends::*end) {
+    for (const auto& ranks : mesh_.groups(axis)) {
+      std::vector<graph::GroupMember> members;
+      for (const auto r : ranks)
+        if (const auto& own = ends_[stage(r)].*end) members.push_back({RankId(r), *own});
+      if (!members.empty()) builder_.add_group(axis, std::move(members));
+    }
   }
   // Two directions: ranks p and P-1-p hold the same parts of the two copies.
   void mirrored_groups() {
-    const std::size_t last = ends_.size() - 1;
-    for (std::size_t p = 0; p <= last - p; p++)
-      for (std::int64_t t = 0; t < tensor_; t++) {
-        std::vector<graph::GroupMember> members;
-        for (const std::size_t mirror : {p, last - p})
-          for (std::int64_t d = 0; d < data_; d++) members.push_back({at(mirror, d, t), ends_[mirror].data.value()});
-        builder_.add_group("data", std::move(members));
-      }
-  }
-  // One group of `inner` members for each pipeline rank that has the endpoint and each of `outer`.
-  template <class At>
-  void groups(const char* name, std::optional<graph::EndpointId> Ends::*end, std::int64_t outer, std::int64_t inner,
-              At&& rank) {
-    for (std::size_t p = 0; p < ends_.size(); p++) {
-      if (!(ends_[p].*end)) continue;
-      for (std::int64_t o = 0; o < outer; o++) {
-        std::vector<graph::GroupMember> members;
-        for (std::int64_t i = 0; i < inner; i++) members.push_back({rank(p, o, i), *(ends_[p].*end)});
-        builder_.add_group(name, std::move(members));
-      }
+    const auto last = mesh_.size(Axis::pipeline) - 1;
+    for (const auto& ranks : mesh_.groups(Axis::data)) {
+      const auto p = stage(ranks.front());
+      if (p > last - p) continue;
+      std::vector<graph::GroupMember> members;
+      for (const auto mirror : {p, last - p})
+        for (const auto r : ranks)
+          members.push_back({RankId(r + mirror * mesh_.stride(Axis::pipeline) - p * mesh_.stride(Axis::pipeline)),
+                             ends_[mirror].data.value()});
+      builder_.add_group(Axis::data | Axis::pipeline, std::move(members));
     }
   }
 
-  const plan::Plan* plan_;
+  bool mirrored_;
+  plan::Mesh mesh_;  // of the ranks in the graph
   graph::GraphBuilder& builder_;
-  std::int64_t tensor_ = 1, data_ = 1;
   std::vector<Ends> ends_;
-  std::vector<ProgramId> programs_;
-  std::vector<RankId> ranks_;
 };
 
 // A task graph holds one copy of the model, whole micro-batches and one update at the end of the step. Given pipelines
@@ -149,7 +135,7 @@ Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_rank
     const auto hop = plan.hop(stage_ranks[s], stage_ranks[s + 1]);
     const auto message =
         builder_.intern(graph::Message{plan.message, hop.from, hop.to, hop.senders, plan.message_gathered,
-                                       static_cast<std::uint32_t>(plan.job.parallelism.tensor)});
+                                       plan.message_gathered.count() > 0 ? plan.tensor_group : GroupShape{}});
     hops_.push_back({message, plan.machine->reach(hop.from, hop.to, hop.senders).leaves_domain});
   }
   plan_ = std::move(plan);

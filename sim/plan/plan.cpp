@@ -13,9 +13,13 @@
 namespace rehearsal::plan {
 namespace {
 
-// `ranks` members, `stride` GPUs apart, in a part of the job of `peers` GPUs side by side.
-GroupShape group(std::int64_t ranks, std::int64_t stride, std::int64_t peers) {
-  return {static_cast<std::uint32_t>(ranks), static_cast<std::uint32_t>(stride), static_cast<std::uint32_t>(peers)};
+Mesh mesh_of(const Job& job) {
+  const auto& p = job.parallelism;
+  Mesh::Sizes sizes{1, 1, 1, 1};
+  sizes[index(Axis::tensor)] = static_cast<std::uint32_t>(p.tensor);
+  sizes[index(Axis::data)] = static_cast<std::uint32_t>(p.data);
+  sizes[index(Axis::pipeline)] = static_cast<std::uint32_t>(p.pipeline);
+  return Mesh(sizes, job.placement);
 }
 
 void check(const Job& job) {
@@ -133,9 +137,14 @@ Plan make_plan(Job job) {
   }
 
   plan.machine = std::make_shared<const cluster::Machine>(job.cluster);
-  plan.tensor_group = group(p.tensor, 1, p.gpus());
-  plan.data_group = group(p.data * job.copies, p.tensor, p.gpus());
-  plan.embedding_group = group(2, std::max<std::int64_t>(1, (p.pipeline - 1) * p.tensor * p.data), p.tensor * p.data);
+  plan.mesh = mesh_of(job);
+  plan.tensor_group = plan.mesh.shape(Axis::tensor);
+  plan.data_group = plan.mesh.shape(Axis::data);
+  if (job.copies > 1) {  // as if the mirrored ranks followed
+    plan.data_group.ranks *= static_cast<std::uint32_t>(job.copies);
+    plan.data_group.stride = std::min(plan.data_group.stride, plan.mesh.stride(Axis::pipeline));
+  }
+  plan.embedding_group = plan.mesh.ends(Axis::pipeline);
 
   // The activation of a micro-batch at a stage boundary, 2 bytes an element. With sequence parallelism each tensor rank
   // holds its own part already; without, all hold the same and may send 1/t each (Megatron's scatter/gather,
@@ -153,24 +162,23 @@ Plan make_plan(Job job) {
 }
 
 Hop Plan::hop(std::int64_t from, std::int64_t to) const {
-  const auto& p = job.parallelism;
   Hop hop;
-  // The GPUs of a node that belong to one stage, neighbours, send at once.
-  hop.senders = static_cast<std::uint32_t>(std::min(job.cluster.gpus_per_node, p.tensor * p.data));
+  const auto stride = mesh.stride(Axis::pipeline), replicas = mesh.ranks() / mesh.size(Axis::pipeline);
+  // Neighbours of a node that belong to one stage send at once.
+  hop.senders = static_cast<std::uint32_t>(std::min<std::int64_t>(job.cluster.gpus_per_node, stride));
   // Replicas end their step together, so the slowest of them counts.
   std::pair<std::int64_t, std::int64_t> slowest{-1, -1};
-  for (std::int64_t d = 0; d < p.data; d++) {
-    for (std::int64_t t = 0; t < p.tensor; t++) {
-      const auto pair = machine->alike(job_rank(from, d, t), job_rank(to, d, t));
-      if (pair == slowest) continue;
-      const auto slower = [&] {
-        const auto& a = machine->reach(pair.first, pair.second, hop.senders);
-        const auto& b = machine->reach(slowest.first, slowest.second, hop.senders);
-        return std::tuple(a.leaves_domain, -a.rate.value(), a.latency) >
-               std::tuple(b.leaves_domain, -b.rate.value(), b.latency);
-      };
-      if (slowest.first < 0 || slower()) slowest = pair;
-    }
+  for (std::uint32_t i = 0; i < replicas; i++) {
+    const std::int64_t first = mesh.lowest(Axis::pipeline, i);
+    const auto pair = machine->alike(first + from * stride, first + to * stride);
+    if (pair == slowest) continue;
+    const auto slower = [&] {
+      const auto& a = machine->reach(pair.first, pair.second, hop.senders);
+      const auto& b = machine->reach(slowest.first, slowest.second, hop.senders);
+      return std::tuple(a.leaves_domain, -a.rate.value(), a.latency) >
+             std::tuple(b.leaves_domain, -b.rate.value(), b.latency);
+    };
+    if (slowest.first < 0 || slower()) slowest = pair;
   }
   hop.from = static_cast<std::uint32_t>(slowest.first), hop.to = static_cast<std::uint32_t>(slowest.second);
   return hop;

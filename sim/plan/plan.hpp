@@ -9,6 +9,7 @@
 #include "cluster/machine.hpp"
 #include "models/network.hpp"
 #include "models/operators.hpp"
+#include "plan/mesh.hpp"
 #include "plan/parallelism.hpp"
 
 namespace rehearsal::plan {
@@ -25,6 +26,7 @@ struct Job {
   std::int64_t copies = 1;
   Partition partition;
   cluster::ClusterSpec cluster;
+  AxisOrder placement = kUsualOrder;
 };
 
 struct Stage {
@@ -47,8 +49,9 @@ StateBytes state_bytes(const models::Training& training);
 
 struct Plan {
   Job job;
-  std::shared_ptr<const cluster::Machine> machine;  // where its ranks stand
-  std::vector<Stage> stages;  // of one copy, in model order
+  Mesh mesh;                                        // the numbering of its ranks
+  std::shared_ptr<const cluster::Machine> machine;  // where they stand
+  std::vector<Stage> stages;                        // of one copy, in model order
   models::Shard shard;
   models::LayerWork layer, embedding, head;        // of the framework; with own kernels only `parameters` is set
   models::LayerWork kept_layer;                    // a layer that is not recomputed; of the framework
@@ -57,10 +60,6 @@ struct Plan {
   Bytes message, message_gathered;  // a pipeline send of one GPU; what its receivers gather afterwards
   std::vector<std::string> warnings, assumptions;
 
-  // Numbering of Megatron-LM: tensor ranks next to each other, then data, then pipeline.
-  std::int64_t job_rank(std::int64_t pipeline, std::int64_t data = 0, std::int64_t tensor = 0) const {
-    return tensor + job.parallelism.tensor * (data + job.parallelism.data * pipeline);
-  }
   // From the GPUs of one pipeline rank to those of another.
   Hop hop(std::int64_t from, std::int64_t to) const;
   // Parameters that a GPU holds of these stages (a tied embedding on first and last stage exists twice when they are

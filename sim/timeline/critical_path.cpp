@@ -45,19 +45,11 @@ class Walk {
     best_.reset();
     const RankId rank = graph_.rank_of(task);
     const LocalTask local = graph_.local(task);
-    const graph::Rank& mine = graph_.ranks()[rank.index()];
-    const graph::Program& program = graph_.program_of(mine);
-    const std::uint32_t endpoint = program.endpoint[local.index()];
-    if (endpoint != graph::kNoEndpoint && program.endpoints[endpoint] == EndpointKind::group) {
-      // The member that was ready last let all of them start.
-      const graph::Group& group = graph_.groups()[mine.attachments[endpoint].group.index()];
-      for (const graph::GroupMember& m : group.members) {
-        const graph::Program& theirs = graph_.program_of(graph_.ranks()[m.rank.index()]);
-        consider_predecessors(m.rank, theirs.endpoint_tasks[m.endpoint.index()][program.sequence[local.index()]]);
-      }
-    } else {
+    if (const auto meeting = graph_.meeting(rank, local))
+      for (const auto [member, theirs] : *meeting)  // the one that was ready last let all of them start
+        consider_predecessors(member, theirs);
+    else
       consider_predecessors(rank, local);
-    }
     return best_;
   }
 

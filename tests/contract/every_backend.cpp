@@ -77,8 +77,8 @@ Subject two_by_two(Lane sends) {
     builder.connect(ranks[replica], out, ranks[2 + replica], in);
     builder.connect(ranks[2 + replica], out, ranks[replica], in);
   }
-  builder.add_group("data", {{ranks[0], data}, {ranks[1], data}});
-  builder.add_group("data", {{ranks[2], data}, {ranks[3], data}});
+  builder.add_group(Axis::data, {{ranks[0], data}, {ranks[1], data}});
+  builder.add_group(Axis::data, {{ranks[2], data}, {ranks[3], data}});
   std::vector<Time> held(durations.size());
   return {std::move(builder).finish(), durations, held};
 }

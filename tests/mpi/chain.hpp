@@ -49,7 +49,7 @@ inline Chain chain(std::size_t ranks, Bytes message = Bytes(1000)) {
     ins.push_back(in), outs.push_back(out);
   }
   for (std::size_t r = 0; r + 1 < ranks; ++r) builder.connect(RankId(r), outs[r], RankId(r + 1), ins[r + 1]);
-  builder.add_group("all", std::move(members));
+  builder.add_group(Axis::data, std::move(members));
   std::vector<Time> durations(builder.works().size());
   durations[forward.index()] = kForward;
   return {std::move(builder).finish(), durations};

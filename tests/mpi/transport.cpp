@@ -63,8 +63,8 @@ graph::TaskGraph ring(std::size_t ranks) {
   for (std::size_t r = 0; r < ranks; ++r)
     for (std::size_t i = 0; i < n; ++i)
       builder.connect(RankId(r), EndpointId(i), RankId((r + 1) % ranks), EndpointId(n + i));
-  builder.add_group("all", all);
-  for (const auto& members : parity) builder.add_group("parity", members);
+  builder.add_group(Axis::data | Axis::tensor, all);
+  for (const auto& members : parity) builder.add_group(Axis::data, members);
   return std::move(builder).finish();
 }
 

@@ -242,7 +242,7 @@ TEST_CASE("operands of collectives, in place and from one buffer into another") 
   add(CollectiveKind::all_gather, {{part, Access::read}, {whole, Access::write}});
   const ProgramId program = bench.graph.add(std::move(bench.program).finish());
   for (int r = 0; r < 3; ++r) bench.graph.add_rank(program);
-  bench.graph.add_group("tensor", {{RankId(2), group}, {RankId(0), group}, {RankId(1), group}});
+  bench.graph.add_group(Axes{}, {{RankId(2), group}, {RankId(0), group}, {RankId(1), group}});
   const graph::TaskGraph graph = std::move(bench.graph).finish();
   const auto worker = make_worker(graph, RankId(0), options());
 

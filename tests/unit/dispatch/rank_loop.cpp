@@ -81,7 +81,7 @@ Exchange exchange(Lane send_lane, bool of_waits) {
   const ProgramId program = graph.add(std::move(p).finish());
   const RankId a = graph.add_rank(program), b = graph.add_rank(program);
   graph.connect(a, out, b, in), graph.connect(b, out, a, in);
-  graph.add_group("data", {{a, group}, {b, group}});
+  graph.add_group(Axis::data, {{a, group}, {b, group}});
   return {std::move(graph).finish(), durations};
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("what can be computed for real: kernels, handovers with their messages
     p.add({builder.intern(graph::Collective{.size = Bytes(4), .group = {}}), Lane::compute, {}, group.value, {}});
     const RankId rank = builder.add_rank(builder.add(std::move(p).finish()), multiplicity);
     builder.connect(rank, out, rank, in);
-    builder.add_group("self", {{rank, group}});
+    builder.add_group(Axis::data, {{rank, group}});
     return std::move(builder).finish();
   };
   const graph::TaskGraph good = graph(1, true);

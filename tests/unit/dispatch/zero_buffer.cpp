@@ -87,11 +87,11 @@ TEST_CASE("groups meet, and a member that waits for a message of another member 
     const RankId r0 = builder.add_rank(builder.add(std::move(a).finish()));
     const RankId r1 = builder.add_rank(builder.add(std::move(b).finish()));
     builder.connect(r0, out, r1, in);
-    builder.add_group("g", {{r0, group_a}, {r1, group_b}});
+    builder.add_group(Axis::data, {{r0, group_a}, {r1, group_b}});
     return std::move(builder).finish();
   };
   CHECK_NOTHROW(check_zero_buffer(graph(true)));
-  CHECK_THROWS_WITH_AS(check_zero_buffer(graph(false)), doctest::Contains("all-reduce waits for member 1 of group 'g'"),
+  CHECK_THROWS_WITH_AS(check_zero_buffer(graph(false)), doctest::Contains("all-reduce waits for member 1 of group 'data'"),
                        MachineError);
 }
 

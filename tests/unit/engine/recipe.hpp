@@ -68,7 +68,7 @@ inline Built build(const Recipe& recipe, const std::vector<std::size_t>& order) 
     if (joint[0].kind == graph::EndpointKind::group) {
       std::vector<graph::GroupMember> members;
       for (const End& end : joint) members.push_back({rank_id[end.rank], end.id});
-      builder.add_group("group", members);
+      builder.add_group(Axis::data, members);
     } else {
       const End& send = joint[joint[0].kind == graph::EndpointKind::send ? 0 : 1];
       const End& receive = joint[joint[0].kind == graph::EndpointKind::send ? 1 : 0];

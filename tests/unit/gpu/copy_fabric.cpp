@@ -28,7 +28,7 @@ graph::TaskGraph group_of(std::size_t n) {
   const auto id = builder.add(std::move(program).finish());
   std::vector<graph::GroupMember> members;
   for (std::size_t r = 0; r < n; ++r) members.push_back({builder.add_rank(id), endpoint});
-  builder.add_group("data", members);
+  builder.add_group(Axis::data, members);
   return std::move(builder).finish();
 }
 

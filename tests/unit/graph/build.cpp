@@ -77,7 +77,7 @@ TEST_CASE("finish refuses open and unequal ends") {
     graph.connect(sender, EndpointId(0), receiver, EndpointId(0));
     const RankId a = graph.add_rank(program(EndpointKind::group, 2)),
                  b = graph.add_rank(program(EndpointKind::group, 3));
-    graph.add_group("tensor", {{a, EndpointId(0)}, {b, EndpointId(0)}});
+    graph.add_group(Axis::tensor, {{a, EndpointId(0)}, {b, EndpointId(0)}});
     CHECK_THROWS_AS(std::move(graph).finish(), InternalError);
   }
 }

@@ -73,12 +73,12 @@ TEST_CASE("two groups entered in opposite orders are a cycle") {
   p.add({work, Lane::tensor_comm, {}, b.value, {}});
   const ProgramId program = graph.add(std::move(p).finish());
   const RankId r0 = graph.add_rank(program), r1 = graph.add_rank(program);
-  graph.add_group("x", {{r0, a}, {r1, b}});
-  graph.add_group("y", {{r0, b}, {r1, a}});
+  graph.add_group(Axis::tensor, {{r0, a}, {r1, b}});
+  graph.add_group(Axis::data, {{r0, b}, {r1, a}});
   const auto cycle = find_cycle(std::move(graph).finish());
   REQUIRE(cycle.size() == 2);
-  CHECK(cycle[0] == "x[0] of ranks 0, 1: F0 s0 l0 all-reduce");
-  CHECK(cycle[1] == "y[0] of ranks 0, 1: F0 s0 l0 all-reduce");
+  CHECK(cycle[0] == "tensor[0] of ranks 0, 1: F0 s0 l0 all-reduce");
+  CHECK(cycle[1] == "data[0] of ranks 0, 1: F0 s0 l0 all-reduce");
 }
 
 TEST_CASE("buffers live from their allocation to their only free") {
@@ -100,7 +100,7 @@ TEST_CASE("members of a group must do the same work") {
     p.add({graph.intern(Collective{.size = Bytes(size), .group = {}}), Lane::compute, {}, end.value, {}});
     members.push_back({graph.add_rank(graph.add(std::move(p).finish())), end});
   }
-  graph.add_group("tensor", members);
+  graph.add_group(Axis::tensor, members);
   CHECK(complaint(std::move(graph).finish()).find("group 'tensor', use 0") != std::string::npos);
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("hand-made programs are checked") {
     expected = "is not use 1 of endpoint 0";
   }
   const RankId rank = graph.add_rank(graph.add(std::move(p)));
-  graph.add_group("g", {{rank, end}});
+  graph.add_group(Axis::data, {{rank, end}});
   CHECK(complaint(std::move(graph).finish()).find(expected) != std::string::npos);
 }
 

@@ -38,7 +38,7 @@ graph::TaskGraph message_and_group() {
     ranks.push_back(graph.add_rank(graph.add(std::move(p).finish())));
   }
   graph.connect(ranks[0], graph::EndpointId(0), ranks[1], graph::EndpointId(0));
-  graph.add_group("data", {{ranks[0], graph::EndpointId(1)}, {ranks[1], graph::EndpointId(1)}});
+  graph.add_group(Axis::data, {{ranks[0], graph::EndpointId(1)}, {ranks[1], graph::EndpointId(1)}});
   return std::move(graph).finish();
 }
 
@@ -136,8 +136,7 @@ TEST_CASE("the backend refuses what it cannot perform") {
   // Each waits for the other's message before it sends its own.
   CHECK_THROWS_WITH_AS(backend->prepare(exchange(true)), doctest::Contains("a cycle"), InternalError);
   // Each sends first and keeps its lane until the other receives: no cycle, but it needs somebody to hold the messages.
-  CHECK_THROWS_WITH_AS(backend->prepare(exchange(false)), doctest::Contains("needs buffered messages"),
-                       MachineError);
+  CHECK_THROWS_WITH_AS(backend->prepare(exchange(false)), doctest::Contains("needs buffered messages"), MachineError);
   CHECK_THROWS_WITH_AS(backend->prepare(one_task_each(513)), doctest::Contains("513 threads"), MachineError);
 }
 

@@ -158,7 +158,7 @@ graph::TaskGraph chain(std::uint32_t messages) {
   const graph::EndpointId e0(0), e1(1), e2(2);
   graph.connect(ranks[0], e0, ranks[1], e0);
   graph.connect(ranks[1], e1, ranks[2], e0);
-  graph.add_group("all", {{ranks[0], e1}, {ranks[1], e2}, {ranks[2], e1}});
+  graph.add_group(Axis::data, {{ranks[0], e1}, {ranks[1], e2}, {ranks[2], e1}});
   return std::move(graph).finish();
 }
 

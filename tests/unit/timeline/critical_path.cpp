@@ -33,7 +33,7 @@ TEST_CASE("the path leads through lane, message and the member that was ready la
   const RankId a = builder.add_rank(builder.add(std::move(first).finish()));
   const RankId b = builder.add_rank(builder.add(std::move(second).finish()));
   builder.connect(a, out, b, in);
-  builder.add_group("g", {{a, g0}, {b, g1}});
+  builder.add_group(Axis::data, {{a, g0}, {b, g1}});
   const auto graph = std::move(builder).finish();
 
   const auto path =
