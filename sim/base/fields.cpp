@@ -133,7 +133,15 @@ std::optional<Value> scaled(const Form& form, const Value& value, double factor)
 
 std::vector<Value> others(const Field& field, const Value& value) {
   std::vector<Value> all;
-  if (const auto* list = std::get_if<std::vector<Value>>(&value)) {
+  const auto* list = std::get_if<std::vector<Value>>(&value);
+  if (list && field.form.each_once) {
+    all.emplace_back(std::vector<Value>(list->rbegin(), list->rend()));
+    for (std::size_t i = 0; i + 1 < list->size(); i++) {
+      auto swapped = *list;
+      std::swap(swapped[i], swapped[i + 1]);
+      all.emplace_back(std::move(swapped));
+    }
+  } else if (list) {
     auto longer = *list;
     const auto more = list->empty() ? std::nullopt : scaled(field.form, list->front(), 1.1);
     if (more)

@@ -57,6 +57,7 @@ struct Form {
   std::vector<std::string> planned{};  // choices that are known but not built
   std::string what{};                  // what a name names, and what a table holds
   bool list = false;
+  bool each_once = false;  // a list that names every choice once: an order
 
   bool quantity() const { return kind >= Kind::time && kind <= Kind::flop_rate; }
   bool measurable() const { return quantity() || kind == Kind::integer || kind == Kind::number; }
@@ -100,7 +101,7 @@ struct Field {
 // nothing when it cannot move that way, or is none that can be measured.
 std::optional<Value> scaled(const Form& form, const Value& value, double factor);
 // Other values that the field may take: the choices, the other truth, a tenth more and less; of an absent one some
-// value.
+// value. Of an order some others, the reverse among them.
 std::vector<Value> others(const Field& field, const Value& value);
 
 // A mapping among the keys of a struct.
@@ -325,6 +326,36 @@ Member<M> choice(const char* key, Names<M> names, Default<M> otherwise, const ch
   std::vector<detail::NamedValue> values;
   for (const auto& n : names) values.push_back({std::string(n.name), detail::value_of(n.value, false)});
   return Member<M>(detail::choice(key, std::move(values), detail::access<M>(), otherwise, help, planned));
+}
+
+// All of some names, in an order: an array of enumerators.
+template <auto M>
+Member<M> order(const char* key, std::initializer_list<Named<typename detail::TypeOf<M>::value_type>> names,
+                const char* help) {
+  using S = detail::StructOf<M>;
+  using E = typename detail::TypeOf<M>::value_type;
+  std::vector<std::pair<std::string, E>> known;
+  Field f{.key = key, .form = {Form::Kind::choice}, .help = help};
+  for (const auto& [name, value] : names) known.emplace_back(name, value), f.form.names.emplace_back(name);
+  f.form.list = f.form.each_once = true;
+  f.get = [known](const void* s) {
+    std::vector<Value> all;
+    for (const E e : static_cast<const S*>(s)->*M)
+      for (const auto& [name, value] : known)
+        if (value == e) all.emplace_back(name);
+    return Value(all);
+  };
+  f.set = [known](void* s, const Value& v) {
+    auto at = (static_cast<S*>(s)->*M).begin();
+    for (const auto& said : std::get<std::vector<Value>>(v))
+      for (const auto& [name, value] : known)
+        if (said == Value(name)) *at++ = value;
+  };
+  f.otherwise = [get = f.get](const void*) {
+    static const S begins{};
+    return get(&begins);
+  };
+  return Member<M>(std::move(f));
 }
 
 // A map from what is enumerated to quantities: a key each, none required.

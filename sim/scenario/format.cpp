@@ -86,6 +86,8 @@ Key made() {
 
   root.at("parallelism").help = "how the job is cut; GPUs = tensor x pipeline x data";
   add<plan::Parallelism>(root.at("parallelism"), plan::parallelism_fields());
+  const auto& placement = scenario_fields().at("placement");
+  extra(root, "placement", {placement.form}, placement.help.c_str()).usual = placement.otherwise(nullptr);
   root.at("batch").required = true, root.at("batch").help = "sequences per step";
   add<plan::Batch>(root.at("batch"), plan::batch_fields());
   root.at("batch.global").required = false, root.at("batch.global").said = "required without `costs`";

@@ -6,6 +6,7 @@
 #include "plan/fields.hpp"
 #include "scenario/balance_file.hpp"
 #include "scenario/check.hpp"
+#include "scenario/fields.hpp"
 #include "scenario/load.hpp"
 #include "scenario/reshard_file.hpp"
 
@@ -187,7 +188,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
 void read_abstract(Context& context, MapReader& top, const Node& root, const Node& costs, Scenario& scenario,
                    const ParallelismChoice& parallelism) {
   auto& problems = context.problems;
-  for (const char* key : {"model", "cluster", "software", "partition"})
+  for (const char* key : {"model", "cluster", "software", "partition", "placement"})
     if (top.find(key))
       problems.error(
           top.at(key),
@@ -256,6 +257,10 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   else
     read_concrete(context, top, root, scenario, parallelism);
   scenario.parallelism = parallelism.value;
+  if (const Node* node = top.find("placement")) {
+    const auto& field = scenario_fields().at("placement");
+    if (const auto order = read_value(problems, *node, "'placement'", field.form)) field.set(&scenario, *order);
+  }
 
   const auto before_batch = problems.count();
   read_batch(context, top, root, scenario, parallelism);

@@ -11,6 +11,7 @@
 #include "cost/profile.hpp"
 #include "graph/detail.hpp"
 #include "models/transformer.hpp"
+#include "plan/mesh.hpp"
 #include "plan/parallelism.hpp"
 #include "scenario/files.hpp"
 #include "schedule/csv.hpp"
@@ -99,6 +100,7 @@ struct Scenario {
   Places places;
   std::string digest;  // SHA-256 of the resolved scenario, the same for YAML and JSON spellings
   plan::Parallelism parallelism;
+  plan::AxisOrder placement = plan::kUsualOrder;
   plan::Batch batch;
   std::int64_t microbatches = 1;  // per pipeline and iteration
   ScheduleChoice schedule;

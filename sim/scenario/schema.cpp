@@ -61,7 +61,13 @@ Json one(const Files& files, const Form& form) {
 }
 
 Json to_json(const Files& files, const Form& form) {
-  return form.list ? Json{{"type", "array"}, {"items", one(files, form)}} : one(files, form);
+  if (!form.list) return one(files, form);
+  Json json{{"type", "array"}, {"items", one(files, form)}};
+  if (form.each_once) {
+    const auto count = static_cast<std::int64_t>(form.names.size());
+    json["uniqueItems"] = true, json["minItems"] = count, json["maxItems"] = count;
+  }
+  return json;
 }
 
 Json any_of(std::vector<Json> alternatives) {
@@ -98,7 +104,12 @@ Json to_json(const Files& files, const Key& key, bool overlaid) {
                {"additionalProperties", false}}}}};
   }
   if (!key.help.empty() && !json.find("description")) json["description"] = key.help;
-  if (!key.usual.absent()) json["default"] = typed(fields::shown(key.usual));
+  if (const auto* list = std::get_if<std::vector<fields::Value>>(&key.usual)) {
+    json["default"] = Json::array();
+    for (const auto& item : *list) json["default"].push_back(typed(fields::shown(item)));
+  } else if (!key.usual.absent()) {
+    json["default"] = typed(fields::shown(key.usual));
+  }
   return json;
 }
 
@@ -159,7 +170,8 @@ std::string say(const Key& key) {
     return key.as_if_absent.empty() ? "not built yet" : fmt::format("{}; others are not built yet", key.as_if_absent);
   std::string text;
   const auto join = [&](const std::string& more) { text += (text.empty() ? "" : "; or ") + more; };
-  for (const auto& form : key.forms) join((form.list ? "list of " : "") + say_one(form));
+  for (const auto& form : key.forms)
+    join((form.list ? "list of " : "") + say_one(form) + (form.each_once ? ", each once" : ""));
   if (key.mapping) join("mapping");
   if (key.null) join("null");
   return text;

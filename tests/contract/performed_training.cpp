@@ -116,6 +116,14 @@ TEST_CASE("tensor parallelism, ZeRO, recomputation and optimizers train what one
                                      layout == std::string("{data: 4}")       ? "batch.micro=1"
                                      : layout == std::string("{pipeline: 2}") ? "batch.micro=4"
                                                                               : "batch.micro=2"}));
+  for (const char* order : {"[pipeline, data, expert, context, tensor]", "[data, tensor, pipeline, context, expert]"}) {
+    CAPTURE(order);
+    for (const char* zero : {"0", "1", "3"})
+      check_trains(kGpt, with(kSmall, {"parallelism={tensor: 2, pipeline: 2, data: 2}",
+                                       std::string("parallelism.zero=") + zero, std::string("placement=") + order}));
+    check_trains(kGpt, with(kSmall, {"parallelism={pipeline: 2, data: 2}", "schedule=dualpipe",
+                                     std::string("placement=") + order}));
+  }
   for (const char* layout : {"{tensor: 2, pipeline: 2, data: 2, zero: 2}", "{pipeline: 4}"})
     check_trains(kMlp, {fmt::format("parallelism={}", layout), "model.layers=4", "model.hidden=32", "model.ffn=48",
                         "model.sequence=4"});

@@ -283,6 +283,29 @@ TEST_CASE("a schedule of several chunks with one says what it is, and what to do
   CHECK(chunks.warnings.empty());
 }
 
+TEST_CASE("placement: every axis once, from the innermost") {
+  CHECK(load_text(kGood).placement == plan::kUsualOrder);
+  const std::string usual = "placement: [tensor, context, expert, data, pipeline]\n";
+  CHECK(load_text(kGood + usual).digest == load_text(kGood).digest);
+  const auto s = load_text(kGood + "placement: [pipeline, data, expert, context, tensor]\n");
+  CHECK(s.placement == plan::AxisOrder{Axis::pipeline, Axis::data, Axis::expert, Axis::context, Axis::tensor});
+  CHECK(s.digest != load_text(kGood).digest);
+
+  const auto errors = [](const std::string& order) { return errors_of(kGood + "placement: " + order + "\n"); };
+  const std::string once = "; it takes each of tensor, context, expert, data, pipeline once";
+  CHECK(errors("[tensor, context, data, pipeline]") ==
+        std::vector<std::string>{"7:12: 'placement' does not name 'expert'" + once});
+  CHECK(errors("[tensor, data, context, expert, data, pipeline]") ==
+        std::vector<std::string>{"7:44: 'placement' names 'data' twice" + once});
+  CHECK(
+      errors("[tensor, context, expert, dat, pipeline]") ==
+      std::vector<std::string>{"7:38: an entry of 'placement' must be one of tensor, context, expert, data, pipeline; "
+                               "found 'dat'; did you mean 'data'?"});
+  CHECK(errors("tensor") == std::vector<std::string>{"7:12: 'placement' must be a list of tensor, context, expert, "
+                                                     "data, pipeline, each once; found the text 'tensor'"});
+  CHECK(errors_of(kGoodAbstract + usual).size() == 1);  // one GPU per rank, which stands where it stands
+}
+
 TEST_CASE("warnings carry their place") {
   const auto s = load_text(with(kGood, "tensor: 8, pipeline: 8, data: 16", "tensor: 1, sequence: true, pipeline: 8"));
   REQUIRE(s.warnings.size() == 1);
