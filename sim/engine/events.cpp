@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/radix_heap.hpp"
 #include "engine/prepared.hpp"
-#include "engine/radix_heap.hpp"
 
 namespace rehearsal::engine {
 namespace {

@@ -1,11 +1,11 @@
-#include "engine/radix_heap.hpp"
+#include "base/radix_heap.hpp"
 
 #include <doctest/doctest.h>
 
 #include <map>
 #include <random>
 
-namespace rehearsal::engine {
+namespace rehearsal {
 
 TEST_CASE("the radix heap hands out instants like an ordered map") {
   RadixHeap<int> heap;
@@ -31,4 +31,4 @@ TEST_CASE("the radix heap hands out instants like an ordered map") {
   }
 }
 
-}  // namespace rehearsal::engine
+}  // namespace rehearsal

@@ -15,7 +15,7 @@
 #include "base/error.hpp"
 #include "base/units.hpp"
 
-namespace rehearsal::engine {
+namespace rehearsal {
 
 template <class Item>
 class RadixHeap {
@@ -87,4 +87,4 @@ class RadixHeap {
   std::int64_t last_ = 0;
 };
 
-}  // namespace rehearsal::engine
+}  // namespace rehearsal
