@@ -1,0 +1,233 @@
+#include "fluid/flows.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearsal::fluid {
+
+Flows::Flows(std::span<const Wide> capacities, Method method)
+    : method_(method), sharing_(capacities, method.whole), claims_(capacities.size()), accounts_(capacities.size()) {}
+
+std::uint32_t Flows::profile(const std::vector<Phase>& phases) {
+  profiles_.emplace_back(phases, sharing_);
+  return static_cast<std::uint32_t>(profiles_.size() - 1);
+}
+
+void Flows::start(std::uint64_t tag, std::uint32_t profile) {
+  if (free_runs_.empty()) {
+    free_runs_.push_back(static_cast<std::uint32_t>(runs_.size()));
+    runs_.emplace_back();
+  }
+  const std::uint32_t id = free_runs_.back();
+  free_runs_.pop_back();
+  ++under_way_;
+  Run& run = runs_[id];
+  run.tag = tag;
+  run.profile = profile;
+  run.at = {};
+  run.blocked = 0;
+  if (profile_of(run).empty()) {
+    out_.push_back({tag, Event::Kind::moved});
+    finish(id);
+  } else {
+    enter(id);
+  }
+}
+
+void Flows::at(Time time, std::uint64_t tag) {
+  INVARIANT(time >= now_, "a timer in the past");
+  ++under_way_;
+  queue_.push(time, {tag, 0, Item::Kind::timer});
+}
+
+Time Flows::pop_instant(std::vector<Event>& events) {
+  events.clear();
+  while (out_.empty()) {
+    settle_shares();
+    if (queue_.empty()) return now_;
+    batch_.clear();
+    now_ = queue_.pop_instant(batch_);
+    ++counts_.instants;
+    for (const Item& item : batch_) handle(item);
+  }
+  std::sort(out_.begin(), out_.end());
+  events.swap(out_);
+  return now_;
+}
+
+void Flows::handle(const Item& item) {
+  ++counts_.items;
+  const auto id = static_cast<std::uint32_t>(item.id);
+  switch (item.kind) {
+    case Item::Kind::strand:
+      if (strands_[id].version != item.version) {
+        ++counts_.stale;
+      } else if (strands_[id].ends > now_) {  // slowed down since
+        strands_[id].queued = kNoEnd;
+        enqueue(id);
+      } else {
+        end_strand(id);
+      }
+      break;
+    case Item::Kind::coasted:
+      if (runs_[id].version == item.version) end_coast(id);
+      break;
+    case Item::Kind::trailed:
+      if (after_trailing(id)) enter(id);
+      break;
+    case Item::Kind::timer:
+      out_.push_back({item.id, Event::Kind::timer});
+      --under_way_;
+      break;
+  }
+}
+
+// Goes on with a run whose next phase begins now, until something takes time.
+void Flows::enter(std::uint32_t run) {
+  while (begin_phase(run)) {
+  }
+  wake_crowded();
+}
+
+// True when the next phase begins in the same instant.
+bool Flows::begin_phase(std::uint32_t id) {
+  if (method_.coast && coast(id)) return false;
+  const Profile::Step& step = profile_of(runs_[id]).step(runs_[id].at);
+  for (std::uint32_t s = 0; s < step.strands.size(); ++s) {
+    Running state;
+    state.left = step.strands[s].work;
+    state.began = state.since = now_;
+    attach(id, s, state);
+  }
+  return step.strands.empty() && after_strands(id);
+}
+
+void Flows::attach(std::uint32_t run, std::uint32_t strand, const Running& state) {
+  const Profile::Moving& moving = profile_of(runs_[run]).step(runs_[run].at).strands[strand];
+  const std::uint32_t id = sharing_.attach(moving.rate, moving.uses);
+  ++counts_.attached;
+  ++runs_[run].running;
+  if (id >= strands_.size()) strands_.resize(id + 1);
+  Running& running = strands_[id];
+  const std::uint32_t version = running.version;
+  running = state;
+  running.run = run;
+  running.strand = strand;
+  running.version = version;
+  running.queued = kNoEnd;
+  running.ends = end_of(running.left, running.rate, running.since);
+  enqueue(id);
+  if (method_.coast)
+    for (const Use& use : moving.uses)
+      if (claims_.crowded(use.resource, sharing_)) crowded_.push_back(use.resource);
+}
+
+// An item that comes first stays, and will look again; one that comes later is replaced.
+void Flows::enqueue(std::uint32_t strand) {
+  Running& s = strands_[strand];
+  if (s.ends >= s.queued) return;
+  if (s.queued != kNoEnd) ++s.version;
+  s.queued = s.ends;
+  queue_.push(s.ends, {strand, s.version, Item::Kind::strand});
+}
+
+void Flows::settle_shares() {
+  for (const std::uint32_t id : sharing_.solve()) {
+    Running& s = strands_[id];
+    const Rate rate = sharing_.rate(id);
+    const std::uint32_t bottleneck = sharing_.bottleneck(id);
+    if (s.rate == rate && s.bottleneck == bottleneck) continue;  // one that coasted had it already
+    settle(s, full_speed(s), now_);
+    s.bottleneck = bottleneck;
+    if (s.rate == rate) continue;
+    s.rate = rate;
+    s.ends = end_of(s.left, rate, now_);
+    enqueue(id);
+  }
+}
+
+// Brings what is left up to a time, and charges what was lost until then to the resource that stopped the strand.
+void Flows::settle(Running& s, Rate full_speed, Time time) {
+  const Time dt = time - s.since;
+  if (s.bottleneck != kNobody) accounts_[s.bottleneck].slowed += lost(s.rate, full_speed, dt);
+  s.left -= Wide{s.rate} * dt.count();
+  s.since = time;
+}
+
+void Flows::end_strand(std::uint32_t id) {
+  Running& s = strands_[id];
+  settle(s, full_speed(s), now_);
+  Run& run = runs_[s.run];
+  const Profile::Moving& moving = moving_of(s);
+  const std::int64_t longer = (now_ - s.began - moving.ends).count();
+  for (std::size_t u = 0; u < moving.uses.size(); ++u)
+    accounts_[moving.uses[u].resource].held += Wide{moving.hold_share[u]} * longer;
+  sharing_.detach(id);
+  ++s.version;
+  const std::uint32_t owner = s.run;
+  if (--run.running == 0 && after_strands(owner)) enter(owner);
+}
+
+bool Flows::after_strands(std::uint32_t id) {
+  Run& run = runs_[id];
+  const Profile& profile = profile_of(run);
+  const Profile::Step& step = profile.step(run.at);
+  if (profile.last(run.at)) out_.push_back({run.tag, Event::Kind::moved});
+  if (step.length == step.moved) return after_trailing(id);
+  queue_.push(now_ + (step.length - step.moved), {id, 0, Item::Kind::trailed});
+  return false;
+}
+
+bool Flows::after_trailing(std::uint32_t id) {
+  Run& run = runs_[id];
+  const Profile& profile = profile_of(run);
+  if (profile.last(run.at)) {
+    finish(id);
+    return false;
+  }
+  run.at = profile.after(run.at);
+  return true;
+}
+
+void Flows::finish(std::uint32_t id) {
+  for (const Profile::Need& need : profile_of(runs_[id]).needs()) {
+    accounts_[need.resource].carried += need.carried;
+    accounts_[need.resource].held += need.held;
+  }
+  out_.push_back({runs_[id].tag, Event::Kind::ended});
+  ++runs_[id].version;
+  free_runs_.push_back(id);
+  --under_way_;
+}
+
+Usage Flows::usage(std::uint32_t resource) const {
+  const Account& account = accounts_[resource];
+  return {account.slowed, account.carried, Time(static_cast<std::int64_t>(account.held >> 32))};
+}
+
+double Flows::busy(std::uint32_t resource) const {
+  const Usage used = usage(resource);
+  const double capacity = static_cast<double>(sharing_.capacity(resource)) / double(1 << kRateBits);
+  if (now_ == Time{} || capacity == 0) return 0;
+  return static_cast<double>(used.carried) / capacity / to_seconds(now_) + used.held / now_;
+}
+
+std::vector<Flows::Moving> Flows::moving() {
+  settle_shares();
+  std::vector<Moving> all;
+  for (std::uint32_t id = 0; id < strands_.size(); ++id) {
+    if (!sharing_.attached(id)) continue;
+    const Profile::Moving& m = moving_of(strands_[id]);
+    all.push_back({runs_[strands_[id].run].tag, sharing_.rate(id), m.rate, m.uses});
+  }
+  return all;
+}
+
+Flows::Counts Flows::counts() const {
+  Counts counts = counts_;
+  counts.sharing = sharing_.counts();
+  return counts;
+}
+
+}  // namespace rehearsal::fluid

@@ -1,0 +1,163 @@
+// The clock of what is shared: runs of profiles go through their phases, each strand at the rate that its share of the
+// resources allows, and timers ring. Whoever uses this asks for the next instant and starts what then can start.
+//
+//   Flows flows(capacities);
+//   const auto kernel = flows.profile({{.strands = {{.moving = ..., .rate = ..., .uses = {...}}}, .trailing = ...}});
+//   flows.start(tag, kernel);
+//   while (!flows.empty()) { const Time now = flows.pop_instant(events); ... }
+//
+// Work that is left is exact and an end is rounded up to a whole picosecond, so it does not matter how often a strand
+// is brought up to date, whether phases are taken one by one or a run coasts through them (claims.hpp), or in which
+// order runs of an instant were started: times are equal to the picosecond.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "base/radix_heap.hpp"
+#include "base/units.hpp"
+#include "base/wide.hpp"
+#include "fluid/claims.hpp"
+#include "fluid/profile.hpp"
+#include "fluid/sharing.hpp"
+
+namespace rehearsal::fluid {
+
+struct Event {
+  // moved: the last strand of the last phase has ended. ended: and what trails it is over. Where nothing trails, both
+  // come in one instant.
+  enum class Kind : std::uint8_t { moved, ended, timer };
+  std::uint64_t tag = 0;
+  Kind kind = Kind::ended;
+  friend auto operator<=>(const Event&, const Event&) = default;
+};
+
+// What became of a resource, by runs that have ended.
+struct Usage {
+  // Contention: for each strand that stopped rising at this resource, the time that it lost against full speed.
+  Time slowed;
+  Wide carried = 0;  // units
+  Time held;         // as if the whole resource were held: half of it for 2 s is 1 s
+};
+
+class Flows {
+ public:
+  // Ways to do the same more slowly, to test and to measure against.
+  struct Method {
+    bool coast = true;   // no events within runs that nobody gets in the way of
+    bool whole = false;  // after every change, all rates anew
+  };
+
+  explicit Flows(std::span<const Wide> capacities) : Flows(capacities, Method{}) {}
+  Flows(std::span<const Wide> capacities, Method method);
+
+  // Registers what a task does; to be started as often as wanted. Resources are numbered as the capacities were.
+  std::uint32_t profile(const std::vector<Phase>& phases);
+  // What a run of it takes while nobody else runs, its own strands' sharing included.
+  Time alone(std::uint32_t profile) const { return profiles_[profile].length(); }
+
+  Time now() const { return now_; }
+  // Starts a run now. The tag comes back with its events; it need not be unique.
+  void start(std::uint64_t tag, std::uint32_t profile);
+  // A timer, not before now.
+  void at(Time time, std::uint64_t tag);
+
+  // Neither runs nor timers are left.
+  bool empty() const { return under_way_ == 0; }
+  // Goes to the next instant at which something happens and says what, sorted by tag. What is started then may make
+  // the same instant come again. No event: what is left stands still for good, because of what is held.
+  Time pop_instant(std::vector<Event>& events);
+
+  Usage usage(std::uint32_t resource) const;
+  // Share of the capacity that was carried or held, from the start until now.
+  double busy(std::uint32_t resource) const;
+
+  // For tests: what moves right now, at which rate. Runs that coast are not listed.
+  struct Moving {
+    std::uint64_t tag;
+    Rate rate, full_speed;
+    std::span<const Use> uses;
+  };
+  std::vector<Moving> moving();
+
+  struct Counts {
+    std::uint64_t instants = 0, items = 0, stale = 0, attached = 0, coasted = 0, woken = 0;
+    Sharing::Counts sharing;
+  };
+  Counts counts() const;
+
+ private:
+  struct Item {  // of the queue
+    enum class Kind : std::uint8_t { strand, coasted, trailed, timer };
+    std::uint64_t id;  // of the strand or run; the tag of a timer
+    std::uint32_t version;
+    Kind kind;
+  };
+  struct Running {  // a strand; its number is that of its demand
+    std::uint32_t run = 0, strand = 0;
+    std::uint32_t version = 0;  // of its item in the queue
+    Rate rate = 0;
+    std::uint32_t bottleneck = kNobody;
+    Wide left = 0;
+    Time began, since;  // since: `left`, rate and bottleneck are those of this time
+    Time ends, queued;  // its item may come too early, and is then put back
+  };
+  struct Run {
+    std::uint64_t tag = 0;
+    std::uint32_t profile = 0, version = 0;
+    Profile::Position at;       // while it coasts: where that began
+    std::uint32_t running = 0;  // strands
+    bool coasts = false;
+    Time origin;              // while it coasts: when it would have started had it always been alone
+    std::size_t blocked = 0;  // what spoke against coasting the last time
+    Claims::Places claims;
+  };
+
+  const Profile& profile_of(const Run& run) const { return profiles_[run.profile]; }
+  const Profile::Moving& moving_of(const Running& strand) const {
+    const Run& run = runs_[strand.run];
+    return profile_of(run).step(run.at).strands[strand.strand];
+  }
+  Rate full_speed(const Running& strand) const { return moving_of(strand).rate; }
+  void settle_shares();
+  void handle(const Item& item);
+  void attach(std::uint32_t run, std::uint32_t strand, const Running& state);
+  void enter(std::uint32_t run);
+  bool begin_phase(std::uint32_t run);
+  bool after_strands(std::uint32_t run);
+  bool after_trailing(std::uint32_t run);
+  void end_strand(std::uint32_t strand);
+  void settle(Running& strand, Rate full_speed, Time time);
+  void enqueue(std::uint32_t strand);
+  void finish(std::uint32_t run);
+
+  // coasting.cpp
+  bool coast(std::uint32_t run);
+  void end_coast(std::uint32_t run);
+  void stop_coasting(Run& run, Profile::Position until);
+  void wake_crowded();
+  void wake(std::uint32_t run);
+
+  Method method_;
+  Sharing sharing_;
+  Claims claims_;
+  std::deque<Profile> profiles_;  // strands keep spans of their uses
+  std::vector<Run> runs_;
+  std::vector<std::uint32_t> free_runs_;
+  std::vector<Running> strands_;
+  RadixHeap<Item> queue_;
+  std::vector<Item> batch_;
+  std::vector<Event> out_;
+  std::vector<std::uint32_t> crowded_;  // resources to look at
+  struct Account {
+    Time slowed;
+    Wide carried = 0, held = 0;  // held: 2^-32 ps of the whole
+  };
+  std::vector<Account> accounts_;
+  std::size_t under_way_ = 0;
+  Time now_;
+  Counts counts_;
+};
+
+}  // namespace rehearsal::fluid

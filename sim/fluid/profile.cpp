@@ -1,0 +1,199 @@
+#include "fluid/profile.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+
+namespace rehearsal::fluid {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000'000;  // ps
+constexpr int kShareBits = 32;
+
+std::vector<Use> merged(std::vector<Use> uses) {
+  std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.resource < b.resource; });
+  std::vector<Use> all;
+  for (const Use& use : uses) {
+    INVARIANT(use.weight >= 0 && use.hold >= 0, "a use takes and does not give");
+    if (all.empty() || all.back().resource != use.resource) {
+      all.push_back(use);
+    } else {
+      all.back().weight += use.weight;
+      all.back().hold += use.hold;
+    }
+  }
+  return all;
+}
+
+Profile::Moving make_ready(const Strand& strand, const Sharing& sharing) {
+  INVARIANT(strand.moving >= Time{}, "a strand lasts a negative time");
+  Profile::Moving ready;
+  if (strand.moving == Time{}) return ready;
+  INVARIANT(strand.rate > 0 && strand.rate < std::int64_t{1} << (63 - kRateBits), "rate out of range");
+  ready.rate = strand.rate << kRateBits;
+  ready.work = Wide{ready.rate} * strand.moving.count();
+  ready.ends = strand.moving;
+  ready.uses = merged(strand.uses);
+  ready.alone = {{Time{}, ready.rate, kNobody}};
+  for (const Use& use : ready.uses) {
+    INVARIANT(use.resource < sharing.resources(), "no such resource");
+    const Wide capacity = sharing.capacity(use.resource) >> kRateBits;
+    INVARIANT(Wide{use.weight} * strand.rate < kLargest, "a use is out of range");
+    INVARIANT(use.hold <= capacity, "holds more than there is");
+    INVARIANT(use.weight == 0 || use.hold < capacity, "holds what it needs to move");
+    ready.hold_share.push_back(use.hold == 0 ? 0 : static_cast<std::int64_t>((use.hold << kShareBits) / capacity));
+  }
+  return ready;
+}
+
+Wide asked_by(const Profile::Moving& strand, const Use& use) {
+  return Wide{use.weight} * strand.rate + (use.hold << kRateBits);
+}
+
+// weight * rate * moving / 10^12 without leaving 127 bits: weight * rate is below 2^80.
+Wide units(const Profile::Moving& strand, const Use& use) {
+  const Wide per_second = Wide{use.weight} * (strand.rate >> kRateBits);
+  const Wide moving = strand.work / strand.rate;
+  return per_second * (moving / kSecond) + per_second * (moving % kSecond) / kSecond;
+}
+
+using Needs = std::map<std::uint32_t, Profile::Need>;
+
+void add_needs(Needs& needs, const Profile::Step& step, std::uint32_t index) {
+  std::map<std::uint32_t, Wide> asked;
+  for (const Profile::Moving& strand : step.strands)
+    for (std::size_t u = 0; u < strand.uses.size(); ++u) {
+      const Use& use = strand.uses[u];
+      Profile::Need& need = needs[use.resource];
+      need.resource = use.resource;
+      need.last = index;
+      need.carried += step.count * units(strand, use);
+      need.held += step.count * (Wide{strand.hold_share[u]} * strand.ends.count());
+      asked[use.resource] += asked_by(strand, use);
+    }
+  for (const auto& [resource, total] : asked) needs[resource].most = std::max(needs[resource].most, total);
+}
+
+}  // namespace
+
+Time end_of(Wide left, Rate rate, Time now) {
+  if (left <= 0) return now;
+  if (rate == 0) return kNoEnd;
+  const Wide wait = (left + rate - 1) / rate;
+  return wait >= kNoEnd.count() - now.count() ? kNoEnd : now + Time(static_cast<std::int64_t>(wait));
+}
+
+Time lost(Rate rate, Rate full_speed, Time dt) {
+  return Time(static_cast<std::int64_t>(Wide{full_speed - rate} * dt.count() / full_speed));
+}
+
+Profile::Profile(const std::vector<Phase>& phases, const Sharing& sharing) {
+  Needs needs;
+  for (const Phase& phase : phases) {
+    if (phase.count == 0) continue;
+    INVARIANT(phase.trailing >= Time{}, "a phase trails a negative time");
+    Step step;
+    step.count = phase.count;
+    step.start = length_;
+    for (const Strand& strand : phase.strands)
+      if (strand.moving != Time{}) step.strands.push_back(make_ready(strand, sharing));
+    run_alone(step, sharing);
+    step.length = step.moved + phase.trailing;
+    add_needs(needs, step, static_cast<std::uint32_t>(steps_.size()));
+    length_ += phase.count * step.length;
+    moved_ = length_ - phase.trailing;
+    steps_.push_back(std::move(step));
+  }
+  for (const auto& [resource, need] : needs) needs_.push_back(need);
+  std::stable_sort(needs_.begin(), needs_.end(), [](const Need& a, const Need& b) { return a.last > b.last; });
+}
+
+// When its strands end if nobody else is there. They may be in each other's way, so this is a small simulation, on the
+// resources that the phase uses; most phases fit and need none.
+void Profile::run_alone(Step& phase, const Sharing& sharing) {
+  std::map<std::uint32_t, Wide> asked;
+  for (const Moving& strand : phase.strands) {
+    phase.moved = std::max(phase.moved, strand.ends);
+    for (const Use& use : strand.uses) asked[use.resource] += asked_by(strand, use);
+  }
+  const bool fits =
+      std::all_of(asked.begin(), asked.end(), [&](auto& a) { return a.second <= sharing.capacity(a.first); });
+  if (fits) return;
+
+  crowds_itself_ = true;
+  std::vector<std::uint32_t> resources;
+  std::vector<Wide> capacities;
+  for (const auto& [resource, total] : asked) {
+    resources.push_back(resource);
+    capacities.push_back(sharing.capacity(resource) >> kRateBits);
+  }
+  auto global = [&](std::uint32_t bottleneck) { return bottleneck == kNobody ? kNobody : resources[bottleneck]; };
+  Sharing own(capacities);
+  std::vector<std::vector<Use>> uses;
+  for (Moving& strand : phase.strands) {
+    strand.alone.clear();
+    uses.push_back(strand.uses);
+    for (Use& use : uses.back())
+      use.resource = static_cast<std::uint32_t>(std::lower_bound(resources.begin(), resources.end(), use.resource) -
+                                                resources.begin());
+  }
+  std::map<std::uint32_t, std::size_t> running;  // demand to strand
+  for (std::size_t s = 0; s < uses.size(); ++s) running[own.attach(phase.strands[s].rate, uses[s])] = s;
+
+  std::vector<Wide> left;
+  for (Moving& strand : phase.strands) left.push_back(strand.work), strand.ends = kNoEnd;
+  std::map<std::uint32_t, Time> slowed;
+  auto settle = [&](std::size_t s, Time now) {  // the piece that ends now
+    const Moving& strand = phase.strands[s];
+    if (strand.alone.empty()) return;
+    const Piece& piece = strand.alone.back();
+    left[s] -= Wide{piece.rate} * (now - piece.from).count();
+    if (piece.bottleneck != kNobody) slowed[piece.bottleneck] += lost(piece.rate, strand.rate, now - piece.from);
+  };
+  for (Time now; !running.empty(); now = phase.moved) {
+    for (const std::uint32_t demand : own.solve()) {
+      const std::size_t s = running.at(demand);
+      settle(s, now);
+      phase.strands[s].alone.push_back({now, own.rate(demand), global(own.bottleneck(demand))});
+      phase.strands[s].ends = end_of(left[s], own.rate(demand), now);
+    }
+    phase.moved = kNoEnd;
+    for (const auto& [demand, s] : running) phase.moved = std::min(phase.moved, phase.strands[s].ends);
+    INVARIANT(phase.moved != kNoEnd, "a phase stands still even alone");
+    for (auto at = running.begin(); at != running.end();) {
+      const auto [demand, s] = *at;
+      if (phase.strands[s].ends != phase.moved) {
+        ++at;
+        continue;
+      }
+      settle(s, phase.moved);
+      own.detach(demand);
+      at = running.erase(at);
+    }
+  }
+  for (const auto& [resource, time] : slowed) phase.slowed.push_back({resource, time});
+}
+
+Profile::Position Profile::after(Position at) const {
+  if (at.repeat + 1 < steps_[at.step].count) return {at.step, at.repeat + 1};
+  return {at.step + 1, 0};
+}
+
+Profile::Position Profile::at(Time elapsed) const {
+  const auto next = std::upper_bound(steps_.begin(), steps_.end(), elapsed,
+                                     [](Time time, const Step& step) { return time < step.start; });
+  const auto step = static_cast<std::uint32_t>(next - steps_.begin() - 1);
+  const Time length = steps_[step].length;
+  const std::uint32_t last = steps_[step].count - 1;
+  if (length == Time{}) return {step, last};
+  const std::int64_t repeat = (elapsed - steps_[step].start).count() / length.count();
+  return {step, static_cast<std::uint32_t>(std::min<std::int64_t>(repeat, last))};
+}
+
+std::size_t Profile::remaining(std::uint32_t step) const {
+  const auto end = std::partition_point(needs_.begin(), needs_.end(), [&](const Need& n) { return n.last >= step; });
+  return static_cast<std::size_t>(end - needs_.begin());
+}
+
+}  // namespace rehearsal::fluid

@@ -1,0 +1,100 @@
+// What a task does, from its start to its end: phases one after the other, each of strands that start together.
+//
+// A strand moves rate * moving units, and its uses say what that takes of which resources. Alone it lasts `moving`;
+// with others it lasts as long as its share says. A phase ends `trailing` (latency, a launch, anything that takes
+// nothing) after its last strand.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "base/units.hpp"
+#include "fluid/sharing.hpp"
+
+namespace rehearsal::fluid {
+
+struct Strand {
+  Time moving;
+  std::int64_t rate = 0;  // units/s at full speed, below 2^51
+  std::vector<Use> uses;  // those of one resource add up
+};
+
+struct Phase {
+  std::vector<Strand> strands;
+  Time trailing;
+  std::uint32_t count = 1;  // so many in a row
+};
+
+// Phases made ready to run: uses flat, and what happens while nobody else takes part worked out beforehand.
+class Profile {
+ public:
+  // `sharing` is asked for capacities only.
+  Profile(const std::vector<Phase>& phases, const Sharing& sharing);
+
+  // While its share is the same. Rates change within a phase only where strands of one phase are in each other's way.
+  struct Piece {
+    Time from;  // of the phase
+    Rate rate;
+    std::uint32_t bottleneck;
+  };
+  struct Moving {  // a strand
+    Rate rate = 0;
+    Wide work = 0;  // 2^-12 units/s * ps
+    Time ends;      // alone, from the start of its phase; Time{} where there is nothing to move
+    std::vector<Use> uses;
+    std::vector<std::int64_t> hold_share;  // hold / capacity in 2^-32, for each use
+    std::vector<Piece> alone;              // never empty
+  };
+  struct Slowed {
+    std::uint32_t resource;
+    Time time;
+  };
+  struct Step {  // the same phase `count` times
+    std::uint32_t count = 1;
+    Time start;          // alone, from the start of the profile
+    Time moved, length;  // of one phase, alone: until its last strand has ended; with what trails
+    std::vector<Moving> strands;
+    std::vector<Slowed> slowed;  // in one phase, by its own strands
+  };
+  // What the profile wants of one resource; `last` is the last step that uses it.
+  struct Need {
+    std::uint32_t resource = 0, last = 0;
+    Wide most = 0;     // asked by any phase at full speed, 2^-12 units/s
+    Wide carried = 0;  // units, by the whole profile
+    Wide held = 0;     // 2^-32 ps of the whole resource, alone
+  };
+  struct Position {
+    std::uint32_t step = 0, repeat = 0;
+    friend bool operator==(Position, Position) = default;
+  };
+
+  const Step& step(Position at) const { return steps_[at.step]; }
+  bool last(Position at) const { return at == last(); }
+  Position last() const { return {static_cast<std::uint32_t>(steps_.size() - 1), steps_.back().count - 1}; }
+  Position after(Position at) const;
+  Time start(Position at) const { return steps_[at.step].start + at.repeat * steps_[at.step].length; }
+  // The last phase that has begun at `elapsed`, alone.
+  Position at(Time elapsed) const;
+  bool empty() const { return steps_.empty(); }
+  Time length() const { return length_; }  // alone
+  Time moved() const { return moved_; }    // alone, without what trails the last phase
+  // Those used from a step on come first: they are needs()[0, remaining(step)).
+  const std::vector<Need>& needs() const { return needs_; }
+  std::size_t remaining(std::uint32_t step) const;
+  bool crowds_itself() const { return crowds_itself_; }
+
+ private:
+  void run_alone(Step& step, const Sharing& sharing);
+
+  std::vector<Step> steps_;
+  std::vector<Need> needs_;
+  Time length_, moved_;
+  bool crowds_itself_ = false;
+};
+
+// When work that is left ends at a rate: at the first whole picosecond; kNoEnd when it stands still.
+constexpr Time kNoEnd = Time(INT64_MAX);
+Time end_of(Wide left, Rate rate, Time now);
+// How much longer `dt` at a rate took than it had to: the time that was lost against full speed.
+Time lost(Rate rate, Rate full_speed, Time dt);
+
+}  // namespace rehearsal::fluid
