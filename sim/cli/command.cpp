@@ -26,6 +26,7 @@ constexpr std::array kCommands{
     Command{"reshard", "Plan how a tensor gets from one mesh of devices to another.", run_reshard},
     Command{"collective", "Show one collective on a machine step by step: steps, links, closed form, time.",
             run_collective},
+    Command{"groups", "Show which GPU is in which tensor, context, data, pipeline and expert group.", run_groups},
     Command{"measure", "Perform a scenario for real: the same task graph, by threads or processes.", run_measure},
     Command{"validate", "Predict, then perform, then compare task by task.", run_validate},
     Command{"calibrate", "Measure this machine and write its profile, from which scenarios on it are predicted.",

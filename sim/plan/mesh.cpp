@@ -153,4 +153,12 @@ GroupShape Mesh::ends(Axis factor) const {
   return {2, std::max(1u, (size(factor) - 1) * stride(factor)), stride(factor)};
 }
 
+Mesh mesh_of(const Parallelism& p, const AxisOrder& placement, Mesh::Experts experts) {
+  Mesh::Sizes sizes{1, 1, 1, 1};
+  sizes[index(Axis::tensor)] = static_cast<std::uint32_t>(p.tensor);
+  sizes[index(Axis::data)] = static_cast<std::uint32_t>(p.data);
+  sizes[index(Axis::pipeline)] = static_cast<std::uint32_t>(p.pipeline);
+  return Mesh(sizes, placement, experts);
+}
+
 }  // namespace rehearsal::plan

@@ -13,6 +13,7 @@
 
 #include "base/axes.hpp"
 #include "base/kernels.hpp"
+#include "plan/parallelism.hpp"
 
 namespace rehearsal::plan {
 
@@ -65,5 +66,8 @@ class Mesh {
   AxisOrder order_;
   std::uint32_t ranks_ = 1;
 };
+
+// Of a job so cut.
+Mesh mesh_of(const Parallelism& parallelism, const AxisOrder& placement, Mesh::Experts experts = {1, 1});
 
 }  // namespace rehearsal::plan

@@ -13,15 +13,6 @@
 namespace rehearsal::plan {
 namespace {
 
-Mesh mesh_of(const Job& job) {
-  const auto& p = job.parallelism;
-  Mesh::Sizes sizes{1, 1, 1, 1};
-  sizes[index(Axis::tensor)] = static_cast<std::uint32_t>(p.tensor);
-  sizes[index(Axis::data)] = static_cast<std::uint32_t>(p.data);
-  sizes[index(Axis::pipeline)] = static_cast<std::uint32_t>(p.pipeline);
-  return Mesh(sizes, job.placement);
-}
-
 void check(const Job& job) {
   const auto& p = job.parallelism;
   const auto& m = job.model;
@@ -137,7 +128,7 @@ Plan make_plan(Job job) {
   }
 
   plan.machine = std::make_shared<const cluster::Machine>(job.cluster);
-  plan.mesh = mesh_of(job);
+  plan.mesh = mesh_of(p, job.placement);
   plan.tensor_group = plan.mesh.shape(Axis::tensor);
   plan.data_group = plan.mesh.shape(Axis::data);
   if (job.copies > 1) {  // as if the mirrored ranks followed

@@ -1,0 +1,78 @@
+// rehearse groups: which GPU is in which group, along every axis of a scenario.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <iostream>
+
+#include "base/error.hpp"
+#include "cli/output_files.hpp"
+#include "report/groups_report.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+const CommandText kText{
+    .name = "groups",
+    .operands = "SCENARIO [OPTIONS]",
+    .summary =
+        "Shows which GPU is in which group along every axis: tensor, context, data, pipeline, and how experts\n"
+        "fold the GPUs of a pipeline rank again. Nodes are visible, so is what crosses them.",
+    .more =
+        "The order of the axes is the scenario's 'placement'. Text numbers the groups of an axis and shows the\n"
+        "first nodes of a large job; json and csv hold all GPUs.\n"
+        "An expert group holds every expert once; an expert-data group holds the same experts and adds up their\n"
+        "gradients.\n",
+    .example =
+        "  rehearse groups scenarios/llama3-70b-64xh100.yaml\n"
+        "  rehearse groups scenarios/llama3-70b-64xh100.yaml --expert 8 --svg groups.svg\n"
+        "  rehearse groups scenarios/gpt3-175b-1024xa100.yaml \\\n"
+        "    --set 'placement=[pipeline, tensor, context, expert, data]' --format json\n",
+    .takes_set = true};
+
+std::uint32_t degree(const char* option, const std::string& text) {
+  std::uint32_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc{} || end != text.data() + text.size() || number < 1 || number > 1'000'000)
+    throw UserError(fmt::format("{} must be a whole number from 1 to 1000000, found '{}'", option, text.substr(0, 40)));
+  return number;
+}
+
+}  // namespace
+
+int run_groups(const Arguments& arguments) {
+  CommonOptions common;
+  std::string expert = "1", expert_tensor = "1", svg;
+  const OptionList own{
+      {"expert", "N", "GPUs that share the experts of a layer (default 1; predictions know 1 only)", &expert},
+      {"expert-tensor", "N", "GPUs that share one expert (default 1)", &expert_tensor},
+      {"svg", "FILE", "draw nodes and GPUs, one panel per axis, a colour per group", &svg}};
+  const auto line = parse(kText, own, arguments, common);
+  if (!line) return 0;
+  const auto& path = one_operand(kText, *line, "a scenario file");
+  const plan::Mesh::Experts experts{degree("--expert", expert), degree("--expert-tensor", expert_tensor)};
+  check_outputs(common, {{"--svg", svg}}, {path});
+
+  const auto scenario = scenario::load(path, common.set);
+  if (!scenario.concrete)
+    throw UserError(fmt::format("{}: given 'costs' stand on no cluster, so there are no groups to show", path));
+  if (!common.quiet)
+    for (const auto& warning : scenario.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
+  const report::GroupMap map{scenario.name, plan::mesh_of(scenario.parallelism, scenario.placement, experts),
+                             static_cast<std::uint32_t>(scenario.concrete->cluster.gpus_per_node)};
+  if (line->has("svg")) write_file(svg, report::to_svg(map));
+  switch (common.format) {
+    case Format::json:
+      emit_report(common, report::to_json(map));
+      break;
+    case Format::csv:
+      emit_report(common, report::to_csv(map));
+      break;
+    case Format::text:
+      emit_report(common, report::to_text(map, {report_width(common), use_color(common)}));
+      break;
+  }
+  return 0;
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,37 @@
+// Who is in which group with whom, shown: text, JSON, CSV, and a picture with a panel per axis.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/mesh.hpp"
+#include "report/schedule_report.hpp"
+
+namespace rehearsal::report {
+
+struct GroupMap {
+  std::string title;
+  plan::Mesh mesh;  // ranks are GPUs
+  std::uint32_t per_node = 1;
+
+  std::uint32_t nodes() const { return (mesh.ranks() + per_node - 1) / per_node; }
+};
+
+std::string to_text(const GroupMap& map, const TextOptions& options);
+// {"mesh": {...}, "groups": {"tensor": [[0, 1], ...], ...}}: all groups of all axes, a line each.
+std::string to_json(const GroupMap& map);
+std::string to_csv(const GroupMap& map);  // one row per GPU
+// Throws UserError where there is no room.
+std::string to_svg(const GroupMap& map);
+
+// In the order in which they are shown.
+inline constexpr Axis kShownAxes[] = {Axis::tensor, Axis::context,       Axis::data,       Axis::pipeline,
+                                      Axis::expert, Axis::expert_tensor, Axis::expert_data};
+// Not where every GPU is a group of its own, nor of experts that nobody deals out.
+bool is_shown(const plan::Mesh& mesh, Axis axis);
+// The number of its group, for every GPU.
+std::vector<std::uint32_t> group_numbers(const plan::Mesh& mesh, Axis axis);
+// "groups of 8 GPUs, 2 apart, each on 2 nodes"
+std::string group_words(const GroupMap& map, Axis axis);
+
+}  // namespace rehearsal::report
