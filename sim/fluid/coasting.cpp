@@ -24,8 +24,13 @@ void Flows::end_coast(std::uint32_t id) {
   Run& run = runs_[id];
   const Profile& profile = profile_of(run);
   stop_coasting(run, profile.last());
-  for (const Profile::Slowed& slowed : profile.step(run.at).slowed) accounts_[slowed.resource].slowed += slowed.time;
-  after_strands(id);  // of the last phase: no other follows
+  if (profile.crowds_itself())
+    for (const Profile::Slowed& slowed : profile.step(run.at).slowed) accounts_[slowed.resource].slowed += slowed.time;
+  out_.push_back({run.tag, Event::Kind::moved});
+  if (profile.length() == profile.moved())
+    finish(id);
+  else
+    queue_.push(run.origin + profile.length(), {id, 0, Item::Kind::trailed});
 }
 
 // Gives the claims back and accounts for the phases before `until`.
@@ -70,9 +75,10 @@ void Flows::wake(std::uint32_t id) {
     const Time until = std::min(now_ - begun, strand.ends);
     Running state;
     state.left = strand.work;
-    state.began = begun;
-    for (std::size_t p = 0; p < strand.alone.size() && (p == 0 || strand.alone[p].from < until); ++p) {
-      const Profile::Piece& piece = strand.alone[p];
+    state.began = state.since = begun;
+    state.rate = strand.rate;
+    for (const Profile::Piece& piece : strand.alone) {
+      if (piece.from >= until && piece.from != Time{}) break;
       settle(state, strand.rate, begun + piece.from);
       state.rate = piece.rate;
       state.bottleneck = piece.bottleneck;

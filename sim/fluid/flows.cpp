@@ -11,6 +11,7 @@ Flows::Flows(std::span<const Wide> capacities, Method method)
 
 std::uint32_t Flows::profile(const std::vector<Phase>& phases) {
   profiles_.emplace_back(phases, sharing_);
+  finished_.push_back(0);
   return static_cast<std::uint32_t>(profiles_.size() - 1);
 }
 
@@ -115,6 +116,7 @@ void Flows::attach(std::uint32_t run, std::uint32_t strand, const Running& state
   running.run = run;
   running.strand = strand;
   running.version = version;
+  running.holds = !moving.hold_share.empty();
   running.queued = kNoEnd;
   running.ends = end_of(running.left, running.rate, running.since);
   enqueue(id);
@@ -138,7 +140,7 @@ void Flows::settle_shares() {
     const Rate rate = sharing_.rate(id);
     const std::uint32_t bottleneck = sharing_.bottleneck(id);
     if (s.rate == rate && s.bottleneck == bottleneck) continue;  // one that coasted had it already
-    settle(s, full_speed(s), now_);
+    settle(s, sharing_.full_speed(id), now_);
     s.bottleneck = bottleneck;
     if (s.rate == rate) continue;
     s.rate = rate;
@@ -157,32 +159,38 @@ void Flows::settle(Running& s, Rate full_speed, Time time) {
 
 void Flows::end_strand(std::uint32_t id) {
   Running& s = strands_[id];
-  settle(s, full_speed(s), now_);
-  Run& run = runs_[s.run];
-  const Profile::Moving& moving = moving_of(s);
-  const std::int64_t longer = (now_ - s.began - moving.ends).count();
-  for (std::size_t u = 0; u < moving.uses.size(); ++u)
-    accounts_[moving.uses[u].resource].held += Wide{moving.hold_share[u]} * longer;
+  settle(s, sharing_.full_speed(id), now_);
+  if (s.holds) {
+    const Profile::Moving& moving = moving_of(s);
+    const std::int64_t longer = (now_ - s.began - moving.ends).count();
+    for (std::size_t u = 0; u < moving.hold_share.size(); ++u)
+      accounts_[moving.uses[u].resource].held_longer += Wide{moving.hold_share[u]} * longer;
+  }
   sharing_.detach(id);
   ++s.version;
   const std::uint32_t owner = s.run;
-  if (--run.running == 0 && after_strands(owner)) enter(owner);
+  if (--runs_[owner].running == 0 && after_strands(owner)) enter(owner);
 }
 
 bool Flows::after_strands(std::uint32_t id) {
-  Run& run = runs_[id];
+  const Run& run = runs_[id];
   const Profile& profile = profile_of(run);
-  const Profile::Step& step = profile.step(run.at);
-  if (profile.last(run.at)) out_.push_back({run.tag, Event::Kind::moved});
-  if (step.length == step.moved) return after_trailing(id);
-  queue_.push(now_ + (step.length - step.moved), {id, 0, Item::Kind::trailed});
+  Time trailing;
+  if (run.at == profile.last()) {
+    out_.push_back({run.tag, Event::Kind::moved});
+    trailing = profile.length() - profile.moved();
+  } else {
+    trailing = profile.step(run.at).length - profile.step(run.at).moved;
+  }
+  if (trailing == Time{}) return after_trailing(id);
+  queue_.push(now_ + trailing, {id, 0, Item::Kind::trailed});
   return false;
 }
 
 bool Flows::after_trailing(std::uint32_t id) {
   Run& run = runs_[id];
   const Profile& profile = profile_of(run);
-  if (profile.last(run.at)) {
+  if (run.at == profile.last()) {
     finish(id);
     return false;
   }
@@ -191,26 +199,32 @@ bool Flows::after_trailing(std::uint32_t id) {
 }
 
 void Flows::finish(std::uint32_t id) {
-  for (const Profile::Need& need : profile_of(runs_[id]).needs()) {
-    accounts_[need.resource].carried += need.carried;
-    accounts_[need.resource].held += need.held;
-  }
+  ++finished_[runs_[id].profile];
   out_.push_back({runs_[id].tag, Event::Kind::ended});
   ++runs_[id].version;
   free_runs_.push_back(id);
   --under_way_;
 }
 
-Usage Flows::usage(std::uint32_t resource) const {
-  const Account& account = accounts_[resource];
-  return {account.slowed, account.carried, Time(static_cast<std::int64_t>(account.held >> 32))};
-}
-
-double Flows::busy(std::uint32_t resource) const {
-  const Usage used = usage(resource);
-  const double capacity = static_cast<double>(sharing_.capacity(resource)) / double(1 << kRateBits);
-  if (now_ == Time{} || capacity == 0) return 0;
-  return static_cast<double>(used.carried) / capacity / to_seconds(now_) + used.held / now_;
+// What a run carries is known beforehand, so runs are only counted.
+std::vector<Usage> Flows::usage() const {
+  std::vector<Usage> all(accounts_.size());
+  std::vector<Wide> held;
+  for (const Account& account : accounts_) held.push_back(account.held_longer);
+  for (std::size_t p = 0; p < profiles_.size(); ++p)
+    for (const Profile::Total& total : profiles_[p].totals()) {
+      all[total.resource].carried += total.carried * finished_[p];
+      held[total.resource] += total.held * finished_[p];
+    }
+  for (std::uint32_t r = 0; r < all.size(); ++r) {
+    Usage& usage = all[r];
+    usage.slowed = accounts_[r].slowed;
+    usage.held = Time(static_cast<std::int64_t>(held[r] >> kHoldShareBits));
+    const double capacity = static_cast<double>(sharing_.capacity(r)) / (1 << kRateBits);
+    if (now_ == Time{} || capacity == 0) continue;
+    usage.busy = static_cast<double>(usage.carried) / capacity / to_seconds(now_) + usage.held / now_;
+  }
+  return all;
 }
 
 std::vector<Flows::Moving> Flows::moving() {

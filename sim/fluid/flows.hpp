@@ -11,7 +11,6 @@
 // order runs of an instant were started: times are equal to the picosecond.
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <vector>
 
@@ -39,6 +38,7 @@ struct Usage {
   Time slowed;
   Wide carried = 0;  // units
   Time held;         // as if the whole resource were held: half of it for 2 s is 1 s
+  double busy = 0;   // share of the capacity that was carried or held, from the start until now
 };
 
 class Flows {
@@ -69,9 +69,7 @@ class Flows {
   // the same instant come again. No event: what is left stands still for good, because of what is held.
   Time pop_instant(std::vector<Event>& events);
 
-  Usage usage(std::uint32_t resource) const;
-  // Share of the capacity that was carried or held, from the start until now.
-  double busy(std::uint32_t resource) const;
+  std::vector<Usage> usage() const;  // of every resource
 
   // For tests: what moves right now, at which rate. Runs that coast are not listed.
   struct Moving {
@@ -99,6 +97,7 @@ class Flows {
     std::uint32_t version = 0;  // of its item in the queue
     Rate rate = 0;
     std::uint32_t bottleneck = kNobody;
+    bool holds = false;
     Wide left = 0;
     Time began, since;  // since: `left`, rate and bottleneck are those of this time
     Time ends, queued;  // its item may come too early, and is then put back
@@ -119,7 +118,6 @@ class Flows {
     const Run& run = runs_[strand.run];
     return profile_of(run).step(run.at).strands[strand.strand];
   }
-  Rate full_speed(const Running& strand) const { return moving_of(strand).rate; }
   void settle_shares();
   void handle(const Item& item);
   void attach(std::uint32_t run, std::uint32_t strand, const Running& state);
@@ -142,7 +140,8 @@ class Flows {
   Method method_;
   Sharing sharing_;
   Claims claims_;
-  std::deque<Profile> profiles_;  // strands keep spans of their uses
+  std::vector<Profile> profiles_;        // what moves keeps spans of its uses, which stay when a profile is moved
+  std::vector<std::uint64_t> finished_;  // runs of each profile
   std::vector<Run> runs_;
   std::vector<std::uint32_t> free_runs_;
   std::vector<Running> strands_;
@@ -152,7 +151,7 @@ class Flows {
   std::vector<std::uint32_t> crowded_;  // resources to look at
   struct Account {
     Time slowed;
-    Wide carried = 0, held = 0;  // held: 2^-32 ps of the whole
+    Wide held_longer = 0;  // than alone; 2^-32 ps of the whole
   };
   std::vector<Account> accounts_;
   std::size_t under_way_ = 0;

@@ -9,7 +9,6 @@ namespace rehearsal::fluid {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000'000;  // ps
-constexpr int kShareBits = 32;
 
 std::vector<Use> merged(std::vector<Use> uses) {
   std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.resource < b.resource; });
@@ -35,15 +34,17 @@ Profile::Moving make_ready(const Strand& strand, const Sharing& sharing) {
   ready.work = Wide{ready.rate} * strand.moving.count();
   ready.ends = strand.moving;
   ready.uses = merged(strand.uses);
-  ready.alone = {{Time{}, ready.rate, kNobody}};
   for (const Use& use : ready.uses) {
     INVARIANT(use.resource < sharing.resources(), "no such resource");
     const Wide capacity = sharing.capacity(use.resource) >> kRateBits;
     INVARIANT(Wide{use.weight} * strand.rate < kLargest, "a use is out of range");
     INVARIANT(use.hold <= capacity, "holds more than there is");
     INVARIANT(use.weight == 0 || use.hold < capacity, "holds what it needs to move");
-    ready.hold_share.push_back(use.hold == 0 ? 0 : static_cast<std::int64_t>((use.hold << kShareBits) / capacity));
+    const Wide share = use.hold == 0 ? 0 : (use.hold << kHoldShareBits) / capacity;
+    ready.hold_share.push_back(static_cast<std::int64_t>(share));
   }
+  const auto holds = [](const Use& use) { return use.hold > 0; };
+  if (std::none_of(ready.uses.begin(), ready.uses.end(), holds)) ready.hold_share = {};
   return ready;
 }
 
@@ -58,21 +59,28 @@ Wide units(const Profile::Moving& strand, const Use& use) {
   return per_second * (moving / kSecond) + per_second * (moving % kSecond) / kSecond;
 }
 
-using Needs = std::map<std::uint32_t, Profile::Need>;
+struct Want {
+  Profile::Need need;
+  Profile::Total total;
+};
+using Wants = std::map<std::uint32_t, Want>;
 
-void add_needs(Needs& needs, const Profile::Step& step, std::uint32_t index) {
+void add_wants(Wants& wants, const Profile::Step& step, std::uint32_t index) {
   std::map<std::uint32_t, Wide> asked;
   for (const Profile::Moving& strand : step.strands)
     for (std::size_t u = 0; u < strand.uses.size(); ++u) {
       const Use& use = strand.uses[u];
-      Profile::Need& need = needs[use.resource];
-      need.resource = use.resource;
+      auto& [need, total] = wants[use.resource];
+      need.resource = total.resource = use.resource;
       need.last = index;
-      need.carried += step.count * units(strand, use);
-      need.held += step.count * (Wide{strand.hold_share[u]} * strand.ends.count());
+      total.carried += step.count * units(strand, use);
+      if (use.hold > 0) total.held += step.count * (Wide{strand.hold_share[u]} * strand.ends.count());
       asked[use.resource] += asked_by(strand, use);
     }
-  for (const auto& [resource, total] : asked) needs[resource].most = std::max(needs[resource].most, total);
+  for (const auto& [resource, most] : asked) {
+    Profile::Need& need = wants[resource].need;
+    need.most = std::max(need.most, most);
+  }
 }
 
 }  // namespace
@@ -89,7 +97,7 @@ Time lost(Rate rate, Rate full_speed, Time dt) {
 }
 
 Profile::Profile(const std::vector<Phase>& phases, const Sharing& sharing) {
-  Needs needs;
+  Wants wants;
   for (const Phase& phase : phases) {
     if (phase.count == 0) continue;
     INVARIANT(phase.trailing >= Time{}, "a phase trails a negative time");
@@ -100,12 +108,16 @@ Profile::Profile(const std::vector<Phase>& phases, const Sharing& sharing) {
       if (strand.moving != Time{}) step.strands.push_back(make_ready(strand, sharing));
     run_alone(step, sharing);
     step.length = step.moved + phase.trailing;
-    add_needs(needs, step, static_cast<std::uint32_t>(steps_.size()));
+    add_wants(wants, step, static_cast<std::uint32_t>(steps_.size()));
     length_ += phase.count * step.length;
     moved_ = length_ - phase.trailing;
+    last_ = {static_cast<std::uint32_t>(steps_.size()), step.count - 1};
     steps_.push_back(std::move(step));
   }
-  for (const auto& [resource, need] : needs) needs_.push_back(need);
+  for (const auto& [resource, want] : wants) {
+    needs_.push_back(want.need);
+    totals_.push_back(want.total);
+  }
   std::stable_sort(needs_.begin(), needs_.end(), [](const Need& a, const Need& b) { return a.last > b.last; });
 }
 
@@ -132,7 +144,6 @@ void Profile::run_alone(Step& phase, const Sharing& sharing) {
   Sharing own(capacities);
   std::vector<std::vector<Use>> uses;
   for (Moving& strand : phase.strands) {
-    strand.alone.clear();
     uses.push_back(strand.uses);
     for (Use& use : uses.back())
       use.resource = static_cast<std::uint32_t>(std::lower_bound(resources.begin(), resources.end(), use.resource) -
@@ -192,6 +203,7 @@ Profile::Position Profile::at(Time elapsed) const {
 }
 
 std::size_t Profile::remaining(std::uint32_t step) const {
+  if (step == 0) return needs_.size();
   const auto end = std::partition_point(needs_.begin(), needs_.end(), [&](const Need& n) { return n.last >= step; });
   return static_cast<std::size_t>(end - needs_.begin());
 }

@@ -41,8 +41,8 @@ class Profile {
     Wide work = 0;  // 2^-12 units/s * ps
     Time ends;      // alone, from the start of its phase; Time{} where there is nothing to move
     std::vector<Use> uses;
-    std::vector<std::int64_t> hold_share;  // hold / capacity in 2^-32, for each use
-    std::vector<Piece> alone;              // never empty
+    std::vector<std::int64_t> hold_share;  // hold / capacity in 2^-kHoldShareBits, by use; empty where nothing is held
+    std::vector<Piece> alone;              // empty where it moves at full speed throughout
   };
   struct Slowed {
     std::uint32_t resource;
@@ -58,9 +58,12 @@ class Profile {
   // What the profile wants of one resource; `last` is the last step that uses it.
   struct Need {
     std::uint32_t resource = 0, last = 0;
-    Wide most = 0;     // asked by any phase at full speed, 2^-12 units/s
-    Wide carried = 0;  // units, by the whole profile
-    Wide held = 0;     // 2^-32 ps of the whole resource, alone
+    Wide most = 0;  // asked by any phase at full speed, 2^-12 units/s
+  };
+  struct Total {  // of one resource, by the whole profile
+    std::uint32_t resource = 0;
+    Wide carried = 0;  // units
+    Wide held = 0;     // 2^-kHoldShareBits ps of the whole resource, alone
   };
   struct Position {
     std::uint32_t step = 0, repeat = 0;
@@ -68,10 +71,11 @@ class Profile {
   };
 
   const Step& step(Position at) const { return steps_[at.step]; }
-  bool last(Position at) const { return at == last(); }
-  Position last() const { return {static_cast<std::uint32_t>(steps_.size() - 1), steps_.back().count - 1}; }
+  Position last() const { return last_; }
   Position after(Position at) const;
-  Time start(Position at) const { return steps_[at.step].start + at.repeat * steps_[at.step].length; }
+  Time start(Position at) const {
+    return at == Position{} ? Time{} : steps_[at.step].start + at.repeat * steps_[at.step].length;
+  }
   // The last phase that has begun at `elapsed`, alone.
   Position at(Time elapsed) const;
   bool empty() const { return steps_.empty(); }
@@ -80,16 +84,22 @@ class Profile {
   // Those used from a step on come first: they are needs()[0, remaining(step)).
   const std::vector<Need>& needs() const { return needs_; }
   std::size_t remaining(std::uint32_t step) const;
+  const std::vector<Total>& totals() const { return totals_; }
   bool crowds_itself() const { return crowds_itself_; }
 
  private:
   void run_alone(Step& step, const Sharing& sharing);
 
-  std::vector<Step> steps_;
+  // First what a run needs that is never disturbed.
   std::vector<Need> needs_;
   Time length_, moved_;
+  Position last_;
   bool crowds_itself_ = false;
+  std::vector<Step> steps_;
+  std::vector<Total> totals_;
 };
+
+constexpr int kHoldShareBits = 32;
 
 // When work that is left ends at a rate: at the first whole picosecond; kNoEnd when it stands still.
 constexpr Time kNoEnd = Time(INT64_MAX);

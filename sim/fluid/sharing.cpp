@@ -206,8 +206,9 @@ void Sharing::activate(std::uint32_t r) {
     }
   }
   resource.end = kept_.size();
-  std::sort(kept_.begin() + static_cast<std::ptrdiff_t>(resource.next), kept_.end(),
-            [](const Kept& a, const Kept& b) { return a.rate < b.rate; });
+  if (resource.end - resource.next > 1)
+    std::sort(kept_.begin() + static_cast<std::ptrdiff_t>(resource.next), kept_.end(),
+              [](const Kept& a, const Kept& b) { return a.rate < b.rate; });
   if (resource.weight > 0) push({level_of(resource.left, resource.weight), r, true});
 }
 

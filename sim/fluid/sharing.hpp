@@ -44,6 +44,7 @@ class Sharing {
   // Gives everybody their rate. Returns the demands whose rate or bottleneck is another than before, in any order.
   std::span<const std::uint32_t> solve();
 
+  Rate full_speed(std::uint32_t demand) const { return demands_[demand].full_speed; }
   bool attached(std::uint32_t demand) const { return demands_[demand].attached; }
   Rate rate(std::uint32_t demand) const { return demands_[demand].rate; }
   // The resource that stopped it, the lowest of those that did; kNobody when it runs at full speed.

@@ -60,9 +60,9 @@ TEST_CASE("two flows on one link") {
   // 10 GB/s for 1 ms is 10 MB each. Half the rate each: both end at 2 ms, slowed by 1 ms each.
   const Phase flow = moves(ms(1), 10 * kGiga, {{0, 1, 0}});
   const Ends ends = run({10 * kGiga}, {{Time{}, {flow}}, {Time{}, {flow}}}, [](const Flows& flows) {
-    CHECK(flows.usage(0).slowed == ms(2));
-    CHECK(flows.usage(0).carried == 20'000'000);
-    CHECK(flows.busy(0) == doctest::Approx(1));
+    CHECK(flows.usage()[0].slowed == ms(2));
+    CHECK(flows.usage()[0].carried == 20'000'000);
+    CHECK(flows.usage()[0].busy == doctest::Approx(1));
   });
   CHECK(ends.ended == std::vector{ms(2), ms(2)});
 }
@@ -106,8 +106,8 @@ TEST_CASE("24 of 132 SMs held: the kernel takes 1.22 of its time") {
       run({132 * sm},
           {{Time{}, {moves(ms(9), rate, {{0, weight, 0}})}}, {Time{}, {moves(ms(20), kGiga, {{0, 0, 24 * sm}})}}},
           [&](const Flows& flows) {
-            CHECK(flows.usage(0).slowed == ms(2));
-            CHECK(flows.usage(0).held.count() == doctest::Approx(20e9 * 24 / 132).epsilon(1e-8));
+            CHECK(flows.usage()[0].slowed == ms(2));
+            CHECK(flows.usage()[0].held.count() == doctest::Approx(20e9 * 24 / 132).epsilon(1e-8));
           });
   CHECK(ends.ended == std::vector{ms(11) + Time(1), ms(20)});
   CHECK(double(ends.ended[0].count()) / 9e9 == doctest::Approx(1.22).epsilon(.01));
@@ -124,7 +124,7 @@ TEST_CASE("a hold that takes everything") {
   // The kernel stands still from 1 to 3 ms, and says so to whoever asks what it waited for.
   const Ends ends = run(
       {8 * kGiga}, {{Time{}, {moves(ms(10), kGiga, {{0, 8, 0}})}}, {ms(1), {moves(ms(2), kGiga, {{0, 0, 8 * kGiga}})}}},
-      [](const Flows& flows) { CHECK(flows.usage(0).slowed == ms(2)); });
+      [](const Flows& flows) { CHECK(flows.usage()[0].slowed == ms(2)); });
   CHECK(ends.ended == std::vector{ms(12), ms(3)});
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("a phase lasts as long as its longest strand; alone counts its own str
   Flows flows(std::vector<Wide>{10 * kGiga});
   CHECK(flows.alone(flows.profile({phase, phase})) == ms(10));
   const Ends ends = run({10 * kGiga}, {{ms(7), {phase, phase}}}, [](const Flows& after) {
-    CHECK(after.usage(0).slowed == ms(4));  // half of 2 ms, twice, in either phase
+    CHECK(after.usage()[0].slowed == ms(4));  // half of 2 ms, twice, in either phase
   });
   CHECK(ends.moved == std::vector{ms(16)});
   CHECK(ends.ended == std::vector{ms(17)});
@@ -190,7 +190,7 @@ TEST_CASE("what fits at full speed limits nobody") {
   const Ends ends =
       run({10 * kGiga},
           {{Time{}, {moves(ms(1), 4 * kGiga, {{0, 1, 0}})}}, {Time{}, {moves(ms(2), 6 * kGiga, {{0, 1, 0}})}}},
-          [](const Flows& flows) { CHECK(flows.usage(0).slowed == Time{}); });
+          [](const Flows& flows) { CHECK(flows.usage()[0].slowed == Time{}); });
   CHECK(ends.ended == std::vector{ms(1), ms(2)});
 }
 

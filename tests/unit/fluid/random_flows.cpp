@@ -107,9 +107,9 @@ Result run(const Case& c, Flows::Method method, const std::vector<std::size_t>& 
     look(flows);
   }
   for (std::uint32_t r = 0; r < c.capacities.size(); ++r) {
-    result.slowed.push_back(flows.usage(r).slowed.count());
-    result.held.push_back(flows.usage(r).held.count());
-    result.carried.push_back(static_cast<double>(flows.usage(r).carried));
+    result.slowed.push_back(flows.usage()[r].slowed.count());
+    result.held.push_back(flows.usage()[r].held.count());
+    result.carried.push_back(static_cast<double>(flows.usage()[r].carried));
   }
   counts = flows.counts();
   return result;
