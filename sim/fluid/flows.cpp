@@ -106,7 +106,9 @@ bool Flows::begin_phase(std::uint32_t id) {
 
 void Flows::attach(std::uint32_t run, std::uint32_t strand, const Running& state) {
   const Profile::Moving& moving = profile_of(runs_[run]).step(runs_[run].at).strands[strand];
-  const std::uint32_t id = sharing_.attach(moving.rate, moving.uses);
+  // One that has moved already has a rate of its own.
+  const std::uint32_t heir = state.since == now_ ? sharing_.take_over(moving.rate, moving.uses) : kNobody;
+  const std::uint32_t id = heir != kNobody ? heir : sharing_.attach(moving.rate, moving.uses);
   ++counts_.attached;
   ++runs_[run].running;
   if (id >= strands_.size()) strands_.resize(id + 1);
@@ -116,6 +118,10 @@ void Flows::attach(std::uint32_t run, std::uint32_t strand, const Running& state
   running.run = run;
   running.strand = strand;
   running.version = version;
+  if (heir != kNobody) {
+    running.rate = sharing_.rate(id);
+    running.bottleneck = sharing_.bottleneck(id);
+  }
   running.holds = !moving.hold_share.empty();
   running.queued = kNoEnd;
   running.ends = end_of(running.left, running.rate, running.since);

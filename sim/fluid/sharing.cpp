@@ -7,6 +7,7 @@
 #include "fluid/sharing.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -32,6 +33,14 @@ void Sharing::touch(std::uint32_t r) {
   touched_.push_back(r);
 }
 
+void Sharing::ask(const Demand& d, int sign) {
+  for (const Use& use : d.uses) {
+    Resource& r = resources_[use.resource];
+    r.asked += sign * (Wide{use.weight} * d.full_speed + (use.hold << kRateBits));
+    r.held += sign * (use.hold << kRateBits);
+  }
+}
+
 std::uint32_t Sharing::attach(Rate full_speed, std::span<const Use> uses) {
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(demands_.size()));
@@ -47,33 +56,56 @@ std::uint32_t Sharing::attach(Rate full_speed, std::span<const Use> uses) {
   d.attached = true;
   d.position.resize(uses.size());
   for (std::uint32_t place = 0; place < uses.size(); ++place) {
-    const Use& use = uses[place];
-    Resource& r = resources_[use.resource];
-    d.position[place] = static_cast<std::uint32_t>(r.members.size());
-    r.members.push_back({id, place, use.weight});
-    r.asked += Wide{use.weight} * full_speed + (use.hold << kRateBits);
-    r.held += use.hold << kRateBits;
-    touch(use.resource);
+    std::vector<Member>& members = resources_[uses[place].resource].members;
+    d.position[place] = static_cast<std::uint32_t>(members.size());
+    members.push_back({id, place, uses[place].weight});
+    touch(uses[place].resource);
   }
+  ask(d, 1);
   fresh_.push_back(id);
+  return id;
+}
+
+std::uint32_t Sharing::take_over(Rate full_speed, std::span<const Use> uses) {
+  if (uses.empty()) return kNobody;
+  const std::uint32_t id = std::exchange(resources_[uses.front().resource].leaving, kNobody);
+  if (id == kNobody) return kNobody;
+  Demand& d = demands_[id];
+  if (!d.leaving || d.full_speed != full_speed || !std::equal(uses.begin(), uses.end(), d.uses.begin(), d.uses.end()))
+    return kNobody;
+  d.uses = uses;
+  d.leaving = false;
+  d.attached = true;
+  ask(d, 1);
   return id;
 }
 
 void Sharing::detach(std::uint32_t id) {
   Demand& d = demands_[id];
-  for (std::uint32_t place = 0; place < d.uses.size(); ++place) {
-    const Use& use = d.uses[place];
-    Resource& r = resources_[use.resource];
-    const Member moved = r.members[d.position[place]] = r.members.back();
-    r.members.pop_back();
-    demands_[moved.demand].position[moved.place] = d.position[place];
-    r.asked -= Wide{use.weight} * d.full_speed + (use.hold << kRateBits);
-    r.held -= use.hold << kRateBits;
-    r.released = true;
-    touch(use.resource);
-  }
   d.attached = false;
-  free_.push_back(id);
+  d.leaving = true;
+  ask(d, -1);
+  leaving_.push_back(id);
+  if (!d.uses.empty()) resources_[d.uses.front().resource].leaving = id;
+}
+
+void Sharing::remove_leaving() {
+  for (const std::uint32_t id : leaving_) {
+    Demand& d = demands_[id];
+    if (!d.leaving) continue;  // another has taken over
+    d.leaving = false;
+    for (std::uint32_t place = 0; place < d.uses.size(); ++place) {
+      Resource& r = resources_[d.uses[place].resource];
+      const Member moved = r.members[d.position[place]] = r.members.back();
+      r.members.pop_back();
+      demands_[moved.demand].position[moved.place] = d.position[place];
+      r.released = true;
+      touch(d.uses[place].resource);
+    }
+    if (!d.uses.empty()) resources_[d.uses.front().resource].leaving = kNobody;
+    free_.push_back(id);
+  }
+  leaving_.clear();
 }
 
 void Sharing::push(Candidate candidate) {
@@ -90,6 +122,7 @@ Sharing::Candidate Sharing::pop() {
 
 std::span<const std::uint32_t> Sharing::solve() {
   changed_.clear();
+  remove_leaving();
   if (fresh_.empty() && touched_.empty()) return changed_;
   ++solve_;
   ++counts_.solves;

@@ -30,6 +30,7 @@ struct Use {
   std::uint32_t resource = 0;
   std::int64_t weight = 0;  // units of capacity per unit of progress
   Wide hold = 0;            // units/s of the capacity that are gone while this runs, however fast
+  friend bool operator==(const Use&, const Use&) = default;
 };
 
 class Sharing {
@@ -37,8 +38,11 @@ class Sharing {
   // Capacities in units/s. `whole` solves everything anew each time: for tests and for measuring what that costs.
   explicit Sharing(std::span<const Wide> capacities, bool whole = false);
 
-  // One use per resource at most; they outlive the demand. The rate is 0 until the next solve.
+  // One use per resource at most; they are there until the solve after `detach`. The rate is 0 until the next solve.
   std::uint32_t attach(Rate full_speed, std::span<const Use> uses);
+  // The demand that left since the last solve and was just like this one, which takes its place, rate and number: so a
+  // step of a collective that follows another changes nothing for anybody. kNobody where there is none.
+  std::uint32_t take_over(Rate full_speed, std::span<const Use> uses);
   void detach(std::uint32_t demand);
 
   // Gives everybody their rate. Returns the demands whose rate or bottleneck is another than before, in any order.
@@ -73,8 +77,8 @@ class Sharing {
     std::uint32_t bottleneck = kNobody;
     std::uint64_t solve = 0;  // in which `state` was set; `keeps` in any other
     State state = State::keeps;
-    bool attached = false;
-    std::vector<std::uint32_t> position;  // among the members of each used resource
+    bool attached = false, leaving = false;  // leaving: detached, but still among the members until the next solve
+    std::vector<std::uint32_t> position;     // among the members of each used resource
   };
   struct Member {
     std::uint32_t demand, place;  // place: which of the demand's uses
@@ -85,6 +89,7 @@ class Sharing {
     std::vector<Member> members;
     Rate level = kNever;  // at which it was full in the last solve
     bool tight = false, touched = false, released = false;
+    std::uint32_t leaving = kNobody;  // the last to leave of those who name this resource first
     // Of one solve:
     std::uint64_t active = 0;  // the solve in which the rest is valid
     bool full = false;
@@ -108,6 +113,8 @@ class Sharing {
   void touch(std::uint32_t r);
   void push(Candidate candidate);
   Candidate pop();
+  void ask(const Demand& d, int sign);
+  void remove_leaving();
   void take_in_changes();
   void open(std::uint32_t demand);
   void release(std::uint32_t resource);
@@ -119,7 +126,7 @@ class Sharing {
 
   std::vector<Resource> resources_;
   std::vector<Demand> demands_;
-  std::vector<std::uint32_t> free_, fresh_, touched_, active_, full_, capped_, changed_;
+  std::vector<std::uint32_t> free_, fresh_, leaving_, touched_, active_, full_, capped_, changed_;
   std::vector<Kept> kept_;
   std::vector<Candidate> candidates_;  // heap
   Rate reached_ = 0;                   // level of the current round

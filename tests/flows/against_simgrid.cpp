@@ -20,7 +20,7 @@ double worst(const Ran& ours, const Ran& theirs) {
 
 void skip_without_simgrid() {
   if (has_simgrid()) return;
-  std::puts("skipped: no SimGrid (libsimgrid-dev) when this was built");
+  std::puts("skipped: built without SimGrid (libsimgrid-dev)");
   std::exit(77);
 }
 

@@ -102,7 +102,7 @@ struct Case {
 }  // namespace
 
 TEST_CASE("following up changes gives what filling from zero gives, and that is the rule") {
-  std::uint64_t compared = 0, opened = 0, attached = 0;
+  std::uint64_t compared = 0, opened = 0, attached = 0, taken_over = 0;
   for (std::uint64_t seed = 0; seed < 600; ++seed) {
     CAPTURE(seed);
     Case c(seed);
@@ -114,16 +114,21 @@ TEST_CASE("following up changes gives what filling from zero gives, and that is 
     std::map<std::uint32_t, Both> ids;
     std::uint32_t number = 0;
     for (int instant = 0; instant < 40; ++instant) {
+      std::vector<decltype(demands)::node_type> gone_now;
       for (std::uint64_t n = c.random.below(4); n > 0 && !demands.empty(); --n) {
         const auto gone = std::next(demands.begin(), static_cast<std::ptrdiff_t>(c.random.below(demands.size())));
         followed.detach(ids[gone->first].followed);
         whole.detach(ids[gone->first].whole);
         ids.erase(gone->first);
-        demands.erase(gone);
+        gone_now.push_back(demands.extract(gone));
       }
       for (std::uint64_t n = c.random.below(instant < 5 ? 6 : 4); n > 0; --n) {
-        const Demand& d = demands[number] = c.demand();
-        ids[number] = {followed.attach(d.full_speed, d.uses), whole.attach(d.full_speed, d.uses)};
+        const bool again = !gone_now.empty() && c.random.below(2);
+        const Demand& d = demands[number] = again ? gone_now[c.random.below(gone_now.size())].mapped() : c.demand();
+        const std::uint32_t heir = followed.take_over(d.full_speed, d.uses);
+        taken_over += heir != kNobody;
+        ids[number] = {heir != kNobody ? heir : followed.attach(d.full_speed, d.uses),
+                       whole.attach(d.full_speed, d.uses)};
         ++number;
       }
       std::map<std::uint32_t, Share> before;
@@ -159,6 +164,7 @@ TEST_CASE("following up changes gives what filling from zero gives, and that is 
   }
   MESSAGE(compared << " shares; opened " << opened << " where solving everything opens " << attached);
   CHECK(opened < attached);
+  CHECK(taken_over > 1000);
 }
 
 TEST_CASE("max-min: who could still rise would lower somebody who has no more") {
