@@ -1,10 +1,14 @@
 #include "fluid/flows.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "base/error.hpp"
 
 namespace rehearsal::fluid {
+
+// Profiles are moved when more are registered, never copied: what is attached keeps spans of their uses.
+static_assert(std::is_nothrow_move_constructible_v<Profile>);
 
 Flows::Flows(std::span<const Wide> capacities, Method method)
     : method_(method), sharing_(capacities, method.whole), claims_(capacities.size()), accounts_(capacities.size()) {}
