@@ -23,7 +23,6 @@ constexpr std::uint32_t kWire = kNone - 4;                     // the message be
 constexpr std::uint32_t waits_on_channel(const FarEnd& far) {
   return kChannelBit | static_cast<std::uint32_t>(far.first);
 }
-constexpr std::size_t lane_index(Lane lane) { return static_cast<std::size_t>(lane); }
 
 // A task as rank and local id in one number: its order is the order of task ids. In the queue, a task whose wire
 // becomes free, marked so; elsewhere a task that ends.
@@ -70,6 +69,9 @@ class Arrived {
   std::vector<std::uint32_t> early_;
 };
 
+// The state of a rank has room for the heads of so many lanes. Mostly it is one cache line: an event touches two ranks
+// at random.
+template <std::size_t Slots>
 class Events {
  public:
   Events(const Prepared& graph, Prices prices, Timeline& timeline)
@@ -86,8 +88,8 @@ class Events {
 
   Outcome run() {
     for (std::uint32_t r = 0; r < ranks_.size(); ++r)
-      for (std::size_t lane = 0; lane < graph::kLanes; ++lane)
-        set_head(r, ranks_[r], lane, graph_.ranks()[r].first_of_lane[lane]);
+      for (std::size_t slot = 0; slot < graph_.ranks()[r].first_of_slot.size(); ++slot)
+        set_head(r, ranks_[r], slot, graph_.ranks()[r].first_of_slot[slot]);
     start_released();
     while (!ended_.empty() || !queue_.empty()) {
       // Tasks without duration end in the instant in which they start: another round of the same instant.
@@ -109,22 +111,22 @@ class Events {
     std::uint32_t task = kNone;
     std::uint32_t waits_for = kNone;
   };
-  struct alignas(64) RankState {  // one cache line: an event touches two ranks at random
-    std::array<Head, graph::kLanes> heads;
+  struct alignas(64) RankState {
+    std::array<Head, Slots> heads;
     const Step* steps;
     std::uint64_t first_task;
   };
-  static_assert(sizeof(RankState) == 64);
+  static_assert(sizeof(RankState) == 16 + 8 * Slots);
 
   const FarEnd& far_end(std::uint32_t rank, const Step& step) const { return graph_.ranks()[rank].ends[step.endpoint]; }
-  // When the wire of a lane of sends is free.
-  Time& wire(std::uint32_t rank, Lane lane) { return wires_[rank][lane == Lane::send_out]; }
+  // When the wire that a send leaves by is free.
+  Time& wire(std::uint32_t rank, const Step& step) { return wires_[rank][step.slot - kFirstWire]; }
 
   // The next task of a lane: starts in this instant if it can.
-  void set_head(std::uint32_t rank, RankState& mine, std::size_t lane, std::uint32_t task) {
-    mine.heads[lane].task = task;
-    mine.heads[lane].waits_for = kNone;
-    if (task != kNone) look_at(rank, mine, mine.heads[lane]);
+  void set_head(std::uint32_t rank, RankState& mine, std::size_t slot, std::uint32_t task) {
+    mine.heads[slot].task = task;
+    mine.heads[slot].waits_for = kNone;
+    if (task != kNone) look_at(rank, mine, mine.heads[slot]);
   }
 
   // Notes what the head still waits for, or lists it to start.
@@ -138,8 +140,8 @@ class Events {
         head.waits_for = waits_on_channel(far);
         return;
       }
-    } else if (is_send(step.lane)) {
-      if (const Time free = wire(rank, step.lane); free > now_) {
+    } else if (is_send(step.slot)) {
+      if (const Time free = wire(rank, step); free > now_) {
         head.waits_for = kWire;
         queue_.push(free, TaskRef::may_leave(rank, head.task));
         return;
@@ -152,19 +154,19 @@ class Events {
   // A dependency that has not ended, the latest by id because it will tend to end last; kNone when all have.
   std::uint32_t unfinished_dependency(std::uint32_t rank, const RankState& mine, const Step& step,
                                       std::uint32_t task) const {
-    if (step.waits == Waits::none) return kNone;
+    if (step.dependency == kNone) return kNone;
     const Time* end = end_ + mine.first_task;
-    if (step.waits == Waits::one) return end[step.dependency] <= now_ ? kNone : step.dependency;
+    if (step.dependency != kMany) return end[step.dependency] <= now_ ? kNone : step.dependency;
     const auto before = graph_.ranks()[rank].program->dependencies[task];
     for (std::size_t i = before.size(); i-- > 0;)
       if (end[before[i].index()] > now_) return before[i].value;
     return kNone;
   }
 
-  // Looks again at the heads among `lanes` that wait for this.
-  void wake(std::uint32_t rank, RankState& mine, std::uint32_t lanes, std::uint32_t waits_for) {
-    for (; lanes != 0; lanes &= lanes - 1) {
-      Head& head = mine.heads[static_cast<std::size_t>(std::countr_zero(lanes))];
+  // Looks again at the heads among `slots` that wait for this.
+  void wake(std::uint32_t rank, RankState& mine, std::uint32_t slots, std::uint32_t waits_for) {
+    for (; slots != 0; slots &= slots - 1) {
+      Head& head = mine.heads[static_cast<std::size_t>(std::countr_zero(slots))];
       if (head.waits_for == waits_for) look_at(rank, mine, head);
     }
   }
@@ -172,13 +174,13 @@ class Events {
   void finish(TaskRef task) {
     RankState& mine = ranks_[task.rank()];
     const Step& step = mine.steps[task.local()];
-    if (task.leaves()) return look_at(task.rank(), mine, mine.heads[lane_index(step.lane)]);
-    if (is_serial(step.lane)) set_head(task.rank(), mine, lane_index(step.lane), step.next);
+    if (task.leaves()) return look_at(task.rank(), mine, mine.heads[step.slot]);
+    if (is_serial(step.slot)) set_head(task.rank(), mine, step.slot, step.next);
     wake(task.rank(), mine, step.awaited_on, task.local());
     if (step.kind == Kind::send) {
       const FarEnd& far = far_end(task.rank(), step);
       channels_[far.first].add(step.sequence);
-      wake(far.peer, ranks_[far.peer], far.lanes, waits_on_channel(far));
+      wake(far.peer, ranks_[far.peer], far.slots, waits_on_channel(far));
     }
   }
 
@@ -199,7 +201,7 @@ class Events {
 
   // The last member starts all of them.
   void join(const FarEnd& round, RankState& mine, const Step& step) {
-    mine.heads[lane_index(step.lane)].waits_for = kMembers;
+    mine.heads[step.slot].waits_for = kMembers;
     const auto meeting = graph_.graph().meeting(GroupId(round.peer), step.sequence);
     if (++arrived_[round.first + step.sequence] < meeting.size()) return;
     for (const auto [rank, task] : meeting) {
@@ -217,12 +219,12 @@ class Events {
       ended_.push_back(task);
     else
       queue_.push(end, task);
-    if (is_serial(step.lane)) {
-      mine.heads[lane_index(step.lane)].waits_for = kRunning;
+    if (is_serial(step.slot)) {
+      mine.heads[step.slot].waits_for = kRunning;
       return;
     }
-    if (step.kind == Kind::send) wire(task.rank(), step.lane) = now_ + held_[step.work];
-    set_head(task.rank(), mine, lane_index(step.lane), step.next);
+    if (is_send(step.slot) && step.kind == Kind::send) wire(task.rank(), step) = now_ + held_[step.work];
+    set_head(task.rank(), mine, step.slot, step.next);
   }
 
   const Prepared& graph_;
@@ -231,8 +233,8 @@ class Events {
   Time* end_;
   std::vector<RankState> ranks_;
   std::vector<Arrived> channels_;
-  std::vector<std::array<Time, 2>> wires_;  // per rank: when the wire of each lane of sends is free
-  std::vector<std::uint32_t> arrived_;      // members per round
+  std::vector<std::array<Time, graph::kWires>> wires_;  // per rank: when each is free
+  std::vector<std::uint32_t> arrived_;                  // members per round
   std::vector<TaskRef> ended_, released_;
   RadixHeap<TaskRef> queue_;
   Time now_;
@@ -240,8 +242,16 @@ class Events {
 
 }  // namespace
 
+constexpr std::size_t kCommon = 6, kMost = 14;  // lanes: one cache line, two
+static_assert(graph::kLanes < kMost, "a wider state for so many lanes");
+
 Outcome simulate_events(const Prepared& graph, Prices prices, Timeline& timeline) {
-  return Events(graph, prices, timeline).run();
+  if (graph.slots() > kCommon) return simulate_events_wide(graph, prices, timeline);
+  return Events<kCommon>(graph, prices, timeline).run();
+}
+
+Outcome simulate_events_wide(const Prepared& graph, Prices prices, Timeline& timeline) {
+  return Events<kMost>(graph, prices, timeline).run();
 }
 
 }  // namespace rehearsal::engine

@@ -23,35 +23,46 @@ Kind kind_of(const Program& program, std::size_t task) {
   return Kind::plain;
 }
 
-constexpr std::uint8_t lane_bit(Lane lane) { return static_cast<std::uint8_t>(1u << static_cast<unsigned>(lane)); }
+constexpr std::uint16_t slot_bit(std::uint8_t slot) { return static_cast<std::uint16_t>(1u << slot); }
 
-std::uint32_t lanes_of(const Program& program, graph::EndpointId endpoint) {
-  std::uint32_t lanes = 0;
-  for (LocalTask task : program.endpoint_tasks[endpoint.index()]) lanes |= lane_bit(program.lane[task.index()]);
-  return lanes;
+std::uint32_t slots_of(const Program& program, const Slots& slots, graph::EndpointId endpoint) {
+  std::uint32_t bits = 0;
+  for (LocalTask task : program.endpoint_tasks[endpoint.index()])
+    bits |= slot_bit(slots.of_lane[static_cast<std::size_t>(program.lane[task.index()])]);
+  return bits;
 }
 
-void fill_steps(const Program& program, std::span<Step> steps) {
-  std::array<std::uint32_t, graph::kLanes> latest;
+Slots fill_steps(const Program& program, std::span<Step> steps) {
+  Slots slots;
+  constexpr std::uint8_t kUnknown = 0xff;
+  for (const graph::LaneInfo& lane : graph::kLaneTable)
+    slots.of_lane[static_cast<std::size_t>(lane.lane)] =
+        is_send(lane.lane)     ? static_cast<std::uint8_t>(kFirstWire + graph::wire_of(lane.lane))
+        : is_serial(lane.lane) ? kUnknown
+                               : kReceives;
+  std::array<std::uint32_t, kFirstSerial + graph::kLanes> latest;
   latest.fill(kNone);
   for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Lane lane = program.lane[i];
+    std::uint8_t& slot = slots.of_lane[static_cast<std::size_t>(lane)];
+    if (slot == kUnknown) slot = static_cast<std::uint8_t>(slots.first.size()), slots.first.push_back(kNone);
     Step& step = steps[i];
     step.work = program.work[i].value;
     step.endpoint = program.endpoint[i];
     step.sequence = program.sequence[i];
-    step.lane = program.lane[i];
+    step.slot = slot;
     step.kind = kind_of(program, i);
     // An earlier task of the same serial lane has ended anyway when this one starts.
     for (LocalTask before : program.dependencies[i]) {
-      if (program.lane[before.index()] == step.lane && is_serial(step.lane)) continue;
-      step.waits = step.waits == Waits::none ? Waits::one : Waits::many;
-      step.dependency = before.value;
-      steps[before.index()].awaited_on |= lane_bit(step.lane);
+      if (program.lane[before.index()] == lane && is_serial(slot)) continue;
+      step.dependency = step.dependency == kNone ? before.value : kMany;
+      steps[before.index()].awaited_on |= slot_bit(slot);
     }
-    std::uint32_t& previous = latest[static_cast<std::size_t>(step.lane)];
-    if (previous != kNone) steps[previous].next = static_cast<std::uint32_t>(i);
+    std::uint32_t& previous = latest[slot];
+    (previous == kNone ? slots.first[slot] : steps[previous].next) = static_cast<std::uint32_t>(i);
     previous = static_cast<std::uint32_t>(i);
   }
+  return slots;
 }
 
 }  // namespace
@@ -66,7 +77,10 @@ Prepared::Prepared(const graph::TaskGraph& graph) : graph_(graph) {
   }
   steps_.resize(total);
   auto steps = [&](std::size_t p) { return std::span(steps_).subspan(first_step[p], graph.programs()[p].size()); };
-  for (std::size_t p = 0; p < graph.programs().size(); ++p) fill_steps(graph.programs()[p], steps(p));
+  for (std::size_t p = 0; p < graph.programs().size(); ++p) {
+    slots_of_.push_back(fill_steps(graph.programs()[p], steps(p)));
+    slots_ = std::max(slots_, slots_of_.back().first.size());
+  }
 
   std::vector<std::uint64_t> first_round;
   for (const graph::Group& group : graph.groups()) {
@@ -84,6 +98,10 @@ Prepared::Prepared(const graph::TaskGraph& graph) : graph_(graph) {
   }
   INVARIANT(channels_ < kMaxCount, "too many channels");
   ends_.reserve(channel.size());  // spans below point into it
+  const auto receiving_slots = [&](const graph::Attachment& to) {
+    const graph::Rank& peer = graph.ranks()[to.peer.index()];
+    return slots_of(graph.program_of(peer), slots_of_[peer.program.index()], to.peer_endpoint);
+  };
   for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
     const graph::Rank& rank = graph.ranks()[r];
     const Program& program = graph.program_of(rank);
@@ -91,8 +109,7 @@ Prepared::Prepared(const graph::TaskGraph& graph) : graph_(graph) {
       const graph::Attachment& to = rank.attachments[e];
       switch (program.endpoints[e]) {
         case EndpointKind::send:
-          ends_.push_back({to.peer.value, lanes_of(graph.program_of(graph.ranks()[to.peer.index()]), to.peer_endpoint),
-                           channel[first_end[r] + e]});
+          ends_.push_back({to.peer.value, receiving_slots(to), channel[first_end[r] + e]});
           break;
         case EndpointKind::receive:
           ends_.push_back({to.peer.value, 0, channel[first_end[to.peer.index()] + to.peer_endpoint.index()]});
@@ -102,17 +119,9 @@ Prepared::Prepared(const graph::TaskGraph& graph) : graph_(graph) {
           break;
       }
     }
-    RankView view{&program,
-                  steps(rank.program.index()),
-                  std::span(ends_).subspan(first_end[r], rank.attachments.size()),
-                  rank.first_task,
-                  {}};
-    for (std::size_t lane = 0; lane < graph::kLanes; ++lane) {
-      const auto at = std::find(program.lane.begin(), program.lane.end(), static_cast<Lane>(lane));
-      view.first_of_lane[lane] =
-          at == program.lane.end() ? kNone : static_cast<std::uint32_t>(at - program.lane.begin());
-    }
-    ranks_.push_back(view);
+    ranks_.push_back({&program, steps(rank.program.index()),
+                      std::span(ends_).subspan(first_end[r], rank.attachments.size()), rank.first_task,
+                      slots_of_[rank.program.index()].first});
   }
 }
 

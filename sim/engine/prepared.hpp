@@ -1,5 +1,8 @@
 // A task graph laid out for evaluation: one compact step per task of a program, and the far ends of every rank
 // resolved. 24 bytes per task of a program (shared by its ranks), 24 per endpoint of a rank. Borrows the graph.
+//
+// Lanes are slots here: those of messages, then the serial ones that a program uses as they appear, so that the state
+// of a rank does not grow with lanes that it does not use.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -21,25 +24,36 @@ inline constexpr std::uint32_t kNone = 0xffffffff;
 inline constexpr std::uint32_t kMaxCount = 0x7ffffff0;
 
 enum class Kind : std::uint8_t { plain, send, receive, group };
-enum class Waits : std::uint8_t { none, one, many };  // dependencies that lane order does not imply
+inline constexpr std::uint32_t kMany = kNone - 1;  // dependencies
+
+// Lanes of messages have the first slots, so that a number says what a lane is.
+inline constexpr std::uint8_t kReceives = 0, kFirstWire = 1, kFirstSerial = kFirstWire + graph::kWires;
+constexpr bool is_serial(std::uint8_t slot) { return slot >= kFirstSerial; }
+constexpr bool is_send(std::uint8_t slot) { return slot != kReceives && slot < kFirstSerial; }
 
 struct Step {  // 24 bytes
   std::uint32_t work = 0;
   std::uint32_t next = kNone;        // the next task on its lane
-  std::uint32_t dependency = kNone;  // when Waits::one
+  std::uint32_t dependency = kNone;  // that lane order does not imply; kMany: those of the program
   std::uint32_t endpoint = kNone;
   std::uint32_t sequence = 0;
-  Lane lane = Lane::compute;
+  std::uint8_t slot = 0;
   Kind kind = Kind::plain;
-  Waits waits = Waits::none;
-  std::uint8_t awaited_on = 0;  // bit l: some task of lane l lists this one as a dependency
+  std::uint16_t awaited_on = 0;  // bit s: some task in slot s lists this one as a dependency
 };
+static_assert(sizeof(Step) == 24);
 
 // The far end of an endpoint.
 struct FarEnd {
   std::uint32_t peer = 0;   // the rank at the other end of the channel, or the group
-  std::uint32_t lanes = 0;  // of a send: bit l set if the channel has receives on lane l
+  std::uint32_t slots = 0;  // of a send: bit s set if the channel has receives in slot s
   std::uint64_t first = 0;  // number of the channel, the same at both ends; or the round that is use 0 of the group
+};
+
+// The lanes of a program.
+struct Slots {
+  std::array<std::uint8_t, graph::kLanes> of_lane{};
+  std::vector<std::uint32_t> first = std::vector<std::uint32_t>(kFirstSerial, kNone);  // task, of each slot
 };
 
 struct RankView {
@@ -47,7 +61,7 @@ struct RankView {
   std::span<const Step> steps;
   std::span<const FarEnd> ends;  // indexed by EndpointId
   std::uint64_t first_task = 0;
-  std::array<std::uint32_t, graph::kLanes> first_of_lane{};
+  std::span<const std::uint32_t> first_of_slot;  // kNone: no task
 };
 
 class Prepared {
@@ -61,13 +75,15 @@ class Prepared {
   std::span<const RankView> ranks() const { return ranks_; }
   std::size_t rounds() const { return rounds_; }  // uses of groups, all together
   std::size_t channels() const { return channels_; }
+  std::size_t slots() const { return slots_; }  // of the program with most lanes
 
  private:
   const graph::TaskGraph& graph_;
   std::vector<Step> steps_;  // program after program
   std::vector<FarEnd> ends_;
   std::vector<RankView> ranks_;
-  std::size_t rounds_ = 0, channels_ = 0;
+  std::vector<Slots> slots_of_;  // of each program
+  std::size_t rounds_ = 0, channels_ = 0, slots_ = 0;
 };
 
 // What an evaluator could do: everything, or the tasks at which the ranks are stuck.
@@ -85,5 +101,7 @@ struct Prices {
 // Both fill `start` and `end` of the timeline.
 Outcome replay(const Prepared& graph, Prices prices, Timeline& timeline);
 Outcome simulate_events(const Prepared& graph, Prices prices, Timeline& timeline);
+// With the state of graphs that use many lanes, whatever this one uses.
+Outcome simulate_events_wide(const Prepared& graph, Prices prices, Timeline& timeline);
 
 }  // namespace rehearsal::engine

@@ -65,15 +65,15 @@ class Replay {
 
  private:
   struct RankState {
-    std::array<Time, graph::kLanes> free{};  // when the lane may start its next task
+    std::array<Time, graph::kLanes> free{};  // when the lane of each slot may start its next task
     std::uint32_t cursor = 0;
     bool in_group = false;  // stopped there for the other members
   };
 
   // When the dependencies have ended that lane order does not imply.
   static Time dependencies_end(const RankView& view, const Step& step, std::uint32_t i, const Time* ends) {
-    if (step.waits == Waits::none) return Time{};
-    if (step.waits == Waits::one) return ends[step.dependency];
+    if (step.dependency == kNone) return Time{};
+    if (step.dependency != kMany) return ends[step.dependency];
     Time latest;
     for (LocalTask before : view.program->dependencies[i]) latest = std::max(latest, ends[before.index()]);
     return latest;
@@ -91,7 +91,7 @@ class Replay {
     std::uint32_t i = mine.cursor;
     for (; i < n; ++i) {
       const Step& step = steps[i];
-      Time& free = mine.free[static_cast<std::size_t>(step.lane)];
+      Time& free = mine.free[step.slot];
       Time start = std::max(free, dependencies_end(view, step, i, ends)), end, held;
       if (step.kind == Kind::receive) {
         Channel& channel = channels_[view.ends[step.endpoint].first];
@@ -123,7 +123,7 @@ class Replay {
       starts[i] = start;
       ends[i] = end;
       latest = std::max(latest, end);
-      free = is_serial(step.lane) ? end : start + held;
+      free = is_serial(step.slot) ? end : start + held;
     }
     mine.cursor = i;
     makespan_ = latest;

@@ -64,24 +64,6 @@ struct Noun {
 
 }  // namespace
 
-const char* name(Lane lane) {
-  switch (lane) {
-    case Lane::compute:
-      return "compute";
-    case Lane::tensor_comm:
-      return "tensor_comm";
-    case Lane::data_comm:
-      return "data_comm";
-    case Lane::send:
-      return "send";
-    case Lane::receive:
-      return "receive";
-    case Lane::send_out:
-      return "send_out";
-  }
-  return "?";
-}
-
 const char* name(Pass pass) {
   switch (pass) {
     case Pass::forward:

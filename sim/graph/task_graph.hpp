@@ -22,17 +22,10 @@
 #include "base/ids.hpp"
 #include "base/tensor.hpp"
 #include "base/units.hpp"
+#include "graph/lanes.hpp"
 #include "graph/work.hpp"
 
 namespace rehearsal::graph {
-
-// Sends have a lane for each wire out of a rank: `send` over its port to the GPUs beside it, `send_out` over its NIC.
-enum class Lane : std::uint8_t { compute, tensor_comm, data_comm, send, receive, send_out };
-inline constexpr std::size_t kLanes = 6;
-const char* name(Lane lane);
-constexpr bool is_send(Lane lane) { return lane == Lane::send || lane == Lane::send_out; }
-// Messages in flight overlap, but for the time that each holds its wire; everything else on a lane runs one at a time.
-constexpr bool is_serial(Lane lane) { return !is_send(lane) && lane != Lane::receive; }
 
 enum class Pass : std::uint8_t {
   forward,

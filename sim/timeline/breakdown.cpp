@@ -1,6 +1,8 @@
 #include "timeline/breakdown.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "base/error.hpp"
 #include "timeline/split.hpp"
@@ -82,9 +84,14 @@ class RankBreakdown {
     if (until < end) gaps.push_back({until, end});
 
     collect_collectives();
-    total[index(Category::data_comm)] += take(gaps, merged(std::move(data_)));
-    total[index(Category::tensor_comm)] += take(gaps, merged(std::move(tensor_)));
-    total[index(Category::pipeline_comm)] += take(gaps, merged(std::move(messages_)));
+    // What is left of a gap goes to the next: data-parallel collectives first, then others, messages last.
+    const auto waited = [&](Category c) {
+      total[index(c)] += take(gaps, merged(std::exchange(during_[index(c)], {})));
+    };
+    waited(Category::data_comm);
+    for (const graph::LaneInfo& lane : graph::kLaneTable)
+      if (lane.kind == graph::LaneKind::collectives && lane.idle_is != Category::data_comm) waited(lane.idle_is);
+    waited(Category::pipeline_comm);
     for (const Span& gap : gaps) total[index(Category::bubble)] += gap.end - gap.start;
     return total;
   }
@@ -97,10 +104,11 @@ class RankBreakdown {
 
   void collect_collectives() {
     for (std::size_t i = 0; i < program_.size(); ++i) {
-      if (program_.lane[i] == Lane::compute) continue;
+      const graph::LaneInfo& lane = graph::info(program_.lane[i]);
+      if (lane.kind != graph::LaneKind::collectives) continue;
       if (!std::holds_alternative<graph::Collective>(graph_.work(program_.work[i]))) continue;
-      const bool data = is_data_parallel(program_.coordinates[i].pass, program_.lane[i]);
-      (data ? data_ : tensor_).push_back(span_of(rank_, i));
+      const bool data = is_data_parallel(program_.coordinates[i].pass, lane.lane);
+      during_[index(data ? Category::data_comm : lane.idle_is)].push_back(span_of(rank_, i));
     }
   }
 
@@ -125,7 +133,8 @@ class RankBreakdown {
       const std::uint32_t endpoint = program_.endpoint[i];
       if (endpoint != graph::kNoEndpoint && program_.endpoints[endpoint] == graph::EndpointKind::receive) {
         const TaskId send = graph_.partner(rank_, LocalTask(i));
-        messages_.push_back({std::max(handed_over(send), gap.start), std::min(timeline_.end[send.index()], gap.end)});
+        during_[index(Category::pipeline_comm)].push_back(
+            {std::max(handed_over(send), gap.start), std::min(timeline_.end[send.index()], gap.end)});
       }
       for (LocalTask before : program_.dependencies[i])
         if (program_.lane[before.index()] != Lane::compute && span_of(rank_, before.index()).end > gap.start &&
@@ -139,7 +148,7 @@ class RankBreakdown {
   RankId rank_;
   const graph::Program& program_;
   std::span<const Time> durations_;
-  std::vector<Span> data_, tensor_, messages_;
+  std::array<std::vector<Span>, graph::kCategories> during_;  // what computation may have waited for
 };
 
 }  // namespace

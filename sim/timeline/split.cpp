@@ -95,8 +95,8 @@ Breakdown split_in(const graph::TaskGraph& graph, WorkId work, Context context, 
 }  // namespace
 
 bool is_data_parallel(Pass pass, Lane lane) {
-  return lane == Lane::data_comm || pass == Pass::gradient_reduce || pass == Pass::parameter_gather ||
-         pass == Pass::embedding_reduce;
+  return graph::info(lane).idle_is == Category::data_comm || pass == Pass::gradient_reduce ||
+         pass == Pass::parameter_gather || pass == Pass::embedding_reduce;
 }
 
 Breakdown split(const graph::TaskGraph& graph, WorkId work, std::span<const Time> durations) {

@@ -1,0 +1,68 @@
+// Lanes: what goes on in a rank at the same time. Tasks of one lane start in the order of their ids; all that sets one
+// lane apart from another is its row here. A new lane is a name and a row; whoever evaluates, performs or draws graphs
+// asks the row (sim/design/messages-and-lanes.md).
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/axes.hpp"
+#include "graph/work.hpp"
+
+namespace rehearsal::graph {
+
+// The values are part of the digests of graphs: append.
+enum class Lane : std::uint8_t { compute, tensor_comm, data_comm, send, receive, send_out };
+
+enum class LaneKind : std::uint8_t { compute, collectives, sends, receives };
+
+struct LaneInfo {
+  Lane lane;
+  const char* name;
+  LaneKind kind;
+  Axes axes;         // of collectives: along which their groups mostly are
+  Category idle_is;  // what it is called when computation waits for this lane
+};
+
+// Sends have a lane for each wire out of a rank: `send` over its port to the GPUs beside it, `send_out` over its NIC.
+inline constexpr std::array kLaneTable{
+    LaneInfo{Lane::compute, "compute", LaneKind::compute, {}, Category::bubble},
+    LaneInfo{Lane::tensor_comm, "tensor_comm", LaneKind::collectives, Axis::tensor, Category::tensor_comm},
+    LaneInfo{Lane::data_comm, "data_comm", LaneKind::collectives, Axis::data, Category::data_comm},
+    LaneInfo{Lane::send, "send", LaneKind::sends, {}, Category::pipeline_comm},
+    LaneInfo{Lane::receive, "receive", LaneKind::receives, {}, Category::pipeline_comm},
+    LaneInfo{Lane::send_out, "send_out", LaneKind::sends, {}, Category::pipeline_comm},
+};
+inline constexpr std::size_t kLanes = kLaneTable.size();
+
+constexpr const LaneInfo& info(Lane lane) { return kLaneTable[static_cast<std::size_t>(lane)]; }
+constexpr const char* name(Lane lane) { return info(lane).name; }
+constexpr bool is_send(Lane lane) { return info(lane).kind == LaneKind::sends; }
+// Messages in flight overlap, but for the time that each holds its wire; everything else on a lane runs one at a time.
+constexpr bool is_serial(Lane lane) { return !is_send(lane) && info(lane).kind != LaneKind::receives; }
+
+// Lanes of sends, counted: each has a wire of its own.
+inline constexpr std::uint8_t kNoWire = 7;
+constexpr std::uint8_t wire_of(Lane lane) {
+  std::uint8_t wire = 0;
+  for (const LaneInfo& row : kLaneTable) {
+    if (row.lane == lane) return is_send(lane) ? wire : kNoWire;
+    if (row.kind == LaneKind::sends) ++wire;
+  }
+  return kNoWire;
+}
+inline constexpr std::size_t kWires = [] {
+  std::size_t wires = 0;
+  for (const LaneInfo& row : kLaneTable) wires += row.kind == LaneKind::sends;
+  return wires;
+}();
+static_assert(kWires < kNoWire);
+static_assert(
+    [] {
+      for (std::size_t i = 0; i < kLanes; ++i)
+        if (kLaneTable[i].lane != static_cast<Lane>(i)) return false;
+      return true;
+    }(),
+    "rows stand in the order of the names");
+
+}  // namespace rehearsal::graph
