@@ -105,13 +105,18 @@ Link Machine::link(const Device& a, const Device& b) const {
   return {spec_.nic, std::max(Time{}, nic_hop() - before)};
 }
 
-std::vector<Hop> Machine::route(std::int64_t from, std::int64_t to, std::int64_t stripe) const {
+Path Machine::path(std::int64_t from, std::int64_t to, std::int64_t stripe) const {
   if (from == to) return {};
   const bool same = from / domain_ == to / domain_;
-  const auto path = (same ? inside_ : fabric_)->path(*this, from, to, stripe);
+  auto path = (same ? inside_ : fabric_)->path(*this, from, to, stripe);
   if (path.empty())
     throw UserError(fmt::format("cluster '{}': no path from GPU {} to GPU {}; its topology '{}' is not connected",
                                 spec_.name, from, to, (same ? inside_ : fabric_)->name));
+  return path;
+}
+
+std::vector<Hop> Machine::route(std::int64_t from, std::int64_t to, std::int64_t stripe) const {
+  const auto path = this->path(from, to, stripe);
   std::vector<Hop> hops;
   for (std::size_t i = 1; i < path.size(); ++i) hops.push_back({path[i - 1], path[i], link(path[i - 1], path[i])});
   return hops;

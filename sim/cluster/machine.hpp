@@ -23,24 +23,24 @@ struct WrittenGraph;  // routes over links that were written out
 struct Boundary {
   const char* name;      // "NIC", "leaf to spine"
   std::int64_t members;  // of the group in one domain on this side of it
-  Bandwidth rate;        // out of one such domain for this group, while its peers (GroupShape) take their shares
+  Bandwidth rate;        // out of one such domain for this group, when nobody else is there
   Time latency;          // of a message across, from GPU to GPU
 };
 
-// A group on the machine.
+// A group on the machine, by itself.
 struct Reach {
   std::int64_t ranks = 1, in_domain = 1;  // members in all, and in one NVLink domain
   Bandwidth port;                         // of one member inside its domain, one way
   Time latency;                           // between neighbours inside the domain
   std::vector<Boundary> out;              // innermost first; empty when the group stays in one domain
-  std::int64_t groups = 1;                // that share the NICs of a domain
-  std::int64_t nics = 0, nics_of = 0;     // used by them, of those of a domain
+  std::int64_t nics = 0, nics_of = 0;     // that it uses, of those of a domain
+  std::int64_t senders = 0;               // members of a domain whose NICs those are
 };
 
 // A message from GPU to GPU.
 struct Reached {
   bool leaves_domain = false;
-  Bandwidth rate;  // of the narrowest link, shared with the neighbours that send at the same time
+  Bandwidth rate;  // of the narrowest link
   Time latency;
 };
 
@@ -70,12 +70,14 @@ class Machine {
   // By global rank; empty from a GPU to itself. Throws UserError when there is no way.
   std::vector<Hop> route(std::int64_t from, std::int64_t to, std::int64_t stripe = 0) const;
 
+  Path path(std::int64_t from, std::int64_t to, std::int64_t stripe = 0) const;  // the devices of that route
+  Link link(const Device& a, const Device& b) const;                             // of two that follow each other there
+
   const Reach& reach(const GroupShape& group) const;
-  // `senders` GPUs next to each other send to as many at the same distance.
-  const Reached& reach(std::int64_t from, std::int64_t to, std::int64_t senders) const;
+  const Reached& reach(std::int64_t from, std::int64_t to) const;
   // The first pair of GPUs that is as far apart: pairs that nothing tells apart are one work.
   std::pair<std::int64_t, std::int64_t> alike(std::int64_t from, std::int64_t to) const;
-  // Out of one domain for a group, by counting the flows of all its peers on their routes: what levels stand for.
+  // Out of one domain for a group, by counting its flows on their routes: what levels stand for.
   Bandwidth counted(const GroupShape& group) const;
   int level(std::int64_t from, std::int64_t to) const;  // -1 inside a domain; 0 where flows are counted
 
@@ -83,6 +85,7 @@ class Machine {
   std::int64_t node(std::int64_t gpu) const { return gpu / spec_.gpus_per_node; }
   std::int64_t local(std::int64_t gpu) const { return gpu % spec_.gpus_per_node; }
   Device gpu(std::int64_t rank) const;
+  std::int64_t rank(const Device& gpu) const { return gpu.place * spec_.gpus_per_node + gpu.index; }
   Device nic(std::int64_t gpu, std::int64_t stripe) const;              // of a GPU
   std::int64_t gpu_at(const Device& nic) const;                         // the first GPU of a NIC
   std::int64_t stripes() const;                                         // NICs of a GPU, at least 1
@@ -91,8 +94,8 @@ class Machine {
   const WrittenGraph& written() const { return *written_; }
 
  private:
-  Link link(const Device& a, const Device& b) const;
   Bandwidth counted_port(std::int64_t stride, std::int64_t members) const;
+  std::int64_t nics_beside(std::int64_t stride, std::int64_t members) const;
   void leave(Reach& reach, const GroupShape& group) const;
   void count_out(Reach& reach, const GroupShape& group) const;
 
@@ -105,7 +108,7 @@ class Machine {
   struct Known {
     std::mutex mutex;
     std::map<GroupShape, Reach> groups;
-    std::map<std::array<std::int64_t, 3>, Reached> pairs;
+    std::map<std::array<std::int64_t, 2>, Reached> pairs;
   };
   std::shared_ptr<Known> known_;
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "cluster/machine.hpp"
@@ -49,10 +50,6 @@ std::int64_t members(const GroupShape& group, std::int64_t width) {
   return std::clamp<std::int64_t>(width / group.stride, 1, group.ranks);
 }
 
-std::int64_t groups(const GroupShape& group, std::int64_t width) {
-  return std::max<std::int64_t>(1, std::min<std::int64_t>(width, group.peers) / members(group, width));
-}
-
 }  // namespace
 
 // One ring in the order of ranks for every group of the domain at the same time.
@@ -87,44 +84,48 @@ const Reach& Machine::reach(const GroupShape& group) const {
   return reach;
 }
 
-// NICs of a domain that all groups of a kind use together. A group of all its GPUs, or of one, uses those beside them.
-// One of several but not all finds no two of its GPUs beside the same NIC to enter and to leave by, and stays with
-// `nics_per_group` of them, where that is known (sim/design/partial-node-groups.md).
+// Those beside the members of one domain.
+std::int64_t Machine::nics_beside(std::int64_t stride, std::int64_t members) const {
+  std::set<Device> nics;
+  for (std::int64_t k = 0; k < members; ++k)
+    for (std::int64_t stripe = 0; stripe < stripes(); ++stripe) nics.insert(nic(k * stride, stripe));
+  return std::ssize(nics);
+}
+
+// A group of every second GPU or fewer finds no two of them beside the same NIC to enter and to leave by, and stays with
+// `nics_per_group`, where that is known (sim/design/partial-node-groups.md).
 void Machine::leave(Reach& reach, const GroupShape& group) const {
-  reach.groups = groups(group, domain_);
-  reach.nics = reach.nics_of = spec_.nics_per_node * std::max<std::int64_t>(1, domain_ / spec_.gpus_per_node);
-  if (spec_.nics_per_group > 0 && reach.in_domain > 1 && reach.groups > 1)
-    reach.nics = std::min(reach.nics, spec_.nics_per_group * reach.groups);
+  reach.nics_of = spec_.nics_per_node * std::max<std::int64_t>(1, domain_ / spec_.gpus_per_node);
+  reach.nics = nics_beside(group.stride, reach.in_domain);
+  reach.senders = reach.in_domain;
+  if (spec_.nics_per_group > 0 && reach.in_domain > 1 && group.stride > 1)
+    reach.nics = reach.senders = std::min({reach.nics, reach.senders, spec_.nics_per_group});
+  Bandwidth out = spec_.nic * double(reach.nics);
   std::int64_t below = domain_;
   for (const auto& level : levels_) {
     const auto inside = members(group, below);
     if (inside < group.ranks) {
-      Bandwidth out = level.out;
-      if (&level == &levels_.front()) out = out * (double(reach.nics) / double(reach.nics_of));
-      reach.out.push_back({level.name, inside, out / double(groups(group, below)), level.latency});
+      if (!reach.out.empty()) out = out * (double(inside) / double(reach.out.back().members));
+      out = std::min(out, level.out);
+      reach.out.push_back({level.name, inside, out, level.latency});
     }
     below = level.width;
   }
 }
 
-// A ring of domains for every group: member i of one sends to member i of the next, each over the NICs beside it.
+// A ring of domains: member i of one sends to member i of the next, each over the NICs beside it.
 void Machine::count_out(Reach& reach, const GroupShape& group) const {
   Load load(*this);
   const auto m = reach.in_domain, rings = reach.ranks / m;
   const double share = 1. / double(m * stripes());
   Time slowest;
-  const std::int64_t block = group.stride * group.ranks;
-  for (std::int64_t first = 0; first < std::max<std::int64_t>(group.peers, 1); first += block)
-    for (std::int64_t offset = 0; offset < std::min<std::int64_t>(group.stride, group.peers); ++offset)
-      for (std::int64_t k = 0; k < rings * m; ++k)
-        for (std::int64_t stripe = 0; stripe < stripes(); ++stripe) {
-          const auto from = first + offset + k * group.stride;
-          const auto to = first + offset + (k + m) % (rings * m) * group.stride;
-          if (from >= gpus() || to >= gpus()) continue;
-          load.add(from, to, stripe, share);
-          if (first == 0 && offset == 0 && stripe == 0) slowest = std::max(slowest, latency(route(from, to)));
-        }
-  reach.groups = groups(group, domain_);
+  for (std::int64_t k = 0; k < rings * m; ++k)
+    for (std::int64_t stripe = 0; stripe < stripes(); ++stripe) {
+      const auto from = k * group.stride, to = (k + m) % (rings * m) * group.stride;
+      if (from >= gpus() || to >= gpus()) continue;
+      load.add(from, to, stripe, share);
+      if (stripe == 0) slowest = std::max(slowest, latency(route(from, to)));
+    }
   reach.out.push_back({"fabric", m, load.least(), slowest});
 }
 
@@ -135,32 +136,25 @@ Bandwidth Machine::counted(const GroupShape& group) const {
   return reach.out.back().rate;
 }
 
-const Reached& Machine::reach(std::int64_t from, std::int64_t to, std::int64_t senders) const {
+const Reached& Machine::reach(std::int64_t from, std::int64_t to) const {
   const auto [a, b] = alike(from, to);
   const std::lock_guard lock(known_->mutex);
-  const auto [at, fresh] = known_->pairs.try_emplace({a, b, senders});
+  const auto [at, fresh] = known_->pairs.try_emplace({a, b});
   Reached& reached = at->second;
   if (!fresh) return reached;
   const int top = level(a, b);
   reached.leaves_domain = top >= 0;
   try {
     if (top >= 0 && !levels_.empty()) {
-      // A GPU sends over the NICs beside it. Where NICs are fewer, neighbours share one, and senders are neighbours.
-      const double per_gpu = double(spec_.nics_per_node) / double(spec_.gpus_per_node);
-      const double own = per_gpu >= 1 ? per_gpu : 1 / std::min(double(std::max<std::int64_t>(1, senders)), 1 / per_gpu);
-      reached.rate = spec_.nic * own;
+      reached.rate = spec_.nic * double(stripes());  // over the NICs beside it
       reached.latency = levels_[static_cast<std::size_t>(top)].latency;
-      for (std::size_t i = 1; i <= static_cast<std::size_t>(top); ++i)
-        reached.rate = std::min(reached.rate, levels_[i].out / double(std::min(senders, levels_[i - 1].width)));
+      for (std::size_t i = 0; i <= static_cast<std::size_t>(top); ++i)
+        reached.rate = std::min(reached.rate, levels_[i].out);
       return reached;
     }
     Load load(*this);
-    for (std::int64_t i = 0; i < std::max<std::int64_t>(1, senders); ++i) {
-      const auto x = a + i, y = b + i;
-      if (i > 0 && (x >= gpus() || y >= gpus() || level(x, y) != top)) break;
-      for (std::int64_t stripe = 0; stripe < (top < 0 ? 1 : stripes()); ++stripe)
-        load.add(x, y, stripe, 1. / double(top < 0 ? 1 : stripes()));
-    }
+    const auto lanes = top < 0 ? 1 : stripes();
+    for (std::int64_t stripe = 0; stripe < lanes; ++stripe) load.add(a, b, stripe, 1. / double(lanes));
     reached.rate = load.least();
     reached.latency = latency(route(a, b));
   } catch (...) {

@@ -124,7 +124,7 @@ std::string CommunicationModel::why(const GroupShape& group, const collective::C
   auto text = choice.algorithm->why ? choice.algorithm->why({group.ranks, static_cast<std::uint32_t>(reach.in_domain)})
                                     : std::string("the fastest");
   if (reach.nics < reach.nics_of)
-    text += fmt::format(", {} of {} NICs for the {} groups of a node", reach.nics, reach.nics_of, reach.groups);
+    text += fmt::format(", over {} of {} NICs of a node", reach.nics, reach.nics_of);
   const auto narrow = std::min_element(reach.out.begin(), reach.out.end(),
                                        [](const auto& a, const auto& b) { return a.rate < b.rate; });
   if (reach.out.size() > 1 && narrow != reach.out.begin()) text += fmt::format(", limited from {}", narrow->name);
@@ -158,7 +158,7 @@ double CommunicationModel::tensor_by_tensor(const graph::Collective& work, doubl
 double CommunicationModel::on_the_wire(const graph::Message& work) const {
   if (work.size.count() <= 0) return 0;
   const auto& spec = machine_.spec();
-  const auto& way = machine_.reach(work.from, work.to, work.senders);
+  const auto& way = machine_.reach(work.from, work.to);
   const double size = double(work.size.count());
   const auto copies = spec.nvlink_message;
   if (way.leaves_domain) {
@@ -174,7 +174,7 @@ double CommunicationModel::on_the_wire(const graph::Message& work) const {
 // receivers gather it.
 double CommunicationModel::message(const graph::Message& work) const {
   const auto& spec = machine_.spec();
-  const auto& way = machine_.reach(work.from, work.to, work.senders);
+  const auto& way = machine_.reach(work.from, work.to);
   double gather = 0;
   if (work.gathered.count() > 0 && work.gather.ranks > 1) {
     auto rate = spec.nvlink_gather.value() > 0 ? std::min(spec.nvlink_gather, spec.nvlink) : spec.nvlink;
@@ -203,7 +203,7 @@ std::string CostModel::why(const graph::Collective& work) const {
 
 bool CostModel::measured(const graph::Message& work) const {
   return profile_ && profile_->has_messages() && work.gathered.count() == 0 &&
-         !communication_.machine().reach(work.from, work.to, work.senders).leaves_domain;
+         !communication_.machine().reach(work.from, work.to).leaves_domain;
 }
 
 // L of a measured message. Where the ranks hand it over themselves, that takes o_s of the sender and o_r of the

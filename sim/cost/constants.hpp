@@ -18,6 +18,19 @@ inline constexpr double kDropoutBackward = .8;
 // difference beyond 1 %.
 inline constexpr double kInterference = .15;
 
+// --- What a collective takes from the kernels beside it.
+// A channel of NCCL is a thread block that has a multiprocessor for itself (24 of 132 in an all-gather on H100). Its
+// search finds a channel for each rate of kChannelRate inside a node, or for each NIC between nodes, and takes every one
+// twice (NCCL 2.30, src/graph/search.cc and connect.cc): 12 on V100, 24 on A100, and on H100 what is seen there.
+inline constexpr double kChannelRate = 20e9;  // bytes/s
+inline constexpr double kChannelsEach = 2;
+inline constexpr double kMostChannels = 24;
+// Of a message, whose channels carry so much each (ncclTopoGetNchannels of the same).
+inline constexpr double kMessageChannelRate = 14e9;  // bytes/s
+// Bytes of memory that a rank touches for each that it sends: a ring that adds reads what came and its own and writes
+// the sum, one that copies reads and writes.
+inline constexpr double kMemoryPerReducedByte = 3, kMemoryPerCopiedByte = 2;
+
 // --- Optimizer: many small kernels, norms and the loss-scale check. Seconds per step; assumed.
 inline constexpr double kOptimizerFixed = 2e-3;
 

@@ -10,6 +10,7 @@
 #include "cluster/cluster.hpp"
 #include "cost/communication.hpp"
 #include "cost/profile.hpp"
+#include "graph/footprint.hpp"
 #include "graph/work.hpp"
 #include "models/transformer.hpp"
 
@@ -51,6 +52,9 @@ class CostModel {
   // Likewise: how long a message holds the wire that it leaves by, of its price. 0 for all other works.
   std::vector<Time> held(std::span<const graph::Work> works) const;
 
+  // Likewise: what they take from each other while they run. `prices`: of the same works.
+  std::vector<graph::Footprint> footprints(std::span<const graph::Work> works, std::span<const Time> prices) const;
+
   // Every constant behind these works that was assumed rather than measured, those that move most first. `durations`:
   // their prices; `runs`: how often tasks run each of them, of all ranks.
   std::vector<Assumption> assumptions(std::span<const graph::Work> works, std::span<const Time> durations,
@@ -71,6 +75,8 @@ class CostModel {
   // Seconds by which the works take longer or shorter on another machine, all runs together.
   double moves(const cluster::ClusterSpec& other, std::span<const graph::Work> works, std::span<const Time> durations,
                std::span<const double> runs) const;
+  graph::Footprint footprint(const graph::Collective& work, Time price) const;
+  graph::Footprint footprint(const graph::Message& work, Time price) const;
   bool measured(const graph::Message& work) const;
   bool computes_wide(const Kernel& kernel) const;
   const GpuTimes* measured_gpu() const { return profile_ && profile_->gpu ? &*profile_->gpu : nullptr; }

@@ -50,8 +50,8 @@ std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective
   const auto ranks = one.group.ranks;
   const std::int64_t stride = one.group.stride, members = one.quote.shape.per_node;
   const auto& reach = machine.reach(one.group);
-  const bool few = reach.nics < reach.nics_of;  // ClusterSpec::nics_per_group
-  const auto out = few ? std::clamp<std::int64_t>(reach.nics / reach.groups, 1, members) : members;
+  const auto out = reach.senders;
+  const bool few = out < members;  // ClusterSpec::nics_per_group
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::int64_t> sent;  // parts, from rank to rank
   for (const auto& step : one.steps)
     for (const auto& t : step) ++sent[{t.from, t.to}];

@@ -1,0 +1,63 @@
+#include "cluster/resources.hpp"
+
+#include <fmt/format.h>
+
+namespace rehearsal::cluster {
+
+Resources::Resources(const Machine& machine)
+    : machine_(machine),
+      ports_(machine.inside().uniform || machine.inside().port),
+      of_gpus_(4 * static_cast<std::size_t>(machine.gpus()), kNone) {}
+
+std::uint32_t Resources::of_gpu(Resource::Kind kind, std::int64_t gpu) {
+  auto& number = of_gpus_[4 * static_cast<std::size_t>(gpu) + static_cast<std::size_t>(kind)];
+  if (number == kNone) {
+    number = static_cast<std::uint32_t>(all_.size());
+    const auto& spec = machine_.spec();
+    const Device device = machine_.gpu(gpu);
+    all_.push_back(
+        {kind, device, device, kind == Resource::Kind::memory ? spec.gpu.sustained_memory_bandwidth : spec.nvlink});
+  }
+  return number;
+}
+
+std::uint32_t Resources::link(const Device& from, const Device& to) {
+  if (ports_ && from.kind == DeviceKind::gpu && to.kind == DeviceKind::nvswitch)
+    return of_gpu(Resource::Kind::port_out, machine_.rank(from));
+  if (ports_ && from.kind == DeviceKind::nvswitch && to.kind == DeviceKind::gpu)
+    return of_gpu(Resource::Kind::port_in, machine_.rank(to));
+  const auto packed = [](const Device& d) {
+    return std::uint64_t{static_cast<std::uint8_t>(d.kind)} << 56 | std::uint64_t{d.place} << 24 | d.index;
+  };
+  const auto [at, fresh] = links_.try_emplace({packed(from), packed(to)}, static_cast<std::uint32_t>(all_.size()));
+  if (fresh) all_.push_back({Resource::Kind::link, from, to, machine_.link(from, to).rate});
+  return at->second;
+}
+
+void Resources::add_route(std::int64_t from, std::int64_t to, std::int64_t stripe, std::vector<std::uint32_t>& list) {
+  if (ports_ && from / machine_.domain() == to / machine_.domain()) {
+    list.push_back(of_gpu(Resource::Kind::port_out, from));
+    list.push_back(of_gpu(Resource::Kind::port_in, to));
+    return;
+  }
+  const Path path = machine_.path(from, to, stripe);
+  for (std::size_t i = 1; i < path.size(); ++i) list.push_back(link(path[i - 1], path[i]));
+}
+
+std::string name(const Resource& r) {
+  switch (r.kind) {
+    case Resource::Kind::processors:
+      return name(r.from) + " multiprocessors";
+    case Resource::Kind::memory:
+      return name(r.from) + " memory";
+    case Resource::Kind::port_out:
+      return name(r.from) + " port out";
+    case Resource::Kind::port_in:
+      return name(r.from) + " port in";
+    case Resource::Kind::link:
+      return fmt::format("{} to {}", name(r.from), name(r.to));
+  }
+  return {};
+}
+
+}  // namespace rehearsal::cluster

@@ -1,0 +1,61 @@
+// What GPUs share, numbered as it is asked for: the multiprocessors and the memory of each, the links of the machine.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cluster/machine.hpp"
+
+namespace rehearsal::cluster {
+
+struct Resource {
+  enum class Kind : std::uint8_t {
+    processors,  // of a GPU: `from`
+    memory,      // likewise
+    port_out,    // all links of a GPU to the others of its domain, together
+    port_in,
+    link  // one way
+  };
+  Kind kind;
+  Device from, to;
+  Bandwidth rate;  // of all but processors
+};
+std::string name(const Resource& resource);  // "node 3 GPU 1 memory", "node 0 NIC 2 to leaf 0.2"
+
+class Resources {
+ public:
+  explicit Resources(const Machine& machine);
+
+  const Machine& machine() const { return machine_; }
+  const std::vector<Resource>& all() const { return all_; }
+
+  std::uint32_t processors(std::int64_t gpu) { return of_gpu(Resource::Kind::processors, gpu); }
+  std::uint32_t memory(std::int64_t gpu) { return of_gpu(Resource::Kind::memory, gpu); }
+  // Appends what a flow crosses. Inside a domain: the ports of both GPUs where its topology says what rings reach there
+  // (they use every link of a GPU), else the links of the route.
+  void add_route(std::int64_t from, std::int64_t to, std::int64_t stripe, std::vector<std::uint32_t>& to_list);
+
+ private:
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  struct Ends {
+    std::uint64_t from, to;
+    friend bool operator==(const Ends&, const Ends&) = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Ends& e) const {
+      const std::uint64_t mixed = (e.from * 0x9e3779b97f4a7c15) ^ (e.to + 0xd1b54a32d192ed03) * 0xff51afd7ed558ccd;
+      return mixed ^ (mixed >> 29);
+    }
+  };
+  std::uint32_t of_gpu(Resource::Kind kind, std::int64_t gpu);
+  std::uint32_t link(const Device& from, const Device& to);
+
+  const Machine& machine_;
+  bool ports_;
+  std::vector<Resource> all_;
+  std::vector<std::uint32_t> of_gpus_;  // by kind and GPU
+  std::unordered_map<Ends, std::uint32_t, Hash> links_;
+};
+
+}  // namespace rehearsal::cluster

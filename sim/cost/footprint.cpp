@@ -1,0 +1,145 @@
+// What works take from each other: the bytes and multiprocessors behind their prices.
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "base/error.hpp"
+#include "base/range.hpp"
+#include "cost/constants.hpp"
+#include "cost/cost_model.hpp"
+
+namespace rehearsal::cost {
+namespace {
+
+using graph::Footprint;
+using graph::Way;
+
+// A share never exceeds what it was derived from: alone, everything fits.
+constexpr double kRoundedDown = 1 - 0x1p-40;
+
+double operand_bytes(const Gemm& w) {
+  const double m = double(w.m), n = double(w.n), k = double(w.k), in = double(bytes_per_element(w.precision));
+  return (in * (m * k + k * n) + std::max(2., in) * m * n) * double(w.batch);
+}
+
+// Queries, keys, values and the output once, in 16 bits; backward the four gradients besides.
+double operand_bytes(const FusedAttention& w) {
+  const double rows = 2 * double(w.queries) + 2 * double(w.keys);
+  return 2 * double(w.batch * w.heads) * double(w.head_dim) * rows * (w.backward ? 2 : 1);
+}
+
+// A kernel fills all multiprocessors and touches so many bytes of its GPU's memory; `gap` of its price is idle.
+Footprint of_kernel(const cluster::Gpu& gpu, Time price, double bytes, Time gap) {
+  Footprint f;
+  f.trailing = std::min(price, gap);
+  f.moving = price - f.trailing;
+  if (f.moving == Time{}) return f;
+  const double seconds = to_seconds(f.moving);
+  f.rate = std::max(graph::kLeastRate, static_cast<std::int64_t>(bytes / seconds / graph::kRateUnit));
+  f.shares.push_back({Way::processors, gpu.sms * graph::kProcessor / f.rate});
+  const auto memory = graph::capacity(gpu.sustained_memory_bandwidth);
+  const double busy = std::min(1., bytes / seconds / gpu.sustained_memory_bandwidth.value());
+  f.shares.push_back({Way::memory, static_cast<std::int64_t>(busy * kRoundedDown * double(memory) / double(f.rate))});
+  return f;
+}
+
+// Weight of a load of `bytes_per_s` on each resource of a way, at the rate of the footprint.
+std::int64_t weight(const Footprint& f, double bytes_per_s) {
+  return static_cast<std::int64_t>(bytes_per_s / graph::kRateUnit * kRoundedDown * double(graph::kWhole) /
+                                   double(f.rate));
+}
+
+std::int64_t processors(double channels, const cluster::Gpu& gpu) {
+  const auto most = std::max<std::int64_t>(1, gpu.sms) - 1;
+  return std::clamp<std::int64_t>(std::llround(channels), 0, most) * graph::kProcessor;
+}
+
+}  // namespace
+
+Footprint CostModel::footprint(const graph::Collective& work, Time price) const {
+  Footprint f;
+  f.trailing = price;
+  const auto quote = communication_.quote(work.group, work.kind, work.size);
+  if (!quote.choice.algorithm || price == Time{}) return f;
+  const auto& machine = communication_.machine();
+  const auto& spec = machine.spec();
+  const auto& reach = machine.reach(work.group);
+  const auto chosen = std::find_if(quote.candidates.begin(), quote.candidates.end(),
+                                   [&](const auto& c) { return c.algorithm == quote.choice.algorithm; });
+  INVARIANT(chosen != quote.candidates.end() && chosen->form, "the algorithm that was chosen has a price");
+  const auto& form = *chosen->form;
+  const double moved = form.inside + form.wire - form.hidden + form.ramp, all = form.seconds();
+  f.moving = std::min(price, counted(to_seconds(price) * moved / all));
+  f.trailing = price - f.moving;
+  if (f.moving == Time{}) return f;
+  const bool across = !reach.out.empty();
+  const double sent = double(quote.choice.algorithm->bytes_sent_per_rank(quote.shape, work.size).count());
+  const double per_second = sent / to_seconds(f.moving);
+
+  // Of each member's port, and of its part of what leaves the domain, as busy as the closed form has them.
+  const double port = reach.in_domain > 1 ? std::min(1., form.inside / moved) * reach.port.value() : 0;
+  const double efficiency = spec.nic_efficiency * spec.fabric;
+  double wire = across ? std::min(1., form.wire / moved) * quote.wires.net_rate.value() : 0;
+  const double fair = across ? wire : port;  // bytes on the wire that decides
+  f.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(fair / graph::kRateUnit));
+  if (port > 0) f.shares.push_back({Way::port, weight(f, port)});
+  if (wire > 0) {
+    const bool pairs = work.kind == CollectiveKind::all_to_all;
+    if (pairs) wire /= std::max(1., double(quote.shape.nodes()) - 1);
+    f.shares.push_back(
+        {pairs ? Way::spread : Way::wire, weight(f, wire / efficiency / double(machine.stripes()))});
+  }
+  const bool reduces = work.kind == CollectiveKind::all_reduce || work.kind == CollectiveKind::reduce_scatter;
+  const double memory = std::min(per_second * (reduces ? kMemoryPerReducedByte : kMemoryPerCopiedByte),
+                                 spec.gpu.sustained_memory_bandwidth.value());
+  f.shares.push_back({Way::memory, weight(f, memory)});
+  const double fast = across ? double(reach.nics) : std::ceil(port / kChannelRate);
+  f.shares.push_back({Way::processors, 0, processors(std::clamp(kChannelsEach * fast, 1., kMostChannels), spec.gpu)});
+  return f;
+}
+
+Footprint CostModel::footprint(const graph::Message& work, Time price) const {
+  Footprint f;
+  f.moving = std::min(price, counted(on_the_wire(work)));
+  f.trailing = price - f.moving;
+  if (f.moving == Time{}) return f;
+  const auto& machine = communication_.machine();
+  const auto& spec = machine.spec();
+  const double rate = double(work.size.count()) / to_seconds(f.moving);
+  f.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(rate / graph::kRateUnit));
+  const bool out = machine.reach(work.from, work.to).leaves_domain;
+  const double efficiency = out ? spec.nic_message_efficiency * spec.fabric * double(machine.stripes()) : 1;
+  f.shares.push_back({Way::path, weight(f, rate / efficiency)});
+  f.shares.push_back({Way::memory, weight(f, std::min(rate, spec.gpu.sustained_memory_bandwidth.value()))});
+  f.shares.push_back(
+      {Way::processors, 0, processors(std::clamp(std::ceil(rate / kMessageChannelRate), 1., kMostChannels), spec.gpu)});
+  return f;
+}
+
+std::vector<Footprint> CostModel::footprints(std::span<const graph::Work> works, std::span<const Time> prices) const {
+  INVARIANT(works.size() == prices.size(), "one price per work");
+  const auto& gpu = machine_.gpu;
+  const auto make = [&](const auto& w, Time price) {
+    using Kind = std::decay_t<decltype(w)>;
+    if constexpr (std::is_same_v<Kind, graph::Collective> || std::is_same_v<Kind, graph::Message>) {
+      return footprint(w, price);
+    } else if constexpr (std::is_same_v<Kind, Gemm> || std::is_same_v<Kind, FusedAttention>) {
+      return of_kernel(gpu, price, operand_bytes(w), gpu.kernel_gap);
+    } else if constexpr (std::is_same_v<Kind, MemoryBound>) {
+      return of_kernel(gpu, price, double(w.traffic.count()), gpu.kernel_gap * w.kernels);
+    } else if constexpr (std::is_same_v<Kind, Kernel>) {
+      return of_kernel(gpu, price, double(w.traffic().count()), Time{});
+    } else if constexpr (std::is_same_v<Kind, graph::OptimizerStep>) {
+      return of_kernel(gpu, price, double(w.traffic.count()), seconds(kOptimizerFixed));
+    } else {  // idle, or made of others: a Sequence is run item by item
+      return Footprint{Time{}, price, 0, {}};
+    }
+  };
+  std::vector<Footprint> all;
+  all.reserve(works.size());
+  for (std::size_t i = 0; i < works.size(); ++i)
+    all.push_back(std::visit([&](const auto& w) { return make(w, prices[i]); }, works[i]));
+  return all;
+}
+
+}  // namespace rehearsal::cost

@@ -1,0 +1,50 @@
+// What a work asks of the machine while it runs, apart from where that is: how fast it runs alone, and what it takes
+// from the resources that it finds at its place (places.hpp). Together they say what happens when two works want the
+// same thing; alone a work lasts `moving` + `trailing`, its price.
+//
+// Everything is an integer, in the units below, because sharing is exact (sim/design/sharing.md).
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "base/units.hpp"
+
+namespace rehearsal::graph {
+
+// Ways in which a work loads the machine. Each stands for a set of resources of everyone who takes part.
+enum class Way : std::uint8_t {
+  processors,  // the multiprocessors of its GPU
+  memory,      // the GPU's own memory, read and written
+  port,        // links inside an NVLink domain: from each member of a group to the next
+  wire,        // links between domains: from each member to its like in the next domain
+  spread,      // likewise, to its like in every other domain
+  path         // of a message, from its sender to its receiver
+};
+inline constexpr std::size_t kWays = 6;
+
+struct Share {
+  Way way;
+  std::int64_t weight;    // of each resource, per unit of progress: capacity units
+  std::int64_t hold = 0;  // taken whole while it runs
+};
+
+struct Footprint {
+  Time moving;             // alone, at full rate
+  Time trailing;           // then: latency, the gap to the next kernel; takes nothing from anybody
+  std::int64_t rate = 0;   // alone, in kRateUnit; what is compared when rates are made fair: bytes
+  std::vector<Share> shares;
+};
+
+// Rates are counted in units of so many bytes/s, capacities of links and memories in 1/kWhole of such a unit, those of
+// multiprocessors in 1/kProcessor of one. So a weight per unit of progress has at least 20 significant bits, and every
+// capacity fits 63.
+inline constexpr double kRateUnit = 256;
+inline constexpr std::int64_t kWhole = std::int64_t{1} << 24;
+inline constexpr std::int64_t kProcessor = std::int64_t{1} << 48;
+inline constexpr std::int64_t kLeastRate = std::int64_t{1} << 20;  // of kernels that hardly touch memory
+
+inline std::int64_t capacity(Bandwidth rate) {
+  return static_cast<std::int64_t>(rate.value() / kRateUnit) * kWhole;
+}
+
+}  // namespace rehearsal::graph
