@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "graph/places.hpp"
 #include "graph/task_graph.hpp"
 #include "timeline/timeline.hpp"
 
@@ -98,10 +99,17 @@ struct Prices {
   std::span<const Time> held;  // of a message, by the wire that it leaves by; no longer than it takes
 };
 
-// Both fill `start` and `end` of the timeline.
+// What works take from each other, and where.
+struct Contended {
+  const graph::Places& places;
+  std::span<const graph::Footprint> footprints;  // one per WorkId
+};
+
+// All fill `start` and `end` of the timeline.
 Outcome replay(const Prepared& graph, Prices prices, Timeline& timeline);
 Outcome simulate_events(const Prepared& graph, Prices prices, Timeline& timeline);
 // With the state of graphs that use many lanes, whatever this one uses.
 Outcome simulate_events_wide(const Prepared& graph, Prices prices, Timeline& timeline);
+Outcome simulate_shared(const Prepared& graph, const Contended& contended, Timeline& timeline);
 
 }  // namespace rehearsal::engine
