@@ -1,0 +1,52 @@
+// Everybody in a job: its ranks, the groups that they form and the channels between them, numbered as actors in this
+// order; and what each of them loads on the machine where it sits.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cluster/resources.hpp"
+#include "lower/classes.hpp"
+#include "lower/rank_program.hpp"
+#include "plan/mesh.hpp"
+
+namespace rehearsal::lower {
+
+struct Cast {
+  // A group through one of the endpoints that a program may have for it.
+  using Endpoint = std::optional<graph::EndpointId> Ends::*;
+  struct Group {
+    Axes axes;
+    Endpoint end;
+    std::vector<std::uint32_t> ranks;  // ascending by place
+  };
+  struct Channel {
+    std::uint32_t from, to;  // ranks
+    graph::EndpointId send, receive;
+  };
+
+  // `mirrored`: the model is trained in two directions, ranks p and P-1-p hold the same parts of its two copies.
+  Cast(const plan::Mesh& mesh, const std::vector<Ends>& ends, bool mirrored);
+
+  std::vector<std::uint32_t> stages;  // the pipeline rank of each rank
+  std::vector<Group> groups;
+  std::vector<Channel> channels;
+
+  std::uint32_t ranks() const { return static_cast<std::uint32_t>(stages.size()); }
+  std::uint32_t size() const { return ranks() + static_cast<std::uint32_t>(groups.size() + channels.size()); }
+  std::uint32_t group(std::size_t g) const { return ranks() + static_cast<std::uint32_t>(g); }
+  std::uint32_t channel(std::size_t c) const { return group(groups.size()) + static_cast<std::uint32_t>(c); }
+
+ private:
+  void add_groups(const plan::Mesh& mesh, const std::vector<Ends>& ends, Axis axis, Endpoint end);
+  void add_mirrored_groups(const plan::Mesh& mesh);
+};
+
+// A row of loads for each actor, on resources that are numbered as they are met. `tensor`: the tensor group of a rank,
+// whose collectives coarse tasks hold inside, is on the row of the rank too: its own part in it.
+Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, cluster::Resources& resources);
+
+// Who waits for whom, and what must be alike from the start.
+Actors actors(const Cast& cast, Csr<ActorLoad> loads, const std::vector<cluster::Resource>& resources);
+
+}  // namespace rehearsal::lower
