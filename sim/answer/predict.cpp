@@ -24,6 +24,8 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   run.held = question->held;
   run.iterations = scenario.simulate.iterations;
   run.engine = options.engine;
+  run.footprints = question->footprints;
+  if (question->surroundings) run.places = &question->surroundings->places;
   Prediction prediction;
   prediction.timeline = simulator->prepare(question->graph)->run(run);
   if (scenario.optimizer_sync.post_validation) {

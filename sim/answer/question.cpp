@@ -12,13 +12,21 @@
 namespace rehearsal::answer {
 namespace {
 
+// Our own kernels run on processors whose sharing nobody has measured.
+bool shares(const scenario::Scenario& scenario) {
+  return scenario.concrete && !scenario.concrete->software.own_kernels &&
+         scenario.simulate.network != scenario::Network::closed_form;
+}
+
 Question finish(lower::Lowering lowering, schedule::Problem problem, const scenario::Scenario& scenario) {
   const auto& schedule = scenario.schedule.schedule();
   Question question;
   question.blocking_sends = lowering.blocking_sends();
-  question.graph = placed(scenario.places.schedule, [&] {
-    return std::move(lowering).lower(schedule, problem, {scenario.simulate.detail, scenario.simulate.symmetry});
+  auto lowered = placed(scenario.places.schedule, [&] {
+    return std::move(lowering).lower(schedule, problem,
+                                     {scenario.simulate.detail, scenario.simulate.symmetry, shares(scenario)});
   });
+  question.graph = std::move(lowered.graph), question.surroundings = std::move(lowered.surroundings);
   question.scenario = scenario;
   question.problem = std::move(problem);
   question.assumptions = scenario.assumptions;
@@ -31,6 +39,7 @@ Question prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   auto question = finish(std::move(staged.lowering), std::move(staged.problem), scenario);
   question.durations = placed(scenario.places.cluster, [&] { return staged.cost.price(question.graph.works()); });
   question.held = staged.cost.held(question.graph.works());
+  if (question.surroundings) question.footprints = staged.cost.footprints(question.graph.works(), question.durations);
   question.layers = staged.layers;
   const auto& c = *scenario.concrete;
   question.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global);

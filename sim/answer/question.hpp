@@ -1,10 +1,12 @@
 // A scenario as a task graph with its prices: what any backend needs, before anything runs.
 #pragma once
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "graph/task_graph.hpp"
+#include "lower/lowering.hpp"
 #include "scenario/scenario.hpp"
 #include "schedule/schedule.hpp"
 
@@ -18,6 +20,8 @@ struct Question {
   graph::TaskGraph graph;
   std::vector<Time> durations;  // one per WorkId
   std::vector<Time> held;       // likewise: of messages, how long they hold their wire; empty = nothing does
+  std::vector<graph::Footprint> footprints;  // likewise: what they take from each other
+  std::optional<lower::Surroundings> surroundings;  // where they do; nothing: nobody feels anybody
   schedule::Problem problem;    // stage times and memory, as the schedule saw them
   bool blocking_sends = false;
   Flops model_flops;                 // of one iteration, all GPUs; 0 for abstract scenarios

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "graph/places.hpp"
 #include "graph/task_graph.hpp"
 #include "timeline/timeline.hpp"
 
@@ -82,7 +83,10 @@ struct RunOptions {
   // Told now and then, by the thread that has called run(): how many iterations all ranks have ended, with warm-up.
   std::function<void(int ended)> progress;
   Time timeout = seconds(60);   // real backends give up with the unmatched heads after this long without progress
-  std::string engine = "auto";  // simulator: "auto", "replay" or "events"
+  std::string engine = "auto";  // simulator: "auto", "replay", "events" or "fluid"
+  // What works take from each other, one per WorkId, and where they do; without places nobody feels anybody.
+  std::span<const graph::Footprint> footprints;
+  const graph::Places* places = nullptr;
 };
 
 // What a backend can do with a kind of work, with the reason where it cannot.

@@ -110,6 +110,7 @@ Outcome replay(const Prepared& graph, Prices prices, Timeline& timeline);
 Outcome simulate_events(const Prepared& graph, Prices prices, Timeline& timeline);
 // With the state of graphs that use many lanes, whatever this one uses.
 Outcome simulate_events_wide(const Prepared& graph, Prices prices, Timeline& timeline);
-Outcome simulate_shared(const Prepared& graph, const Contended& contended, Timeline& timeline);
+class Demands;
+Outcome simulate_shared(const Prepared& graph, const Demands& demands, Timeline& timeline);
 
 }  // namespace rehearsal::engine

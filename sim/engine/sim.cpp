@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "base/spelling.hpp"
+#include "engine/demands.hpp"
 #include "engine/prepared.hpp"
 #include "graph/validate.hpp"
 
@@ -59,14 +60,14 @@ class SimSession : public backend::Session {
       INVARIANT(options.held[w] >= Time{} && options.held[w] <= options.durations[w],
                 "longer on the wire than it takes");
     check_range(graph, options.durations);
-    const std::vector<std::string> engines{"auto", "events", "replay"};
+    const std::vector<std::string> engines{"auto", "events", "fluid", "replay"};
     if (std::find(engines.begin(), engines.end(), options.engine) == engines.end())
       throw UserError("unknown engine '" + options.engine + "'" + suggestion(options.engine, engines));
 
     Timeline timeline;
     timeline.backend = "sim";
     Outcome outcome;
-    if (options.engine != "events") outcome = evaluate("replay", replay, options, timeline);
+    if (options.engine != "events" && options.engine != "fluid") outcome = evaluate("replay", replay, options, timeline);
     if (options.engine == "replay" && !outcome.stuck.empty()) {
       if (!graph::find_cycle(graph).empty()) report_cycle(graph, outcome.stuck);
       throw UserError("engine 'replay' cannot follow this graph; use 'auto' or 'events'. Blocked:" +
@@ -75,6 +76,13 @@ class SimSession : public backend::Session {
     if (options.engine == "events" || !outcome.stuck.empty())
       outcome = evaluate("events", simulate_events, options, timeline);
     if (!outcome.stuck.empty()) report_cycle(graph, outcome.stuck);
+    if (options.places && (options.engine == "auto" || options.engine == "fluid")) {
+      const Demands demands(prepared_, {*options.places, options.footprints});
+      if (options.engine == "fluid" || overloaded(prepared_, demands, timeline)) {
+        reset("fluid", timeline);
+        outcome = simulate_shared(prepared_, demands, timeline);
+      }
+    }
 
     // The graph is one iteration behind a barrier: all iterations last equally long.
     timeline.iteration_end.assign(static_cast<std::size_t>(std::max(options.iterations, 1)), outcome.makespan);
@@ -82,11 +90,14 @@ class SimSession : public backend::Session {
   }
 
  private:
-  template <class Evaluator>
-  Outcome evaluate(const char* name, Evaluator evaluator, const RunOptions& options, Timeline& timeline) const {
-    timeline.engine = name;
+  void reset(const char* engine, Timeline& timeline) const {
+    timeline.engine = engine;
     timeline.start.assign(prepared_.graph().tasks(), Time{});
     timeline.end.assign(prepared_.graph().tasks(), kNever);
+  }
+  template <class Evaluator>
+  Outcome evaluate(const char* name, Evaluator evaluator, const RunOptions& options, Timeline& timeline) const {
+    reset(name, timeline);
     const std::vector<Time> nothing(options.held.empty() ? options.durations.size() : 0);
     return evaluator(prepared_, Prices{options.durations, options.held.empty() ? nothing : options.held}, timeline);
   }

@@ -73,7 +73,7 @@ struct AddWork {
   void operator()(const Exposed& w) const { out.number(w.collective), out.number(w.share); }
   void operator()(const Pipelined& w) const { out.number(w.kernel), out.number(w.pieces), out.number(w.collective); }
   void operator()(const Message& w) const {
-    out.number(w.size), out.number(w.from), out.number(w.to), out.number(w.senders);
+    out.number(w.size), out.number(w.from), out.number(w.to);
     out.number(w.gathered), out.number(w.gather.ranks), out.number(w.gather.stride), out.number(w.gather.peers);
   }
   void operator()(const Receive&) const {}

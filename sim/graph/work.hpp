@@ -45,7 +45,6 @@ struct Pipelined {
 struct Message {
   Bytes size;                      // what one rank sends
   std::uint32_t from = 0, to = 1;  // GPUs: of all pairs that nothing tells apart, the first (cluster::Machine::alike)
-  std::uint32_t senders = 1;       // neighbours of a node that send at the same time
   Bytes gathered;          // all-gathered inside the receiving tensor group afterwards (sharded sends); 0 = nothing
   GroupShape gather = {};  // that group
   friend auto operator<=>(const Message&, const Message&) = default;

@@ -4,19 +4,11 @@
 #include <optional>
 #include <vector>
 
-#include "cluster/resources.hpp"
 #include "graph/builder.hpp"
-#include "graph/places.hpp"
 #include "lower/rank_program.hpp"
 #include "plan/plan.hpp"
 
 namespace rehearsal::lower {
-
-// What works find at their places.
-struct Surroundings {
-  graph::Places places;
-  std::vector<cluster::Resource> resources;  // those of the machine: Places::Resource::origin
-};
 
 // `plan`: null for given pipelines, which have one GPU a rank and share nothing. Without `shares` there are no
 // surroundings, and with symmetry one rank stands for all of a pipeline rank; with, for those alone that feel the same.

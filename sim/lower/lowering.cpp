@@ -6,88 +6,13 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "lower/gradient_buckets.hpp"
+#include "lower/joined.hpp"
 #include "lower/rank_program.hpp"
 #include "lower/step_end.hpp"
 #include "schedule/replay.hpp"
 
 namespace rehearsal::lower {
 namespace {
-
-// Every copy of the pipeline ranks, joined by channels and groups. Ranks of the graph are in the numbering of the job.
-class Joiner {
- public:
-  Joiner(std::vector<LoweredRank> ranks, const plan::Plan* plan, bool symmetry, graph::GraphBuilder& builder)
-      : mirrored_(plan && plan->job.copies > 1),
-        mesh_(plan && !symmetry ? plan->mesh : plan::Mesh({1, 1, 1, static_cast<std::uint32_t>(ranks.size())})),
-        builder_(builder) {
-    std::vector<ProgramId> programs;
-    for (auto& lowered : ranks) {
-      ends_.push_back(std::move(lowered.ends));
-      programs.push_back(builder.add(std::move(lowered.program)));
-    }
-    const plan::Mesh& whole = plan ? plan->mesh : mesh_;
-    for (std::uint32_t r = 0; r < mesh_.ranks(); r++) {
-      const RankPlace place = mesh_.at(r);
-      const auto job_rank = whole.rank(place);
-      const auto node = plan ? job_rank / plan->job.cluster.gpus_per_node : 0;
-      builder.add_rank(programs[place[Axis::pipeline]], whole.ranks() / mesh_.ranks(), job_rank,
-                       static_cast<std::uint32_t>(node), place);
-    }
-  }
-
-  void join() {
-    const auto replicas = mesh_.ranks() / mesh_.size(Axis::pipeline);
-    for (std::uint32_t p = 0; p < ends_.size(); p++) {
-      for (const auto& [key, send] : ends_[p].sends) {
-        const auto& [peer, kind] = key;
-        const auto receive = ends_[peer].receives.find({p, kind});
-        INVARIANT(receive != ends_[peer].receives.end(), "a send without a receive");
-        for (std::uint32_t i = 0; i < replicas; i++) {
-          const auto first = mesh_.lowest(Axis::pipeline, i), stride = mesh_.stride(Axis::pipeline);
-          builder_.connect(RankId(first + p * stride), send, RankId(first + peer * stride), receive->second);
-        }
-      }
-    }
-    groups(Axis::tensor, &Ends::tensor);
-    if (mirrored_)
-      mirrored_groups();
-    else
-      groups(Axis::data, &Ends::data);
-    groups(Axis::pipeline, &Ends::embedding);
-  }
-
- private:
-  std::uint32_t stage(std::uint32_t rank) const { return mesh_.along(Axis::pipeline, rank); }
-
-  // One for each group of the mesh along the axis, of its members that have the endpoint.
-  void groups(Axis axis, std::optional<graph::EndpointId> Ends::*end) {
-    for (const auto& ranks : mesh_.groups(axis)) {
-      std::vector<graph::GroupMember> members;
-      for (const auto r : ranks)
-        if (const auto& own = ends_[stage(r)].*end) members.push_back({RankId(r), *own});
-      if (!members.empty()) builder_.add_group(axis, std::move(members));
-    }
-  }
-  // Two directions: ranks p and P-1-p hold the same parts of the two copies.
-  void mirrored_groups() {
-    const auto last = mesh_.size(Axis::pipeline) - 1;
-    for (const auto& ranks : mesh_.groups(Axis::data)) {
-      const auto p = stage(ranks.front());
-      if (p > last - p) continue;
-      std::vector<graph::GroupMember> members;
-      for (const auto mirror : {p, last - p})
-        for (const auto r : ranks)
-          members.push_back({RankId(r + mirror * mesh_.stride(Axis::pipeline) - p * mesh_.stride(Axis::pipeline)),
-                             ends_[mirror].data.value()});
-      builder_.add_group(Axis::data | Axis::pipeline, std::move(members));
-    }
-  }
-
-  bool mirrored_;
-  plan::Mesh mesh_;  // of the ranks in the graph
-  graph::GraphBuilder& builder_;
-  std::vector<Ends> ends_;
-};
 
 // A task graph holds one copy of the model, whole micro-batches and one update at the end of the step. Given pipelines
 // have no gradients that two copies would have to add up.
@@ -134,9 +59,9 @@ Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_rank
   for (std::size_t s = 0; s + 1 < stage_ranks.size(); s++) {
     const auto hop = plan.hop(stage_ranks[s], stage_ranks[s + 1]);
     const auto message =
-        builder_.intern(graph::Message{plan.message, hop.from, hop.to, hop.senders, plan.message_gathered,
+        builder_.intern(graph::Message{plan.message, hop.from, hop.to, plan.message_gathered,
                                        plan.message_gathered.count() > 0 ? plan.tensor_group : GroupShape{}});
-    hops_.push_back({message, plan.machine->reach(hop.from, hop.to, hop.senders).leaves_domain});
+    hops_.push_back({message, plan.machine->reach(hop.from, hop.to).leaves_domain});
   }
   plan_ = std::move(plan);
 }
@@ -232,8 +157,8 @@ Time Lowering::time(ModelPart part, std::span<const Time> durations) const {
   return durations[p.forward.whole.index()] + durations[p.backward.whole.index()];
 }
 
-graph::TaskGraph Lowering::lower(const schedule::Schedule& schedule, const schedule::Problem& problem,
-                                 const Options& options) && {
+Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Problem& problem,
+                        const Options& options) && {
   refuse_what_runs_would_misstate(schedule, problem, plan_ ? &*plan_ : nullptr);
   schedule::check(schedule, problem);
   const auto ready = schedule::planned(schedule, problem);  // searches once for the check and the programs
@@ -242,8 +167,8 @@ graph::TaskGraph Lowering::lower(const schedule::Schedule& schedule, const sched
   const Pipeline pipeline{parts_, plan, ready, problem, hops_, blocking_, options.detail};
   std::vector<LoweredRank> ranks;
   for (std::uint32_t r = 0; r < ranks_; r++) ranks.push_back(lower_rank(pipeline, r, builder_));
-  Joiner(std::move(ranks), plan, options.symmetry, builder_).join();
-  return std::move(builder_).finish();
+  auto surroundings = join(std::move(ranks), plan, options.symmetry, plan && options.shares, builder_);
+  return {std::move(builder_).finish(), std::move(surroundings)};
 }
 
 }  // namespace rehearsal::lower

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/resources.hpp"
 #include "graph/detail.hpp"
+#include "graph/places.hpp"
 #include "graph/task_graph.hpp"
 #include "lower/parts.hpp"
 #include "plan/plan.hpp"
@@ -21,9 +23,19 @@ using graph::Detail;
 
 struct Options {
   Detail detail = Detail::stage;
-  // One rank stands for all that do the same (the tensor and data replicas of a pipeline rank); off: every rank is
-  // there.
+  // One rank stands for all that do the same; off: every rank is there.
   bool symmetry = true;
+  bool shares = false;  // works feel each other: with what surrounds them
+};
+
+// What works find at their places.
+struct Surroundings {
+  graph::Places places;
+  std::vector<cluster::Resource> resources;  // those of the machine: Places::Resource::origin
+};
+struct Lowered {
+  graph::TaskGraph graph;
+  std::optional<Surroundings> surroundings;
 };
 
 // A pipeline of given times without a model (abstract scenarios); one GPU per rank.
@@ -70,8 +82,7 @@ class Lowering {
   std::optional<End> step_ends(const schedule::Schedule& schedule, const schedule::Problem& problem);
 
   // Throws UserError when the schedule is illegal for this problem or needs buffered transfers.
-  graph::TaskGraph lower(const schedule::Schedule& schedule, const schedule::Problem& problem,
-                         const Options& options) &&;
+  Lowered lower(const schedule::Schedule& schedule, const schedule::Problem& problem, const Options& options) &&;
 
  private:
   std::vector<End::LastPart> last_backward();

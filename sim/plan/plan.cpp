@@ -155,8 +155,6 @@ Plan make_plan(Job job) {
 Hop Plan::hop(std::int64_t from, std::int64_t to) const {
   Hop hop;
   const auto stride = mesh.stride(Axis::pipeline), replicas = mesh.ranks() / mesh.size(Axis::pipeline);
-  // Neighbours of a node that belong to one stage send at once.
-  hop.senders = static_cast<std::uint32_t>(std::min<std::int64_t>(job.cluster.gpus_per_node, stride));
   // Replicas end their step together, so the slowest of them counts.
   std::pair<std::int64_t, std::int64_t> slowest{-1, -1};
   for (std::uint32_t i = 0; i < replicas; i++) {
@@ -164,8 +162,8 @@ Hop Plan::hop(std::int64_t from, std::int64_t to) const {
     const auto pair = machine->alike(first + from * stride, first + to * stride);
     if (pair == slowest) continue;
     const auto slower = [&] {
-      const auto& a = machine->reach(pair.first, pair.second, hop.senders);
-      const auto& b = machine->reach(slowest.first, slowest.second, hop.senders);
+      const auto& a = machine->reach(pair.first, pair.second);
+      const auto& b = machine->reach(slowest.first, slowest.second);
       return std::tuple(a.leaves_domain, -a.rate.value(), a.latency) >
              std::tuple(b.leaves_domain, -b.rate.value(), b.latency);
     };

@@ -37,7 +37,6 @@ struct Stage {
 // A pipeline hop: the slowest of its replicas, as the first pair of GPUs that is like it.
 struct Hop {
   std::uint32_t from = 0, to = 0;
-  std::uint32_t senders = 1;  // GPUs of a node that send at the same time
 };
 
 // Bytes per parameter of the states of mixed-precision training (ZeRO, arXiv 1910.02054, section 3.1): fp16 or bf16

@@ -1,0 +1,189 @@
+#include "engine/demands.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace rehearsal::engine {
+namespace {
+
+struct Ask {
+  std::uint32_t resource;
+  Wide most;  // capacity units/s
+};
+
+// The most that any phase asks of each resource.
+std::vector<Ask> asks(const std::vector<fluid::Phase>& phases) {
+  std::unordered_map<std::uint32_t, Wide> most;
+  std::unordered_map<std::uint32_t, Wide> phase_asks;
+  for (const auto& phase : phases) {
+    phase_asks.clear();
+    for (const auto& strand : phase.strands)
+      for (const auto& use : strand.uses) phase_asks[use.resource] += Wide{use.weight} * strand.rate + use.hold;
+    for (const auto& [resource, asked] : phase_asks) {
+      auto& so_far = most[resource];
+      so_far = std::max(so_far, asked);
+    }
+  }
+  std::vector<Ask> all;
+  for (const auto& [resource, asked] : most) all.push_back({resource, asked});
+  return all;
+}
+
+class Sweep {
+ public:
+  Sweep(const Prepared& graph, const Demands& demands, const Timeline& timeline)
+      : graph_(graph), demands_(demands), timeline_(timeline), crowded_(demands.places().resources.size(), false) {}
+
+  bool run() {
+    if (!find_crowded()) return false;
+    collect();
+    const auto& resources = demands_.places().resources;
+    std::sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) {
+      // What ends at an instant makes room for what starts then.
+      return std::tuple(a.resource, a.at, a.asked) < std::tuple(b.resource, b.at, b.asked);
+    });
+    Wide asked = 0;
+    for (std::size_t i = 0; i < changes_.size(); ++i) {
+      if (i > 0 && changes_[i].resource != changes_[i - 1].resource) asked = 0;
+      asked += changes_[i].asked;
+      if (asked > resources[changes_[i].resource].capacity) return true;
+    }
+    return false;
+  }
+
+ private:
+  struct Change {
+    std::uint32_t resource;
+    Time at;
+    Wide asked;
+  };
+
+  const std::vector<Ask>& asked(const Actor& actor, std::uint32_t work) {
+    auto& by_work = known_[actor.key()];
+    for (const auto& [w, asks] : by_work)
+      if (w == work) return asks;
+    return by_work.emplace_back(work, asks(demands_.phases(actor, WorkId(work)))).second;
+  }
+
+  // A lane runs one task at a time (the bytes of its messages leave one after the other), so each asks for no more than
+  // its largest. Where those of all lanes fit, nothing can be short.
+  bool find_crowded() {
+    struct Lane {
+      std::uint32_t rank;
+      graph::Lane lane;
+      bool operator==(const Lane&) const = default;
+    };
+    struct Most {
+      Lane lane;
+      Wide asked;
+    };
+    std::vector<std::vector<Most>> of(crowded_.size());
+    std::vector<std::uint64_t> seen;
+    for (std::uint32_t r = 0; r < graph_.ranks().size(); ++r) {
+      const auto& view = graph_.ranks()[r];
+      seen.clear();
+      for (const auto& step : view.steps) {
+        if (!asks_here(r, step)) continue;
+        const std::uint64_t what = std::uint64_t(step.lane) << 56 |
+                                   std::uint64_t{step.endpoint & 0xffffff} << 32 | step.work;
+        if (std::find(seen.begin(), seen.end(), what) != seen.end()) continue;
+        seen.push_back(what);
+        for (const auto& ask : asked(Actor::of(r, step, view.ends), step.work)) {
+          auto& all = of[ask.resource];
+          const Lane lane{r, step.lane};
+          const auto same = std::find_if(all.begin(), all.end(), [&](const Most& m) { return m.lane == lane; });
+          if (same == all.end())
+            all.push_back({lane, ask.most});
+          else
+            same->asked = std::max(same->asked, ask.most);
+        }
+      }
+    }
+    bool any = false;
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      Wide sum = 0;
+      for (const auto& most : of[i]) sum += most.asked;
+      if (sum > demands_.places().resources[i].capacity) crowded_[i] = any = true;
+    }
+    return any;
+  }
+
+  // A group is asked for with its first member.
+  bool asks_here(std::uint32_t rank, const Step& step) const {
+    if (step.kind == Kind::receive) return false;
+    if (step.kind != Kind::group) return true;
+    const auto group = graph_.ranks()[rank].ends[step.endpoint].peer;
+    return graph_.graph().groups()[group].members.front().rank.value == rank;
+  }
+
+  void collect() {
+    for (std::uint32_t r = 0; r < graph_.ranks().size(); ++r) {
+      const auto& view = graph_.ranks()[r];
+      for (std::size_t i = 0; i < view.steps.size(); ++i) {
+        const auto& step = view.steps[i];
+        if (!asks_here(r, step)) continue;
+        const Time start = timeline_.start[view.first_task + i];
+        const Time end = step.kind == Kind::send ? start + demands_.moving(WorkId(step.work))
+                                                 : timeline_.end[view.first_task + i];
+        if (start == end) continue;
+        for (const auto& ask : asked(Actor::of(r, step, view.ends), step.work)) {
+          if (!crowded_[ask.resource]) continue;
+          changes_.push_back({ask.resource, start, ask.most});
+          changes_.push_back({ask.resource, end, -ask.most});
+        }
+      }
+    }
+  }
+
+  const Prepared& graph_;
+  const Demands& demands_;
+  const Timeline& timeline_;
+  std::vector<bool> crowded_;
+  std::unordered_map<std::uint64_t, std::vector<std::pair<std::uint32_t, std::vector<Ask>>>> known_;
+  std::vector<Change> changes_;
+};
+
+}  // namespace
+
+std::span<const graph::Load> Demands::loads(const Actor& actor, graph::Way way) const {
+  switch (actor.kind) {
+    case Actor::Kind::rank:
+      return places_.of_rank(RankId(actor.id), way);
+    case Actor::Kind::group:
+      return places_.of_group(GroupId(actor.id), way);
+    case Actor::Kind::send:
+      return places_.of_send(RankId(actor.id), graph::EndpointId(actor.endpoint), way);
+  }
+  return {};
+}
+
+std::vector<fluid::Phase> Demands::phases(const Actor& actor, WorkId work) const {
+  std::vector<fluid::Phase> all;
+  add(actor, work, all);
+  return all;
+}
+
+void Demands::add(const Actor& actor, WorkId work, std::vector<fluid::Phase>& phases) const {
+  if (const auto* sequence = std::get_if<graph::Sequence>(&works_[work.index()])) {
+    for (const auto& item : sequence->items)
+      for (std::uint32_t i = 0; i < item.count; ++i) add(actor, item.work, phases);
+    return;
+  }
+  const auto& footprint = footprints_[work.index()];
+  if (footprint.moving + footprint.trailing == Time{}) return;
+  fluid::Phase phase{{}, footprint.trailing, 1};
+  if (footprint.moving > Time{}) {
+    fluid::Strand strand{footprint.moving, std::max<std::int64_t>(1, footprint.rate), {}};
+    for (const auto& share : footprint.shares)
+      for (const auto& load : loads(actor, share.way))
+        strand.uses.push_back({load.resource, share.weight * load.parts, Wide{share.hold} * load.parts});
+    phase.strands.push_back(std::move(strand));
+  }
+  phases.push_back(std::move(phase));
+}
+
+bool overloaded(const Prepared& graph, const Demands& demands, const Timeline& timeline) {
+  return Sweep(graph, demands, timeline).run();
+}
+
+}  // namespace rehearsal::engine

@@ -1,0 +1,54 @@
+// What the tasks of a graph ask of the resources around them: the phases of each work at the place of whoever runs it.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "engine/prepared.hpp"
+#include "fluid/profile.hpp"
+
+namespace rehearsal::engine {
+
+// Who loads the machine: a rank by itself, a group together, the sender of a channel.
+struct Actor {
+  enum class Kind : std::uint8_t { rank, group, send } kind;
+  std::uint32_t id;            // rank or group
+  std::uint32_t endpoint = 0;  // of a send
+
+  static Actor of(std::uint32_t rank, const Step& step, std::span<const FarEnd> ends) {
+    if (step.kind == Kind_group) return {Kind::group, ends[step.endpoint].peer};
+    if (step.kind == Kind_send) return {Kind::send, rank, step.endpoint};
+    return {Kind::rank, rank};
+  }
+  std::uint64_t key() const {  // below 2^62
+    return std::uint64_t(kind) << 60 | std::uint64_t{endpoint} << 32 | id;
+  }
+
+ private:
+  static constexpr auto Kind_group = engine::Kind::group;
+  static constexpr auto Kind_send = engine::Kind::send;
+};
+
+class Demands {
+ public:
+  Demands(const Prepared& graph, const Contended& contended)
+      : works_(graph.graph().works()), places_(contended.places), footprints_(contended.footprints) {}
+
+  const graph::Places& places() const { return places_; }
+  // A coarse work is those that it consists of, one after the other.
+  std::vector<fluid::Phase> phases(const Actor& actor, WorkId work) const;
+  Time moving(WorkId message) const { return footprints_[message.index()].moving; }
+
+ private:
+  std::span<const graph::Load> loads(const Actor& actor, graph::Way way) const;
+  void add(const Actor& actor, WorkId work, std::vector<fluid::Phase>& phases) const;
+
+  std::span<const graph::Work> works_;
+  const graph::Places& places_;
+  std::span<const graph::Footprint> footprints_;
+};
+
+// Whether anything is asked for more than it has at some instant of a timeline in which nobody feels anybody: if not,
+// that timeline is the one in which they share. A coarse task is taken to ask all the while for the most that it does.
+bool overloaded(const Prepared& graph, const Demands& demands, const Timeline& timeline);
+
+}  // namespace rehearsal::engine
