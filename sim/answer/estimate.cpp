@@ -16,7 +16,6 @@ Time overlapped_end(const lower::Lowering::End& end, const schedule::Problem& pr
   for (const auto& part : end.last_backward) {
     clock += durations[part.backward.index()];
     for (const auto reduction : part.reductions) reduced = std::max(reduced, clock) + durations[reduction.index()];
-    if (part.interference) clock += durations[part.interference->index()];
   }
   return std::max(clock, reduced);
 }

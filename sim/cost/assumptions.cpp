@@ -74,7 +74,7 @@ void add_profile(std::vector<Assumption>& all, const Profile& profile, bool own,
 
 // What the works of a step consist of, in seconds that all ranks spend on it.
 struct Spent {
-  double dropout = 0, interference = 0, in_node = 0, across_nodes = 0, nested = 0;
+  double dropout = 0, in_node = 0, across_nodes = 0, nested = 0;
   double optimizer_steps = 0;  // how many
 };
 
@@ -90,7 +90,6 @@ struct Count {
     (inside ? spent.in_node : spent.across_nodes) += runs * seconds;
     if (!inside && w.group.stride < per_node) spent.nested += runs * seconds;
   }
-  void operator()(const graph::Interference&) const { spent.interference += runs * seconds; }
   void operator()(const graph::OptimizerStep&) const { spent.optimizer_steps += runs; }
   void operator()(const auto&) const {}
 };
@@ -190,10 +189,6 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
                     "bandwidth, fitted on one profile without knowing the cause.",
                     kDropoutForward, kDropoutBackward),
         kTenth * spent.dropout);
-  if (spent.interference > 0)
-    add(fmt::format("A reduction or gather that runs under computation lengthens it by {} of the time they share.",
-                    kInterference),
-        kTenth * spent.interference);
   if (spent.nested > 0)
     add(fmt::format("A collective across nodes hides all but {} of the shorter of its wire and in-node parts.",
                     collective::kOverlapLoss),

@@ -10,14 +10,6 @@ namespace rehearsal::cost {
 inline constexpr double kDropoutForward = 1.4;
 inline constexpr double kDropoutBackward = .8;
 
-// --- Collectives.
-// Share of its hidden time by which a collective lengthens the computation it runs under: its kernels hold
-// multiprocessors (24 of 132 in an all-gather on H100) and memory bandwidth. T tiles on SMs of which C communicate last
-// ceil(T/(SMs-C))/ceil(T/SMs) times as long: 1.22 for many tiles and C = 24, 2 for one full wave; measured 1.19 on
-// average and 1.4 at most (2507.03114). Assumed at .15 after the published fully sharded runs, in which 0 to .3 make no
-// difference beyond 1 %.
-inline constexpr double kInterference = .15;
-
 // --- What a collective takes from the kernels beside it.
 // A channel of NCCL is a thread block that has a multiprocessor for itself (24 of 132 in an all-gather on H100). Its
 // search finds a channel for each rate of kChannelRate inside a node, or for each NIC between nodes, and takes every one

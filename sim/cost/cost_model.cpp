@@ -175,9 +175,6 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
     Time operator()(const graph::OptimizerStep& w) const { return counted(cost.optimizer(w)); }
     Time operator()(const graph::Wait& w) const { return w.duration; }
     Time operator()(const graph::HostBound& w) const { return std::max(Time(), w.host - priced(w.busy)); }
-    Time operator()(const graph::Interference& w) const {
-      return seconds(kInterference * to_seconds(std::min(priced(w.communication), priced(w.compute))));
-    }
     Time operator()(const graph::Sequence& w) const {
       Time all;
       for (const auto& item : w.items) all = sum(all, product(priced(item.work), std::int64_t(item.count)));

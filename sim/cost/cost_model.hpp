@@ -45,7 +45,7 @@ class CostModel {
   double on_the_wire(const graph::Message& work) const;  // of that; CommunicationModel
   double optimizer(const graph::OptimizerStep& work) const;
 
-  // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Interference, Exposed, Pipelined) may
+  // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Exposed, Pipelined) may
   // only refer to smaller ids.
   std::vector<Time> price(std::span<const graph::Work> works) const;
 

@@ -80,7 +80,6 @@ struct AddWork {
   void operator()(const OptimizerStep& w) const { out.number(w.parameters), out.number(w.traffic); }
   void operator()(const Wait& w) const { out.number(w.duration); }
   void operator()(const HostBound& w) const { out.number(w.host), out.number(w.busy); }
-  void operator()(const Interference& w) const { out.number(w.communication), out.number(w.compute); }
   void operator()(const Kernel& w) const {
     out.number(w.kind), out.numbers(w.dims), out.numbers(w.offsets);
     if (w.precision != Precision::fp32) out.number(w.precision);

@@ -56,7 +56,6 @@ struct Noun {
   const char* operator()(const OptimizerStep&) const { return " step"; }
   const char* operator()(const Wait&) const { return ""; }
   const char* operator()(const HostBound&) const { return " host"; }
-  const char* operator()(const Interference&) const { return " interference"; }
   const char* operator()(const Sequence&) const { return ""; }
   const char* operator()(const Handover& w) const { return w.incoming ? " take" : " post"; }
   std::string operator()(const Kernel& w) const { return std::string(" ") + rehearsal::name(w.kind); }

@@ -46,9 +46,6 @@ struct Describe {
   std::string operator()(const HostBound& w) const {
     return fmt::format("host {} beyond work {}", show(w.host), w.busy.value);
   }
-  std::string operator()(const Interference& w) const {
-    return fmt::format("work {} under work {}", w.communication.value, w.compute.value);
-  }
   std::string operator()(const Kernel& w) const {
     std::string text = rehearsal::name(w.kind);
     for (std::size_t i = 0; i < w.dims.size() && w.dims[i] > 0; ++i)

@@ -74,13 +74,6 @@ struct HostBound {
   friend auto operator<=>(const HostBound&, const HostBound&) = default;
 };
 
-// What a collective that runs beside computation takes from it (multiprocessors, memory bandwidth): the time by which
-// `compute` gets longer while `communication` runs under it.
-struct Interference {
-  WorkId communication, compute;
-  friend auto operator<=>(const Interference&, const Interference&) = default;
-};
-
 // Several works back to back: a coarse task is the sequence of its operators, and costs exactly their sum.
 struct Sequence {
   struct Item {
@@ -102,7 +95,7 @@ struct Handover {
 };
 
 using Work = std::variant<Gemm, FusedAttention, MemoryBound, Collective, Message, Receive, OptimizerStep, Wait,
-                          HostBound, Interference, Sequence, Kernel, Handover, Exposed, Pipelined>;
+                          HostBound, Sequence, Kernel, Handover, Exposed, Pipelined>;
 
 // Where time goes, in the words of `breakdown_s` (contract, section 4).
 enum class Category : std::uint8_t {

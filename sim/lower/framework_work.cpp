@@ -89,18 +89,14 @@ class FrameworkWork : public RankWork {
       after.clear();
       bucket_at_ = {Pass::gradient_reduce, at.stage, uses[i].layer, graph::kNoMicrobatch};
       bucket_complete_ = done;
-      std::vector<WorkId> reductions;
       for (const auto& share : buckets_->add(uses[i]))
-        if (share.full) reductions.push_back(reduce(share.bucket));
-      // They run beside the next part.
-      if (i > 0 && !reductions.empty()) draft_.interference(reductions, emitter_.whole(at, i - 1), at);
+        if (share.full) reduce(share.bucket);
     }
     return done;
   }
-  WorkId reduce(double parameters) {
+  void reduce(double parameters) {
     const auto reduction = gradient_reduction(*pipe_.plan, parameters);
     reduced_ = draft_.data_collective(reduction.kind, reduction.size, bucket_at_, std::vector{bucket_complete_});
-    return draft_.program.work(*reduced_);
   }
 
   void resident_states() {

@@ -138,14 +138,12 @@ std::vector<Lowering::End::LastPart> Lowering::last_backward() {
   const auto& uses = parts_.stages.front().uses;
   const auto backward = [&](std::size_t i) { return parts_.parts[uses[i].part].backward.whole; };
   for (std::size_t i = uses.size(); i-- > 0;) {
-    auto& part = parts.emplace_back(End::LastPart{backward(i), {}, {}});
+    auto& part = parts.emplace_back(End::LastPart{backward(i), {}});
     const auto reduce = [&](double parameters) {
       part.reductions.push_back(builder_.intern(gradient_reduction(*plan_, parameters)));
     };
     for (const auto& share : buckets.add(uses[i]))
       if (share.full) reduce(share.bucket);
-    if (i > 0 && !part.reductions.empty())
-      part.interference = builder_.intern(graph::Interference{sequence(part.reductions, builder_), backward(i - 1)});
     if (const double rest = i == 0 ? buckets.close() : 0; rest > 0) reduce(rest);
   }
   return parts;

@@ -71,11 +71,10 @@ class Lowering {
   // (a pipeline whose gradients are reduced, or parameters that are gathered, under computation; own kernels).
   struct End {
     std::vector<std::vector<std::pair<WorkId, bool>>> ranks;  // per pipeline rank, in order; true = joins the embedding
-    // Part by part: its backward, the reductions that it sends off, by how much they lengthen the next part.
+    // Part by part: its backward, and the reductions that it sends off.
     struct LastPart {
       WorkId backward;
       std::vector<WorkId> reductions;
-      std::optional<WorkId> interference;
     };
     std::vector<LastPart> last_backward;  // empty = nothing runs under it
   };

@@ -34,10 +34,6 @@ class PassTasks {
   LocalTask emit_part(const graph::Coordinates& at, std::size_t use, std::vector<LocalTask> after,
                       std::optional<std::uint32_t> tensor, const Extra& extra = {});
 
-  // All that a pass of one part is made of.
-  WorkId whole(const graph::Coordinates& at, std::size_t use) const {
-    return pass_work(parts_.parts[parts_.stages[at.stage].uses[use].part], at.pass).whole;
-  }
 
  private:
   // What a pass of a part does to memory: taken at its start, given back at its end (which of a micro-batch's buffers).

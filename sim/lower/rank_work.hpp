@@ -33,11 +33,6 @@ struct Draft {
     const auto work = works.intern(graph::Collective{kind, size, pipe.plan->data_group, tensors, precision});
     return program.add({work, graph::Lane::data_comm, at, group_end(ends.data), Bytes{}}, after, uses);
   }
-  // Collectives that run under `compute` slow it down: the next task of the compute lane.
-  void interference(const std::vector<WorkId>& communication, WorkId compute, graph::Coordinates at) {
-    const auto work = works.intern(graph::Interference{sequence(communication, works), compute});
-    program.add({work, graph::Lane::compute, at, graph::kNoEndpoint, Bytes{}});
-  }
 };
 
 class RankWork {

@@ -59,8 +59,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
     auto here = at;
     here.layer = draft_.pipe.parts.stages[at.stage].uses[unit.second].layer;
     PassTasks::Extra extra;
-    const WorkId whole = tasks_.whole(at, unit.second);
-    emit_reductions(std::int64_t(computed_.size()) - delay_, &here, whole);
+    emit_reductions(std::int64_t(computed_.size()) - delay_);
     if (needs) gather(unit, here, after);
     if (!overlaps_) emit_reductions(kAll);
     if (blocks_) after.push_back(reduced_.back()), blocks_ = false;
@@ -69,7 +68,6 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
       if (const auto found = gathered_.extract(unit)) extra.last.emplace_back(found.mapped(), Access::free);
     }
     done = tasks_.emit_part(at, unit.second, std::exchange(after, {}), tensor, extra);
-    before_ = whole;
     if (needs) computed_.push_back(done), last_use_[unit] = done;
     if (completes) gradients_complete(here, done);
   }
@@ -99,8 +97,6 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
   const std::vector<BufferUse> uses{{whole, Access::allocate}};
   const auto gathered = draft_.data_collective(CollectiveKind::all_gather, size, here, started, uses, tensors(unit));
   before.push_back(gathered);
-  if (prefetch_ > 0 && before_)
-    draft_.interference({draft_.program.work(gathered)}, *before_, at);  // it ran beside what came before
 }
 
 // Layers travel as the software cuts them; the ends are one tensor.
@@ -150,22 +146,20 @@ void ShardedPasses::close_batch() {
 }
 
 // Those that were issued before more than `up_to` units had computed.
-void ShardedPasses::emit_reductions(std::int64_t up_to, const Coordinates* at, std::optional<WorkId> under) {
+void ShardedPasses::emit_reductions(std::int64_t up_to) {
   for (; !waiting_.empty() && waiting_.front().computed <= up_to; waiting_.pop_front()) {
     const Batch& batch = waiting_.front();
-    std::vector<WorkId> reductions;
+    bool first = true;
     for (const Bucket& bucket : batch.buckets) {
       std::vector<BufferUse> uses;
       for (const BufferId gradient : bucket.gradients) uses.emplace_back(gradient, Access::free);
       const Bytes size = bytes(bucket.parameters * plan::state_bytes(plan_.job.training).gradients);
       const LocalTask task = draft_.data_collective(CollectiveKind::reduce_scatter, size, batch.at,
                                                     std::vector{*batch.complete}, uses, bucket.tensors);
-      if (reductions.empty()) reduced_.push_back(task);
+      if (std::exchange(first, false)) reduced_.push_back(task);
       reduced_.back() = task;
-      reductions.push_back(draft_.program.work(task));
     }
     blocks_ = !overlaps_;
-    if (overlaps_ && under) draft_.interference(reductions, *under, *at);
   }
 }
 

@@ -54,9 +54,7 @@ class ShardedPasses {
   };
   void put(double parameters, bool full, std::uint32_t tensors, PassTasks::Extra& extra);
   void close_batch();
-  // `under`: the pass that computes meanwhile, if any.
-  void emit_reductions(std::int64_t up_to, const graph::Coordinates* at = nullptr,
-                       std::optional<WorkId> under = std::nullopt);
+  void emit_reductions(std::int64_t up_to);
 
   Draft& draft_;
   PassTasks& tasks_;
@@ -68,7 +66,6 @@ class ShardedPasses {
 
   std::map<Unit, BufferId> gathered_;
   std::map<Unit, LocalTask> last_use_;  // of the parameters of a unit
-  std::optional<WorkId> before_;        // what the compute lane did last
   std::vector<LocalTask> computed_;     // of units that need parameters, in the rank's order
   GradientBuckets filling_;             // ZeRO-2
   Bucket open_;

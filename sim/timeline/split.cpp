@@ -40,7 +40,6 @@ struct CategoryOf {
     return context.pass == Pass::optimizer ? Category::optimizer : kernel();
   }
   Category operator()(const graph::HostBound&) const { return Category::host; }
-  Category operator()(const graph::Interference&) const { return Category::data_comm; }
   Category operator()(const graph::Sequence& sequence) const {  // of one without duration
     return !sequence.items.empty() && sequence.items.front().recompute ? Category::recompute : kernel();
   }
