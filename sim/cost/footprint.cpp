@@ -28,10 +28,10 @@ double operand_bytes(const FusedAttention& w) {
   return 2 * double(w.batch * w.heads) * double(w.head_dim) * rows * (w.backward ? 2 : 1);
 }
 
-// A kernel fills all multiprocessors and touches so many bytes of its GPU's memory; `gap` of its price is idle.
-Footprint of_kernel(const cluster::Gpu& gpu, Time price, double bytes, Time gap) {
+// A kernel fills all multiprocessors and touches so many bytes of its GPU's memory; what trails of its price is idle.
+Footprint of_kernel(const cluster::Gpu& gpu, Time price, double bytes, Time trailing = Time{}) {
   Footprint f;
-  f.trailing = std::min(price, gap);
+  f.trailing = std::min(price, trailing);
   f.moving = price - f.trailing;
   if (f.moving == Time{}) return f;
   const double seconds = to_seconds(f.moving);
@@ -56,11 +56,13 @@ std::int64_t processors(double channels, const cluster::Gpu& gpu) {
 
 }  // namespace
 
+// A collective holds its channels from its start to its end, and moves its bytes at an even rate: the latencies of its
+// steps lie between them.
 Footprint CostModel::footprint(const graph::Collective& work, Time price) const {
   Footprint f;
-  f.trailing = price;
   const auto quote = communication_.quote(work.group, work.kind, work.size);
-  if (!quote.choice.algorithm || price == Time{}) return f;
+  if (!quote.choice.algorithm || price == Time{}) return {Time{}, price, 0, {}};
+  f.moving = price;
   const auto& machine = communication_.machine();
   const auto& spec = machine.spec();
   const auto& reach = machine.reach(work.group);
@@ -68,18 +70,15 @@ Footprint CostModel::footprint(const graph::Collective& work, Time price) const 
                                    [&](const auto& c) { return c.algorithm == quote.choice.algorithm; });
   INVARIANT(chosen != quote.candidates.end() && chosen->form, "the algorithm that was chosen has a price");
   const auto& form = *chosen->form;
-  const double moved = form.inside + form.wire - form.hidden + form.ramp, all = form.seconds();
-  f.moving = std::min(price, counted(to_seconds(price) * moved / all));
-  f.trailing = price - f.moving;
-  if (f.moving == Time{}) return f;
+  const double all = form.seconds();
   const bool across = !reach.out.empty();
   const double sent = double(quote.choice.algorithm->bytes_sent_per_rank(quote.shape, work.size).count());
-  const double per_second = sent / to_seconds(f.moving);
+  const double per_second = sent / to_seconds(price);
 
   // Of each member's port, and of its part of what leaves the domain, as busy as the closed form has them.
-  const double port = reach.in_domain > 1 ? std::min(1., form.inside / moved) * reach.port.value() : 0;
+  const double port = reach.in_domain > 1 ? std::min(1., form.inside / all) * reach.port.value() : 0;
   const double efficiency = spec.nic_efficiency * spec.fabric;
-  double wire = across ? std::min(1., form.wire / moved) * quote.wires.net_rate.value() : 0;
+  double wire = across ? std::min(1., form.wire / all) * quote.wires.net_rate.value() : 0;
   const double fair = across ? wire : port;  // bytes on the wire that decides
   f.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(fair / graph::kRateUnit));
   if (port > 0) f.shares.push_back({Way::port, weight(f, port)});
@@ -124,11 +123,11 @@ std::vector<Footprint> CostModel::footprints(std::span<const graph::Work> works,
     if constexpr (std::is_same_v<Kind, graph::Collective> || std::is_same_v<Kind, graph::Message>) {
       return footprint(w, price);
     } else if constexpr (std::is_same_v<Kind, Gemm> || std::is_same_v<Kind, FusedAttention>) {
-      return of_kernel(gpu, price, operand_bytes(w), gpu.kernel_gap);
+      return of_kernel(gpu, price, operand_bytes(w));
     } else if constexpr (std::is_same_v<Kind, MemoryBound>) {
-      return of_kernel(gpu, price, double(w.traffic.count()), gpu.kernel_gap * w.kernels);
+      return of_kernel(gpu, price, double(w.traffic.count()));
     } else if constexpr (std::is_same_v<Kind, Kernel>) {
-      return of_kernel(gpu, price, double(w.traffic().count()), Time{});
+      return of_kernel(gpu, price, double(w.traffic().count()));
     } else if constexpr (std::is_same_v<Kind, graph::OptimizerStep>) {
       return of_kernel(gpu, price, double(w.traffic.count()), seconds(kOptimizerFixed));
     } else {  // idle, or made of others: a Sequence is run item by item

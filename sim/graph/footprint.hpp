@@ -30,7 +30,7 @@ struct Share {
 
 struct Footprint {
   Time moving;             // alone, at full rate
-  Time trailing;           // then: latency, the gap to the next kernel; takes nothing from anybody
+  Time trailing;           // then: the latency of a message, what is no kernel; takes nothing from anybody
   std::int64_t rate = 0;   // alone, in kRateUnit; what is compared when rates are made fair: bytes
   std::vector<Share> shares;
 };
