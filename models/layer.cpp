@@ -14,10 +14,6 @@ namespace {
 
 constexpr double kCompiledTraffic = .6;  // torch.compile keeps intermediate results in registers: bytes x 0.6
 
-// Share of the gather below that shows: fitted to published runs with sequence parallelism (models/README.md, section
-// 2).
-constexpr double kRegatherExposed = .3;
-
 // Bytes per element that a cast to fp8 moves: 2 read, 1 written. The largest of a row is known only after the whole row
 // was read, so a row is read twice; the 128 elements of a block stay in registers, with an fp32 scale for each block.
 // The largest of a tensor comes from the kernel before.
@@ -40,7 +36,7 @@ std::int64_t launches(const std::vector<Operator>& operators) {
     if (const auto* memory = std::get_if<MemoryBound>(&op.shape)) n += memory->kernels;
     if (const auto* attention = std::get_if<FusedAttention>(&op.shape)) n += attention->backward ? 2 : 1;
     if (std::holds_alternative<Gemm>(op.shape)) ++n;
-    if (const auto* pipelined = std::get_if<PipelinedGemm>(&op.shape)) n += pipelined->pieces;
+    if (const auto* overlapped = std::get_if<OverlappedGemm>(&op.shape)) n += overlapped->pieces;
   }
   return n;
 }
@@ -121,12 +117,12 @@ class LayerBuilder {
     else
       list.push_back({"tensor all-reduce", TensorCollective{CollectiveKind::all_reduce, whole_residual()}});
   }
-  // The gathered input of a column-parallel GEMM is not kept for its weight gradient but gathered again, while the
-  // gradient of that input is computed (Korthikanti 2205.05198, section 4.2.2).
-  void gather_again(List& list) const {
-    if (shard_.tensor > 1 && shard_.sequence_parallel)
-      list.push_back({"tensor all-gather for weights",
-                      TensorCollective{CollectiveKind::all_gather, whole_residual(), kRegatherExposed}});
+  // The gradient of a column-parallel GEMM's input. The gathered input itself, which the weight gradient needs, was not
+  // kept and is gathered again meanwhile (Korthikanti 2205.05198, section 4.2.2).
+  Operator regathering(Operator gemm) const {
+    if (!(shard_.tensor > 1 && shard_.sequence_parallel) || software_.saves_gathered) return gemm;
+    const auto product = std::get<Gemm>(gemm.shape);
+    return {gemm.name, OverlappedGemm{product, 1, TensorCollective{CollectiveKind::all_gather, whole_residual()}}};
   }
   Bytes whole_residual() const { return Bytes(2 * local_.tokens * local_.hidden); }
 
@@ -135,12 +131,12 @@ class LayerBuilder {
   void pipeline(List& list) const {
     const auto kind = [&](std::size_t i) -> std::optional<CollectiveKind> {
       const auto* collective = i < list.size() ? std::get_if<TensorCollective>(&list[i].shape) : nullptr;
-      return collective && collective->exposed == 1 ? std::optional(collective->kind) : std::nullopt;
+      return collective ? std::optional(collective->kind) : std::nullopt;
     };
     const auto joined = [&](const Operator& gemm, const Operator& collective) {
       auto piece = std::get<Gemm>(gemm.shape);
       piece.m /= shard_.tensor;
-      return Operator{gemm.name, PipelinedGemm{piece, shard_.tensor, std::get<TensorCollective>(collective.shape)}};
+      return Operator{gemm.name, OverlappedGemm{piece, shard_.tensor, std::get<TensorCollective>(collective.shape)}};
     };
     List result;
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -220,9 +216,8 @@ class LayerBuilder {
     b.push_back(linear("mlp down gradient", l.tokens, l.ffn, l.hidden));
     b.push_back(traffic("activation gradient", fused_ * cost.activation.bytes * double(l.tokens * l.ffn),
                         cost.activation.kernels, true));
-    b.push_back(linear("mlp up gradient", l.tokens, l.hidden, l.up));
+    b.push_back(regathering(linear("mlp up gradient", l.tokens, l.hidden, l.up)));
     leave(b);
-    gather_again(b);
     if (compiled) {
       b.push_back(traffic("add+norm gradient", fused_ * (norm + residual), 2, true));
     } else {
@@ -247,9 +242,8 @@ class LayerBuilder {
       const bool once = software_.fp8_scaling == Fp8Scaling::tensorwise;
       b.push_back(traffic("fp8 cast", once ? cast * gradients : cast * (2 * gradients + fp8_inputs()), 1, true));
     }
-    b.push_back(linear("qkv gradient", l.tokens, l.hidden, l.qkv));
+    b.push_back(regathering(linear("qkv gradient", l.tokens, l.hidden, l.qkv)));
     leave(b);
-    gather_again(b);
     b.push_back(compiled ? traffic("add+norm gradient", fused_ * (norm + residual), 2, true)
                          : traffic("norm gradient", norm, cost.norm.kernels, true));
   }

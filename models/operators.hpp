@@ -12,13 +12,13 @@ namespace rehearsal::models {
 struct TensorCollective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes size;
-  double exposed = 1;                     // share of its time that does not run under a kernel
   Precision precision = Precision::fp32;  // of its elements, in networks that are performed
 };
 
-// A GEMM and a collective in one: the rows are cut into as many pieces as the group has ranks, and the piece of one
-// rank travels while that of another is multiplied.
-struct PipelinedGemm {
+// A GEMM and a collective at once; what follows waits for both. In one piece neither needs the other. In several, one for
+// each rank of the group, the piece of one rank travels while that of another is multiplied, and the last one alone:
+// copy engines move them.
+struct OverlappedGemm {
   Gemm piece;
   std::int64_t pieces = 1;
   TensorCollective collective;
@@ -26,7 +26,7 @@ struct PipelinedGemm {
 
 struct Operator {
   std::string_view name;  // "qkv", "scores", "softmax+dropout": the same in every layer
-  std::variant<Gemm, FusedAttention, MemoryBound, TensorCollective, PipelinedGemm> shape;
+  std::variant<Gemm, FusedAttention, MemoryBound, TensorCollective, OverlappedGemm> shape;
 };
 
 // The kernel that adds up what a scatter in pieces delivered.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "answer/effect.hpp"
 #include "answer/idle_keys.hpp"
 #include "answer/placed.hpp"
 #include "answer/staged.hpp"
@@ -13,18 +14,19 @@ namespace rehearsal::answer {
 namespace {
 
 // Our own kernels run on processors whose sharing nobody has measured.
-bool shares(const scenario::Scenario& scenario) {
-  return scenario.concrete && !scenario.concrete->software.own_kernels &&
+bool shares(const scenario::Scenario& scenario, const Effect* without) {
+  return scenario.concrete && !(without && without->alone) && !scenario.concrete->software.own_kernels &&
          scenario.simulate.network != scenario::Network::closed_form;
 }
 
-Question finish(lower::Lowering lowering, schedule::Problem problem, const scenario::Scenario& scenario) {
+Question finish(lower::Lowering lowering, schedule::Problem problem, const scenario::Scenario& scenario,
+                const Effect* without = nullptr) {
   const auto& schedule = scenario.schedule.schedule();
   Question question;
   question.blocking_sends = lowering.blocking_sends();
   auto lowered = placed(scenario.places.schedule, [&] {
     return std::move(lowering).lower(schedule, problem,
-                                     {scenario.simulate.detail, scenario.simulate.symmetry, shares(scenario)});
+                                     {scenario.simulate.detail, scenario.simulate.symmetry, shares(scenario, without)});
   });
   question.graph = std::move(lowered.graph), question.surroundings = std::move(lowered.surroundings);
   question.scenario = scenario;
@@ -36,7 +38,7 @@ Question finish(lower::Lowering lowering, schedule::Problem problem, const scena
 
 Question prepare_concrete(const scenario::Scenario& scenario, const Effect* without) {
   auto staged = stage(scenario, without);
-  auto question = finish(std::move(staged.lowering), std::move(staged.problem), scenario);
+  auto question = finish(std::move(staged.lowering), std::move(staged.problem), scenario, without);
   question.durations = placed(scenario.places.cluster, [&] { return staged.cost.price(question.graph.works()); });
   question.held = staged.cost.held(question.graph.works());
   if (question.surroundings) question.footprints = staged.cost.footprints(question.graph.works(), question.durations);

@@ -102,10 +102,8 @@ Spent spent_on(std::span<const graph::Work> works, std::span<const Time> duratio
   for (std::size_t w = works.size(); w-- > 0;) {
     if (const auto* all = std::get_if<graph::Sequence>(&works[w]))
       for (const auto& item : all->items) times[item.work.index()] += times[w] * item.count;
-    if (const auto* part = std::get_if<graph::Exposed>(&works[w]))
-      times[part->collective.index()] += times[w] * part->share;
-    if (const auto* both = std::get_if<graph::Pipelined>(&works[w]))
-      times[both->kernel.index()] += times[w] * both->pieces, times[both->collective.index()] += times[w];
+    if (const auto* both = std::get_if<graph::Beside>(&works[w]))
+      times[both->kernel.index()] += times[w], times[both->collective.index()] += times[w];
     std::visit(Count{spent, times[w], to_seconds(durations[w]), per_node}, works[w]);
   }
   return spent;

@@ -195,7 +195,7 @@ collective::Choice CostModel::choose(const graph::Collective& work) const {
   return choice;
 }
 
-double CostModel::collective(const graph::Collective& work) const { return choose(work).seconds; }
+double CostModel::collective(const graph::Collective& work) const { return choose(work).seconds / double(work.pieces); }
 
 std::string CostModel::why(const graph::Collective& work) const {
   return work.tensors > 1 ? "one small call for each tensor" : communication_.why(work.group, choose(work));

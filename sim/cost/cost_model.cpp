@@ -157,6 +157,7 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
   struct Pricer {
     const CostModel& cost;
     decltype(earlier)& priced;
+    std::span<const graph::Work> works;
     Time between;  // a rank is kept by its own loop before it performs the next task
     Time operator()(const Gemm& w) const { return counted(cost.gemm(w)); }
     Time operator()(const FusedAttention& w) const { return counted(cost.attention(w)); }
@@ -164,11 +165,9 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
     Time operator()(const Kernel& w) const { return counted(cost.kernel(w)) + between; }
     Time operator()(const graph::Handover& w) const { return counted(cost.handover(w)) + between; }
     Time operator()(const graph::Collective& w) const { return counted(cost.collective(w)); }
-    Time operator()(const graph::Exposed& w) const { return counted(to_seconds(priced(w.collective)) * w.share); }
-    Time operator()(const graph::Pipelined& w) const {
-      // piece + (n - 1) max(piece, collective/(n - 1)): the own piece does not travel.
-      const Time piece = priced(w.kernel);
-      return std::max(product(piece, std::int64_t(w.pieces)), sum(piece, priced(w.collective)));
+    Time operator()(const graph::Beside& w) const {
+      return cost.together({cost.footprint(works[w.kernel.index()], priced(w.kernel)),
+                            cost.footprint(works[w.collective.index()], priced(w.collective))});
     }
     Time operator()(const graph::Message& w) const { return counted(cost.message(w)); }
     Time operator()(const graph::Receive&) const { return Time(); }
@@ -182,7 +181,7 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
     }
   };
   const Time between = profile_ && profile_->between_tasks ? profile_->between_tasks->p50 : Time();
-  for (const auto& work : works) times.push_back(std::visit(Pricer{*this, earlier, between}, work));
+  for (const auto& work : works) times.push_back(std::visit(Pricer{*this, earlier, works, between}, work));
   return times;
 }
 

@@ -45,7 +45,7 @@ class CostModel {
   double on_the_wire(const graph::Message& work) const;  // of that; CommunicationModel
   double optimizer(const graph::OptimizerStep& work) const;
 
-  // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Exposed, Pipelined) may
+  // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Beside) may
   // only refer to smaller ids.
   std::vector<Time> price(std::span<const graph::Work> works) const;
 
@@ -75,8 +75,11 @@ class CostModel {
   // Seconds by which the works take longer or shorter on another machine, all runs together.
   double moves(const cluster::ClusterSpec& other, std::span<const graph::Work> works, std::span<const Time> durations,
                std::span<const double> runs) const;
-  graph::Footprint footprint(const graph::Collective& work, Time price) const;
-  graph::Footprint footprint(const graph::Message& work, Time price) const;
+  graph::Footprint footprint(const graph::Work& work, Time price) const;
+  graph::Footprint of_collective(const graph::Collective& work, Time price) const;
+  graph::Footprint of_message(const graph::Message& work, Time price) const;
+  // On one GPU, started together: until the last of them has ended.
+  Time together(const std::vector<graph::Footprint>& all) const;
   bool measured(const graph::Message& work) const;
   bool computes_wide(const Kernel& kernel) const;
   const GpuTimes* measured_gpu() const { return profile_ && profile_->gpu ? &*profile_->gpu : nullptr; }

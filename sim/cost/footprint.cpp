@@ -7,6 +7,7 @@
 #include "base/range.hpp"
 #include "cost/constants.hpp"
 #include "cost/cost_model.hpp"
+#include "fluid/flows.hpp"
 
 namespace rehearsal::cost {
 namespace {
@@ -58,7 +59,7 @@ std::int64_t processors(double channels, const cluster::Gpu& gpu) {
 
 // A collective holds its channels from its start to its end, and moves its bytes at an even rate: the latencies of its
 // steps lie between them.
-Footprint CostModel::footprint(const graph::Collective& work, Time price) const {
+Footprint CostModel::of_collective(const graph::Collective& work, Time price) const {
   Footprint f;
   const auto quote = communication_.quote(work.group, work.kind, work.size);
   if (!quote.choice.algorithm || price == Time{}) return {Time{}, price, 0, {}};
@@ -72,7 +73,8 @@ Footprint CostModel::footprint(const graph::Collective& work, Time price) const 
   const auto& form = *chosen->form;
   const double all = form.seconds();
   const bool across = !reach.out.empty();
-  const double sent = double(quote.choice.algorithm->bytes_sent_per_rank(quote.shape, work.size).count());
+  const double sent =
+      double(quote.choice.algorithm->bytes_sent_per_rank(quote.shape, work.size).count()) / double(work.pieces);
   const double per_second = sent / to_seconds(price);
 
   // Of each member's port, and of its part of what leaves the domain, as busy as the closed form has them.
@@ -92,12 +94,13 @@ Footprint CostModel::footprint(const graph::Collective& work, Time price) const 
   const double memory = std::min(per_second * (reduces ? kMemoryPerReducedByte : kMemoryPerCopiedByte),
                                  spec.gpu.sustained_memory_bandwidth.value());
   f.shares.push_back({Way::memory, weight(f, memory)});
+  if (work.pieces > 1) return f;  // copy engines need no multiprocessors
   const double fast = across ? double(reach.nics) : std::ceil(port / kChannelRate);
   f.shares.push_back({Way::processors, 0, processors(std::clamp(kChannelsEach * fast, 1., kMostChannels), spec.gpu)});
   return f;
 }
 
-Footprint CostModel::footprint(const graph::Message& work, Time price) const {
+Footprint CostModel::of_message(const graph::Message& work, Time price) const {
   Footprint f;
   f.moving = std::min(price, counted(on_the_wire(work)));
   f.trailing = price - f.moving;
@@ -115,13 +118,14 @@ Footprint CostModel::footprint(const graph::Message& work, Time price) const {
   return f;
 }
 
-std::vector<Footprint> CostModel::footprints(std::span<const graph::Work> works, std::span<const Time> prices) const {
-  INVARIANT(works.size() == prices.size(), "one price per work");
+Footprint CostModel::footprint(const graph::Work& work, Time price) const {
   const auto& gpu = machine_.gpu;
-  const auto make = [&](const auto& w, Time price) {
+  const auto make = [&](const auto& w) {
     using Kind = std::decay_t<decltype(w)>;
-    if constexpr (std::is_same_v<Kind, graph::Collective> || std::is_same_v<Kind, graph::Message>) {
-      return footprint(w, price);
+    if constexpr (std::is_same_v<Kind, graph::Collective>) {
+      return of_collective(w, price);
+    } else if constexpr (std::is_same_v<Kind, graph::Message>) {
+      return of_message(w, price);
     } else if constexpr (std::is_same_v<Kind, Gemm> || std::is_same_v<Kind, FusedAttention>) {
       return of_kernel(gpu, price, operand_bytes(w));
     } else if constexpr (std::is_same_v<Kind, MemoryBound>) {
@@ -130,15 +134,36 @@ std::vector<Footprint> CostModel::footprints(std::span<const graph::Work> works,
       return of_kernel(gpu, price, double(w.traffic().count()));
     } else if constexpr (std::is_same_v<Kind, graph::OptimizerStep>) {
       return of_kernel(gpu, price, double(w.traffic.count()), seconds(kOptimizerFixed));
-    } else {  // idle, or made of others: a Sequence is run item by item
+    } else {  // idle, or made of others, which then run one by one
       return Footprint{Time{}, price, 0, {}};
     }
   };
+  return std::visit(make, work);
+}
+
+std::vector<Footprint> CostModel::footprints(std::span<const graph::Work> works, std::span<const Time> prices) const {
+  INVARIANT(works.size() == prices.size(), "one price per work");
   std::vector<Footprint> all;
   all.reserve(works.size());
-  for (std::size_t i = 0; i < works.size(); ++i)
-    all.push_back(std::visit([&](const auto& w) { return make(w, prices[i]); }, works[i]));
+  for (std::size_t i = 0; i < works.size(); ++i) all.push_back(footprint(works[i], prices[i]));
   return all;
+}
+
+// Each way of a GPU is a resource of its own; links are no obstacle between a kernel and a collective.
+Time CostModel::together(const std::vector<Footprint>& all) const {
+  const std::vector<Wide> capacities{machine_.gpu.sms * graph::kProcessor,
+                                     graph::capacity(machine_.gpu.sustained_memory_bandwidth)};
+  fluid::Phase phase;
+  for (const auto& footprint : all) {
+    fluid::Strand strand{footprint.moving, footprint.rate, {}};
+    for (const auto& share : footprint.shares)
+      if (share.way == Way::processors || share.way == Way::memory)
+        strand.uses.push_back({static_cast<std::uint32_t>(share.way), share.weight, share.hold});
+    phase.strands.push_back(std::move(strand));
+    phase.trailing = std::max(phase.trailing, footprint.trailing);
+  }
+  fluid::Flows flows(capacities);
+  return flows.alone(flows.profile({phase}));
 }
 
 }  // namespace rehearsal::cost

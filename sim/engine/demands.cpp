@@ -169,9 +169,18 @@ void Demands::add(const Actor& actor, WorkId work, std::vector<fluid::Phase>& ph
       for (std::uint32_t i = 0; i < item.count; ++i) add(actor, item.work, phases);
     return;
   }
+  fluid::Phase phase;
+  if (const auto* both = std::get_if<graph::Beside>(&works_[work.index()])) {
+    add_strand(actor, both->kernel, phase), add_strand(actor, both->collective, phase);
+  } else {
+    add_strand(actor, work, phase);
+  }
+  if (!phase.strands.empty() || phase.trailing > Time{}) phases.push_back(std::move(phase));
+}
+
+void Demands::add_strand(const Actor& actor, WorkId work, fluid::Phase& phase) const {
   const auto& footprint = footprints_[work.index()];
-  if (footprint.moving + footprint.trailing == Time{}) return;
-  fluid::Phase phase{{}, footprint.trailing, 1};
+  phase.trailing = std::max(phase.trailing, footprint.trailing);
   if (footprint.moving > Time{}) {
     fluid::Strand strand{footprint.moving, std::max<std::int64_t>(1, footprint.rate), {}};
     for (const auto& share : footprint.shares)
@@ -179,7 +188,6 @@ void Demands::add(const Actor& actor, WorkId work, std::vector<fluid::Phase>& ph
         strand.uses.push_back({load.resource, share.weight * load.parts, Wide{share.hold} * load.parts});
     phase.strands.push_back(std::move(strand));
   }
-  phases.push_back(std::move(phase));
 }
 
 bool overloaded(const Prepared& graph, const Demands& demands, const Timeline& timeline) {

@@ -40,6 +40,7 @@ class Demands {
 
  private:
   std::span<const graph::Load> loads(const Actor& actor, graph::Way way) const;
+  void add_strand(const Actor& actor, WorkId work, fluid::Phase& phase) const;
   void add(const Actor& actor, WorkId work, std::vector<fluid::Phase>& phases) const;
 
   std::span<const graph::Work> works_;

@@ -34,15 +34,15 @@ bool is_attention(const Operator& op) {
   return is<FusedAttention>(op) || (gemm && gemm->batch > 1) || is_softmax(op);
 }
 
-// Without its collective a GEMM in pieces is whole again, and has no parts to add up.
+// Without its collective a GEMM is by itself, whole, and has no parts to add up.
 void without_collectives(plan::Plan& plan) {
   each_part(plan, [](LayerWork& work) {
     each_list(work, [](auto& list) {
       for (auto& op : list) {
-        const auto* pipelined = std::get_if<models::PipelinedGemm>(&op.shape);
-        if (!pipelined) continue;
-        auto whole = pipelined->piece;
-        whole.m *= pipelined->pieces;
+        const auto* overlapped = std::get_if<models::OverlappedGemm>(&op.shape);
+        if (!overlapped) continue;
+        auto whole = overlapped->piece;
+        whole.m *= overlapped->pieces;
         op.shape = whole;
       }
       std::erase_if(
@@ -106,8 +106,7 @@ constexpr Effect kEffects[] = {
      }},
     {"attention-generation", "every fused attention kernel is FlashAttention-2",
      [](Concrete& c) { c.software.attention_rate = 1; }},
-    {"nic-sharing", "every group has the NICs of its nodes to itself", nullptr,
-     [](plan::Plan& p) { p.data_group.peers = p.tensor_group.peers = p.embedding_group.peers = 1; }},
+    {.name = "sharing", .what = "nothing that runs takes anything from what runs beside it", .alone = true},
     {"partial-groups", "groups of several but not all GPUs of a node reach every NIC",
      [](Concrete& c) { c.cluster.nics_per_group = 0; }},
     {"overlap", "no reduction or gather runs under computation",

@@ -67,11 +67,10 @@ struct AddWork {
   void operator()(const MemoryBound& w) const { out.number(w.traffic), out.number(w.kernels), out.number(w.kind); }
   void operator()(const Collective& w) const {
     out.number(w.kind), out.number(w.size);
-    out.number(w.group.ranks), out.number(w.group.stride), out.number(w.group.peers), out.number(w.tensors);
+    out.number(w.group.ranks), out.number(w.group.stride), out.number(w.group.peers), out.number(w.tensors), out.number(w.pieces);
     if (w.precision != Precision::fp32) out.number(w.precision);
   }
-  void operator()(const Exposed& w) const { out.number(w.collective), out.number(w.share); }
-  void operator()(const Pipelined& w) const { out.number(w.kernel), out.number(w.pieces), out.number(w.collective); }
+  void operator()(const Beside& w) const { out.number(w.kernel), out.number(w.collective); }
   void operator()(const Message& w) const {
     out.number(w.size), out.number(w.from), out.number(w.to);
     out.number(w.gathered), out.number(w.gather.ranks), out.number(w.gather.stride), out.number(w.gather.peers);

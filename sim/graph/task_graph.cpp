@@ -49,8 +49,7 @@ struct Noun {
   const char* operator()(const FusedAttention&) const { return " attention"; }
   const char* operator()(const MemoryBound&) const { return " memory-bound"; }
   std::string operator()(const Collective& w) const { return std::string(" ") + rehearsal::name(w.kind); }
-  const char* operator()(const Exposed&) const { return " exposed collective"; }
-  const char* operator()(const Pipelined&) const { return " gemm with collective"; }
+  const char* operator()(const Beside&) const { return " kernel beside collective"; }
   const char* operator()(const Message&) const { return " send"; }
   const char* operator()(const Receive&) const { return " receive"; }
   const char* operator()(const OptimizerStep&) const { return " step"; }

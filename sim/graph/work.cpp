@@ -27,11 +27,8 @@ struct Describe {
                        w.group.ranks, w.group.stride, w.group.peers,
                        w.tensors > 1 ? fmt::format(", {} tensors", w.tensors) : "");
   }
-  std::string operator()(const Exposed& w) const {
-    return fmt::format("exposed {:g} of work {}", w.share, w.collective.value);
-  }
-  std::string operator()(const Pipelined& w) const {
-    return fmt::format("{} * work {} with work {}", w.pieces, w.kernel.value, w.collective.value);
+  std::string operator()(const Beside& w) const {
+    return fmt::format("work {} beside {}", w.kernel.value, w.collective.value);
   }
   std::string operator()(const Message& w) const {
     std::string text = fmt::format("send {} from GPU {} to {}", show(w.size), w.from, w.to);

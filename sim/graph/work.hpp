@@ -22,23 +22,15 @@ struct Collective {
   GroupShape group;
   std::uint32_t tensors = 1;  // the size is that of so many calls, one after the other (DeepSpeed ZeRO-3 of 2021)
   Precision precision = Precision::fp32;  // of the elements, in graphs that compute: what is added up
+  std::uint32_t pieces = 1;  // this is one of so many equal parts of it, moved by copy engines
   friend auto operator<=>(const Collective&, const Collective&) = default;
 };
 
-// A collective that runs under computation but for a share of its time.
-struct Exposed {
-  WorkId collective;
-  double share = 1;
-  friend auto operator<=>(const Exposed&, const Exposed&) = default;
-};
-
-// A kernel in pieces, each of which needs, or makes, the part of a collective that travels meanwhile: one piece is the
-// rank's own, the others take the longer of kernel and transfer.
-struct Pipelined {
-  WorkId kernel;  // one piece
-  std::uint32_t pieces = 1;
-  WorkId collective;  // all of it
-  friend auto operator<=>(const Pipelined&, const Pipelined&) = default;
+// A kernel and a collective that one rank runs beside each other, started together; it lasts as long as the longer of
+// them, which may be longer than either is alone. In a finer graph they are two tasks on two lanes.
+struct Beside {
+  WorkId kernel, collective;
+  friend auto operator<=>(const Beside&, const Beside&) = default;
 };
 
 // Point to point. The send carries the time; the receive only waits for it.
@@ -95,7 +87,7 @@ struct Handover {
 };
 
 using Work = std::variant<Gemm, FusedAttention, MemoryBound, Collective, Message, Receive, OptimizerStep, Wait,
-                          HostBound, Sequence, Kernel, Handover, Exposed, Pipelined>;
+                          HostBound, Sequence, Kernel, Handover, Beside>;
 
 // Where time goes, in the words of `breakdown_s` (contract, section 4).
 enum class Category : std::uint8_t {

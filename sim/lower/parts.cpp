@@ -13,29 +13,29 @@ using graph::GraphBuilder;
 using graph::Pass;
 using graph::Sequence;
 
-// Interns a work and those it consists of, which come before it.
-struct Interner {
+// The operations that an operator is made of.
+struct Operations {
   GraphBuilder& builder;
   const GroupShape& tensor_group;
+  Pass pass;
 
-  WorkId operator()(const models::TensorCollective& c) const {
-    const WorkId whole = builder.intern(graph::Collective{c.kind, c.size, tensor_group});
-    return c.exposed < 1 ? builder.intern(graph::Exposed{whole, c.exposed}) : whole;
+  std::vector<Operation> operator()(const models::TensorCollective& c) const {
+    return {{builder.intern(graph::Collective{c.kind, c.size, tensor_group}), pass, true, {}}};
   }
-  WorkId operator()(const models::PipelinedGemm& p) const {
-    const WorkId piece = builder.intern(p.piece), collective = (*this)(p.collective);
-    return builder.intern(graph::Pipelined{piece, static_cast<std::uint32_t>(p.pieces), collective});
+  std::vector<Operation> operator()(const models::OverlappedGemm& g) const {
+    const WorkId piece = builder.intern(g.piece);
+    graph::Collective collective{g.collective.kind, g.collective.size, tensor_group};
+    collective.pieces = static_cast<std::uint32_t>(std::max<std::int64_t>(1, g.pieces - 1));
+    const Operation both{piece, pass, false, builder.intern(collective)};
+    std::vector<Operation> all(collective.pieces, both);
+    if (g.pieces > 1) all.push_back({piece, pass, false, {}});
+    return all;
   }
   template <class Kernel>
-  WorkId operator()(const Kernel& kernel) const {
-    return builder.intern(kernel);
+  std::vector<Operation> operator()(const Kernel& kernel) const {
+    return {{builder.intern(kernel), pass, false, {}}};
   }
 };
-
-bool communicates(const models::Operator& op) {
-  return std::holds_alternative<models::TensorCollective>(op.shape) ||
-         std::holds_alternative<models::PipelinedGemm>(op.shape);
-}
 
 // Collects the operations of one pass of one part, and bounds kernel runs by the host that launches them.
 class PassBuilder {
@@ -44,14 +44,15 @@ class PassBuilder {
 
   void add(const std::vector<models::Operator>& operators, Pass pass) {
     for (const auto& op : operators)
-      result_.operations.push_back({std::visit(Interner{builder_, tensor_group_}, op.shape), pass, communicates(op)});
+      for (const auto& operation : std::visit(Operations{builder_, tensor_group_, pass}, op.shape))
+        result_.operations.push_back(operation);
   }
 
   // The operations since `first` take at least `host`: whatever their kernels leave, the GPU idles.
   void bound_by_host(std::size_t first, Time host, Pass pass) {
     if (host <= Time{} || first == result_.operations.size()) return;
     const WorkId busy = builder_.intern(run(first));
-    result_.operations.push_back({builder_.intern(graph::HostBound{host, busy}), pass, false});
+    result_.operations.push_back({builder_.intern(graph::HostBound{host, busy}), pass, false, {}});
   }
 
   std::size_t size() const { return result_.operations.size(); }
@@ -64,8 +65,14 @@ class PassBuilder {
  private:
   Sequence run(std::size_t first) const {
     Sequence sequence;
-    for (std::size_t i = first; i < result_.operations.size(); i++)
-      sequence.items.push_back({result_.operations[i].work, 1, result_.operations[i].pass == Pass::recompute});
+    for (std::size_t i = first; i < result_.operations.size(); i++) {
+      const auto& [work, pass, joins, beside] = result_.operations[i];
+      const WorkId whole = beside ? builder_.intern(graph::Beside{work, *beside}) : work;
+      if (!sequence.items.empty() && sequence.items.back().work == whole)
+        sequence.items.back().count++;
+      else
+        sequence.items.push_back({whole, 1, pass == Pass::recompute});
+    }
     return sequence;
   }
 
@@ -233,7 +240,7 @@ Parts given_parts(const std::vector<GivenStage>& stages, GraphBuilder& builder) 
   Parts result;
   const auto given = [&](Time time, Pass pass) {
     const WorkId work = builder.intern(graph::Wait{time});
-    return PassWork{{{work, pass, false}}, work};
+    return PassWork{{{work, pass, false, {}}}, work};
   };
   for (const auto& stage : stages) {
     Part part;

@@ -2,6 +2,7 @@
 // is made from the same operators as the fine ones, so both cost and hold the same.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/builder.hpp"
@@ -15,6 +16,7 @@ struct Operation {
   WorkId work;
   graph::Pass pass;                // recompute for what a backward repeats
   bool tensor_collective = false;  // joins the tensor-parallel group
+  std::optional<WorkId> beside{};  // a collective of that group that starts with it; what follows waits for both
 };
 
 struct PassWork {

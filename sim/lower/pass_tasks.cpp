@@ -167,9 +167,17 @@ LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vect
     std::vector<BufferUse> uses;
     if (i == 0) uses = taken;
     if (i + 1 == work.operations.size()) uses.insert(uses.end(), given.begin(), given.end());
-    const auto endpoint = op.tensor_collective ? tensor.value_or(graph::kNoEndpoint) : graph::kNoEndpoint;
-    last = program_.add({op.work, Lane::compute, here, endpoint, Bytes{}}, after, uses);
+    const auto group = tensor.value_or(graph::kNoEndpoint);
+    std::optional<LocalTask> beside;
+    if (op.beside) {  // starts when the lane of the kernel comes to it
+      auto before = after;
+      if (i > 0) before.push_back(last);
+      beside = program_.add({*op.beside, Lane::tensor_comm, here, group, Bytes{}}, before, {});
+    }
+    last = program_.add({op.work, Lane::compute, here, op.tensor_collective ? group : graph::kNoEndpoint, Bytes{}}, after,
+                        uses);
     after.clear();
+    if (beside) after.push_back(*beside);
   }
   return last;
 }

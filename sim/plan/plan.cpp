@@ -60,15 +60,6 @@ void note_sharding(Plan& plan) {
 void note_kernels(Plan& plan) {
   if (plan.network) return;
   auto& notes = plan.assumptions;
-  if (plan.shard.tensor > 1 && plan.shard.sequence_parallel)
-    notes.push_back(
-        "Sequence parallelism gathers the input of two GEMMs of a layer once more for their weight gradients; 0.3 of "
-        "that "
-        "shows, the rest runs under the input gradient (fitted to published runs).");
-  if (plan.job.software.async_tensor && plan.shard.tensor > 1 && plan.shard.sequence_parallel)
-    notes.push_back(
-        "Asynchronous tensor parallelism: while one piece of a GEMM is multiplied another travels, at the rate of the "
-        "whole collective and without slowing the GEMM down.");
   if (plan.job.training.kernels == models::Kernels::unfused)
     notes.push_back(
         "Unfused kernels: traffic is counted from what each operation reads and writes, never compared with a run; "

@@ -31,8 +31,7 @@ struct CategoryOf {
   Category operator()(const graph::Collective&) const {
     return is_data_parallel(context.pass, context.lane) ? Category::data_comm : Category::tensor_comm;
   }
-  Category operator()(const graph::Exposed&) const { return (*this)(graph::Collective{}); }
-  Category operator()(const graph::Pipelined&) const { return kernel(); }  // of one without duration
+  Category operator()(const graph::Beside&) const { return kernel(); }  // of one without duration
   Category operator()(const graph::Message&) const { return Category::pipeline_comm; }
   Category operator()(const graph::Receive&) const { return Category::pipeline_comm; }
   Category operator()(const graph::OptimizerStep&) const { return Category::optimizer; }
@@ -56,10 +55,10 @@ void accumulate(const graph::TaskGraph& graph, WorkId work, std::int64_t count, 
       inner.recompute = context.recompute || item.recompute;
       accumulate(graph, item.work, count * item.count, inner, durations, parts);
     }
-  } else if (const auto* pipelined = std::get_if<graph::Pipelined>(&what)) {  // its pieces, and what shows beside
-    const Time computed = durations[pipelined->kernel.index()] * std::int64_t(pipelined->pieces);
-    accumulate(graph, pipelined->kernel, count * pipelined->pieces, context, durations, parts);
-    parts[static_cast<std::size_t>(std::visit(CategoryOf{context}, graph.work(pipelined->collective)))] +=
+  } else if (const auto* both = std::get_if<graph::Beside>(&what)) {  // the kernel, and what shows beside it
+    const Time computed = durations[both->kernel.index()];
+    accumulate(graph, both->kernel, count, context, durations, parts);
+    parts[static_cast<std::size_t>(std::visit(CategoryOf{context}, graph.work(both->collective)))] +=
         (durations[work.index()] - computed) * count;
   } else {
     parts[static_cast<std::size_t>(std::visit(CategoryOf{context}, what))] += durations[work.index()] * count;
