@@ -154,6 +154,9 @@ const Description& software_fields() {
                                       "q, k, v and gate, up are products of their own"),
       field<&S::async_tensor>("async_tensor", boolean(), kUsual,
                               "products in pieces over their gathers and scatters; with sequence parallelism"),
+      field<&S::weight_gradient_overlap>(
+          "weight_gradient_overlap", boolean(), kUsual,
+          "the reduction of an input's gradient over the tensor group runs beside the gradient of the weights"),
       choice<&S::loss>("loss",
                        {{"vocabulary-parallel", LossKernels::vocabulary_parallel},
                         {"torch", LossKernels::torch},

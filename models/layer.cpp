@@ -59,6 +59,7 @@ class LayerBuilder {
     recompute();
     if (pipelines())
       for (List* list : {&work_.forward, &work_.input_gradient, &work_.recompute}) pipeline(*list);
+    if (software_.weight_gradient_overlap && shard_.tensor > 1) whole_backward();
     // All-reduces and their copies; they cost the host, the GPU's gap is inside the measured collective.
     const std::int64_t communication = shard_.tensor > 1 ? 4 : 0;
     work_.forward_kernels = launches(work_.forward) + communication;
@@ -257,6 +258,28 @@ class LayerBuilder {
     w.push_back(linear("qkv weights", l.qkv, l.hidden, l.tokens, true));
     const double accumulated = accumulation_bytes(training_, software_, shard_) * matrix_parameters();
     if (accumulated > 0) w.push_back({"gradient accumulation", MemoryBound{bytes(accumulated), 1, Traffic::plain}});
+  }
+
+  // What the tensor group makes of the gradient of a GEMM's input travels beside the gradient of its weights, where both
+  // are of one pass (Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication; Transformer Engine's bulk overlap).
+  void whole_backward() {
+    List weights = work_.weight_gradient;
+    for (const auto& op : work_.input_gradient) {
+      List& all = work_.backward;
+      const auto* collective = std::get_if<TensorCollective>(&op.shape);
+      const auto own = std::find_if(weights.begin(), weights.end(), [&](const Operator& w) {
+        const auto product = w.name.substr(0, w.name.find(" weights"));  // "qkv"
+        return collective && product != w.name && !all.empty() && all.back().name.starts_with(product) &&
+               all.back().name.ends_with("gradient");
+      });
+      if (own == weights.end()) {
+        all.push_back(op);
+        continue;
+      }
+      all.push_back({own->name, OverlappedGemm{std::get<Gemm>(own->shape), 1, *collective}});
+      weights.erase(own);
+    }
+    work_.backward.insert(work_.backward.end(), weights.begin(), weights.end());
   }
 
   void recompute() {

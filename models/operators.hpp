@@ -43,6 +43,7 @@ struct Tensors {
 // What one GPU does for one layer and one micro-batch.
 struct LayerWork {
   std::vector<Operator> forward, input_gradient, weight_gradient;
+  std::vector<Operator> backward;   // both gradients in one pass, where that is not one list after the other
   std::vector<Operator> recompute;  // what the backward pass repeats first (Recompute, Software::early_stop)
   double parameters = 0;            // of this GPU
   Bytes activations;                // kept from the forward to the input gradient

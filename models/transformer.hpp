@@ -123,6 +123,8 @@ struct Software {
   // Tensor-parallel gathers and scatters run under the GEMM they feed or follow, piece by piece (needs sequence
   // parallelism).
   bool async_tensor = false;
+  // What tensor ranks reduce of the gradient of an input travels beside the gradient of the weights.
+  bool weight_gradient_overlap = false;
   // What it holds besides parameters, activations and the optimizer's states.
   LossKernels loss = LossKernels::vocabulary_parallel;
   bool saves_gathered = false;      // with sequence parallelism the gathered GEMM inputs, for the weight gradient

@@ -138,8 +138,10 @@ Part model_part(const models::LayerWork& work, const plan::Plan& plan, GraphBuil
     PassBuilder pass(builder, plan.tensor_group);
     recompute(pass);
     const auto first = pass.size();
-    pass.add(work.input_gradient, Pass::backward);
-    pass.add(work.weight_gradient, Pass::backward);
+    if (work.backward.empty())
+      pass.add(work.input_gradient, Pass::backward), pass.add(work.weight_gradient, Pass::backward);
+    else
+      pass.add(work.backward, Pass::backward);
     pass.bound_by_host(first, host(work.backward_kernels, software.host_backward_factor), Pass::backward);
     part.backward = std::move(pass).finish();
   }
