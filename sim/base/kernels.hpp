@@ -147,7 +147,6 @@ const char* name(CollectiveKind kind);  // "all-reduce"
 struct GroupShape {
   std::uint32_t ranks = 1;   // participants
   std::uint32_t stride = 1;  // GPUs from one to the next
-  std::uint32_t peers = 1;   // GPUs side by side whose groups of this kind communicate at the same time
   friend auto operator<=>(const GroupShape&, const GroupShape&) = default;
 };
 

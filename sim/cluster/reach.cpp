@@ -52,13 +52,10 @@ std::int64_t members(const GroupShape& group, std::int64_t width) {
 
 }  // namespace
 
-// One ring in the order of ranks for every group of the domain at the same time.
+// One ring in the order of ranks.
 Bandwidth Machine::counted_port(std::int64_t stride, std::int64_t members) const {
   Load load(*this);
-  for (std::int64_t first = 0; first + stride * members <= domain_; first += stride * members)
-    for (std::int64_t offset = 0; offset < stride; ++offset)
-      for (std::int64_t k = 0; k < members; ++k)
-        load.add(first + offset + k * stride, first + offset + (k + 1) % members * stride, 0, 1);
+  for (std::int64_t k = 0; k < members; ++k) load.add(k * stride, (k + 1) % members * stride, 0, 1);
   return load.least();
 }
 

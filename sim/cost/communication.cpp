@@ -58,7 +58,7 @@ collective::Choice CommunicationModel::formula(const cluster::Machine& machine, 
 }
 
 double CommunicationModel::reference(std::uint32_t ranks, CollectiveKind kind, Bytes size) const {
-  return formula(*reference_, reference_->reach({ranks, 1, ranks}), kind, size, curves_.measured_on.nccl).seconds;
+  return formula(*reference_, reference_->reach({ranks, 1}), kind, size, curves_.measured_on.nccl).seconds;
 }
 
 // A measured curve holds everything that formulas leave out, on the wires that it was measured on. On others it is

@@ -67,13 +67,13 @@ struct AddWork {
   void operator()(const MemoryBound& w) const { out.number(w.traffic), out.number(w.kernels), out.number(w.kind); }
   void operator()(const Collective& w) const {
     out.number(w.kind), out.number(w.size);
-    out.number(w.group.ranks), out.number(w.group.stride), out.number(w.group.peers), out.number(w.tensors), out.number(w.pieces);
+    out.number(w.group.ranks), out.number(w.group.stride), out.number(w.tensors), out.number(w.pieces);
     if (w.precision != Precision::fp32) out.number(w.precision);
   }
   void operator()(const Beside& w) const { out.number(w.kernel), out.number(w.collective); }
   void operator()(const Message& w) const {
     out.number(w.size), out.number(w.from), out.number(w.to);
-    out.number(w.gathered), out.number(w.gather.ranks), out.number(w.gather.stride), out.number(w.gather.peers);
+    out.number(w.gathered), out.number(w.gather.ranks), out.number(w.gather.stride);
   }
   void operator()(const Receive&) const {}
   void operator()(const OptimizerStep& w) const { out.number(w.parameters), out.number(w.traffic); }

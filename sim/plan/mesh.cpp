@@ -125,7 +125,7 @@ GroupShape Mesh::shape(Axes axes) const {
     return UserError(
         fmt::format("the ranks of a group along {} are not evenly spaced with this placement", name(axes)));
   };
-  GroupShape shape{1, 1, ranks_};
+  GroupShape shape;
   const bool second = !of_one_folding(axes | Axis::tensor);
   const auto p = stride(Axis::pipeline), stages = size(Axis::pipeline);
   if (second && p > 1 && p * stages < ranks_) {  // a pipeline in the middle cuts the second numbering in pieces
@@ -148,9 +148,8 @@ GroupShape Mesh::shape(Axes axes) const {
   return shape;
 }
 
-// Between two blocks of first ranks stand those of the ranks in the middle, which take no part.
 GroupShape Mesh::ends(Axis factor) const {
-  return {2, std::max(1u, (size(factor) - 1) * stride(factor)), stride(factor)};
+  return {2, std::max(1u, (size(factor) - 1) * stride(factor))};
 }
 
 Mesh mesh_of(const Parallelism& p, const AxisOrder& placement, Mesh::Experts experts) {

@@ -300,7 +300,7 @@ TEST_CASE("across nodes") {
     c.gpu.sms = 108, c.gpu.sustained_memory_bandwidth = Bandwidth(1e12), c.gpu.gemm_efficiency = 1;  // not asked for
     const cost::CostModel cost(c, {}, {});
     c.topology.name = "rail-optimized", c.nvlink_latency = seconds(Fit{}.step);
-    const GroupShape group{static_cast<std::uint32_t>(c.gpus()), 1, static_cast<std::uint32_t>(c.gpus())};
+    const GroupShape group{static_cast<std::uint32_t>(c.gpus()), 1};
     const Bytes size(std::stoll(row[5]));
     const auto measured = seconds(std::stod(row[6]) * 1e-6);
     const double predicted = cost.collective({CollectiveKind::all_reduce, size, group});

@@ -160,7 +160,7 @@ TEST_CASE("a message holds its wire for its bytes, not for latency, host or gath
 }
 
 TEST_CASE("measured curves correct the formulas: exact on their links, moved by others") {
-  const GroupShape eight{8, 1, 8};
+  const GroupShape eight{8, 1};
   const auto on = [&](double nvlink, double latency_us) {
     auto machine = test::dgx_a100();
     machine.nvlink = Bandwidth(nvlink), machine.nvlink_latency = seconds(latency_us * 1e-6);

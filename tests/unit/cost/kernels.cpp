@@ -180,22 +180,22 @@ TEST_CASE("memory-bound kernels") {
 TEST_CASE("collectives inside a node follow the curve") {
   using enum CollectiveKind;
   // Exactly a measured point: 8 ranks, 64 MiB, 579.9 us; halves of an all-reduce take half.
-  CHECK(model().collective({all_reduce, Bytes(64 << 20), {8, 1, 8}}) == Approx(579.9e-6).epsilon(1e-9));
-  CHECK(model().collective({all_gather, Bytes(64 << 20), {8, 1, 8}}) == Approx(289.95e-6).epsilon(1e-9));
-  CHECK(model().collective({reduce_scatter, Bytes(64 << 20), {8, 1, 8}}) == Approx(289.95e-6).epsilon(1e-9));
-  CHECK(model().collective({all_reduce, Bytes(64 << 20), {1, 1, 1}}) == 0);
+  CHECK(model().collective({all_reduce, Bytes(64 << 20), {8, 1}}) == Approx(579.9e-6).epsilon(1e-9));
+  CHECK(model().collective({all_gather, Bytes(64 << 20), {8, 1}}) == Approx(289.95e-6).epsilon(1e-9));
+  CHECK(model().collective({reduce_scatter, Bytes(64 << 20), {8, 1}}) == Approx(289.95e-6).epsilon(1e-9));
+  CHECK(model().collective({all_reduce, Bytes(64 << 20), {1, 1}}) == 0);
 }
 
 TEST_CASE("collectives across nodes: wire against in-node part") {
   // 16 ranks on 2 nodes, 1 GiB all-reduce. Wire: 2 15/16 1.0737 GB / (200e9 .85) = 11.843 ms; in the node 8.193 ms;
   // 0.15 of the shorter = 1.229 ms; latency 2 x 25 us x min(1, 6) = 50 us. Sum 13.122 ms.
-  const graph::Collective both{CollectiveKind::all_reduce, Bytes(1 << 30), {16, 1, 16}};
+  const graph::Collective both{CollectiveKind::all_reduce, Bytes(1 << 30), {16, 1}};
   const double wire = 2. * 15 / 16 * 1073741824 / 170e9;
   CHECK(model().collective(both) == Approx(wire + .15 * 8.193e-3 + 50e-6).epsilon(1e-9));
   CHECK(model().collective(both) == Approx(13.122e-3).epsilon(1e-3));
   // One rank per node on 32 nodes, 8 such groups share the NICs: wire 2 31/32 S 8 / 170e9 = 9.118 ms. A ring: 31 hops
   // of 50 us, 10.668 ms. A tree: 2 5 + 4 = 14 hops at .92 of the rate, 9.911 + .7 = 10.611 ms.
-  const graph::Collective rails{CollectiveKind::all_reduce, Bytes(100'000'000), {32, 8, 256}};
+  const graph::Collective rails{CollectiveKind::all_reduce, Bytes(100'000'000), {32, 8}};
   const double rail_wire = 2. * 31 / 32 * 1e8 * 8 / 170e9;
   CHECK(model().collective(rails) == Approx(rail_wire / .92 + 2 * 25e-6 * 14).epsilon(1e-9));
   // A reduce-scatter is half of a ring.
@@ -241,7 +241,7 @@ TEST_CASE("composite works add up exactly") {
   CHECK(times[6] == Time());
   // The all-reduce of 240 MB above, 1.778 ms, of which 30 % show; and under pieces of 102 us: 30 of them hide it, of
   // two the second is not long enough.
-  const Work reduction = Collective{CollectiveKind::all_reduce, Bytes(240'000'000), {8, 1, 8}};
+  const Work reduction = Collective{CollectiveKind::all_reduce, Bytes(240'000'000), {8, 1}};
   const cost::CostModel ring(dgx_a100(), {}, megatron_2021());
   const std::vector<Work> joined{MemoryBound{Bytes(162'000'000), 1, Traffic::plain}, reduction, Exposed{WorkId(1), .3},
                                  Pipelined{WorkId(0), 30, WorkId(1)}, Pipelined{WorkId(0), 2, WorkId(1)}};
@@ -267,7 +267,7 @@ TEST_CASE("an assumption is told when a work of the answer rests on it, the weig
   // A product of 4.4 ms, which a tenth of its efficiency moves by 0.4 ms, and its gap, of which that moves 0.2 us.
   const std::vector<graph::Work> works{
       Gemm{8192, 8192, 8192, 1, Precision::bf16, false},
-      graph::Collective{CollectiveKind::all_gather, Bytes(1 << 20), GroupShape{2, 8, 1}}};
+      graph::Collective{CollectiveKind::all_gather, Bytes(1 << 20), GroupShape{2, 8}}};
   CHECK(told(works, {1, 0}) ==
         std::vector<std::string>{
             "GPU a100-80g: gemm_efficiency = 0.951 is assumed.", "GPU a100-80g: kernel_gap = 2.000 us is assumed.",

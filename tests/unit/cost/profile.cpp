@@ -188,7 +188,7 @@ TEST_CASE("assumptions shrink with what was measured") {
   // links.
   const std::vector<graph::Work> works{Kernel{KernelKind::add, {135'000}, {}},
                                        graph::Message{Bytes(28'000), 0, 1, 1, Bytes(), 1},
-                                       graph::Collective{CollectiveKind::all_reduce, Bytes(1000), GroupShape{2, 1, 2}}};
+                                       graph::Collective{CollectiveKind::all_reduce, Bytes(1000), GroupShape{2, 1}}};
   const auto count = [&](std::shared_ptr<const Profile> profile, const std::string& part) {
     const bool measured_here = profile && profile->has_collectives();  // then no other machine's curves
     const cost::CostModel model(machine, measured_here ? profile->collectives : a100_curves(), own(), profile);

@@ -24,7 +24,7 @@ Parts parts(const cost::CostModel& cost, const std::vector<models::Operator>& op
     if (const auto* m = std::get_if<MemoryBound>(&op.shape)) p.memory += cost.memory_bound(*m);
     if (const auto* c = std::get_if<models::TensorCollective>(&op.shape)) {
       const auto t = static_cast<std::uint32_t>(shard.tensor);
-      p.tensor += cost.collective({c->kind, c->size, {t, 1, t}});
+      p.tensor += cost.collective({c->kind, c->size, {t, 1}});
     }
   }
   return p;

@@ -30,17 +30,17 @@ TEST_CASE("eight ranks in the usual order: tensor side by side, then data, then 
   CHECK(mesh.groups(Axis::context) == Groups{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}});
   CHECK(mesh.groups(Axis::tensor | Axis::data) == Groups{{0, 1, 2, 3}, {4, 5, 6, 7}});
   CHECK(mesh.group(Axis::data, 7) == std::vector<std::uint32_t>{5, 7});
-  CHECK(mesh.shape(Axis::tensor) == GroupShape{2, 1, 8});
-  CHECK(mesh.shape(Axis::data) == GroupShape{2, 2, 8});
-  CHECK(mesh.shape(Axis::tensor | Axis::data) == GroupShape{4, 1, 8});
-  CHECK(mesh.ends(Axis::pipeline) == GroupShape{2, 4, 4});
+  CHECK(mesh.shape(Axis::tensor) == GroupShape{2, 1});
+  CHECK(mesh.shape(Axis::data) == GroupShape{2, 2});
+  CHECK(mesh.shape(Axis::tensor | Axis::data) == GroupShape{4, 1});
+  CHECK(mesh.ends(Axis::pipeline) == GroupShape{2, 4});
 }
 
 TEST_CASE("the order decides who is whose neighbour") {
   const Mesh data = cube(kDataFirst);
   CHECK(data.groups(Axis::data) == Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}});
   CHECK(data.groups(Axis::tensor) == Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}});
-  CHECK(data.shape(Axis::tensor) == GroupShape{2, 2, 8});
+  CHECK(data.shape(Axis::tensor) == GroupShape{2, 2});
   const Mesh pipeline = cube(kPipelineFirst);
   CHECK(pipeline.groups(Axis::pipeline) == Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}});
   CHECK(pipeline.groups(Axis::tensor) == Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}});
@@ -58,10 +58,10 @@ TEST_CASE("experts fold the ranks of one pipeline rank again") {
   CHECK(near.size(Axis::expert_data) == 2);
   CHECK(near.groups(Axis::expert) == Groups{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}});
   CHECK(near.groups(Axis::expert_data)[1] == std::vector<std::uint32_t>{1, 5});
-  CHECK(near.shape(Axis::expert) == GroupShape{4, 1, 16});
+  CHECK(near.shape(Axis::expert) == GroupShape{4, 1});
   CHECK(apart.groups(Axis::expert) == Groups{{0, 2, 4, 6}, {1, 3, 5, 7}, {8, 10, 12, 14}, {9, 11, 13, 15}});
   CHECK(apart.groups(Axis::expert_data)[0] == std::vector<std::uint32_t>{0, 1});
-  CHECK(apart.shape(Axis::expert) == GroupShape{4, 2, 16});
+  CHECK(apart.shape(Axis::expert) == GroupShape{4, 2});
   // Each expert cut over 2 GPUs as well: expert-tensor innermost.
   const Mesh cut({2, 1, 4, 2}, plan::kUsualOrder, {4, 2});
   CHECK(cut.groups(Axis::expert_tensor)[0] == std::vector<std::uint32_t>{0, 1});
@@ -74,7 +74,7 @@ TEST_CASE("a pipeline further inside spreads the experts of a pipeline rank") {
   // Pipeline rank 0 is 0 2 4 6: experts 0 2 and 4 6.
   const Mesh inside({2, 1, 2, 2}, kPipelineFirst, {2, 1});
   CHECK(inside.groups(Axis::expert) == Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}});
-  CHECK(inside.shape(Axis::expert) == GroupShape{2, 2, 8});
+  CHECK(inside.shape(Axis::expert) == GroupShape{2, 2});
   // Tensor 3, pipeline 2, data 2: pipeline rank 0 is 0 1 2 6 7 8, whose pairs are not alike.
   const Mesh middle({3, 1, 2, 2}, {Axis::tensor, Axis::pipeline, Axis::context, Axis::expert, Axis::data}, {2, 1});
   CHECK(middle.groups(Axis::expert) == Groups{{0, 1}, {2, 6}, {3, 4}, {5, 9}, {7, 8}, {10, 11}});
