@@ -122,7 +122,7 @@ GroupShape place(const CollectiveQuestion& question, cluster::ClusterSpec& spec,
         fmt::format("{} ranks with {} per node need {} nodes; the cluster has {}", ranks, each, nodes, spec.nodes));
   if (!sized) spec.nodes = nodes;
   const auto stride = nodes > 1 ? std::uint32_t(node / each) : 1;
-  return {question.ranks, stride, question.ranks * stride};
+  return {question.ranks, stride};
 }
 
 double OneCollective::part_bytes() const {

@@ -114,7 +114,7 @@ TEST_CASE("engine on the lowered stage graph = replay of the schedule") {
                              doctest::Contains("but not yet in `rehearse run`"), UserError);
         continue;
       }
-      const auto graph = std::move(lowering).lower(schedule, problem, {});
+      const auto graph = std::move(lowering).lower(schedule, problem, {}).graph;
       graph::validate(graph);
       const auto durations = wait_times(graph.works()), held = on_the_wire(durations, eighths);
       const auto session = engine::make_sim()->prepare(graph);

@@ -29,8 +29,7 @@ const Bytes kSize(1'000'000'000);
 
 // `per_node` of the ranks in each node, in as many groups as share its NICs.
 GroupShape group(std::uint32_t ranks, std::uint32_t per_node, std::uint32_t concurrent) {
-  if (per_node == 1) return {ranks, 8, concurrent};
-  return {ranks, concurrent, ranks * concurrent};
+  return {ranks, per_node == 1 ? 8 : concurrent};
 }
 double all_reduce_time(const CostModel& m, std::uint32_t ranks, std::uint32_t per_node, std::uint32_t concurrent) {
   return m.collective({all_reduce, kSize, group(ranks, per_node, concurrent)});
@@ -56,7 +55,7 @@ TEST_CASE("a group of several but not all GPUs of a node reaches few NICs") {
   CHECK(all_reduce_time(model(2, 2), 8, 4, 2) == Approx(3.5e9 / 85e9 + .15 * 6e-3 + 50e-6).epsilon(1e-9));
   // Four groups of 4 ranks, 2 in a node: 4 NICs; 2 x 3/4 x 4 GB = 6 GB.
   CHECK(all_reduce_time(model(2, 1), 4, 2, 4) == Approx(6e9 / 85e9 + .15 * 5e-3 + 50e-6).epsilon(1e-9));
-  CHECK(model(2, 1).why({all_reduce, kSize, group(4, 2, 4)}) == "1 hop, 4 of 8 NICs for the 4 groups of a node");
+  CHECK(model(2, 1).why({all_reduce, kSize, group(4, 2, 4)}) == "1 hop, over 1 of 8 NICs of a node");
   // More than there are: all.
   CHECK(all_reduce_time(model(2, 8), 4, 2, 4) == Approx(6e9 / 170e9 + .15 * 5e-3 + 50e-6).epsilon(1e-9));
 }
@@ -119,42 +118,37 @@ TEST_CASE("a cluster without curves is priced from its links, one without links 
   CHECK_THROWS_AS(CostModel(machine, {}, {}), UserError);
 }
 
-TEST_CASE("a message has the NICs beside its GPU, or shares them with neighbours that send too") {
+TEST_CASE("a message has the NICs beside its GPU") {
   // 90 MB at .9 of 25 GB/s = 4 ms + .25 ms + 25 us of the way; 80 GB/s inside the node is no limit.
   const Bytes size(90'000'000);
-  const auto time = [&](std::int64_t nics, std::uint32_t senders, double fabric = 1) {
+  const auto time = [&](std::int64_t nics, double fabric = 1) {
     auto machine = test::dgx_a100(2);
     machine.nics_per_node = nics, machine.fabric = fabric;
-    return CostModel(machine, {}, {}).message({size, 0, 8, senders, Bytes(), 1});
+    return CostModel(machine, {}, {}).message({size, 0, 8, Bytes(), 1});
   };
-  CHECK(time(8, 1) == Approx(4.275e-3).epsilon(1e-9));
-  CHECK(time(8, 8) == Approx(4.275e-3).epsilon(1e-9));
-  CHECK(time(16, 8) == Approx(2.275e-3).epsilon(1e-9));  // two NICs each
-  // Four NICs for eight GPUs: alone a whole one, with the neighbour half of it, and no less with six more.
-  CHECK(time(4, 1) == Approx(4.275e-3).epsilon(1e-9));
-  CHECK(time(4, 2) == Approx(8.275e-3).epsilon(1e-9));
-  CHECK(time(4, 8) == Approx(8.275e-3).epsilon(1e-9));
-  // One for all.
-  CHECK(time(1, 4) == Approx(16.275e-3).epsilon(1e-9));
-  CHECK(time(1, 8) == Approx(32.275e-3).epsilon(1e-9));
+  CHECK(time(8) == Approx(4.275e-3).epsilon(1e-9));
+  CHECK(time(16) == Approx(2.275e-3).epsilon(1e-9));  // two NICs each
+  // Where GPUs share one, it has all of it by itself.
+  CHECK(time(4) == Approx(4.275e-3).epsilon(1e-9));
+  CHECK(time(1) == Approx(4.275e-3).epsilon(1e-9));
   // Half of the fabric's rate: the wire takes twice as long, the fixed part does not.
-  CHECK(time(8, 1, .5) == Approx(8.275e-3).epsilon(1e-9));
+  CHECK(time(8, .5) == Approx(8.275e-3).epsilon(1e-9));
   // Inside the node: 90 MB at 80 GB/s, 1.22 us of the way; at 40 GB/s where the link has no more.
-  CHECK(model(2).message({size, 0, 1, 8, Bytes(), 1}) == Approx(.25e-3 + 1.22e-6 + 90e6 / 80e9).epsilon(1e-9));
+  CHECK(model(2).message({size, 0, 1, Bytes(), 1}) == Approx(.25e-3 + 1.22e-6 + 90e6 / 80e9).epsilon(1e-9));
   auto slow = test::dgx_a100();
   slow.nvlink = Bandwidth(40e9);
-  CHECK(CostModel(slow, {}, {}).message({size, 0, 1, 8, Bytes(), 1}) ==
+  CHECK(CostModel(slow, {}, {}).message({size, 0, 1, Bytes(), 1}) ==
         Approx(.25e-3 + 1.22e-6 + 90e6 / 40e9).epsilon(1e-9));
 }
 
 TEST_CASE("a message holds its wire for its bytes, not for latency, host or gather") {
   // 90 MB at .9 of 25 GB/s: 4 ms, of 4.275 ms and 3/4 of 360 MB to gather. At 80 GB/s of a copying kernel: 1.125 ms.
   const CostModel m(test::dgx_a100(2), {}, {});
-  const graph::Message out{Bytes(90'000'000), 0, 8, 8, Bytes(360'000'000), 4};
+  const graph::Message out{Bytes(90'000'000), 0, 8, Bytes(360'000'000), 4};
   CHECK(m.on_the_wire(out) == Approx(4e-3).epsilon(1e-9));
   CHECK(m.message(out) > 5e-3);
-  CHECK(m.on_the_wire({Bytes(90'000'000), 0, 1, 8, Bytes(), 1}) == Approx(90e6 / 80e9).epsilon(1e-9));
-  CHECK(m.on_the_wire({Bytes(0), 0, 8, 8, Bytes(), 1}) == 0);
+  CHECK(m.on_the_wire({Bytes(90'000'000), 0, 1, Bytes(), 1}) == Approx(90e6 / 80e9).epsilon(1e-9));
+  CHECK(m.on_the_wire({Bytes(0), 0, 8, Bytes(), 1}) == 0);
   const std::vector<graph::Work> works{graph::Wait{Time(5)}, out, graph::Receive{}};
   CHECK(m.held(works) == std::vector{Time(), seconds(m.on_the_wire(out)), Time()});
 }
@@ -188,7 +182,7 @@ TEST_CASE("an algorithm that joins the registry changes the price, and one that 
   const auto priced = [&](Version version) {
     models::Software software;
     software.nccl = version;
-    return CostModel(test::dgx_a100(), {}, software, nullptr, shelf).choose({all_reduce, kSize, {8, 1, 8}});
+    return CostModel(test::dgx_a100(), {}, software, nullptr, shelf).choose({all_reduce, kSize, {8, 1}});
   };
   CHECK(priced({3, 0}).algorithm->name == "magic-all-reduce");
   CHECK(priced({3, 0}).seconds == Approx(1e-6));
@@ -203,11 +197,11 @@ TEST_CASE("oversubscribed leaves limit groups that cross them, and no others") {
   const auto plain = model(4);
   // One ring over all 32: 2 x 31/32 GB over 100 GB/s at .85 instead of 200 GB/s; 3 hops of 26 us instead of 25.
   const double w = 2. * 31 / 32 * 1e9;
-  const auto time = m.choose({all_reduce, kSize, {32, 1, 32}}).seconds;
-  const auto inside = m.choose({all_reduce, kSize, {8, 1, 8}}).seconds;
+  const auto time = m.choose({all_reduce, kSize, {32, 1}}).seconds;
+  const auto inside = m.choose({all_reduce, kSize, {8, 1}}).seconds;
   CHECK(time == Approx(w / 85e9 + .15 * inside + 2 * 3 * 26e-6).epsilon(1e-9));
-  CHECK(m.why({all_reduce, kSize, {32, 1, 32}}) == "3 hops, limited from leaf to spine");
+  CHECK(m.why({all_reduce, kSize, {32, 1}}) == "3 hops, limited from leaf to spine");
   // Two neighbouring nodes share a leaf.
-  CHECK(m.choose({all_reduce, kSize, {16, 1, 32}}).seconds ==
+  CHECK(m.choose({all_reduce, kSize, {16, 1}}).seconds ==
         Approx(2. * 15 / 16 * 1e9 / 170e9 + .15 * inside + 2 * 25e-6).epsilon(1e-9));
 }

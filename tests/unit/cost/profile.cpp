@@ -139,23 +139,23 @@ TEST_CASE("a message is o_s, the wire and o_r, and together L") {
   const auto model = priced(measured());
   CHECK(model.handover({Bytes(1000), false}) == Approx(200e-9));
   CHECK(model.handover({Bytes(1000), true}) == Approx(300e-9));
-  CHECK(model.message({Bytes(1000), 0, 1, 1, Bytes(), 1}) == Approx(1000e-9));  // 1500 - 200 - 300
+  CHECK(model.message({Bytes(1000), 0, 1, Bytes(), 1}) == Approx(1000e-9));  // 1500 - 200 - 300
   // 10 kB lies in the middle of the table in logarithms: o_s 2 us, o_r 3 us, L sqrt(1.5 x 45) = 8.216 us.
-  const double wire = model.message({Bytes(10'000), 0, 1, 1, Bytes(), 1});
+  const double wire = model.message({Bytes(10'000), 0, 1, Bytes(), 1});
   CHECK(model.handover({Bytes(10'000), false}) == Approx(2e-6));
   CHECK(model.handover({Bytes(10'000), true}) == Approx(3e-6));
   CHECK(wire + 5e-6 == Approx(8.2158e-6).epsilon(1e-4));
   // o_s and o_r were measured by themselves: where they exceed L (20 + 30 > 45 us), nothing is left for the wire.
-  CHECK(model.message({Bytes(100'000), 0, 1, 1, Bytes(), 1}) == 0);
-  CHECK(model.message({Bytes(0), 0, 1, 1, Bytes(), 1}) == 0);
+  CHECK(model.message({Bytes(100'000), 0, 1, Bytes(), 1}) == 0);
+  CHECK(model.message({Bytes(0), 0, 1, Bytes(), 1}) == 0);
   // Nobody hands over the messages of other software: all of L lies between its tasks.
-  CHECK(priced(measured(), megatron_2021()).message({Bytes(1000), 0, 1, 1, Bytes(), 1}) == Approx(1500e-9));
+  CHECK(priced(measured(), megatron_2021()).message({Bytes(1000), 0, 1, Bytes(), 1}) == Approx(1500e-9));
   // The wire is held for what grows with the size; the smallest size that was measured is all latency.
-  CHECK(model.on_the_wire({Bytes(1000), 0, 1, 1, Bytes(), 1}) == 0);
-  CHECK(model.on_the_wire({Bytes(500), 0, 1, 1, Bytes(), 1}) == 0);
-  CHECK(model.on_the_wire({Bytes(10'000), 0, 1, 1, Bytes(), 1}) == Approx(wire - 1000e-9));
+  CHECK(model.on_the_wire({Bytes(1000), 0, 1, Bytes(), 1}) == 0);
+  CHECK(model.on_the_wire({Bytes(500), 0, 1, Bytes(), 1}) == 0);
+  CHECK(model.on_the_wire({Bytes(10'000), 0, 1, Bytes(), 1}) == Approx(wire - 1000e-9));
   // Other machines are not what was measured.
-  CHECK(model.message({Bytes(22'500'000), 0, 8, 1, Bytes(), 1}) == Approx(1.275e-3));
+  CHECK(model.message({Bytes(22'500'000), 0, 8, Bytes(), 1}) == Approx(1.275e-3));
 }
 
 TEST_CASE("what a rank's loop takes between tasks is paid by each of them") {
@@ -164,7 +164,7 @@ TEST_CASE("what a rank's loop takes between tasks is paid by each of them") {
   auto p = measured();
   p->between_tasks = {nanoseconds(200), nanoseconds(250), nanoseconds(900)};
   const std::vector<graph::Work> works{Kernel{KernelKind::clear, {8192}, {}}, graph::Handover{Bytes(1000), true},
-                                       graph::Message{Bytes(1000), 0, 1, 1, Bytes(), 1},
+                                       graph::Message{Bytes(1000), 0, 1, Bytes(), 1},
                                        graph::Sequence{{{WorkId(0), 2, false}}}};
   const auto times = priced(p).price(works);
   CHECK(to_seconds(times[0]) == Approx(1988.4e-9).epsilon(1e-6));
@@ -177,7 +177,7 @@ TEST_CASE("without a profile nothing changes") {
   const auto bare = priced(nullptr);
   CHECK(bare.kernel({KernelKind::add, {135'000}, {}}) == Approx(3e-6).epsilon(1e-9));
   CHECK(bare.handover({Bytes(81'000'000), true}) == Approx(100e-6));  // read and written at 1620 GB/s
-  CHECK(bare.message({Bytes(28'000'000), 0, 1, 1, Bytes(), 1}) == Approx(.60122e-3));
+  CHECK(bare.message({Bytes(28'000'000), 0, 1, Bytes(), 1}) == Approx(.60122e-3));
 }
 
 TEST_CASE("assumptions shrink with what was measured") {
@@ -187,7 +187,7 @@ TEST_CASE("assumptions shrink with what was measured") {
   // A kernel without a product, so that no gemm_efficiency is asked; a message; a collective, by a curve of other
   // links.
   const std::vector<graph::Work> works{Kernel{KernelKind::add, {135'000}, {}},
-                                       graph::Message{Bytes(28'000), 0, 1, 1, Bytes(), 1},
+                                       graph::Message{Bytes(28'000), 0, 1, Bytes(), 1},
                                        graph::Collective{CollectiveKind::all_reduce, Bytes(1000), GroupShape{2, 1}}};
   const auto count = [&](std::shared_ptr<const Profile> profile, const std::string& part) {
     const bool measured_here = profile && profile->has_collectives();  // then no other machine's curves

@@ -152,10 +152,14 @@ TEST_CASE("collectives of the tensor group") {
   int gathers = 0, scatters = 0, again = 0;
   for (const auto* list : {&split.forward, &split.input_gradient}) {
     for (const auto& op : *list) {
+      if (const auto* both = std::get_if<OverlappedGemm>(&op.shape)) {
+        CHECK(both->pieces == 1);
+        CHECK(both->collective.size == Bytes(2 * 1024 * 1024));
+        again += both->collective.kind == CollectiveKind::all_gather;
+      }
       const auto* c = std::get_if<TensorCollective>(&op.shape);
       if (!c) continue;
-      gathers += c->kind == CollectiveKind::all_gather && c->exposed == 1;
-      again += c->kind == CollectiveKind::all_gather && c->exposed == .3;
+      gathers += c->kind == CollectiveKind::all_gather;
       scatters += c->kind == CollectiveKind::reduce_scatter;
       CHECK(c->size == Bytes(2 * 1024 * 1024));
     }
@@ -283,9 +287,9 @@ TEST_CASE("asynchronous tensor parallelism cuts GEMMs into pieces") {
   const auto plain = layer_work(llama(), t, software(false), shard(4, true));
   const auto work = layer_work(llama(), t, async, shard(4, true));
   const auto pieces = [](const std::vector<Operator>& operators) {
-    std::vector<PipelinedGemm> found;
+    std::vector<OverlappedGemm> found;
     for (const auto& op : operators)
-      if (const auto* p = std::get_if<PipelinedGemm>(&op.shape)) found.push_back(*p);
+      if (const auto* p = std::get_if<OverlappedGemm>(&op.shape)) found.push_back(*p);
     return found;
   };
   for (const auto* list : {&work.forward, &work.input_gradient}) {

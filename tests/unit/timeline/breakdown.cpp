@@ -146,21 +146,19 @@ TEST_CASE("of a collective under a GEMM only what shows is communication") {
   graph::GraphBuilder builder;
   const WorkId piece = builder.intern(Gemm{.m = 1, .n = 1, .k = 1});
   const WorkId gather = builder.intern(graph::Collective{.size = Bytes(1), .group = {}});
-  const WorkId hidden = builder.intern(graph::Pipelined{piece, 4, gather});
-  const WorkId shown = builder.intern(graph::Pipelined{piece, 2, gather});
-  const WorkId part = builder.intern(graph::Exposed{gather, .3});
-  const WorkId pass = builder.intern(graph::Sequence{{{hidden, 1, false}, {shown, 2, true}, {part, 1, false}}});
+  const WorkId both = builder.intern(graph::Beside{piece, gather});
+  const WorkId pass = builder.intern(graph::Sequence{{{both, 3, false}, {both, 2, true}, {piece, 1, false}}});
   graph::ProgramBuilder program("p");
   program.add(task(pass, Lane::compute));
   builder.add_rank(builder.add(std::move(program).finish()));
   const graph::TaskGraph graph = std::move(builder).finish();
-  // Pieces of 10, a gather of 25: four pieces hide it; one piece and the gather are 35, of which two pieces are 20.
-  const std::vector<Time> durations{Time(10), Time(25), Time(40), Time(35), Time(8), Time(40 + 70 + 8)};
+  // Pieces of 10, and of a gather of 15 beside them 5 show.
+  const std::vector<Time> durations{Time(10), Time(15), Time(15), Time(3 * 15 + 2 * 15 + 10)};
   const Breakdown parts = split(graph, pass, durations);
   CHECK(of(parts, Category::compute) == 40);
-  CHECK(of(parts, Category::recompute) == 2 * 20);
-  CHECK(of(parts, Category::tensor_comm) == 2 * 15 + 8);
-  CHECK(graph::flops(graph.work(pass), graph.works()).value() == 2. * (4 + 2 * 2));  // 2 m n k a piece
+  CHECK(of(parts, Category::recompute) == 2 * 10);
+  CHECK(of(parts, Category::tensor_comm) == 5 * 5);
+  CHECK(graph::flops(graph.work(pass), graph.works()).value() == 2. * 6);  // 2 m n k a piece
 }
 
 TEST_CASE("a gather between a message and its use still counts as waiting for the message") {
