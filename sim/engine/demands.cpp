@@ -70,7 +70,7 @@ class Sweep {
   bool find_crowded() {
     struct Lane {
       std::uint32_t rank;
-      graph::Lane lane;
+      std::uint8_t slot;
       bool operator==(const Lane&) const = default;
     };
     struct Most {
@@ -84,13 +84,13 @@ class Sweep {
       seen.clear();
       for (const auto& step : view.steps) {
         if (!asks_here(r, step)) continue;
-        const std::uint64_t what = std::uint64_t(step.lane) << 56 |
+        const std::uint64_t what = std::uint64_t(step.slot) << 56 |
                                    std::uint64_t{step.endpoint & 0xffffff} << 32 | step.work;
         if (std::find(seen.begin(), seen.end(), what) != seen.end()) continue;
         seen.push_back(what);
         for (const auto& ask : asked(Actor::of(r, step, view.ends), step.work)) {
           auto& all = of[ask.resource];
-          const Lane lane{r, step.lane};
+          const Lane lane{r, step.slot};
           const auto same = std::find_if(all.begin(), all.end(), [&](const Most& m) { return m.lane == lane; });
           if (same == all.end())
             all.push_back({lane, ask.most});

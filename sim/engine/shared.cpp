@@ -35,7 +35,7 @@ class Shared {
       const auto task = TaskRef::from(event.tag);
       if (event.kind != fluid::Event::Kind::moved)
         told.push_back(task);
-      else if (const Step& step = this->step(task); step.kind == Kind::send && is_send(step.lane))
+      else if (const Step& step = this->step(task); step.kind == Kind::send && is_send(step.slot))
         told.push_back(TaskRef::wire_of(task));
     }
     return !happened_.empty();  // else all that is left stands still
@@ -81,7 +81,7 @@ class Shared {
 
 Outcome simulate_shared(const Prepared& graph, const Demands& demands, Timeline& timeline) {
   Shared clock(graph, demands);
-  return EventLoop<Shared>(graph, clock, timeline).run();
+  return loop(graph, clock, timeline);
 }
 
 }  // namespace rehearsal::engine
