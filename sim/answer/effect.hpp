@@ -12,8 +12,8 @@ struct Effect {
   // Either may be null: what to change before and after the model is planned.
   void (*in_scenario)(scenario::Concrete&) = nullptr;
   void (*in_plan)(plan::Plan&) = nullptr;
-  bool alone = false;   // nobody feels anybody
   bool bubble = false;  // taken off the simulated iteration instead: it is no part of any stage
+  bool alone = false;   // nobody feels anybody
 };
 
 }  // namespace rehearsal::answer

@@ -24,6 +24,8 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   run.held = question->held;
   run.iterations = scenario.simulate.iterations;
   run.engine = options.engine;
+  if (run.engine == "auto" && scenario.simulate.network == scenario::Network::fluid && question->surroundings)
+    run.engine = "fluid";
   run.footprints = question->footprints;
   if (question->surroundings) run.places = &question->surroundings->places;
   Prediction prediction;

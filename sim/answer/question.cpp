@@ -13,9 +13,9 @@
 namespace rehearsal::answer {
 namespace {
 
-// Our own kernels run on processors whose sharing nobody has measured.
+// Our own kernels run on processors whose sharing nobody has measured, and iterations that overlap are walked without.
 bool shares(const scenario::Scenario& scenario, const Effect* without) {
-  return scenario.concrete && !(without && without->alone) && !scenario.concrete->software.own_kernels &&
+  return scenario.concrete && !scenario.optimizer_sync.post_validation && !(without && without->alone) && !scenario.concrete->software.own_kernels &&
          scenario.simulate.network != scenario::Network::closed_form;
 }
 

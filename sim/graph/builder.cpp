@@ -69,6 +69,7 @@ LocalTask ProgramBuilder::add(const TaskSpec& spec, std::span<const LocalTask> a
   program_.uses.push_row(uses);
   program_.transient.push_back(spec.transient);
   program_.allocation.push_back(spec.allocation);
+  last_[static_cast<std::size_t>(spec.lane)] = id;
   return id;
 }
 

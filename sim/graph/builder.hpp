@@ -1,6 +1,8 @@
 // Builds a TaskGraph: programs first, then ranks, then the channels and groups that join them.
 #pragma once
+#include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,12 +34,14 @@ class ProgramBuilder {
   LocalTask add(const TaskSpec& spec, std::span<const LocalTask> after = {}, std::span<const BufferUse> uses = {});
   std::size_t size() const { return program_.size(); }
   WorkId work(LocalTask task) const { return program_.work[task.index()]; }
+  std::optional<LocalTask> last(Lane lane) const { return last_[static_cast<std::size_t>(lane)]; }
 
   Program finish() &&;
 
  private:
   Program program_;
   std::vector<std::vector<LocalTask>> endpoint_tasks_;
+  std::array<std::optional<LocalTask>, kLanes> last_;
 };
 
 class GraphBuilder {

@@ -77,6 +77,8 @@ const char* name(Category category) {
       return "optimizer";
     case Category::host:
       return "host";
+    case Category::contention:
+      return "contention";
     case Category::bubble:
       return "bubble";
   }

@@ -98,9 +98,10 @@ enum class Category : std::uint8_t {
   data_comm,
   optimizer,
   host,
+  contention,  // longer than alone, because of what ran beside it
   bubble
 };
-inline constexpr std::size_t kCategories = 8;
+inline constexpr std::size_t kCategories = 9;
 const char* name(Category category);
 
 std::string describe(const Work& work);  // "gemm 2048x12288x1536 bf16"

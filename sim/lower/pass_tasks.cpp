@@ -171,7 +171,7 @@ LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vect
     std::optional<LocalTask> beside;
     if (op.beside) {  // starts when the lane of the kernel comes to it
       auto before = after;
-      if (i > 0) before.push_back(last);
+      if (const auto computed = program_.last(Lane::compute)) before.push_back(*computed);
       beside = program_.add({*op.beside, Lane::tensor_comm, here, group, Bytes{}}, before, {});
     }
     last = program_.add({op.work, Lane::compute, here, op.tensor_collective ? group : graph::kNoEndpoint, Bytes{}}, after,

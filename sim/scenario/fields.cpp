@@ -55,9 +55,9 @@ const Description& simulate_fields() {
           "detail",
           {{"stage", graph::Detail::stage}, {"layer", graph::Detail::layer}, {"operator", graph::Detail::operators}},
           kUsual, "one task for each"),
-      label(choice<&S::network>("network", {{"auto", Network::automatic}, {"closed-form", Network::closed_form}},
-                                kUsual, "", {"fluid"}),
-            "both mean the same until sharing is built"),
+      choice<&S::network>(
+          "network", {{"auto", Network::automatic}, {"closed-form", Network::closed_form}, {"fluid", Network::fluid}},
+          kUsual, "auto: links, processors and memory are shared where they fall short; closed-form: never"),
       choice<&S::symmetry>("symmetry", {{"auto", true}, {"off", false}}, kUsual,
                            "auto: ranks that behave alike are simulated once; off: every rank"),
       field<&S::iterations>("iterations", whole(1, 1000),

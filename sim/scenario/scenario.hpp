@@ -44,8 +44,9 @@ struct OptimizerSync {
   double rollback_probability = 0;  // of an iteration whose steps must be taken back
 };
 
-// How times of communication come about: by closed forms, whatever is asked.
-enum class Network : std::uint8_t { automatic, closed_form };
+// What works take from each other: automatic shares wherever something is asked for more than it has; closed_form lets
+// nobody feel anybody; fluid always shares, which comes to the same as automatic.
+enum class Network : std::uint8_t { automatic, closed_form, fluid };
 
 struct Simulate {
   graph::Detail detail = graph::Detail::stage;

@@ -59,7 +59,8 @@ class RankBreakdown {
         timeline_(timeline),
         rank_(rank),
         program_(graph.program_of(graph.ranks()[rank.index()])),
-        durations_(durations) {}
+        durations_(durations),
+        predicted_(timeline.fidelity == Fidelity::simulated) {}
 
   Breakdown run() {
     Breakdown total{};
@@ -75,7 +76,7 @@ class RankBreakdown {
       // Measured spans of a serial lane do not overlap either, but may be short of a clock tick.
       const Time from = std::max(until, span.start);
       if (from < span.end) {
-        const Breakdown parts = split_task(graph_, program_, i, span.end - from, durations_);
+        const Breakdown parts = split_task(graph_, program_, i, span.end - from, durations_, predicted_);
         for (std::size_t c = 0; c < parts.size(); ++c) total[c] += parts[c];
         until = span.end;
       }
@@ -86,7 +87,11 @@ class RankBreakdown {
     collect_collectives();
     // What is left of a gap goes to the next: data-parallel collectives first, then others, messages last.
     const auto waited = [&](Category c) {
-      total[index(c)] += take(gaps, merged(std::exchange(during_[index(c)], {})));
+      auto& [spans, lasted, lost] = during_[index(c)];
+      const Time taken = take(gaps, merged(std::exchange(spans, {})));
+      const Time contended = lasted > Time{} ? seconds(to_seconds(taken) * (lost / lasted)) : Time{};
+      total[index(c)] += taken - contended;
+      total[index(Category::contention)] += contended;
     };
     waited(Category::data_comm);
     for (const graph::LaneInfo& lane : graph::kLaneTable)
@@ -108,8 +113,15 @@ class RankBreakdown {
       if (lane.kind != graph::LaneKind::collectives) continue;
       if (!std::holds_alternative<graph::Collective>(graph_.work(program_.work[i]))) continue;
       const bool data = is_data_parallel(program_.coordinates[i].pass, lane.lane);
-      during_[index(data ? Category::data_comm : lane.idle_is)].push_back(span_of(rank_, i));
+      add(data ? Category::data_comm : lane.idle_is, span_of(rank_, i), span_of(rank_, i), program_.work[i]);
     }
+  }
+
+  void add(Category category, Span shown, Span whole, WorkId work) {
+    auto& [spans, lasted, lost] = during_[index(category)];
+    spans.push_back(shown);
+    lasted += whole.end - whole.start;
+    if (predicted_) lost += std::max(Time{}, whole.end - whole.start - durations_[work.index()]);
   }
 
   // When a message could have left: from then on it was under way, if only to a wire that others held.
@@ -133,8 +145,10 @@ class RankBreakdown {
       const std::uint32_t endpoint = program_.endpoint[i];
       if (endpoint != graph::kNoEndpoint && program_.endpoints[endpoint] == graph::EndpointKind::receive) {
         const TaskId send = graph_.partner(rank_, LocalTask(i));
-        during_[index(Category::pipeline_comm)].push_back(
-            {std::max(handed_over(send), gap.start), std::min(timeline_.end[send.index()], gap.end)});
+        const RankId sender = graph_.rank_of(send);
+        const Span whole{timeline_.start[send.index()], timeline_.end[send.index()]};
+        add(Category::pipeline_comm, {std::max(handed_over(send), gap.start), std::min(whole.end, gap.end)}, whole,
+            graph_.program_of(graph_.ranks()[sender.index()]).work[graph_.local(send).index()]);
       }
       for (LocalTask before : program_.dependencies[i])
         if (program_.lane[before.index()] != Lane::compute && span_of(rank_, before.index()).end > gap.start &&
@@ -148,7 +162,15 @@ class RankBreakdown {
   RankId rank_;
   const graph::Program& program_;
   std::span<const Time> durations_;
-  std::array<std::vector<Span>, graph::kCategories> during_;  // what computation may have waited for
+  bool predicted_;
+
+  // What computation may have waited for, and by how much all of it is longer than alone: as much of what shows is
+  // contention.
+  struct Awaited {
+    std::vector<Span> spans;
+    Time lasted, lost;
+  };
+  std::array<Awaited, graph::kCategories> during_;
 };
 
 }  // namespace
@@ -181,11 +203,19 @@ std::vector<Time> busy(const graph::TaskGraph& graph, const Timeline& timeline, 
     }
     const graph::Program& program = graph.program_of(rank);
     Time sum;
+    std::vector<Span> computed, beside;
     for (std::size_t i = 0; i < program.size(); ++i) {
+      const Span span{timeline.start[rank.first_task + i], timeline.end[rank.first_task + i]};
+      if (program.lane[i] == Lane::tensor_comm) beside.push_back(span);
       if (program.lane[i] != Lane::compute) continue;
-      const Time span = timeline.end[rank.first_task + i] - timeline.start[rank.first_task + i];
-      const Breakdown parts = split_task(graph, program, i, span, durations);
-      sum += span - parts[index(Category::pipeline_comm)] - parts[index(Category::data_comm)];
+      computed.push_back(span);
+      const Breakdown parts = split_task(graph, program, i, span.end - span.start, durations, false);
+      sum += span.end - span.start - parts[index(Category::pipeline_comm)] - parts[index(Category::data_comm)];
+    }
+    if (!beside.empty()) {  // what shows of it
+      auto shown = merged(std::move(beside));
+      take(shown, merged(std::move(computed)));
+      for (const Span& span : shown) sum += span.end - span.start;
     }
     all.push_back(sum);
   }

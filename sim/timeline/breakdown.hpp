@@ -18,15 +18,15 @@ Breakdown split(const graph::TaskGraph& graph, WorkId work, std::span<const Time
 // Exposed time on the compute lane of `rank`; sums to the iteration time exactly. A gap in the compute lane belongs to
 // data_comm while a data-parallel collective of the rank runs in it, to tensor_comm likewise, to pipeline_comm while a
 // message to this rank is in flight (or waits for the wire of its sender) that the next task waits for, else it is
-// bubble.
+// bubble. Of a prediction, what lasts longer than alone is contention.
 Breakdown breakdown(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank,
                     std::span<const Time> durations);
 
 // The rank whose last task ends last (the smallest such id).
 RankId last_rank(const graph::TaskGraph& graph, const Timeline& timeline);
 
-// Time in which the compute lane of each rank works on its stage: everything on it but messages and data-parallel
-// collectives (exposed tensor-parallel collectives are part of a stage's time).
+// Time in which each rank works on its stage: everything on its compute lane but messages and data-parallel collectives,
+// and what shows of tensor-parallel collectives beside it, which are part of a stage's time.
 std::vector<Time> busy(const graph::TaskGraph& graph, const Timeline& timeline, std::span<const Time> durations);
 
 struct CriticalStep {

@@ -84,9 +84,14 @@ Breakdown scaled(const Breakdown& parts, Time span, Category when_all_zero) {
 }
 
 Breakdown split_in(const graph::TaskGraph& graph, WorkId work, Context context, Time span,
-                   std::span<const Time> durations) {
+                   std::span<const Time> durations, bool predicted) {
   Breakdown parts{};
   accumulate(graph, work, 1, context, durations, parts);
+  if (const Time alone = durations[work.index()]; predicted && span > alone && alone > Time{}) {
+    parts = scaled(parts, alone, Category::contention);
+    parts[static_cast<std::size_t>(Category::contention)] += span - alone;
+    return parts;
+  }
   return scaled(parts, span, std::visit(CategoryOf{context}, graph.work(work)));
 }
 
@@ -98,13 +103,13 @@ bool is_data_parallel(Pass pass, Lane lane) {
 }
 
 Breakdown split(const graph::TaskGraph& graph, WorkId work, std::span<const Time> durations) {
-  return split_in(graph, work, {}, durations[work.index()], durations);
+  return split_in(graph, work, {}, durations[work.index()], durations, false);
 }
 
 Breakdown split_task(const graph::TaskGraph& graph, const graph::Program& program, std::size_t task, Time span,
-                     std::span<const Time> durations) {
+                     std::span<const Time> durations, bool predicted) {
   const Pass pass = program.coordinates[task].pass;
-  return split_in(graph, program.work[task], {pass, program.lane[task], pass == Pass::recompute}, span, durations);
+  return split_in(graph, program.work[task], {pass, program.lane[task], pass == Pass::recompute}, span, durations, predicted);
 }
 
 }  // namespace rehearsal::timeline

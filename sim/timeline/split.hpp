@@ -4,9 +4,10 @@
 
 namespace rehearsal::timeline {
 
-// Divides `span`, which is the predicted or the measured time of the task; the parts sum to it exactly.
+// Divides `span`, which is the predicted or the measured time of the task; the parts sum to it exactly. What is longer
+// than `durations` says is contention where it is `predicted`, and else spread over the others.
 Breakdown split_task(const graph::TaskGraph& graph, const graph::Program& program, std::size_t task, Time span,
-                     std::span<const Time> durations);
+                     std::span<const Time> durations, bool predicted);
 
 // Which lanes and passes make a collective one of data parallelism.
 bool is_data_parallel(graph::Pass pass, graph::Lane lane);

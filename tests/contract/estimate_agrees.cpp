@@ -52,6 +52,7 @@ TEST_CASE("an estimate is the simulated iteration") {
     CAPTURE(p.pipeline);
     CAPTURE(p.zero);
     CAPTURE(s.schedule.name);
+    s.simulate.network = scenario::Network::closed_form;
     const auto estimate = answer::estimate(s);
     CHECK(estimate.iteration == answer::predict(s).timeline.makespan());
     // Under the backward of one rank a reduction is walked too, unless input and weight gradients are apart.

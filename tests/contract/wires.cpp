@@ -16,7 +16,8 @@ namespace {
 
 // Two nodes, a stage in each: 64 activations of 4096 x 4096 in bf16 go out of rank 0 while it computes, and as many
 // gradients out of rank 1.
-scenario::Scenario between_nodes(const std::vector<std::string>& sets) {
+scenario::Scenario between_nodes(std::vector<std::string> sets) {
+  sets.push_back("simulate.network=closed-form");
   return scenario::load_text(
       "version: 1\nmodel: llama2-7b\ncluster: {use: dgx-h100, nodes: 2, links: {nic: {bandwidth: 1Gb/s}}}\n"
       "parallelism: {tensor: 8, pipeline: 2}\nbatch: {global: 64, micro: 1}\nschedule: gpipe\n"
@@ -30,7 +31,7 @@ constexpr double kSent = 64 * 4096. * 4096 * 2;  // bytes, one way
 
 // Four stages, two in each node: the inner ranks send over their port and over their NIC, both slow.
 scenario::Scenario both_wires(const std::string& schedule, const std::vector<std::string>& more) {
-  std::vector<std::string> sets{"schedule=" + schedule};
+  std::vector<std::string> sets{"schedule=" + schedule, "simulate.network=closed-form"};
   sets.insert(sets.end(), more.begin(), more.end());
   return scenario::load_text(
       "version: 1\nmodel: llama2-7b\n"
@@ -139,7 +140,7 @@ TEST_CASE("own kernels") {
     CAPTURE(schedule);
     const auto scenario = scenario::load_text(
         fmt::format(
-            "version: 1\nmodel: {{family: gpt, layers: 8, hidden: 256, heads: 4, vocabulary: 512, sequence: 64}}\n"
+            "version: 1\nsimulate: {{network: closed-form}}\nmodel: {{family: gpt, layers: 8, hidden: 256, heads: 4, vocabulary: 512, sequence: 64}}\n"
             "cluster: {{use: dgx-h100, nodes: 2, links: {{nic: {{bandwidth: 0.01Gb/s}}}}}}\n"
             "parallelism: {{tensor: 4, pipeline: 4}}\nbatch: {{global: 16, micro: 1}}\nschedule: {}\n"
             "software: rehearsal\n",

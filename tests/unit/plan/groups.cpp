@@ -71,7 +71,7 @@ TEST_CASE("groups of the numbering tensor, data, pipeline") {
   // The ends of a pipeline of 4 on 4 nodes: eight pairs of GPUs share the NICs of their nodes.
   const auto tied = planned(degrees(2, 4, 4));
   CHECK(tied.embedding_group == GroupShape{2, 24});
-  CHECK(shape(tied, tied.embedding_group) == Shape{2, 1, 8});
+  CHECK(shape(tied, tied.embedding_group) == Shape{2, 1, 1});
 }
 
 TEST_CASE("every boundary crosses where a node holds one stage only") {

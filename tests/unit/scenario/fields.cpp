@@ -78,10 +78,7 @@ TEST_CASE("what does not act is argued here") {
   std::set<std::string> labels;
   for (const auto& field : scenario_fields().fields)
     if (!field.acts) labels.insert(field.key);
-  CHECK(labels == std::set<std::string>{
-                      "name",              // a title
-                      "simulate.network",  // auto and closed-form mean the same until sharing is built
-                  });
+  CHECK(labels == std::set<std::string>{"name"});  // a title
 }
 
 TEST_CASE("a value written as the description writes it is read as the same value") {

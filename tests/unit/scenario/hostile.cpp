@@ -225,8 +225,6 @@ TEST_CASE("features that do not exist yet are refused by name; their defaults ar
                "2:30: 'tensor' needs 'sequence: true' in 'parallelism'"},
               {"version: 1", "version: 1\nsoftware: {use: titan-2024, compiled: true}\ntraining: {kernels: unfused}",
                "3:21: 'unfused' for 'kernels' contradicts 'compiled: true' in 'software'"},
-              {"version: 1", "version: 1\nsimulate: {network: fluid}",
-               "2:21: 'fluid' for 'network' is not built yet; what is: auto, closed-form"},
               {"version: 1", "version: 1\npartition: even", "2:12: 'partition' must be uniform, balanced, a list of"},
               {"version: 1", "version: 1\ntraining: {precision: fp8}",
                "2:11: GPU 'a100-80g-sxm' does not compute in the precision"},

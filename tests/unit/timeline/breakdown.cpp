@@ -107,8 +107,8 @@ TEST_CASE("waiting for the wire is waiting for the message") {
 
 TEST_CASE("busy counts the compute lane without messages and data-parallel collectives") {
   const Example e = example();
-  // Rank 1: 10 + 10 + 10 + 9 + 3 + 4, without the gather of parameters.
-  CHECK(busy(e.graph, e.timeline, e.durations) == std::vector{Time(10), Time(46)});
+  // Rank 1: 10 + 10 + 10 + 9 + 3 + 4 and 6 that show of the tensor group's gather, without the gather of parameters.
+  CHECK(busy(e.graph, e.timeline, e.durations) == std::vector{Time(10), Time(52)});
   CHECK(last_rank(e.graph, e.timeline) == RankId(1));
 }
 
@@ -132,10 +132,17 @@ TEST_CASE("a sequence divides in proportion and to the last picosecond") {
 
   // Measured as 33: 33/20 times 12, 6 and 2 is 19.8, 9.9 and 3.3; rounded down 19 + 9 + 3 = 31, and the two that are
   // missing go to the largest.
-  const Breakdown measured = breakdown(graph, spans({{0, 33}}), RankId(0), durations);
+  Timeline performed = spans({{0, 33}});
+  performed.fidelity = Fidelity::timed;
+  const Breakdown measured = breakdown(graph, performed, RankId(0), durations);
   CHECK(of(measured, Category::compute) == 21);
   CHECK(of(measured, Category::recompute) == 9);
   CHECK(of(measured, Category::tensor_comm) == 3);
+
+  // Predicted as 33, it was slowed down by what ran beside it.
+  const Breakdown slowed = breakdown(graph, spans({{0, 33}}), RankId(0), durations);
+  CHECK(of(slowed, Category::compute) == 12);
+  CHECK(of(slowed, Category::contention) == 13);
 
   // Priced at nothing, measured as 5: the kind of its first item.
   const std::vector<Time> nothing(4);
