@@ -260,8 +260,9 @@ class LayerBuilder {
     if (accumulated > 0) w.push_back({"gradient accumulation", MemoryBound{bytes(accumulated), 1, Traffic::plain}});
   }
 
-  // What the tensor group makes of the gradient of a GEMM's input travels beside the gradient of its weights, where both
-  // are of one pass (Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication; Transformer Engine's bulk overlap).
+  // What the tensor group makes of the gradient of a GEMM's input travels beside the gradient of its weights, where
+  // both are of one pass (Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication; Transformer Engine's bulk
+  // overlap).
   void whole_backward() {
     List weights = work_.weight_gradient;
     for (const auto& op : work_.input_gradient) {

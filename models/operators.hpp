@@ -15,9 +15,9 @@ struct TensorCollective {
   Precision precision = Precision::fp32;  // of its elements, in networks that are performed
 };
 
-// A GEMM and a collective at once; what follows waits for both. In one piece neither needs the other. In several, one for
-// each rank of the group, the piece of one rank travels while that of another is multiplied, and the last one alone:
-// copy engines move them.
+// A GEMM and a collective at once; what follows waits for both. In one piece neither needs the other. In several, one
+// for each rank of the group, the piece of one rank travels while that of another is multiplied, and the last one
+// alone: copy engines move them.
 struct OverlappedGemm {
   Gemm piece;
   std::int64_t pieces = 1;

@@ -58,8 +58,9 @@ Step step(const graph::TaskGraph& graph, std::span<const Time> durations, std::s
   return step;
 }
 Step step(Staged staged, const scenario::Scenario& scenario) {
-  const auto graph =
-      std::move(staged.lowering).lower(scenario.schedule.schedule(), staged.problem, {graph::Detail::stage, true}).graph;
+  const auto graph = std::move(staged.lowering)
+                         .lower(scenario.schedule.schedule(), staged.problem, {graph::Detail::stage, true})
+                         .graph;
   return step(graph, staged.cost.price(graph.works()), staged.cost.held(graph.works()));
 }
 

@@ -42,8 +42,7 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   prediction.assumptions = std::move(question->assumptions);
   prediction.warnings = std::move(question->warnings);
   if (options.idle_keys && scenario.concrete) {
-    for (auto& warning : idle_keys(scenario, *question))
-      prediction.warnings.push_back(std::move(warning));
+    for (auto& warning : idle_keys(scenario, *question)) prediction.warnings.push_back(std::move(warning));
   }
   prediction.question = std::move(question);
   return prediction;

@@ -15,8 +15,8 @@ namespace {
 
 // Our own kernels run on processors whose sharing nobody has measured, and iterations that overlap are walked without.
 bool shares(const scenario::Scenario& scenario, const Effect* without) {
-  return scenario.concrete && !scenario.optimizer_sync.post_validation && !(without && without->alone) && !scenario.concrete->software.own_kernels &&
-         scenario.simulate.network != scenario::Network::closed_form;
+  return scenario.concrete && !scenario.optimizer_sync.post_validation && !(without && without->alone) &&
+         !scenario.concrete->software.own_kernels && scenario.simulate.network != scenario::Network::closed_form;
 }
 
 Question finish(lower::Lowering lowering, schedule::Problem problem, const scenario::Scenario& scenario,

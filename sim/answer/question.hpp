@@ -20,9 +20,9 @@ struct Question {
   graph::TaskGraph graph;
   std::vector<Time> durations;  // one per WorkId
   std::vector<Time> held;       // likewise: of messages, how long they hold their wire; empty = nothing does
-  std::vector<graph::Footprint> footprints;  // likewise: what they take from each other
+  std::vector<graph::Footprint> footprints;         // likewise: what they take from each other
   std::optional<lower::Surroundings> surroundings;  // where they do; nothing: nobody feels anybody
-  schedule::Problem problem;    // stage times and memory, as the schedule saw them
+  schedule::Problem problem;                        // stage times and memory, as the schedule saw them
   bool blocking_sends = false;
   Flops model_flops;                 // of one iteration, all GPUs; 0 for abstract scenarios
   Flops hardware_flops;              // executed, with recomputation

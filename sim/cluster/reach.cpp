@@ -89,8 +89,8 @@ std::int64_t Machine::nics_beside(std::int64_t stride, std::int64_t members) con
   return std::ssize(nics);
 }
 
-// A group of every second GPU or fewer finds no two of them beside the same NIC to enter and to leave by, and stays with
-// `nics_per_group`, where that is known (sim/design/partial-node-groups.md).
+// A group of every second GPU or fewer finds no two of them beside the same NIC to enter and to leave by, and stays
+// with `nics_per_group`, where that is known (sim/design/partial-node-groups.md).
 void Machine::leave(Reach& reach, const GroupShape& group) const {
   reach.nics_of = spec_.nics_per_node * std::max<std::int64_t>(1, domain_ / spec_.gpus_per_node);
   reach.nics = nics_beside(group.stride, reach.in_domain);

@@ -123,8 +123,7 @@ std::string CommunicationModel::why(const GroupShape& group, const collective::C
   const auto& reach = machine_.reach(group);
   auto text = choice.algorithm->why ? choice.algorithm->why({group.ranks, static_cast<std::uint32_t>(reach.in_domain)})
                                     : std::string("the fastest");
-  if (reach.nics < reach.nics_of)
-    text += fmt::format(", over {} of {} NICs of a node", reach.nics, reach.nics_of);
+  if (reach.nics < reach.nics_of) text += fmt::format(", over {} of {} NICs of a node", reach.nics, reach.nics_of);
   const auto narrow = std::min_element(reach.out.begin(), reach.out.end(),
                                        [](const auto& a, const auto& b) { return a.rate < b.rate; });
   if (reach.out.size() > 1 && narrow != reach.out.begin()) text += fmt::format(", limited from {}", narrow->name);

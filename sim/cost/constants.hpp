@@ -12,8 +12,8 @@ inline constexpr double kDropoutBackward = .8;
 
 // --- What a collective takes from the kernels beside it.
 // A channel of NCCL is a thread block that has a multiprocessor for itself (24 of 132 in an all-gather on H100). Its
-// search finds a channel for each rate of kChannelRate inside a node, or for each NIC between nodes, and takes every one
-// twice (NCCL 2.30, src/graph/search.cc and connect.cc): 12 on V100, 24 on A100, and on H100 what is seen there.
+// search finds a channel for each rate of kChannelRate inside a node, or for each NIC between nodes, and takes every
+// one twice (NCCL 2.30, src/graph/search.cc and connect.cc): 12 on V100, 24 on A100, and on H100 what is seen there.
 inline constexpr double kChannelRate = 20e9;  // bytes/s
 inline constexpr double kChannelsEach = 2;
 inline constexpr double kMostChannels = 24;

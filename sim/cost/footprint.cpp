@@ -87,8 +87,7 @@ Footprint CostModel::of_collective(const graph::Collective& work, Time price) co
   if (wire > 0) {
     const bool pairs = work.kind == CollectiveKind::all_to_all;
     if (pairs) wire /= std::max(1., double(quote.shape.nodes()) - 1);
-    f.shares.push_back(
-        {pairs ? Way::spread : Way::wire, weight(f, wire / efficiency / double(machine.stripes()))});
+    f.shares.push_back({pairs ? Way::spread : Way::wire, weight(f, wire / efficiency / double(machine.stripes()))});
   }
   const bool reduces = work.kind == CollectiveKind::all_reduce || work.kind == CollectiveKind::reduce_scatter;
   const double memory = std::min(per_second * (reduces ? kMemoryPerReducedByte : kMemoryPerCopiedByte),

@@ -51,7 +51,7 @@ std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective
   const std::int64_t stride = one.group.stride, members = one.quote.shape.per_node;
   const auto& reach = machine.reach(one.group);
   const auto out = reach.senders;
-  const bool few = out < members;  // ClusterSpec::nics_per_group
+  const bool few = out < members;                                        // ClusterSpec::nics_per_group
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::int64_t> sent;  // parts, from rank to rank
   for (const auto& step : one.steps)
     for (const auto& t : step) ++sent[{t.from, t.to}];

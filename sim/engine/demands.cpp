@@ -84,8 +84,8 @@ class Sweep {
       seen.clear();
       for (const auto& step : view.steps) {
         if (!asks_here(r, step)) continue;
-        const std::uint64_t what = std::uint64_t(step.slot) << 56 |
-                                   std::uint64_t{step.endpoint & 0xffffff} << 32 | step.work;
+        const std::uint64_t what =
+            std::uint64_t(step.slot) << 56 | std::uint64_t{step.endpoint & 0xffffff} << 32 | step.work;
         if (std::find(seen.begin(), seen.end(), what) != seen.end()) continue;
         seen.push_back(what);
         for (const auto& ask : asked(Actor::of(r, step, view.ends), step.work)) {
@@ -123,8 +123,8 @@ class Sweep {
         const auto& step = view.steps[i];
         if (!asks_here(r, step)) continue;
         const Time start = timeline_.start[view.first_task + i];
-        const Time end = step.kind == Kind::send ? start + demands_.moving(WorkId(step.work))
-                                                 : timeline_.end[view.first_task + i];
+        const Time end =
+            step.kind == Kind::send ? start + demands_.moving(WorkId(step.work)) : timeline_.end[view.first_task + i];
         if (start == end) continue;
         for (const auto& ask : asked(Actor::of(r, step, view.ends), step.work)) {
           if (!crowded_[ask.resource]) continue;

@@ -76,8 +76,8 @@ class Arrived {
 
 // A Clock has
 //   Time now() const
-//   bool next(std::vector<TaskRef>& told)     to the next instant in which something happens, and what; false: nothing will
-//   bool start(TaskRef, const Step&)          from now on; true when it ends in the same instant, and is not told
+//   bool next(std::vector<TaskRef>& told)     to the next instant in which something happens, and what; false: nothing
+//   will bool start(TaskRef, const Step&)          from now on; true when it ends in the same instant, and is not told
 //   Time wire_free(TaskRef, const Step&)      of a send that starts now: when its wire is free; kNever: will be told
 //   bool start_group(std::uint32_t group, TaskRef first, const Step&)   all members together, told as the first;
 //                                             only where kTogether

@@ -1,7 +1,7 @@
-// Event-driven evaluation of given times: needed where ids are no common order of all ranks. That a wire becomes free is
-// an event only where a message waits for it.
-#include "engine/event_loop.hpp"
+// Event-driven evaluation of given times: needed where ids are no common order of all ranks. That a wire becomes free
+// is an event only where a message waits for it.
 #include "base/radix_heap.hpp"
+#include "engine/event_loop.hpp"
 
 namespace rehearsal::engine {
 namespace {

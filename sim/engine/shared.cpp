@@ -40,9 +40,7 @@ class Shared {
     }
     return !happened_.empty();  // else all that is left stands still
   }
-  bool start(TaskRef task, const Step& step) {
-    return step.kind == Kind::receive || run(task, profile(task, step));
-  }
+  bool start(TaskRef task, const Step& step) { return step.kind == Kind::receive || run(task, profile(task, step)); }
   bool start_group(std::uint32_t, TaskRef first, const Step& step) { return run(first, profile(first, step)); }
   Time wire_free(TaskRef, const Step& step) const {
     return demands_.moving(WorkId(step.work)) == Time{} ? now() : kNever;

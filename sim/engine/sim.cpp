@@ -67,7 +67,8 @@ class SimSession : public backend::Session {
     Timeline timeline;
     timeline.backend = "sim";
     Outcome outcome;
-    if (options.engine != "events" && options.engine != "fluid") outcome = evaluate("replay", replay, options, timeline);
+    if (options.engine != "events" && options.engine != "fluid")
+      outcome = evaluate("replay", replay, options, timeline);
     if (options.engine == "replay" && !outcome.stuck.empty()) {
       if (!graph::find_cycle(graph).empty()) report_cycle(graph, outcome.stuck);
       throw UserError("engine 'replay' cannot follow this graph; use 'auto' or 'events'. Blocked:" +

@@ -13,7 +13,8 @@ constexpr double kConstantRate = .7;  // of peak; the best single value over all
 
 template <class Act>
 void each_list(LayerWork& work, Act&& act) {
-  for (auto* list : {&work.forward, &work.input_gradient, &work.weight_gradient, &work.backward, &work.recompute}) act(*list);
+  for (auto* list : {&work.forward, &work.input_gradient, &work.weight_gradient, &work.backward, &work.recompute})
+    act(*list);
 }
 template <class Act>
 void each_part(plan::Plan& plan, Act&& act) {

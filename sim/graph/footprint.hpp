@@ -29,9 +29,9 @@ struct Share {
 };
 
 struct Footprint {
-  Time moving;             // alone, at full rate
-  Time trailing;           // then: the latency of a message, what is no kernel; takes nothing from anybody
-  std::int64_t rate = 0;   // alone, in kRateUnit; what is compared when rates are made fair: bytes
+  Time moving;            // alone, at full rate
+  Time trailing;          // then: the latency of a message, what is no kernel; takes nothing from anybody
+  std::int64_t rate = 0;  // alone, in kRateUnit; what is compared when rates are made fair: bytes
   std::vector<Share> shares;
 };
 
@@ -43,8 +43,6 @@ inline constexpr std::int64_t kWhole = std::int64_t{1} << 24;
 inline constexpr std::int64_t kProcessor = std::int64_t{1} << 48;
 inline constexpr std::int64_t kLeastRate = std::int64_t{1} << 20;  // of kernels that hardly touch memory
 
-inline std::int64_t capacity(Bandwidth rate) {
-  return static_cast<std::int64_t>(rate.value() / kRateUnit) * kWhole;
-}
+inline std::int64_t capacity(Bandwidth rate) { return static_cast<std::int64_t>(rate.value() / kRateUnit) * kWhole; }
 
 }  // namespace rehearsal::graph

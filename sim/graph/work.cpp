@@ -23,9 +23,8 @@ struct Describe {
     return fmt::format("memory-bound {} in {} kernels{}", show(w.traffic), w.kernels, dropout);
   }
   std::string operator()(const Collective& w) const {
-    return fmt::format("{} {} over {} ranks ({} GPUs apart){}", name(w.kind), show(w.size),
-                       w.group.ranks, w.group.stride,
-                       w.tensors > 1 ? fmt::format(", {} tensors", w.tensors) : "");
+    return fmt::format("{} {} over {} ranks ({} GPUs apart){}", name(w.kind), show(w.size), w.group.ranks,
+                       w.group.stride, w.tensors > 1 ? fmt::format(", {} tensors", w.tensors) : "");
   }
   std::string operator()(const Beside& w) const {
     return fmt::format("work {} beside {}", w.kernel.value, w.collective.value);

@@ -22,7 +22,7 @@ struct Collective {
   GroupShape group;
   std::uint32_t tensors = 1;  // the size is that of so many calls, one after the other (DeepSpeed ZeRO-3 of 2021)
   Precision precision = Precision::fp32;  // of the elements, in graphs that compute: what is added up
-  std::uint32_t pieces = 1;  // this is one of so many equal parts of it, moved by copy engines
+  std::uint32_t pieces = 1;               // this is one of so many equal parts of it, moved by copy engines
   friend auto operator<=>(const Collective&, const Collective&) = default;
 };
 

@@ -31,8 +31,7 @@ class Hops {
       for (std::size_t i = 0; i < here.size(); ++i) {
         if (only && here[i] != *only) continue;
         if (here.size() > 1) hop(Way::port, here[i], here[(i + 1) % here.size()], 1, loads);
-        if (domains_.size() > 1)
-          hop(Way::wire, here[i], next[i % next.size()], resources_.machine().stripes(), loads);
+        if (domains_.size() > 1) hop(Way::wire, here[i], next[i % next.size()], resources_.machine().stripes(), loads);
       }
     }
   }

@@ -96,8 +96,7 @@ class Refinement {
   void look_at_actors() {
     for (std::size_t a = 0; a < of_actor_.size(); ++a) {
       set_.clear();
-      for (const auto& link : actors_.links[a])
-        set_.push_back(std::uint64_t{link.role} << 32 | of_actor_[link.actor]);
+      for (const auto& link : actors_.links[a]) set_.push_back(std::uint64_t{link.role} << 32 | of_actor_[link.actor]);
       for (const auto& load : actors_.loads[a])
         set_.push_back(std::uint64_t{1} << 63 | std::uint64_t{static_cast<std::uint32_t>(load.way)} << 32 |
                        of_resource_[load.resource]);

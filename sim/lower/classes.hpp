@@ -34,7 +34,7 @@ struct Actors {
 };
 
 struct Classes {
-  std::vector<std::uint32_t> of_actor, of_resource;  // the class of each
+  std::vector<std::uint32_t> of_actor, of_resource;        // the class of each
   std::vector<std::uint32_t> first_actor, first_resource;  // the member of least number, by class
   std::uint32_t rounds = 0;
 };

@@ -140,9 +140,8 @@ std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Pla
     programs.push_back(builder.add(std::move(lowered.program)));
   }
   // Without anything to share all replicas of a pipeline rank are alike.
-  const plan::Mesh mesh = plan && (shares || !symmetry)
-                              ? plan->mesh
-                              : plan::Mesh({1, 1, 1, static_cast<std::uint32_t>(ends.size())});
+  const plan::Mesh mesh =
+      plan && (shares || !symmetry) ? plan->mesh : plan::Mesh({1, 1, 1, static_cast<std::uint32_t>(ends.size())});
   const Cast cast(mesh, ends, plan && plan->job.copies > 1);
   std::vector<std::uint32_t> of(cast.size());
   std::iota(of.begin(), of.end(), 0u);

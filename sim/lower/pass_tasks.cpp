@@ -174,8 +174,8 @@ LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vect
       if (const auto computed = program_.last(Lane::compute)) before.push_back(*computed);
       beside = program_.add({*op.beside, Lane::tensor_comm, here, group, Bytes{}}, before, {});
     }
-    last = program_.add({op.work, Lane::compute, here, op.tensor_collective ? group : graph::kNoEndpoint, Bytes{}}, after,
-                        uses);
+    last = program_.add({op.work, Lane::compute, here, op.tensor_collective ? group : graph::kNoEndpoint, Bytes{}},
+                        after, uses);
     after.clear();
     if (beside) after.push_back(*beside);
   }

@@ -34,7 +34,6 @@ class PassTasks {
   LocalTask emit_part(const graph::Coordinates& at, std::size_t use, std::vector<LocalTask> after,
                       std::optional<std::uint32_t> tensor, const Extra& extra = {});
 
-
  private:
   // What a pass of a part does to memory: taken at its start, given back at its end (which of a micro-batch's buffers).
   // What the weight gradient needs is partly saved activations (kKept) and, beyond them, output gradients (kGradients).

@@ -148,9 +148,7 @@ GroupShape Mesh::shape(Axes axes) const {
   return shape;
 }
 
-GroupShape Mesh::ends(Axis factor) const {
-  return {2, std::max(1u, (size(factor) - 1) * stride(factor))};
-}
+GroupShape Mesh::ends(Axis factor) const { return {2, std::max(1u, (size(factor) - 1) * stride(factor))}; }
 
 Mesh mesh_of(const Parallelism& p, const AxisOrder& placement, Mesh::Experts experts) {
   Mesh::Sizes sizes{1, 1, 1, 1};

@@ -25,8 +25,8 @@ Breakdown breakdown(const graph::TaskGraph& graph, const Timeline& timeline, Ran
 // The rank whose last task ends last (the smallest such id).
 RankId last_rank(const graph::TaskGraph& graph, const Timeline& timeline);
 
-// Time in which each rank works on its stage: everything on its compute lane but messages and data-parallel collectives,
-// and what shows of tensor-parallel collectives beside it, which are part of a stage's time.
+// Time in which each rank works on its stage: everything on its compute lane but messages and data-parallel
+// collectives, and what shows of tensor-parallel collectives beside it, which are part of a stage's time.
 std::vector<Time> busy(const graph::TaskGraph& graph, const Timeline& timeline, std::span<const Time> durations);
 
 struct CriticalStep {

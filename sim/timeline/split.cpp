@@ -109,7 +109,8 @@ Breakdown split(const graph::TaskGraph& graph, WorkId work, std::span<const Time
 Breakdown split_task(const graph::TaskGraph& graph, const graph::Program& program, std::size_t task, Time span,
                      std::span<const Time> durations, bool predicted) {
   const Pass pass = program.coordinates[task].pass;
-  return split_in(graph, program.work[task], {pass, program.lane[task], pass == Pass::recompute}, span, durations, predicted);
+  return split_in(graph, program.work[task], {pass, program.lane[task], pass == Pass::recompute}, span, durations,
+                  predicted);
 }
 
 }  // namespace rehearsal::timeline

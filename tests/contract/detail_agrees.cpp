@@ -27,8 +27,8 @@ timeline::MemoryByCategory named(timeline::MemoryByCategory memory) {
   return memory;
 }
 
-// A collective beside a kernel of one coarse task shows as communication as a whole; finer tasks tell what of it is that
-// the kernel takes longer, and what that of a data-parallel collective covers as well.
+// A collective beside a kernel of one coarse task shows as communication as a whole; finer tasks tell what of it is
+// that the kernel takes longer, and what that of a data-parallel collective covers as well.
 timeline::Breakdown named(timeline::Breakdown parts) {
   auto& contention = parts[static_cast<std::size_t>(graph::Category::contention)];
   parts[static_cast<std::size_t>(graph::Category::tensor_comm)] += contention;

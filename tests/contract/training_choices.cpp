@@ -138,9 +138,9 @@ TEST_CASE("tensor parallelism under GEMMs: less of it shows, and the graph has t
   CHECK(part(async, graph::Category::tensor_comm) < part(plain, graph::Category::tensor_comm));
   // Pieces are no better GEMMs than the whole, and scattered products are added up.
   CHECK(part(async, graph::Category::compute) >= part(plain, graph::Category::compute));
-  // As tasks: beside products on the compute lane, on the lane of the tensor group. Of a stage and micro-batch 4 products
-  // a layer forward are cut into 8 pieces, of which 7 have a part of a collective beside them, and 2 backward; the inputs
-  // of two more are gathered again, whole.
+  // As tasks: beside products on the compute lane, on the lane of the tensor group. Of a stage and micro-batch 4
+  // products a layer forward are cut into 8 pieces, of which 7 have a part of a collective beside them, and 2 backward;
+  // the inputs of two more are gathered again, whole.
   const auto prepared = prepare(run(true, "operator"));
   const auto& program = prepared.graph.program_of(prepared.graph.ranks()[1]);
   std::int64_t parts = 0, whole = 0;

@@ -139,12 +139,12 @@ TEST_CASE("own kernels") {
   for (const char* schedule : {"1f1b", "gpipe", "zb-h1", "chimera"}) {
     CAPTURE(schedule);
     const auto scenario = scenario::load_text(
-        fmt::format(
-            "version: 1\nsimulate: {{network: closed-form}}\nmodel: {{family: gpt, layers: 8, hidden: 256, heads: 4, vocabulary: 512, sequence: 64}}\n"
-            "cluster: {{use: dgx-h100, nodes: 2, links: {{nic: {{bandwidth: 0.01Gb/s}}}}}}\n"
-            "parallelism: {{tensor: 4, pipeline: 4}}\nbatch: {{global: 16, micro: 1}}\nschedule: {}\n"
-            "software: rehearsal\n",
-            schedule),
+        fmt::format("version: 1\nsimulate: {{network: closed-form}}\nmodel: {{family: gpt, layers: 8, hidden: 256, "
+                    "heads: 4, vocabulary: 512, sequence: 64}}\n"
+                    "cluster: {{use: dgx-h100, nodes: 2, links: {{nic: {{bandwidth: 0.01Gb/s}}}}}}\n"
+                    "parallelism: {{tensor: 4, pipeline: 4}}\nbatch: {{global: 16, micro: 1}}\nschedule: {}\n"
+                    "software: rehearsal\n",
+                    schedule),
         "test.yaml");
     const auto replayed = answer::predict(scenario);
     CHECK(answer::predict(scenario, {.engine = "events"}).timeline.end == replayed.timeline.end);

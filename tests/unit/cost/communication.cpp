@@ -68,7 +68,8 @@ TEST_CASE("a fabric of collisions slows the wire alone") {
 }
 
 TEST_CASE("trees from where their hops are worth their rate") {
-  // One GPU a node behind a NIC of 200 GB/s, k = 64: 63 hops against 2 x 6 + 4 = 16, 50 us each. 1 GB: ring 2 x 63/64 / 170 = 11.581
+  // One GPU a node behind a NIC of 200 GB/s, k = 64: 63 hops against 2 x 6 + 4 = 16, 50 us each. 1 GB: ring 2 x 63/64 /
+  // 170 = 11.581
   // + 3.15 ms = 14.731 ms; tree 11.581/.92 + .8 = 13.388 ms. Ten times as much: 118.96 against 126.68 ms: the ring.
   auto machine = test::dgx_a100(64);
   machine.nics_per_node = 1, machine.nic = Bandwidth(200e9);
@@ -103,7 +104,8 @@ TEST_CASE("a run names each algorithm once, with its reason") {
   const auto named = model(2, 1).algorithms(works);
   REQUIRE(named.size() == 1);
   CHECK(named[0] ==
-        "Collectives run as NCCL would choose: ring-all-reduce of 4 ranks on 2 nodes (1 hop, over 1 of 8 NICs of a node); ring-all-reduce of 8 ranks in a node (a ring of 8).");
+        "Collectives run as NCCL would choose: ring-all-reduce of 4 ranks on 2 nodes (1 hop, over 1 of 8 NICs of a "
+        "node); ring-all-reduce of 8 ranks in a node (a ring of 8).");
   CHECK(model(2).algorithms({}).empty());
 }
 

@@ -236,8 +236,8 @@ TEST_CASE("composite works add up exactly") {
   CHECK(times[4] == Time());
   CHECK(times[5] == seconds(12e-3));  // 10 ms of traffic + 2 ms
   CHECK(times[6] == Time());
-  // The all-reduce of 240 MB, some 1.8 ms, beside a kernel that takes half of the memory's rate for 10 ms. It holds 20 of
-  // 108 multiprocessors, so while it lasts the kernel runs at 88/108 and 20/88 of that time are lost; what the ring
+  // The all-reduce of 240 MB, some 1.8 ms, beside a kernel that takes half of the memory's rate for 10 ms. It holds 20
+  // of 108 multiprocessors, so while it lasts the kernel runs at 88/108 and 20/88 of that time are lost; what the ring
   // takes of the memory leaves enough. Beside one of .1 ms the ring shows.
   const cost::CostModel ring(dgx_a100(), {}, megatron_2021());
   const Gemm product{8192, 8192, 8192, 1, Precision::bf16, false};
@@ -264,9 +264,8 @@ TEST_CASE("an assumption is told when a work of the answer rests on it, the weig
     return texts;
   };
   // A product of 4.4 ms, which a tenth of its efficiency moves by 0.4 ms, and its gap, of which that moves 0.2 us.
-  const std::vector<graph::Work> works{
-      Gemm{8192, 8192, 8192, 1, Precision::bf16, false},
-      graph::Collective{CollectiveKind::all_gather, Bytes(1 << 20), GroupShape{2, 8}}};
+  const std::vector<graph::Work> works{Gemm{8192, 8192, 8192, 1, Precision::bf16, false},
+                                       graph::Collective{CollectiveKind::all_gather, Bytes(1 << 20), GroupShape{2, 8}}};
   CHECK(told(works, {1, 0}) ==
         std::vector<std::string>{
             "GPU a100-80g: gemm_efficiency = 0.951 is assumed.", "GPU a100-80g: kernel_gap = 2.000 us is assumed.",
