@@ -163,6 +163,18 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
   const RankId last = timeline::last_rank(question.graph, timeline);
   s.breakdown = timeline::breakdown(question.graph, timeline, last, question.durations);
   s.breakdown_rank = question.graph.ranks()[last.index()].job_rank;
+  if (timeline.contention && question.surroundings) {
+    constexpr std::size_t kMostContended = 10;
+    s.contention = s.iteration - timeline.contention->without;
+    for (const auto& r : timeline.contention->resources) {
+      if (s.contended.size() == kMostContended) break;
+      const auto& place = question.surroundings->places.resources[r.number];
+      s.contended.push_back(
+          {cluster::name(question.surroundings->resources[place.origin]), place.count, r.slowed, r.busy});
+    }
+  } else if (scenario.concrete && timeline.fidelity == timeline::Fidelity::simulated) {
+    s.contention = Time{};
+  }
   if (parts.critical_path) s.critical_path = path_segments(question.graph, timeline);
   return s;
 }

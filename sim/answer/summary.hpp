@@ -33,6 +33,13 @@ struct PathSegment {  // of the critical path: neighbouring tasks of one rank an
   std::uint64_t tasks = 0;
 };
 
+struct Contended {
+  std::string name;  // "node 0 GPU 0 multiprocessors"
+  std::uint32_t count = 1;
+  Time slowed;  // of each
+  double busy = 0;
+};
+
 struct Summary {
   // Of what, and who says so.
   std::string name, file, digest;  // of the scenario
@@ -52,6 +59,8 @@ struct Summary {
   std::uint32_t breakdown_rank = 0;
   std::vector<RankSummary> ranks;
   std::vector<PathSegment> critical_path;
+  std::optional<Time> contention;    // by which the iteration is longer because works share what they use
+  std::vector<Contended> contended;  // the worst of what they share
 };
 
 // What may be left out of a summary, because it takes a while: peaks of memory with what fits (a framework's allocator

@@ -1,5 +1,6 @@
 // Event-driven evaluation of works that share what they use: a task lasts as long as max-min fair rates let it
 // (sim/fluid).
+#include <algorithm>
 #include <unordered_map>
 
 #include "engine/demands.hpp"
@@ -79,7 +80,14 @@ class Shared {
 
 Outcome simulate_shared(const Prepared& graph, const Demands& demands, Timeline& timeline) {
   Shared clock(graph, demands);
-  return loop(graph, clock, timeline);
+  const auto outcome = loop(graph, clock, timeline);
+  auto& contention = timeline.contention.emplace();
+  const auto usage = clock.flows().usage();
+  for (std::uint32_t r = 0; r < usage.size(); ++r)
+    if (usage[r].slowed > Time{}) contention.resources.push_back({r, usage[r].slowed, usage[r].busy});
+  std::stable_sort(contention.resources.begin(), contention.resources.end(),
+                   [](const auto& a, const auto& b) { return a.slowed > b.slowed; });
+  return outcome;
 }
 
 }  // namespace rehearsal::engine

@@ -80,8 +80,10 @@ class SimSession : public backend::Session {
     if (options.places && (options.engine == "auto" || options.engine == "fluid")) {
       const Demands demands(prepared_, {*options.places, options.footprints});
       if (options.engine == "fluid" || overloaded(prepared_, demands, timeline)) {
+        const Time without = outcome.makespan;
         reset("fluid", timeline);
         outcome = simulate_shared(prepared_, demands, timeline);
+        timeline.contention->without = without;
       }
     }
 

@@ -116,6 +116,10 @@ Json to_json(const Answer& run, const std::string& version) {
   Json other_software = Json::array();
   for (const auto& [name, time] : run.other_software)
     other_software.push_back({{"software", name}, {"iteration_s", to_seconds(time)}});
+  Json contended = Json::array();
+  for (const auto& r : s.contended)
+    contended.push_back(
+        {{"resource", r.name}, {"count", r.count}, {"slowed_s", to_seconds(r.slowed)}, {"busy_share", r.busy}});
   Json json = {
       {"rehearsal",
        {{"version", version}, {"backend", s.backend}, {"fidelity", timeline::name(s.fidelity)}, {"engine", s.engine}}},
@@ -133,6 +137,8 @@ Json to_json(const Answer& run, const std::string& version) {
       {"gpus", s.gpus},
       {"microbatches", s.microbatches},
       {"breakdown_s", breakdown(s.breakdown)},
+      {"contention_s", s.contention ? Json(to_seconds(*s.contention)) : Json()},
+      {"contention", contended},
       {"ranks", ranks(s)},
       {"error_band", error_band(run)},
       {"other_software", other_software},

@@ -107,6 +107,11 @@ class TextReport {
            s_.hfu ? fmt::format(", HFU {:.1f} % (with recomputation)", *s_.hfu * 100) : "");
     }
     line("  Bubble       {:.1f} % of the iteration on the busiest rank", s_.bubble_rate * 100);
+    if (s_.contention && !s_.contended.empty()) {
+      const auto& worst = s_.contended.front();
+      line("  Contention   {} of the iteration; most at {}{}", show(*s_.contention), worst.name,
+           worst.count > 1 ? fmt::format(" and {} like it", worst.count - 1) : "");
+    }
     memory();
     line("  {}", paint_.dim(fmt::format("{} backend, {} engine; {} tasks that stand for {}", s_.backend, s_.engine,
                                         grouped(run_.graph().tasks()), grouped(run_.graph().represented_tasks()))));

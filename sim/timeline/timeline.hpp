@@ -1,6 +1,7 @@
 // When everything happened, rehearsed or performed: one span per task of a graph. Reports are drawn from this alone.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,17 @@ const char* name(Fidelity fidelity);
 
 struct Spans {
   std::vector<Time> start, end;  // indexed by TaskId, from the start of the iteration
+};
+
+// What it cost that works share what they use.
+struct Contention {
+  struct Resource {
+    std::uint32_t number = 0;  // graph::Places::resources
+    Time slowed;               // by which works that stopped rising at it, all together, are longer
+    double busy = 0;           // share of it that was used or held
+  };
+  Time without;                     // the iteration in which nobody feels anybody
+  std::vector<Resource> resources;  // at which somebody was slowed, worst first
 };
 
 struct Timeline {
@@ -38,7 +50,8 @@ struct Timeline {
     if (iteration_end.empty()) return {};
     return iterations.empty() ? iteration_end.back() : iteration_end[median_iteration];
   }
-  std::size_t median_iteration = 0;  // which of `iterations` the spans are
+  std::optional<Contention> contention = {};  // simulated, where something was shared
+  std::size_t median_iteration = 0;           // which of `iterations` the spans are
 };
 
 }  // namespace rehearsal::timeline
