@@ -46,6 +46,12 @@ struct Wires {
 inline constexpr double kOverlapLoss = .15;
 double overlapped(double inside, double wire);
 
+// Where the bytes of a collective go, on average over its ranks and nodes.
+struct Split {
+  double inside = 0;  // what a rank sends to others of its node, or to its switch
+  double out = 0;     // what all ranks of a node together send to other nodes
+};
+
 // One transfer of one step: `from` sends part `chunk` (of Algorithm::parts equal parts of the array) to `to`, which
 // adds it to its own copy (reduce) or overwrites it. Participants beyond the ranks are switches.
 struct Transfer {
@@ -76,7 +82,9 @@ struct Algorithm {
   bool pipelined = false;
   bool across_nodes = false;  // uses two kinds of wire
   std::function<std::uint32_t(Shape)> steps;
-  std::function<Bytes(Shape, Bytes size)> bytes_sent_per_rank;        // by the busiest rank
+  std::function<Bytes(Shape, Bytes size)> bytes_sent_per_rank;  // by the busiest rank
+  // None: a ring's, or what is as good as one: it leaves each node once.
+  std::function<Split(Shape, Bytes size)> split{};
   std::function<double(Shape, Bytes size, const Wires& wires)> time;  // closed form, seconds
   std::function<std::vector<std::vector<Transfer>>(Shape)> schedule;  // of every step, for the symbolic check
 
@@ -88,6 +96,8 @@ struct Algorithm {
   // "63 hops": what decides its time, for reports.
   std::function<std::string(Shape)> why{};
 };
+
+Split split(const Algorithm& algorithm, Shape shape, Bytes size);
 
 // Which ring the others' protocol is compared with: that of NCCL's rings, on links of a generation.
 Protocol ring_protocol(const NvLink& links, const Fit& fit);

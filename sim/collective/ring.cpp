@@ -25,6 +25,14 @@ Bytes ring_bytes(std::uint32_t n, Bytes size, int phases) {
   return bytes(phases * double(size.count()) * (double(n) - 1) / double(n));
 }
 
+Split split(const Algorithm& algorithm, Shape shape, Bytes size) {
+  if (shape.ranks <= 1) return {};
+  if (algorithm.split) return algorithm.split(shape, size);
+  const double sent = double(algorithm.bytes_sent_per_rank(shape, size).count());
+  if (shape.nodes() <= 1) return {sent, 0};
+  return {sent * (shape.per_node - 1) / shape.per_node, sent};
+}
+
 double ring_time(Shape shape, Bytes size, int phases, const Wires& wires) {
   if (shape.ranks <= 1) return 0;
   const double others = double(shape.ranks) - 1, sent = phases * others / double(shape.ranks);

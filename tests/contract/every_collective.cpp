@@ -183,6 +183,33 @@ TEST_CASE("bytes sent by the busiest rank") {
   });
 }
 
+TEST_CASE("bytes inside nodes and out of them") {
+  for (const auto& [name, a] : registry()) {
+    for (std::uint32_t n = 2; n <= 16; ++n) {
+      for (std::uint32_t g = 1; g <= n; ++g) {
+        const Shape s(n, g);
+        if (a.point_to_point || n % g != 0 || (a.switches > 0 && s.nodes() > 1)) continue;
+        CAPTURE(name);
+        CAPTURE(n);
+        CAPTURE(g);
+        const double part = 720'720;
+        double inside = 0, out = 0;
+        for (const auto& step : a.schedule(s))
+          for (const auto& t : step)
+            if (t.from < n) (t.to >= n || t.from / g == t.to / g ? inside : out) += part;
+        const auto [of_rank, of_node] = split(a, s, Bytes(std::int64_t(part) * parts_of(a, s)));
+        CHECK(of_rank * n + of_node * s.nodes() == doctest::Approx(inside + out));
+        // Transfers that know of no nodes cross more often than what is run among several GPUs of each.
+        const bool unaware = g > 1 && s.nodes() > 1 && (a.pipelined || (a.applies && !a.applies(s, {})));
+        if (unaware)
+          CHECK(of_node * s.nodes() <= out * (1 + 1e-12));
+        else
+          CHECK(of_node * s.nodes() == doctest::Approx(out));
+      }
+    }
+  }
+}
+
 TEST_CASE("closed form = unrolled run without contention") {
   for_every([](const Algorithm& a, Shape s) {
     const Bytes size(10'000'000);

@@ -30,6 +30,10 @@ void register_chain_broadcast(Registry& registry) {
   chain_of.parts = kPieces;
   chain_of.steps = [](Shape s) { return s.ranks > 1 ? s.ranks - 2 + kPieces : 0U; };
   chain_of.bytes_sent_per_rank = [](Shape s, Bytes size) { return s.ranks > 1 ? size : Bytes(); };
+  chain_of.split = [](Shape s, Bytes size) {  // the last rank of all sends nothing
+    const double all = double(size.count());
+    return Split{all * (s.per_node - 1) / s.per_node, all * (s.nodes() - 1) / s.nodes()};
+  };
   chain_of.time = [](Shape s, Bytes size, const Wires& w) {
     if (s.ranks <= 1) return 0.;
     const double steps = double(s.ranks) - 2 + kPieces;

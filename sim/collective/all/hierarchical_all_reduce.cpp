@@ -54,6 +54,9 @@ void register_hierarchical_all_reduce(Registry& registry) {
   rails.bytes_sent_per_rank = [](Shape s, Bytes size) {
     return bytes(double(size.count()) * (around(s.per_node) + around(s.nodes()) / s.per_node));
   };
+  rails.split = [](Shape s, Bytes size) {
+    return Split{double(size.count()) * around(s.per_node), double(size.count()) * around(s.nodes())};
+  };
   rails.time = [](Shape s, Bytes size, const Wires& w) {
     if (s.ranks <= 1) return 0.;
     const double in_node = s.per_node > 1 ? around(s.per_node) * seconds_for(size, w.rate) : 0;

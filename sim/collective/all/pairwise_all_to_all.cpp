@@ -29,6 +29,10 @@ void register_pairwise_all_to_all(Registry& registry) {
   pairs.kind = CollectiveKind::all_to_all;
   pairs.steps = [](Shape s) { return s.ranks - 1; };
   pairs.bytes_sent_per_rank = [](Shape s, Bytes size) { return ring_bytes(s.ranks, size, 1); };
+  pairs.split = [](Shape s, Bytes size) {
+    const double part = double(size.count()) / s.ranks;
+    return Split{part * (s.per_node - 1), part * s.per_node * (s.ranks - s.per_node)};
+  };
   pairs.time = [](Shape s, Bytes size, const Wires& w) {
     if (s.ranks <= 1) return 0.;
     const double part = 1. / s.ranks;

@@ -77,6 +77,10 @@ void register_tree_all_reduce(Registry& registry) {
   tree.pipelined = true;
   tree.steps = [](Shape s) { return 2 * levels(s.ranks); };
   tree.bytes_sent_per_rank = [](Shape s, Bytes size) { return bytes(double(size.count()) * halves(s.ranks) / 2); };
+  tree.split = [](Shape s, Bytes size) {  // n - 1 edges, each up and down
+    const double both = 2 * double(size.count());
+    return Split{both * (s.per_node - 1) / s.per_node, both * (s.nodes() - 1) / s.nodes()};
+  };
   tree.time = [](Shape s, Bytes size, const Wires& w) {
     if (s.ranks <= 1) return 0.;
     if (s.nodes() > 1) return between_nodes(s, size, w);
