@@ -137,6 +137,9 @@ const Description& software_fields() {
                                     {"without-pipeline", GradientOverlap::without_pipeline},
                                     {"always", GradientOverlap::always}},
                                    kUsual, "when gradients are reduced under the backward"),
+      choice<&S::zero1_reduces>("zero1_reduces", {{"shards", Zero1Reduces::shards}, {"all", Zero1Reduces::all}}, kUsual,
+                                "what ZeRO-1 reduces: shards to their owners, or all gradients to everybody "
+                                "(DeepSpeed's `reduce_scatter: false`)"),
       field<&S::sharded_tensors>("sharded_tensors", whole(1, 1000), kUsual,
                                  "ZeRO-3: calls per layer to gather it; 1: one flat buffer"),
       field<&S::sharded_tensor_latency>("sharded_tensor_latency", time(), kUsual,

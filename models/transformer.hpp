@@ -83,6 +83,9 @@ struct Training {
 // When the data-parallel reduction may run under the backward pass.
 enum class GradientOverlap : std::uint8_t { never, without_pipeline, always };
 
+// What ZeRO-1 reduces: each shard to whoever updates it, or all gradients to everybody.
+enum class Zero1Reduces : std::uint8_t { shards, all };
+
 // What selective recomputation repeats: the attention core (Megatron: the scores are large and cheap), or every
 // operator but attention and every second GEMM (torchtitan).
 enum class SelectiveRecompute : std::uint8_t { attention, operators };
@@ -110,6 +113,7 @@ struct Software {
   bool sharded_sends = false;  // each tensor rank sends 1/t, gathered on arrival
   bool blocking_sends = false;
   GradientOverlap gradient_overlap = GradientOverlap::never;
+  Zero1Reduces zero1_reduces = Zero1Reduces::shards;
   // ZeRO-3 that gathers and reduces tensor by tensor instead of whole layers: calls per layer (1 = one flat buffer),
   // the latency of such a call per rank of the group, and the share of a node's NICs that it reaches.
   std::int64_t sharded_tensors = 1;

@@ -10,7 +10,8 @@ using Joins = EndTask::Joins;
 
 graph::Collective gradient_reduction(const plan::Plan& plan, double parameters) {
   const double size = parameters * plan::state_bytes(plan.job.training).gradients;
-  return {plan.zero() >= 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, bytes(size), plan.data_group};
+  return {plan.reduces_to_shards() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, bytes(size),
+          plan.data_group};
 }
 
 std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, std::uint32_t all,

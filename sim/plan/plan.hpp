@@ -73,6 +73,10 @@ struct Plan {
   int zero() const { return job.parallelism.data > 1 ? job.parallelism.zero : 0; }
   // Of one micro-batch on one GPU, at a stage boundary.
   Bytes stage_output() const { return message_gathered > Bytes{} ? message_gathered : message; }
+  // What replicas add up goes to whoever updates it; else everybody gets all of it.
+  bool reduces_to_shards() const {
+    return zero() >= 2 || (zero() == 1 && job.software.zero1_reduces == models::Zero1Reduces::shards);
+  }
   // Bytes per parameter that a GPU keeps between passes, its share of what ZeRO divides.
   StateBytes resident_bytes() const;
 };
