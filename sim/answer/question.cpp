@@ -42,6 +42,8 @@ Question prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   question.durations = placed(scenario.places.cluster, [&] { return staged.cost.price(question.graph.works()); });
   question.held = staged.cost.held(question.graph.works());
   if (question.surroundings) question.footprints = staged.cost.footprints(question.graph.works(), question.durations);
+  question.volumes = staged.cost.volumes(question.graph.works());
+  question.data_volume = staged.data_volume;
   question.layers = staged.layers;
   const auto& c = *scenario.concrete;
   question.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global);

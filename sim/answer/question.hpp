@@ -7,6 +7,7 @@
 
 #include "graph/task_graph.hpp"
 #include "lower/lowering.hpp"
+#include "plan/data_volume.hpp"
 #include "scenario/scenario.hpp"
 #include "schedule/schedule.hpp"
 
@@ -21,6 +22,8 @@ struct Question {
   std::vector<Time> durations;  // one per WorkId
   std::vector<Time> held;       // likewise: of messages, how long they hold their wire; empty = nothing does
   std::vector<graph::Footprint> footprints;         // likewise: what they take from each other
+  std::vector<graph::Volume> volumes;               // likewise: the bytes that they move; empty for abstract scenarios
+  std::optional<plan::DataVolume> data_volume;      // of a framework with replicas, in closed form
   std::optional<lower::Surroundings> surroundings;  // where they do; nothing: nobody feels anybody
   schedule::Problem problem;                        // stage times and memory, as the schedule saw them
   bool blocking_sends = false;

@@ -100,9 +100,15 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
   assumptions.insert(assumptions.end(), dealt.begin(), dealt.end());
   std::vector<std::int64_t> layers;
   for (const auto& stage : plan.stages) layers.push_back(stage.layers);
-  Staged staged{
-      std::move(cost),       lower::Lowering(std::move(plan), ranks), {}, std::move(layers), std::move(warnings),
-      std::move(assumptions)};
+  std::optional<plan::DataVolume> volume;
+  if (plan.job.parallelism.data > 1 && plan.job.copies == 1 && !plan.network) volume = plan::data_volume(plan, ranks);
+  Staged staged{std::move(cost),
+                lower::Lowering(std::move(plan), ranks),
+                {},
+                std::move(layers),
+                std::move(volume),
+                std::move(warnings),
+                std::move(assumptions)};
   const auto durations = placed(places.cluster, [&] { return staged.cost.price(staged.lowering.works()); });
   staged.problem = staged.lowering.problem(durations, staged.cost.held(staged.lowering.works()));
   scenario.schedule.set_knobs(staged.problem);

@@ -1,11 +1,13 @@
 // The first half of every prediction: a scenario's model cut into stages, priced, before any order or graph exists.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "answer/effect.hpp"
 #include "cost/cost_model.hpp"
 #include "lower/lowering.hpp"
+#include "plan/data_volume.hpp"
 #include "scenario/scenario.hpp"
 
 namespace rehearsal::answer {
@@ -13,8 +15,9 @@ namespace rehearsal::answer {
 struct Staged {
   cost::CostModel cost;
   lower::Lowering lowering;
-  schedule::Problem problem;         // with the knobs of the scenario's schedule
-  std::vector<std::int64_t> layers;  // of each stage of one copy
+  schedule::Problem problem;                    // with the knobs of the scenario's schedule
+  std::vector<std::int64_t> layers;             // of each stage of one copy
+  std::optional<plan::DataVolume> data_volume;  // of a framework with replicas
   std::vector<std::string> warnings, assumptions;
 };
 

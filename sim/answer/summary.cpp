@@ -175,6 +175,7 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
   } else if (scenario.concrete && timeline.fidelity == timeline::Fidelity::simulated) {
     s.contention = Time{};
   }
+  s.traffic = traffic(question, s.iteration);
   if (parts.critical_path) s.critical_path = path_segments(question.graph, timeline);
   return s;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "answer/question.hpp"
+#include "answer/traffic.hpp"
 #include "timeline/breakdown.hpp"
 #include "timeline/memory.hpp"
 #include "timeline/timeline.hpp"
@@ -58,6 +59,7 @@ struct Summary {
   timeline::Breakdown breakdown{};
   std::uint32_t breakdown_rank = 0;
   std::vector<RankSummary> ranks;
+  Traffic traffic;
   std::vector<PathSegment> critical_path;
   std::optional<Time> contention;    // by which the iteration is longer because works share what they use
   std::vector<Contended> contended;  // the worst of what they share

@@ -55,6 +55,9 @@ class CostModel {
   // Likewise: what they take from each other while they run. `prices`: of the same works.
   std::vector<graph::Footprint> footprints(std::span<const graph::Work> works, std::span<const Time> prices) const;
 
+  // Likewise: the bytes that they move, composite works those of what they consist of.
+  std::vector<graph::Volume> volumes(std::span<const graph::Work> works) const;
+
   // Every constant behind these works that was assumed rather than measured, those that move most first. `durations`:
   // their prices; `runs`: how often tasks run each of them, of all ranks.
   std::vector<Assumption> assumptions(std::span<const graph::Work> works, std::span<const Time> durations,
@@ -78,6 +81,8 @@ class CostModel {
   graph::Footprint footprint(const graph::Work& work, Time price) const;
   graph::Footprint of_collective(const graph::Collective& work, Time price) const;
   graph::Footprint of_message(const graph::Message& work, Time price) const;
+  graph::Moved moved(const graph::Collective& work) const;
+  graph::Volume volume(const graph::Message& work) const;
   // On one GPU, started together: until the last of them has ended.
   Time together(const std::vector<graph::Footprint>& all) const;
   bool measured(const graph::Message& work) const;

@@ -4,6 +4,7 @@
 //
 // Everything is an integer, in the units below, because sharing is exact (sim/design/sharing.md).
 #pragma once
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -33,6 +34,21 @@ struct Footprint {
   Time trailing;          // then: the latency of a message, what is no kernel; takes nothing from anybody
   std::int64_t rate = 0;  // alone, in kRateUnit; what is compared when rates are made fair: bytes
   std::vector<Share> shares;
+};
+
+// The bytes that a work moves, whatever they take of a link's time.
+struct Moved {
+  Bytes sent;                          // by each rank that takes part; by the busiest where they differ
+  std::array<Bytes, kWays> over = {};  // each resource of a way, for each part that loads it (places.hpp)
+
+  void add(const Moved& other, std::int64_t times = 1) {
+    sent += other.sent * times;
+    for (std::size_t w = 0; w < kWays; ++w) over[w] += other.over[w] * times;
+  }
+};
+struct Volume {
+  Moved own;
+  Moved on_arrival;  // of a message that was sharded: its receivers gather it among themselves
 };
 
 // Rates are counted in units of so many bytes/s, capacities of links and memories in 1/kWhole of such a unit, those of

@@ -28,6 +28,8 @@ class Places {
   };
 
   std::vector<Resource> resources;
+  std::vector<std::uint32_t>
+      of_machine;  // each resource of the machine: the one above that it is, or that stands for it
 
   // A rank by itself: processors and memory; of a coarse task with the collectives of its tensor group inside, its own
   // part in them.

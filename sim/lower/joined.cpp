@@ -66,8 +66,10 @@ class Joiner {
       const bool processors = resources[r].kind == cluster::Resource::Kind::processors;
       places.resources.push_back({processors ? sms * graph::kProcessor : graph::capacity(resources[r].rate), r, 0});
     }
-    for (std::uint32_t r = 0; r < resources.size(); ++r)
-      ++places.resources[number[classes ? classes->first_resource[classes->of_resource[r]] : r]].count;
+    for (std::uint32_t r = 0; r < resources.size(); ++r) {
+      places.of_machine.push_back(number[classes ? classes->first_resource[classes->of_resource[r]] : r]);
+      ++places.resources[places.of_machine.back()].count;
+    }
 
     std::vector<std::vector<ActorLoad>> of(cast_.size());  // by class, on resources of the graph
     for (std::uint32_t a = 0; a < cast_.size(); ++a)

@@ -30,6 +30,9 @@ std::string run_csv(std::span<const Answer> answers) {
                                      "fits"};
   for (std::size_t c = 0; c < graph::kCategories; c++)
     header.push_back(fmt::format("{}_s", graph::name(static_cast<graph::Category>(c))));
+  const auto& axes = answer::AxisBytes::parts();
+  for (const auto& axis : axes) header.push_back(fmt::format("{}_bytes_per_gpu", axis.name));
+  header.insert(header.end(), {"data_closed_form_bytes", "busiest_link", "busiest_link_share"});
   std::string csv = csv_line(header);
   for (const auto& answer : answers) {
     const auto& s = answer.summary;
@@ -50,6 +53,11 @@ std::string run_csv(std::span<const Answer> answers) {
                                     cell(s.peak.device),
                                     s.fits ? (*s.fits ? "true" : "false") : ""};
     for (const Time part : s.breakdown) row.push_back(cell(to_seconds(part)));
+    const auto& traffic = s.traffic;
+    for (const auto& axis : axes) row.push_back(cell(traffic.per_gpu.*axis.bytes));
+    row.push_back(traffic.data_parallel ? cell(traffic.data_parallel->closed_form_bytes) : "");
+    row.push_back(traffic.links.empty() ? "" : traffic.links[0].name);
+    row.push_back(traffic.links.empty() ? "" : cell(traffic.links[0].busy_share));
     csv += csv_line(row);
   }
   return csv;

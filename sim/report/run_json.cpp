@@ -41,6 +41,29 @@ Json ranks(const answer::Summary& summary) {
   return list;
 }
 
+Json axes(const answer::AxisBytes& bytes) {
+  Json json;
+  for (const auto& [name, part] : answer::AxisBytes::parts()) json[name] = number(bytes.*part);
+  return json;
+}
+
+Json traffic(const answer::Traffic& traffic) {
+  Json links = Json::array();
+  for (const auto& link : traffic.links)
+    links.push_back(
+        {{"name", link.name}, {"count", link.count}, {"bytes", number(link.bytes)}, {"busy_share", link.busy_share}});
+  Json json = {{"per_gpu_bytes", axes(traffic.per_gpu)},
+               {"all_gpus_bytes", axes(traffic.all_gpus)},
+               {"data_parallel", nullptr},
+               {"links", links}};
+  if (const auto& data = traffic.data_parallel)
+    json["data_parallel"] = {{"bytes", number(data->bytes)},
+                             {"closed_form_bytes", number(data->closed_form_bytes)},
+                             {"form", data->form},
+                             {"parameters", number(data->parameters)}};
+  return json;
+}
+
 Json seconds_of(const std::vector<Time>& times) {
   Json list = Json::array();
   for (const Time t : times) list.push_back(to_seconds(t));
@@ -140,6 +163,7 @@ Json to_json(const Answer& run, const std::string& version) {
       {"contention_s", s.contention ? Json(to_seconds(*s.contention)) : Json()},
       {"contention", contended},
       {"ranks", ranks(s)},
+      {"traffic", traffic(s.traffic)},
       {"error_band", error_band(run)},
       {"other_software", other_software},
       {"critical_path", path},

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -30,6 +31,7 @@ class TextReport {
     headline();
     if (run_.measured) text_ += measured_text(run_, options_.width, paint_);
     breakdown();
+    traffic();
     picture();
     ranks();
     list("Warnings", run_.warnings);
@@ -152,6 +154,38 @@ class TextReport {
       line("  {:<14} {:>12} {:>6.1f} %  {}", graph::name(static_cast<graph::Category>(c)), show(s_.breakdown[c]),
            part / total * 100, std::string(filled, '#'));
     }
+  }
+
+  void traffic() {
+    const auto& t = s_.traffic;
+    std::string parts;
+    for (const auto& [name, part] : answer::AxisBytes::parts()) {
+      const double bytes = t.per_gpu.*part;
+      if (bytes <= 0) continue;
+      parts += fmt::format("{} {} {}", parts.empty() ? "" : ",", name, decimal(bytes));
+      if (t.data_parallel && part == &answer::AxisBytes::data) parts += " " + in_theory(*t.data_parallel);
+    }
+    if (parts.empty()) return;
+    auto text = "Traffic a GPU and step:" + parts;
+    if (!t.links.empty())
+      text += fmt::format("; busiest link {}: {:.{}f} % of the step", t.links[0].name, t.links[0].busy_share * 100,
+                          t.links[0].busy_share < .095 ? 1 : 0);
+    line("");
+    line("{}", wrap(text, static_cast<std::size_t>(options_.width), "  "));
+  }
+
+  // The closed form, with its bytes where they differ: trees and switches send other than rings do.
+  static std::string in_theory(const answer::DataParallelTraffic& data) {
+    const bool same = std::abs(data.bytes / data.closed_form_bytes - 1) < .005;
+    return same ? fmt::format("({})", data.form) : fmt::format("({}: {})", data.form, decimal(data.closed_form_bytes));
+  }
+
+  // As links count: GB = 1e9 bytes.
+  static std::string decimal(double bytes) {
+    static constexpr std::array kUnits{"B", "kB", "MB", "GB", "TB", "PB"};
+    std::size_t unit = 0;
+    for (; bytes >= 999.5 && unit + 1 < kUnits.size(); bytes /= 1000) ++unit;
+    return fmt::format("{:.{}f} {}", bytes, unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2, kUnits[unit]);
   }
 
   void picture() {

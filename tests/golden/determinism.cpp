@@ -109,6 +109,9 @@ std::string numbers(const Json& answer) {
       line(text, "busy_s of ranks", each(value, "busy_s"));
       for (const char* size : {"allocated", "reserved"})
         line(text, fmt::format("{} of ranks", size), each(value, "peak_memory_bytes", size));
+    } else if (key == "traffic") {
+      line(text, "bytes sent per GPU", value["per_gpu_bytes"]);
+      line(text, "bytes over links", each(value["links"], "bytes"));
     } else if (key == "scenario") {
       line(text, "digest", value["digest"].get<std::string>().substr(0, 16));
     } else if (key == "steps") {

@@ -1,0 +1,186 @@
+#include "answer/traffic.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "answer/question.hpp"
+
+namespace rehearsal::answer {
+namespace {
+
+using graph::EndpointKind;
+using graph::Moved;
+using graph::Volume;
+using graph::Way;
+
+// What each program moves: alone, which are the tensor collectives inside coarse tasks, and through each endpoint.
+struct OfProgram {
+  Moved alone;
+  std::vector<Volume> ends;
+};
+
+std::vector<OfProgram> of_programs(const Question& question) {
+  std::vector<OfProgram> all;
+  for (const auto& program : question.graph.programs()) {
+    auto& sums = all.emplace_back();
+    sums.ends.resize(program.endpoints.size());
+    for (std::size_t t = 0; t < program.size(); ++t) {
+      const auto& volume = question.volumes[program.work[t].index()];
+      const auto end = program.endpoint[t];
+      if (end == graph::kNoEndpoint) {
+        sums.alone.add(volume.own);
+      } else if (program.endpoints[end] != EndpointKind::receive) {
+        sums.ends[end].own.add(volume.own), sums.ends[end].on_arrival.add(volume.on_arrival);
+      }
+    }
+  }
+  return all;
+}
+
+double AxisBytes::*along(Axes axes) {
+  if (axes.holds(Axis::data)) return &AxisBytes::data;  // also of two copies of a model, which differ along two axes
+  if (axes.holds(Axis::tensor)) return &AxisBytes::tensor;
+  return axes.holds(Axis::pipeline) ? &AxisBytes::pipeline : &AxisBytes::context;
+}
+
+class Count {
+ public:
+  explicit Count(const Question& question)
+      : question_(question), graph_(question.graph), moved_(of_programs(question)) {
+    if (question.surroundings) over_.resize(question.surroundings->places.resources.size());
+  }
+
+  void run(Traffic& traffic) {
+    for (std::uint32_t r = 0; r < graph_.ranks().size(); ++r) {
+      const auto sent = rank(r);
+      for (const auto& [name, bytes] : AxisBytes::parts()) {
+        traffic.per_gpu.*bytes = std::max(traffic.per_gpu.*bytes, sent.*bytes);
+        traffic.all_gpus.*bytes += sent.*bytes * double(graph_.ranks()[r].multiplicity);
+      }
+    }
+    if (!over_.empty()) groups();
+  }
+
+  // Of each resource of the graph.
+  const std::vector<Bytes>& over() const { return over_; }
+
+ private:
+  AxisBytes rank(std::uint32_t r) {
+    AxisBytes sent;
+    const auto& rank = graph_.ranks()[r];
+    const auto& program = graph_.program_of(rank);
+    const auto& moved = moved_[rank.program.index()];
+    const auto here = [&](Way way) { return question_.surroundings->places.of_rank(RankId(r), way); };
+    sent.tensor += double(moved.alone.sent.count());
+    load(moved.alone, here);
+    for (std::uint32_t e = 0; e < program.endpoints.size(); ++e) {
+      const auto& far = rank.attachments[e];
+      switch (program.endpoints[e]) {
+        case EndpointKind::group:
+          sent.*along(graph_.groups()[far.group.index()].axes) += double(moved.ends[e].own.sent.count());
+          break;
+        case EndpointKind::send:
+          sent.pipeline += double(moved.ends[e].own.sent.count());
+          load(moved.ends[e].own,
+               [&](Way way) { return question_.surroundings->places.of_send(RankId(r), graph::EndpointId(e), way); });
+          break;
+        case EndpointKind::receive: {
+          const auto& sender = graph_.ranks()[far.peer.index()];
+          const auto& gathered = moved_[sender.program.index()].ends[far.peer_endpoint.index()].on_arrival;
+          sent.tensor += double(gathered.sent.count());
+          load(gathered, here);
+          break;
+        }
+      }
+    }
+    return sent;
+  }
+
+  // Each once, as its first member says.
+  void groups() {
+    for (std::uint32_t g = 0; g < graph_.groups().size(); ++g) {
+      const auto& first = graph_.groups()[g].members.front();
+      const auto& moved = moved_[graph_.ranks()[first.rank.index()].program.index()].ends[first.endpoint.index()].own;
+      load(moved, [&](Way way) { return question_.surroundings->places.of_group(GroupId(g), way); });
+    }
+  }
+
+  template <class Loads>
+  void load(const Moved& moved, const Loads& loads) {
+    if (over_.empty()) return;
+    for (std::size_t w = 0; w < graph::kWays; ++w) {
+      if (moved.over[w] == Bytes{}) continue;
+      for (const auto& load : loads(static_cast<Way>(w))) over_[load.resource] += moved.over[w] * load.parts;
+    }
+  }
+
+  const Question& question_;
+  const graph::TaskGraph& graph_;
+  std::vector<OfProgram> moved_;
+  std::vector<Bytes> over_;
+};
+
+// Equal links become one entry, whether symmetry has folded them or not (it folds links of different kinds, too). Of
+// entries that are as busy the links out of a node come first.
+std::vector<LinkTraffic> links(const lower::Surroundings& around, const std::vector<Bytes>& over, Time iteration) {
+  using cluster::Resource;
+  using Alike = std::tuple<Resource::Kind, cluster::DeviceKind, cluster::DeviceKind, double, Bytes>;
+  struct Entry {
+    std::uint32_t first;
+    std::uint64_t count;
+  };
+  std::map<Alike, Entry> classes;
+  for (std::uint32_t i = 0; i < around.resources.size(); ++i) {
+    const auto& r = around.resources[i];
+    const Bytes bytes = over[around.places.of_machine[i]];
+    if (bytes == Bytes{} || r.kind == Resource::Kind::processors || r.kind == Resource::Kind::memory) continue;
+    ++classes.try_emplace({r.kind, r.from.kind, r.to.kind, r.rate.value(), bytes}, Entry{i, 0}).first->second.count;
+  }
+  struct Ranked {
+    LinkTraffic link;
+    bool leaves_node;
+    std::uint32_t first;
+  };
+  std::vector<Ranked> ranked;
+  for (const auto& [alike, entry] : classes) {
+    const double bytes = double(std::get<Bytes>(alike).count()), rate = std::get<double>(alike);
+    const auto& resource = around.resources[entry.first];
+    ranked.push_back({{name(resource), entry.count, bytes, bytes / (rate * to_seconds(iteration))},
+                      resource.from.kind == cluster::DeviceKind::nic && resource.to.kind > cluster::DeviceKind::nic,
+                      entry.first});
+  }
+  std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    return std::tuple(-a.link.busy_share, !a.leaves_node, a.first) <
+           std::tuple(-b.link.busy_share, !b.leaves_node, b.first);
+  });
+  std::vector<LinkTraffic> all;
+  for (auto& entry : ranked) all.push_back(std::move(entry.link));
+  return all;
+}
+
+}  // namespace
+
+const std::vector<AxisBytes::Part>& AxisBytes::parts() {
+  using A = AxisBytes;
+  static const std::vector<Part> all{
+      {"tensor", &A::tensor},          {"context", &A::context}, {"expert", &A::expert},
+      {"pipeline", &A::pipeline},      {"data", &A::data},       {"offload_in", &A::offload_in},
+      {"offload_out", &A::offload_out}};
+  return all;
+}
+
+Traffic traffic(const Question& question, Time iteration, std::size_t most_links) {
+  Traffic traffic;
+  if (question.volumes.empty()) return traffic;  // of given times
+  Count count(question);
+  count.run(traffic);
+  if (const auto& theory = question.data_volume)
+    traffic.data_parallel = {traffic.per_gpu.data, theory->bytes(), theory->form(), theory->parameters};
+  if (!question.surroundings || iteration <= Time{}) return traffic;
+  traffic.links = links(*question.surroundings, count.over(), iteration);
+  if (traffic.links.size() > most_links) traffic.links.resize(most_links);
+  return traffic;
+}
+
+}  // namespace rehearsal::answer

@@ -1,0 +1,36 @@
+#include "plan/data_volume.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rehearsal::plan {
+
+std::string DataVolume::form() const {
+  if (microbatches > 1 && zero == 2) return fmt::format("({} + {}) Psi", gradients, gathers);
+  if (microbatches > 1 && zero == 3)
+    return fmt::format("{} x {} Psi", microbatches, (gradients + gathers) / microbatches);
+  return fmt::format("{} Psi", gradients + gathers);
+}
+
+DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ranks) {
+  DataVolume volume;
+  const auto& job = plan.job;
+  const auto states = state_bytes(job.training);
+  volume.replicas = job.parallelism.data, volume.microbatches = job.microbatches, volume.zero = plan.zero();
+  volume.gradient_bytes = states.gradients, volume.parameter_bytes = states.parameters;
+  volume.gradients = plan.zero() >= 2 ? job.microbatches : plan.reduces_to_shards() ? 1 : 2;
+  if (plan.zero() == 3)
+    volume.gathers = job.microbatches * (job.training.reshards() ? 2 : 1);
+  else if (plan.zero() > 0)
+    volume.gathers = 1;
+  for (std::uint32_t rank = 0; rank < job.parallelism.pipeline; rank++) {
+    std::vector<std::uint32_t> stages;
+    for (std::uint32_t s = 0; s < stage_ranks.size(); s++)
+      if (stage_ranks[s] == rank) stages.push_back(s);
+    volume.parameters = std::max(volume.parameters, plan.parameters(stages));
+  }
+  return volume;
+}
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,36 @@
+// What data parallelism moves in closed form: whole passes of all gradients, or all parameters, through the replicas.
+// ZeRO (arXiv 1910.02054, section 7) counts an all-reduce as two passes, a reduce-scatter or an all-gather as one:
+//   gradients all-reduced                                       2 Psi   ZeRO-0, DDP
+//   gradients reduced to shards, parameters gathered            2 Psi   ZeRO-1, 2
+//   gradients all-reduced, parameters gathered                  3 Psi   ZeRO-1 that reduces all
+//   (software.zero1_reduces) parameters gathered for forward and backward, gradients reduced to shards   3 Psi   ZeRO-3
+// of a step with one micro-batch. Here ZeRO-2 reduces, and ZeRO-3 gathers and reduces, in each of m micro-batches.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "plan/plan.hpp"
+
+namespace rehearsal::plan {
+
+struct DataVolume {
+  double parameters = 0;      // Psi: of the GPU that holds most, before ZeRO divides them
+  std::int64_t replicas = 1;  // n
+  std::int64_t microbatches = 1;
+  int zero = 0;
+  std::int64_t gradients = 0, gathers = 0;         // passes
+  double gradient_bytes = 0, parameter_bytes = 0;  // of each, in the precision in which it travels
+
+  // Sent by a GPU: a pass among n is (n-1)/n of the whole.
+  double bytes() const {
+    const double passes = double(gradients) * gradient_bytes + double(gathers) * parameter_bytes;
+    return passes * parameters * double(replicas - 1) / double(replicas);
+  }
+  std::string form() const;  // "2 Psi", "(16 + 1) Psi", "16 x 3 Psi"
+};
+
+// Of a framework. `stage_ranks`: the pipeline rank of every stage.
+DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ranks);
+
+}  // namespace rehearsal::plan
