@@ -23,7 +23,9 @@ State before(const Algorithm& a, Shape s) {
   State state(s.ranks + a.switches, std::vector<Owners>(parts_of(a, s)));
   for (std::uint32_t r = 0; r < s.ranks; ++r) {
     for (std::uint32_t c = 0; c < state[r].size(); ++c) {
-      const bool has = a.point_to_point || a.kind == CollectiveKind::broadcast ? r == 0 : a.kind != CollectiveKind::all_gather || c == r;
+      const bool has = a.point_to_point || a.kind == CollectiveKind::broadcast
+                           ? r == 0
+                           : a.kind != CollectiveKind::all_gather || c == r;
       if (has) state[r][c] = {r};
     }
   }
@@ -154,9 +156,9 @@ void for_every(Check check) {
 }  // namespace
 
 TEST_CASE("the shelf is not empty and every entry explains itself") {
-  for (const char* name : {"ring-all-reduce", "ring-reduce-scatter", "ring-all-gather", "send-recv", "tree-all-reduce",
-                           "nvls-all-reduce", "hierarchical-all-reduce", "pat-all-gather", "pat-reduce-scatter",
-                           "pairwise-all-to-all", "chain-broadcast"})
+  for (const char* name :
+       {"ring-all-reduce", "ring-reduce-scatter", "ring-all-gather", "send-recv", "tree-all-reduce", "nvls-all-reduce",
+        "hierarchical-all-reduce", "pat-all-gather", "pat-reduce-scatter", "pairwise-all-to-all", "chain-broadcast"})
     CHECK(registry().find(name) != nullptr);
   for (const auto& [name, algorithm] : registry()) CHECK(algorithm.summary.ends_with('.'));
 }
