@@ -96,6 +96,7 @@ class Machine {
  private:
   Bandwidth counted_port(std::int64_t stride, std::int64_t members) const;
   std::int64_t nics_beside(std::int64_t stride, std::int64_t members) const;
+  double rails_used(std::int64_t stride, std::int64_t members) const;
   void leave(Reach& reach, const GroupShape& group) const;
   void count_out(Reach& reach, const GroupShape& group) const;
 

@@ -38,7 +38,11 @@ inline void rails(Topology& t) {
     const double nodes = double(below_leaf(m)) / double(m.spec().gpus_per_node);  // a NIC of each on every leaf
     return Link{m.spec().nic * (nodes / m.parameter("oversubscription")), kSwitchLatency};
   };
-  t.levels = [](const Machine& m) { return leaf_and_spine(m, below_leaf(m), m.parameter("oversubscription")); };
+  t.levels = [](const Machine& m) {
+    auto levels = leaf_and_spine(m, below_leaf(m), m.parameter("oversubscription"));
+    levels.back().rails = levels.size() > 1;
+    return levels;
+  };
 }
 
 }  // namespace rehearsal::cluster

@@ -89,6 +89,16 @@ std::int64_t Machine::nics_beside(std::int64_t stride, std::int64_t members) con
   return std::ssize(nics);
 }
 
+// The share of what all rails carry that the members below one leaf get when the fullest rail limits them.
+double Machine::rails_used(std::int64_t stride, std::int64_t members) const {
+  std::map<std::uint32_t, std::int64_t> flows;
+  std::int64_t all = 0, most = 0;
+  for (std::int64_t k = 0; k < members; ++k)
+    for (std::int64_t stripe = 0; stripe < stripes(); ++stripe)
+      ++all, most = std::max(most, ++flows[nic(k * stride, stripe).index]);
+  return double(all) / double(most * spec_.nics_per_node);
+}
+
 // A group of every second GPU or fewer finds no two of them beside the same NIC to enter and to leave by, and stays
 // with `nics_per_group`, where that is known (sim/design/partial-node-groups.md).
 void Machine::leave(Reach& reach, const GroupShape& group) const {
@@ -103,7 +113,7 @@ void Machine::leave(Reach& reach, const GroupShape& group) const {
     const auto inside = members(group, below);
     if (inside < group.ranks) {
       if (!reach.out.empty()) out = out * (double(inside) / double(reach.out.back().members));
-      out = std::min(out, level.out);
+      out = std::min(out, level.rails ? level.out * rails_used(group.stride, inside) : level.out);
       reach.out.push_back({level.name, inside, out, level.latency});
     }
     below = level.width;
@@ -145,8 +155,10 @@ const Reached& Machine::reach(std::int64_t from, std::int64_t to) const {
     if (top >= 0 && !levels_.empty()) {
       reached.rate = spec_.nic * double(stripes());  // over the NICs beside it
       reached.latency = levels_[static_cast<std::size_t>(top)].latency;
-      for (std::size_t i = 0; i <= static_cast<std::size_t>(top); ++i)
-        reached.rate = std::min(reached.rate, levels_[i].out);
+      for (std::size_t i = 0; i <= static_cast<std::size_t>(top); ++i) {
+        const double share = levels_[i].rails ? double(stripes()) / double(spec_.nics_per_node) : 1;
+        reached.rate = std::min(reached.rate, levels_[i].out * share);
+      }
       return reached;
     }
     Load load(*this);

@@ -36,6 +36,7 @@ struct Level {
   std::int64_t width;  // GPUs of a domain that this level makes
   Bandwidth out;       // what all GPUs of a domain of the level below send into this one at the same time
   Time latency;        // of a message that climbs so high, from GPU to GPU
+  bool rails = false;  // of that, each NIC of a node has a part of its own, which it shares with its likes alone
 };
 
 // What half of the machine can send to the other half at once, and the links on its longest route.

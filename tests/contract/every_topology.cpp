@@ -31,7 +31,11 @@ ClusterSpec describe(const std::string& topology, const Size& size) {
   if (topology == "nvl-rack") spec.topology.parameters["gpus"] = {double(2 * size.gpus)};
   if (topology == "dragonfly") spec.topology.parameters["nodes_per_group"] = {4};
   if (topology == "fat-tree") spec.topology.parameters["radix"] = {double(4 * size.nics)};
-  if (topology == "rail-only" || topology == "rail-optimized") spec.topology.parameters["nodes_per_leaf"] = {4};
+  if (topology == "rail-only" || topology == "rail-optimized") {
+    const bool narrow = size.nodes == 3 || size.nodes > 6;  // a leaf's uplink below a NIC
+    spec.topology.parameters["nodes_per_leaf"] = {narrow ? 1. : 4.};
+    spec.topology.parameters["oversubscription"] = {narrow ? 1.5 : 1.};
+  }
   spec.nodes = size.nodes, spec.gpus_per_node = size.gpus, spec.nics_per_node = size.nics;
   spec.nvlink = Bandwidth(400e9), spec.nic = Bandwidth(25e9);
   spec.nvlink_latency = seconds(size.nvlink_us * 1e-6), spec.nic_latency = seconds(25e-6);
