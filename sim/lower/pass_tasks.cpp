@@ -161,12 +161,14 @@ LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vect
     return program_.add({work.whole, Lane::compute, here, graph::kNoEndpoint, Bytes{}}, after, taken);
   }
   LocalTask last;
-  for (std::size_t i = 0; i < work.operations.size(); i++) {
-    const auto& op = work.operations[i];
+  const auto& operations = work.operations;
+  const bool closes = operations.back().beside.has_value();
+  for (std::size_t i = 0; i < operations.size(); i++) {
+    const auto& op = operations[i];
     here.pass = op.pass;
     std::vector<BufferUse> uses;
     if (i == 0) uses = taken;
-    if (i + 1 == work.operations.size()) uses.insert(uses.end(), given.begin(), given.end());
+    if (i + 1 == operations.size() && !closes) uses.insert(uses.end(), given.begin(), given.end());
     const auto group = tensor.value_or(graph::kNoEndpoint);
     std::optional<LocalTask> beside;
     if (op.beside) {  // starts when the lane of the kernel comes to it
@@ -179,6 +181,8 @@ LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vect
     after.clear();
     if (beside) after.push_back(*beside);
   }
+  if (closes)  // whoever waits for the part waits for both
+    last = program_.add({works_.intern(graph::Wait{}), Lane::compute, here, graph::kNoEndpoint, Bytes{}}, after, given);
   return last;
 }
 
