@@ -37,7 +37,7 @@ Footprint of_kernel(const cluster::Gpu& gpu, Time price, double bytes, Time trai
   if (f.moving == Time{}) return f;
   const double seconds = to_seconds(f.moving);
   f.rate = std::max(graph::kLeastRate, static_cast<std::int64_t>(bytes / seconds / graph::kRateUnit));
-  f.shares.push_back({Way::processors, gpu.sms * graph::kProcessor / f.rate});
+  f.shares.push_back({Way::processors, static_cast<std::int64_t>(graph::capacity(gpu.sms) / f.rate)});
   const auto memory = graph::capacity(gpu.sustained_memory_bandwidth);
   const double busy = std::min(1., bytes / seconds / gpu.sustained_memory_bandwidth.value());
   f.shares.push_back({Way::memory, static_cast<std::int64_t>(busy * kRoundedDown * double(memory) / double(f.rate))});
@@ -58,7 +58,7 @@ std::int64_t processors(double channels, const cluster::Gpu& gpu) {
 }  // namespace
 
 // A collective holds its channels from its start to its end, and moves its bytes at an even rate: the latencies of its
-// steps lie between them.
+// steps lie between them, and whatever else its price has beyond the closed form.
 Footprint CostModel::of_collective(const graph::Collective& work, Time price) const {
   Footprint f;
   const auto quote = communication_.quote(work.group, work.kind, work.size);
@@ -71,7 +71,7 @@ Footprint CostModel::of_collective(const graph::Collective& work, Time price) co
                                    [&](const auto& c) { return c.algorithm == quote.choice.algorithm; });
   INVARIANT(chosen != quote.candidates.end() && chosen->form, "the algorithm that was chosen has a price");
   const auto& form = *chosen->form;
-  const double all = form.seconds();
+  const double all = to_seconds(price) * double(work.pieces);
   const bool across = !reach.out.empty();
   const double sent =
       double(quote.choice.algorithm->bytes_sent_per_rank(quote.shape, work.size).count()) / double(work.pieces);
@@ -94,7 +94,7 @@ Footprint CostModel::of_collective(const graph::Collective& work, Time price) co
                                  spec.gpu.sustained_memory_bandwidth.value());
   f.shares.push_back({Way::memory, weight(f, memory)});
   if (work.pieces > 1) return f;  // copy engines need no multiprocessors
-  const double fast = across ? double(reach.nics) : std::ceil(port / kChannelRate);
+  const double fast = across ? double(reach.nics) : std::floor(reach.port.value() / kChannelRate);
   f.shares.push_back({Way::processors, 0, processors(std::clamp(kChannelsEach * fast, 1., kMostChannels), spec.gpu)});
   return f;
 }
@@ -106,11 +106,13 @@ Footprint CostModel::of_message(const graph::Message& work, Time price) const {
   if (f.moving == Time{}) return f;
   const auto& machine = communication_.machine();
   const auto& spec = machine.spec();
-  const double rate = double(work.size.count()) / to_seconds(f.moving);
+  const auto& way = machine.reach(work.from, work.to);
+  const double efficiency = way.leaves_domain ? spec.nic_message_efficiency * spec.fabric : 1;
+  // Its time is rounded to a picosecond; the way is not exceeded for that.
+  const double rate = std::min(double(work.size.count()) / to_seconds(f.moving), way.rate.value() * efficiency);
   f.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(rate / graph::kRateUnit));
-  const bool out = machine.reach(work.from, work.to).leaves_domain;
-  const double efficiency = out ? spec.nic_message_efficiency * spec.fabric * double(machine.stripes()) : 1;
-  f.shares.push_back({Way::path, weight(f, rate / efficiency)});
+  const auto stripes = way.leaves_domain ? machine.stripes() : 1;
+  f.shares.push_back({Way::path, weight(f, rate / efficiency / double(stripes))});
   f.shares.push_back({Way::memory, weight(f, std::min(rate, spec.gpu.sustained_memory_bandwidth.value()))});
   f.shares.push_back(
       {Way::processors, 0, processors(std::clamp(std::ceil(rate / kMessageChannelRate), 1., kMostChannels), spec.gpu)});
@@ -150,7 +152,7 @@ std::vector<Footprint> CostModel::footprints(std::span<const graph::Work> works,
 
 // Each way of a GPU is a resource of its own; links are no obstacle between a kernel and a collective.
 Time CostModel::together(const std::vector<Footprint>& all) const {
-  const std::vector<Wide> capacities{machine_.gpu.sms * graph::kProcessor,
+  const std::vector<Wide> capacities{graph::capacity(machine_.gpu.sms),
                                      graph::capacity(machine_.gpu.sustained_memory_bandwidth)};
   fluid::Phase phase;
   for (const auto& footprint : all) {

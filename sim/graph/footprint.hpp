@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "base/wide.hpp"
 
 namespace rehearsal::graph {
 
@@ -52,13 +53,14 @@ struct Volume {
 };
 
 // Rates are counted in units of so many bytes/s, capacities of links and memories in 1/kWhole of such a unit, those of
-// multiprocessors in 1/kProcessor of one. So a weight per unit of progress has at least 20 significant bits, and every
-// capacity fits 63.
+// multiprocessors in 1/kProcessor of one. So a weight per unit of progress has at least 20 significant bits.
 inline constexpr double kRateUnit = 256;
 inline constexpr std::int64_t kWhole = std::int64_t{1} << 24;
 inline constexpr std::int64_t kProcessor = std::int64_t{1} << 48;
 inline constexpr std::int64_t kLeastRate = std::int64_t{1} << 20;  // of kernels that hardly touch memory
 
-inline std::int64_t capacity(Bandwidth rate) { return static_cast<std::int64_t>(rate.value() / kRateUnit) * kWhole; }
+// Of a link or a memory: whatever is derived from its rate fits, to the last bit.
+inline Wide capacity(Bandwidth rate) { return static_cast<Wide>(rate.value() / kRateUnit * double(kWhole)); }
+inline Wide capacity(std::int64_t multiprocessors) { return Wide{multiprocessors} * kProcessor; }
 
 }  // namespace rehearsal::graph

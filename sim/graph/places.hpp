@@ -22,7 +22,7 @@ class Places {
   // Of the graph's resources, in capacity units; `origin`: which resource of the machine (cluster::Resources) it is, or
   // stands for.
   struct Resource {
-    std::int64_t capacity;
+    Wide capacity;
     std::uint32_t origin;
     std::uint32_t count = 1;  // how many real ones it stands for
   };

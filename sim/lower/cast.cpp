@@ -11,11 +11,14 @@ namespace {
 using graph::Way;
 
 // The hops of the members of a group, ring by ring: inside each domain from one to the next, and from each to its like
-// in the next domain that the group has members in.
+// in the next domain that the group has members in. Where those differ in number there are as many of the latter as its
+// price counts on.
 class Hops {
  public:
   Hops(cluster::Resources& resources, const std::vector<std::uint32_t>& ranks) : resources_(resources) {
     const auto& machine = resources.machine();
+    rings_ = static_cast<std::size_t>(
+        machine.reach(GroupShape{static_cast<std::uint32_t>(ranks.size()), ranks[1] - ranks[0]}).in_domain);
     for (const auto rank : ranks) {
       if (domains_.empty() || domains_.back().front() / machine.domain() != rank / machine.domain())
         domains_.emplace_back();
@@ -28,11 +31,12 @@ class Hops {
     for (std::size_t d = 0; d < domains_.size(); ++d) {
       const auto& here = domains_[d];
       const auto& next = domains_[(d + 1) % domains_.size()];
-      for (std::size_t i = 0; i < here.size(); ++i) {
-        if (only && here[i] != *only) continue;
-        if (here.size() > 1) hop(Way::port, here[i], here[(i + 1) % here.size()], 1, loads);
-        if (domains_.size() > 1) hop(Way::wire, here[i], next[i % next.size()], resources_.machine().stripes(), loads);
-      }
+      const auto counts = [&](std::size_t i) { return !only || here[i % here.size()] == *only; };
+      for (std::size_t i = 0; i < here.size() && here.size() > 1; ++i)
+        if (counts(i)) hop(Way::port, here[i], here[(i + 1) % here.size()], 1, loads);
+      for (std::size_t i = 0; i < rings_ && domains_.size() > 1; ++i)
+        if (counts(i))
+          hop(Way::wire, here[i % here.size()], next[i % next.size()], resources_.machine().stripes(), loads);
     }
   }
 
@@ -46,6 +50,7 @@ class Hops {
   }
 
   cluster::Resources& resources_;
+  std::size_t rings_;  // members of a domain, as groups are priced
   std::vector<std::vector<std::int64_t>> domains_;
   std::vector<std::uint32_t> route_;
 };

@@ -64,7 +64,7 @@ class Joiner {
       if (classes && classes->first_resource[classes->of_resource[r]] != r) continue;
       number[r] = static_cast<std::uint32_t>(places.resources.size());
       const bool processors = resources[r].kind == cluster::Resource::Kind::processors;
-      places.resources.push_back({processors ? sms * graph::kProcessor : graph::capacity(resources[r].rate), r, 0});
+      places.resources.push_back({processors ? graph::capacity(sms) : graph::capacity(resources[r].rate), r, 0});
     }
     for (std::uint32_t r = 0; r < resources.size(); ++r) {
       places.of_machine.push_back(number[classes ? classes->first_resource[classes->of_resource[r]] : r]);
