@@ -13,6 +13,10 @@
 #include "graph/task_graph.hpp"
 #include "timeline/timeline.hpp"
 
+namespace rehearsal::fluid {
+struct Usage;
+}
+
 namespace rehearsal::engine {
 
 using graph::Lane;
@@ -111,6 +115,8 @@ Outcome simulate_events(const Prepared& graph, Prices prices, Timeline& timeline
 // With the state of graphs that use many lanes, whatever this one uses.
 Outcome simulate_events_wide(const Prepared& graph, Prices prices, Timeline& timeline);
 class Demands;
-Outcome simulate_shared(const Prepared& graph, const Demands& demands, Timeline& timeline);
+// `usage`: of every resource of the places, where it is wanted.
+Outcome simulate_shared(const Prepared& graph, const Demands& demands, Timeline& timeline,
+                        std::vector<fluid::Usage>* usage = nullptr);
 
 }  // namespace rehearsal::engine

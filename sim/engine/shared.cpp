@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/error.hpp"
 #include "engine/demands.hpp"
 #include "engine/event_loop.hpp"
 #include "fluid/flows.hpp"
@@ -78,15 +79,19 @@ class Shared {
 
 }  // namespace
 
-Outcome simulate_shared(const Prepared& graph, const Demands& demands, Timeline& timeline) {
+Outcome simulate_shared(const Prepared& graph, const Demands& demands, Timeline& timeline,
+                        std::vector<fluid::Usage>* usage) {
   Shared clock(graph, demands);
   const auto outcome = loop(graph, clock, timeline);
   auto& contention = timeline.contention.emplace();
-  const auto usage = clock.flows().usage();
-  for (std::uint32_t r = 0; r < usage.size(); ++r)
-    if (usage[r].slowed > Time{}) contention.resources.push_back({r, usage[r].slowed, usage[r].busy});
+  auto all = clock.flows().usage();
+  for (std::uint32_t r = 0; r < all.size(); ++r) {
+    INVARIANT(all[r].busy < 1 + 1e-9, "nothing carries more than it can");
+    if (all[r].slowed > Time{}) contention.resources.push_back({r, all[r].slowed, all[r].busy});
+  }
   std::stable_sort(contention.resources.begin(), contention.resources.end(),
                    [](const auto& a, const auto& b) { return a.slowed > b.slowed; });
+  if (usage) *usage = std::move(all);
   return outcome;
 }
 

@@ -1,0 +1,189 @@
+// Small trainings on small machines, drawn at random: what properties of the simulator are tried on. Each is the text
+// of a scenario, which `rehearse run` takes as it is.
+#pragma once
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "answer/question.hpp"
+#include "backend/backend.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "engine/demands.hpp"
+#include "engine/sim.hpp"
+
+namespace rehearsal::contract {
+
+class RandomTraining {
+ public:
+  explicit RandomTraining(std::uint64_t seed) : random_(Random(seed).next()) {  // streams with nothing in common
+    degrees();
+    text_ = "version: 1\n" + model() + cluster() + layout() + training();
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::uint64_t below(std::uint64_t n) { return random_.below(n); }
+  bool chance(int percent) { return below(100) < std::uint64_t(percent); }
+  template <class T>
+  T one_of(std::initializer_list<T> all) {
+    return all.begin()[below(all.size())];
+  }
+
+  void degrees() {
+    do {
+      tensor_ = one_of({1, 1, 2, 2, 4, 8}), pipeline_ = one_of({1, 2, 2, 3, 4, 4, 8});
+      data_ = one_of({1, 2, 2, 3, 4, 8});
+      gpus_ = tensor_ * pipeline_ * data_;
+    } while (gpus_ > 32 || gpus_ < 2);
+    std::vector<int> sizes;
+    for (int g = 1; g <= 8; ++g)
+      if (gpus_ % g == 0) sizes.push_back(g);
+    per_node_ = sizes[below(sizes.size())];
+    if (gpus_ / per_node_ > 8) per_node_ = sizes.back();
+  }
+
+  std::string model() {
+    const int layers = std::clamp(pipeline_ * one_of({1, 2, 2, 4}), 2, 8);
+    return fmt::format("model: {{family: {}, layers: {}, hidden: {}, heads: 16, vocabulary: {}, sequence: {}}}\n",
+                       one_of({"gpt", "llama"}), layers, one_of({256, 1024, 2048, 4096}), one_of({1024, 32000}),
+                       one_of({128, 512, 2048}));
+  }
+
+  std::string inside() {
+    if (chance(15)) {
+      const int sockets = per_node_ % 2 == 0 && chance(50) ? 2 : 1;
+      std::vector<int> switches{0};
+      for (int s = sockets; s <= per_node_; s += sockets)
+        if (per_node_ % s == 0) switches.push_back(s);
+      return fmt::format("{{name: pcie-host, sockets: {}, switches: {}}}", sockets, switches[below(switches.size())]);
+    }
+    return one_of({"nvswitch", "nvswitch", "nvswitch", "nvswitch", "full-mesh", "hybrid-cube-mesh"});
+  }
+
+  std::string between(int nics) {
+    const auto over = one_of({"1", "1", "2", "1.5"});
+    switch (below(6)) {
+      case 0:
+        return fmt::format("{{name: fat-tree, levels: 3, radix: {}, oversubscription: {}}}",
+                           2 * std::max(nics, one_of({2, 4, 8})), over);
+      case 1:
+        return "torus";
+      case 2:
+        return one_of({"one-switch", "dragonfly"});
+      default:
+        return fmt::format("{{name: {}, nodes_per_leaf: {}, oversubscription: {}}}",
+                           one_of({"rail-optimized", "rail-optimized", "rail-only"}),
+                           below(std::uint64_t(gpus_ / per_node_) + 1), over);
+    }
+  }
+
+  std::string cluster() {
+    int nics = per_node_;  // they divide the GPUs of a node, or are a multiple of them
+    if (chance(60)) do
+        nics = 1 + int(below(8));
+      while (per_node_ % nics != 0 && nics % per_node_ != 0);
+    const auto fabric = between(nics), node = inside();
+    return fmt::format(
+        "cluster:\n  gpu: {}\n  gpus_per_node: {}\n  nodes: {}\n  topology: {}\n  node_topology: {}\n"
+        "  links: {{nvlink: {{bandwidth: {}GB/s, latency: {}us, message: {}GB/s}}, nic: {{bandwidth: {}Gb/s, latency: "
+        "{}us, per_node: {}}}}}\n  message_overhead: {}\n",
+        one_of({"a100-80g-sxm", "h100-80g-sxm"}), per_node_, gpus_ / per_node_, fabric, node, one_of({25, 50, 300}),
+        one_of({1, 5}), one_of({5, 20, 80}), one_of({25, 100, 400}), one_of({2, 25}), nics,
+        one_of({"0s", "20us", "0.25ms"}));
+  }
+
+  std::string layout() {
+    struct Schedule {
+      const char* name;
+      int chunks;
+    };
+    auto schedule = one_of<Schedule>({{"1f1b", 1},
+                                      {"1f1b", 1},
+                                      {"1f1b", 1},
+                                      {"gpipe", 1},
+                                      {"zb-h1", 1},
+                                      {"eager-1f1b", 1},
+                                      {"interleaved-1f1b", 2},
+                                      {"looped-bfs", 2},
+                                      {"1f1b-v", 2},
+                                      {"hanayo", 2},
+                                      {"zb-v-hand", 2},
+                                      {"dualpipev", 2}});
+    if (pipeline_ == 1) schedule = {"1f1b", 1};
+    std::array<const char*, 5> axes{"tensor", "context", "expert", "data", "pipeline"};
+    if (chance(60))
+      for (std::size_t i = axes.size(); i > 1; --i) std::swap(axes[i - 1], axes[below(i)]);
+    const int micro = one_of({1, 1, 2}), microbatches = (pipeline_ > 1 ? pipeline_ : 1) * one_of({1, 2, 3});
+    return fmt::format(
+        "parallelism: {{tensor: {}, sequence: {}, pipeline: {}, data: {}, chunks: {}, zero: {}}}\nplacement: [{}]\n"
+        "schedule: {}\nbatch: {{global: {}, micro: {}}}\n",
+        tensor_, tensor_ > 1 && chance(50), pipeline_, data_, schedule.chunks, below(4), fmt::join(axes, ", "),
+        schedule.name, data_ * micro * microbatches, micro);
+  }
+
+  std::string training() {
+    const auto software =
+        one_of({"megatron-2021", "megatron-2022", "megatron-2024", "titan-2024", "oneflow-2021", "deepspeed-2021"});
+    const auto changes =
+        one_of({"", "", ", blocking_sends: true", ", blocking_sends: false", ", gradient_overlap: always",
+                ", gradient_overlap: always, blocking_sends: false", ", sharded_sends: true", ", async_tensor: true",
+                ", async_tensor: true, host_time_per_kernel: 0us", ", weight_gradient_overlap: true"});
+    return fmt::format(
+        "software: {{use: {}{}}}\ntraining: {{precision: {}, recompute: {}, attention: {}, bucket: {}}}\n"
+        "simulate: {{detail: {}}}\n",
+        software, changes, one_of({"bf16", "fp16"}), one_of({"none", "selective", "full"}),
+        one_of({"flash", "unfused"}), one_of({"1MB", "25MB", "1GB"}), one_of({"stage", "layer", "operator"}));
+  }
+
+  Random random_;
+  int tensor_ = 1, pipeline_ = 1, data_ = 1, gpus_ = 1, per_node_ = 1;
+  std::string text_;
+};
+
+// A training with some keys set; nothing where it does not fit together.
+inline std::optional<answer::Question> question(const std::string& text, const std::vector<std::string>& sets = {}) {
+  ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
+  ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
+  try {
+    return answer::prepare(scenario::load_text(text, "random", sets));
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+inline timeline::Timeline simulate(const answer::Question& question, const char* engine) {
+  backend::RunOptions run;
+  run.durations = question.durations;
+  run.held = question.held;
+  run.engine = engine;
+  run.footprints = question.footprints;
+  if (question.surroundings) run.places = &question.surroundings->places;
+  const auto simulator = engine::make_sim();
+  return simulator->prepare(question.graph)->run(run);
+}
+
+// Everything that takes part and takes time, once: each task but receives, a collective with its first member.
+template <class See>
+void each_run(const engine::Prepared& graph, See see) {
+  for (std::uint32_t r = 0; r < graph.ranks().size(); ++r) {
+    const auto& rank = graph.ranks()[r];
+    for (std::size_t i = 0; i < rank.steps.size(); ++i) {
+      const auto& step = rank.steps[i];
+      if (step.kind == engine::Kind::receive) continue;
+      const auto actor = engine::Actor::of(r, step, rank.ends);
+      if (step.kind == engine::Kind::group && graph.graph().groups()[actor.id].members.front().rank.value != r)
+        continue;
+      see(actor, WorkId(step.work), rank.first_task + i);
+    }
+  }
+}
+
+}  // namespace rehearsal::contract

@@ -1,0 +1,181 @@
+// What sharing has to keep, on random small trainings: whoever is alone lasts as long as alone; where nothing is short,
+// nothing changes; nothing carries more than it can.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "fluid/flows.hpp"
+#include "graph/work.hpp"
+#include "random_training.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::contract;
+
+namespace {
+
+// Its question with everybody in the graph, or classes of them, laid out for the engine.
+struct Shared {
+  Shared(std::optional<answer::Question> asked)
+      : question(std::move(*asked)),
+        graph(question.graph),
+        demands(graph, {question.surroundings->places, question.footprints}) {}
+  const graph::Places& places() const { return question.surroundings->places; }
+
+  answer::Question question;
+  engine::Prepared graph;
+  engine::Demands demands;
+};
+
+// `see(seed, text, shared)` for so many trainings that fit together, each whole and folded.
+template <class See>
+void each_training(std::size_t trainings, See see) {
+  std::size_t tried = 0;
+  for (std::uint64_t seed = 0; tried < trainings; ++seed) {
+    const RandomTraining training(seed);
+    if (!question(training.text())) continue;
+    ++tried;
+    for (const char* symmetry : {"auto", "off"}) {
+      CAPTURE(seed);
+      CAPTURE(training.text());
+      CAPTURE(symmetry);
+      const Shared shared(question(training.text(), {fmt::format("simulate.symmetry={}", symmetry)}));
+      see(shared);
+    }
+  }
+}
+
+std::vector<Wide> capacities(const graph::Places& places) {
+  std::vector<Wide> all;
+  for (const auto& resource : places.resources) all.push_back(resource.capacity);
+  return all;
+}
+
+bool has_group(const graph::TaskGraph& graph, const engine::Actor& actor) {
+  return actor.kind == engine::Actor::Kind::group && !graph.groups()[actor.id].members.empty();
+}
+
+// Whether every node that a group is on has as many of its members.
+bool even(const graph::TaskGraph& graph, const engine::Actor& actor) {
+  if (!has_group(graph, actor)) return true;
+  std::map<std::uint32_t, int> members;
+  for (const auto& member : graph.groups()[actor.id].members) ++members[graph.ranks()[member.rank.index()].node];
+  return std::all_of(members.begin(), members.end(), [&](auto& m) { return m.second == members.begin()->second; });
+}
+
+// Where a group or a message by itself finds less than its price counts on, which prices do not know (and sharing
+// does): on PCIe, the links that it takes to its neighbours and to the NIC are one and the same; on rails, a way to
+// another rail over links of the node that are slower than a NIC; and messages between GPUs that are not in the place
+// of the first pair of their kind.
+bool ways_are_as_priced(const cluster::Machine& machine) {
+  const auto& spec = machine.spec();
+  const bool rails = machine.fabric().name.starts_with("rail");
+  if (machine.inside().name == "pcie-host") return false;
+  return !rails || (machine.inside().uniform && spec.nvlink >= spec.nic);
+}
+
+}  // namespace
+
+TEST_CASE("alone where it stands, everything takes what it costs") {
+  std::size_t asked = 0, uneven = 0, machines = 0;
+  each_training(120, [&](const Shared& shared) {
+    const auto& question = shared.question;
+    if (question.graph.ranks().size() != std::size_t(question.scenario.concrete->cluster.gpus())) return;  // folded
+    const bool as_priced = ways_are_as_priced(cluster::Machine(question.scenario.concrete->cluster));
+    machines += as_priced;
+    fluid::Flows flows(capacities(shared.places()));
+    std::set<std::pair<std::uint64_t, std::uint32_t>> seen;
+    each_run(shared.graph, [&](const engine::Actor& actor, WorkId work, std::uint64_t) {
+      if (!seen.emplace(actor.key(), work.value).second) return;
+      ++asked;
+      const Time alone = flows.alone(flows.profile(shared.demands.phases(actor, work)));
+      const Time price = question.durations[work.index()];
+      CAPTURE(graph::describe(question.graph.work(work)));
+      CHECK(alone >= price);
+      if (alone == price) return;
+      // A group whose members are not dealt out evenly is priced as the first of its kind.
+      const bool by_itself = even(question.graph, actor) && actor.kind != engine::Actor::Kind::rank;
+      uneven += !by_itself;
+      if (as_priced && by_itself) CHECK(alone == price);
+    });
+  });
+  MESSAGE(asked << " works at their places; " << machines << " machines on which all ways are as priced; " << uneven
+                << " of groups that stand unevenly take longer");
+  CHECK(asked > 10'000);
+  CHECK(machines > 60);
+}
+
+TEST_CASE("where nothing is ever short, sharing changes nothing") {
+  std::size_t calm = 0, runs = 0;
+  each_training(150, [&](const Shared& shared) {
+    ++runs;
+    const auto usual = simulate(shared.question, "auto");
+    if (usual.engine == "fluid") return;
+    ++calm;
+    const auto fluid = simulate(shared.question, "fluid");
+    CHECK(fluid.makespan() == usual.makespan());
+    CHECK(fluid.start == usual.start);
+    CHECK(fluid.end == usual.end);
+  });
+  MESSAGE("nothing was short in " << calm << " of " << runs << " runs");
+  CHECK(calm > 8);
+}
+
+// In any while, what begins and ends within it has taken no more than the resource has; and at the end the accounts
+// hold exactly what was asked for.
+TEST_CASE("no resource carries more than it can") {
+  std::size_t whiles = 0, full = 0;
+  each_training(50, [&](const Shared& shared) {
+    timeline::Timeline timeline;
+    timeline.start.assign(shared.question.graph.tasks(), Time{});
+    timeline.end.assign(shared.question.graph.tasks(), engine::kNever);
+    std::vector<fluid::Usage> usage;
+    const auto outcome = engine::simulate_shared(shared.graph, shared.demands, timeline, &usage);
+    REQUIRE(outcome.stuck.empty());
+
+    struct Taken {
+      Time start, end;
+      Wide units;  // at least: what is held counts as long as alone
+    };
+    const auto resources = shared.places().resources.size();
+    std::vector<std::vector<Taken>> all(resources);
+    std::vector<Wide> carried(resources);
+    each_run(shared.graph, [&](const engine::Actor& actor, WorkId work, std::uint64_t task) {
+      std::map<std::uint32_t, Wide> taken;
+      for (const auto& phase : shared.demands.phases(actor, work))
+        for (const auto& strand : phase.strands)
+          for (const auto& use : strand.uses) {
+            const Wide units = Wide{use.weight} * strand.rate * strand.moving.count() * phase.count;
+            carried[use.resource] += units;
+            taken[use.resource] += units + use.hold * strand.moving.count() * phase.count;
+          }
+      for (const auto& [resource, units] : taken)
+        all[resource].push_back({timeline.start[task], timeline.end[task], units});
+    });
+
+    REQUIRE(usage.size() == resources);
+    for (std::size_t r = 0; r < resources; ++r) {
+      CAPTURE(cluster::name(shared.question.surroundings->resources[shared.places().resources[r].origin]));
+      CHECK(double(usage[r].carried) == doctest::Approx(double(carried[r]) * 1e-12).epsilon(1e-9));
+      CHECK(usage[r].busy <= 1 + 1e-9);
+      full += usage[r].busy > .99;
+      auto& taken = all[r];
+      std::sort(taken.begin(), taken.end(), [](const Taken& a, const Taken& b) { return a.end < b.end; });
+      const auto froms = std::min<std::size_t>(taken.size(), 12);
+      for (std::size_t k = 0; k < froms; ++k) {
+        const Time from = taken[k * taken.size() / froms].start;
+        Wide units = 0;
+        bool ever_more = false;
+        for (const auto& one : taken) {
+          if (one.start < from) continue;
+          units += one.units;
+          ever_more = ever_more || units > shared.places().resources[r].capacity * (one.end - from).count();
+          ++whiles;
+        }
+        CHECK_FALSE(ever_more);
+      }
+    }
+  });
+  MESSAGE(whiles << " whiles; " << full << " resources busy from start to end");
+  CHECK(whiles > 100'000);
+}
