@@ -35,16 +35,12 @@ struct Wires {
   Bandwidth rate;
   double net_latency = 0;
   Bandwidth net_rate;
-  // Of a group across nodes: what the same collective takes among the members of one node by itself, and every border
-  // that it crosses, innermost first.
-  double inside = 0;
+  // Of a group across nodes: what the same collective takes among the members of one node by itself, as NCCL runs it
+  // and by a ring alone, every border that it crosses, innermost first, and how many channels share the bytes.
+  double inside = 0, ring_inside = 0;
   std::vector<Crossing> crossings{};
+  double channels = 1;
 };
-
-// A collective across nodes crosses the links inside them at the same time as the NICs. The longer part decides; this
-// share of the shorter does not hide (assumed).
-inline constexpr double kOverlapLoss = .15;
-double overlapped(double inside, double wire);
 
 // Where the bytes of a collective go, on average over its ranks and nodes.
 struct Split {
@@ -90,8 +86,8 @@ struct Algorithm {
 
   // When NCCL runs it: since a version (none: never), where it applies; pricing takes the fastest that does.
   std::optional<Version> nccl_since{};
-  std::function<bool(Shape, const NvLink&)> applies{};  // none: everywhere
-  std::string needs{};                                  // what applies() asks for, in words
+  std::function<bool(Shape, const NvLink&, Version)> applies{};  // none: everywhere
+  std::string needs{};                                           // what applies() asks for, in words
   std::function<Protocol(const NvLink&, const Fit&)> protocol{};
   // "63 hops": what decides its time, for reports.
   std::function<std::string(Shape)> why{};

@@ -50,7 +50,7 @@ double seconds_inside(const Algorithm& algorithm, std::uint32_t ranks, Bytes siz
 Refusal refusal(const Algorithm& algorithm, Shape shape, const NvLink& links, const Nccl& nccl) {
   if (!algorithm.nccl_since) return Refusal::not_in_nccl;
   if (*algorithm.nccl_since > nccl.version) return Refusal::too_new;
-  return algorithm.applies && !algorithm.applies(shape, links) ? Refusal::not_here : Refusal::none;
+  return algorithm.applies && !algorithm.applies(shape, links, nccl.version) ? Refusal::not_here : Refusal::none;
 }
 
 Choice inside_node(CollectiveKind kind, std::uint32_t ranks, Bytes size, const Wires& wires, const NvLink& links,
@@ -90,7 +90,7 @@ std::vector<Candidate> candidates(CollectiveKind kind, Shape shape, Bytes size, 
     auto& candidate = all.emplace_back(Candidate{&algorithm, refusal(algorithm, shape, links, nccl), 0, {}});
     const bool across = shape.nodes() > 1;
     if (algorithm.switches > 0 && links.in_switch <= 0) continue;
-    if (across && algorithm.applies && !algorithm.applies(shape, links)) continue;
+    if (across && algorithm.applies && !algorithm.applies(shape, links, kNewestNccl)) continue;
     if (across) {
       candidate.seconds = algorithm.time(shape, size, wires);
       candidate.form = take_apart(algorithm, shape, size, wires);

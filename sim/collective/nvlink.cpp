@@ -29,6 +29,4 @@ const NvLink& nvlink(int generation, Bandwidth rate) {
 
 Protocol ring_protocol(const NvLink& links, const Fit& fit) { return {fit.launch, links.ring * fit.ring, fit.ramp}; }
 
-double overlapped(double inside, double wire) { return std::max(inside, wire) + kOverlapLoss * std::min(inside, wire); }
-
 }  // namespace rehearsal::collective

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "collective/pieces.hpp"
+
 namespace rehearsal::collective {
 namespace {
 
@@ -38,7 +40,10 @@ double ring_time(Shape shape, Bytes size, int phases, const Wires& wires) {
   const double others = double(shape.ranks) - 1, sent = phases * others / double(shape.ranks);
   if (shape.nodes() <= 1) return wires.fixed + phases * others * wires.latency + sent * seconds_for(size, wires.rate);
   const double wire = sent * seconds_for(size, wires.net_rate * double(shape.per_node));
-  return wires.fixed + overlapped(wires.inside, wire) + phases * (double(shape.nodes()) - 1) * wires.net_latency;
+  const double moved = pipelined(wires.ring_inside, wire, ring_pieces(shape, size, phases, wires.channels));
+  // One ring through all: k - 1 of its n - 1 steps cross between nodes, and of the others g - 1 are in `ring_inside`.
+  const double across = double(shape.nodes()) - 1, members = shape.per_node;
+  return wires.fixed + moved + phases * across * (wires.net_latency + (members - 1) * wires.latency);
 }
 
 std::string ring_hops(Shape shape) {

@@ -187,10 +187,6 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
                     "bandwidth, fitted on one profile without knowing the cause.",
                     kDropoutForward, kDropoutBackward),
         kTenth * spent.dropout);
-  if (spent.nested > 0)
-    add(fmt::format("A collective across nodes hides all but {} of the shorter of its wire and in-node parts.",
-                    collective::kOverlapLoss),
-        kTenth * collective::kOverlapLoss / (1 + collective::kOverlapLoss) * spent.nested);
   if (const auto ratio = communication_.extrapolates(); ratio && spent.in_node + spent.nested > 0)
     add(fmt::format("Links inside a node are {:.3g} times those that the collectives {} were measured on: their times "
                     "are extrapolated by the closed forms of the algorithms.",

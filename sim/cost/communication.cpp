@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "cost/constants.hpp"
 #include "cost/cost_model.hpp"
 
 namespace rehearsal::cost {
@@ -50,11 +51,13 @@ collective::Wires CommunicationModel::wires_inside(const cluster::Machine& machi
 
 // The fastest algorithm among `ranks` neighbours of a domain on the wires of `machine`, without what was measured.
 collective::Choice CommunicationModel::formula(const cluster::Machine& machine, const cluster::Reach& reach,
-                                               CollectiveKind kind, Bytes size, Version nccl) const {
+                                               CollectiveKind kind, Bytes size, Version nccl, bool switches_add) const {
   auto asked = nccl_;
   asked.version = nccl;
+  auto links = nvlink(machine);
+  if (!switches_add) links.in_switch = 0;
   return collective::inside_node(kind, static_cast<std::uint32_t>(reach.in_domain), size, wires_inside(machine, reach),
-                                 nvlink(machine), asked);
+                                 links, asked);
 }
 
 double CommunicationModel::reference(std::uint32_t ranks, CollectiveKind kind, Bytes size) const {
@@ -73,11 +76,16 @@ collective::Choice CommunicationModel::inside(const GroupShape& group, Collectiv
   return choice;
 }
 
-collective::Wires CommunicationModel::wires_across(const cluster::Reach& reach, double inside) const {
+collective::Wires CommunicationModel::wires_across(const GroupShape& group, CollectiveKind kind, Bytes size) const {
   const auto& spec = machine_.spec();
+  const auto& reach = machine_.reach(group);
   collective::Wires wires;
+  wires.channels = std::clamp(kChannelsEach * double(reach.nics), 1., kMostChannels);
   if (reach.in_domain > 1) {
-    wires.inside = inside;
+    const auto choice = inside(group, kind, size);
+    wires.inside = wires.ring_inside = choice.seconds;
+    if (choice.algorithm && choice.algorithm->switches > 0)
+      wires.ring_inside = formula(machine_, reach, kind, size, nccl_.version, false).seconds;
     wires.rate = reach.port * nvlink(machine_).ring;
     wires.latency = to_seconds(reach.latency);
   }
@@ -97,9 +105,8 @@ collective::Choice CommunicationModel::choose(const GroupShape& group, Collectiv
   if (group.ranks <= 1 || size.count() <= 0) return {};
   const auto& reach = machine_.reach(group);
   if (reach.out.empty()) return inside(group, kind, size);
-  const auto wires = wires_across(reach, reach.in_domain > 1 ? inside(group, kind, size).seconds : 0);
-  return collective::across_nodes(kind, {group.ranks, static_cast<std::uint32_t>(reach.in_domain)}, size, wires,
-                                  nvlink(machine_), nccl_);
+  return collective::across_nodes(kind, {group.ranks, static_cast<std::uint32_t>(reach.in_domain)}, size,
+                                  wires_across(group, kind, size), nvlink(machine_), nccl_);
 }
 
 Quote CommunicationModel::quote(const GroupShape& group, CollectiveKind kind, Bytes size) const {
@@ -113,7 +120,7 @@ Quote CommunicationModel::quote(const GroupShape& group, CollectiveKind kind, By
     if (curves_.holds(kind))
       quote.correction = quote.inside.seconds / formula(machine_, reach, kind, size, nccl_.version).seconds;
   }
-  quote.wires = reach.out.empty() ? wires_inside(machine_, reach) : wires_across(reach, quote.inside.seconds);
+  quote.wires = reach.out.empty() ? wires_inside(machine_, reach) : wires_across(group, kind, size);
   quote.candidates = collective::candidates(kind, quote.shape, size, quote.wires, nvlink(machine_), nccl_);
   return quote;
 }

@@ -49,9 +49,9 @@ class CommunicationModel {
  private:
   static const collective::NvLink& nvlink(const cluster::Machine& machine);
   static collective::Wires wires_inside(const cluster::Machine& machine, const cluster::Reach& reach);
-  collective::Wires wires_across(const cluster::Reach& reach, double inside) const;
+  collective::Wires wires_across(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   collective::Choice formula(const cluster::Machine& machine, const cluster::Reach& reach, CollectiveKind kind,
-                             Bytes size, Version nccl) const;
+                             Bytes size, Version nccl, bool switches_add = true) const;
   // What curves are corrections of: the formula on their own machine.
   double reference(std::uint32_t ranks, CollectiveKind kind, Bytes size) const;
   collective::Choice inside(const GroupShape& group, CollectiveKind kind, Bytes size) const;

@@ -94,8 +94,8 @@ Footprint CostModel::of_collective(const graph::Collective& work, Time price) co
                                  spec.gpu.sustained_memory_bandwidth.value());
   f.shares.push_back({Way::memory, weight(f, memory)});
   if (work.pieces > 1) return f;  // copy engines need no multiprocessors
-  const double fast = across ? double(reach.nics) : std::floor(reach.port.value() / kChannelRate);
-  f.shares.push_back({Way::processors, 0, processors(std::clamp(kChannelsEach * fast, 1., kMostChannels), spec.gpu)});
+  const double inside = std::clamp(kChannelsEach * std::floor(reach.port.value() / kChannelRate), 1., kMostChannels);
+  f.shares.push_back({Way::processors, 0, processors(across ? quote.wires.channels : inside, spec.gpu)});
   return f;
 }
 

@@ -55,15 +55,25 @@ std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::int64_t> sent;  // parts, from rank to rank
   for (const auto& step : one.steps)
     for (const auto& t : step) ++sent[{t.from, t.to}];
+  // Transfers that know of no nodes cross more often than what is run among several GPUs of each (Algorithm::split).
+  double inside = 0, out_of_domain = 0;
+  for (const auto& [ends, parts] : sent)
+    (ends.first < ranks && ends.second < ranks && ends.first / members != ends.second / members ? out_of_domain
+                                                                                                : inside) +=
+        double(parts) * one.part_bytes();
+  const auto split = collective::split(*one.algorithm, one.quote.shape, one.question.size);
+  const double kept = inside > 0 ? split.inside * ranks / inside : 1;
+  const double left = out_of_domain > 0 ? split.out * one.quote.shape.nodes() / out_of_domain : 1;
   std::map<std::pair<std::int64_t, std::int64_t>, double> across;  // bytes, from domain to domain
   for (const auto& [ends, parts] : sent) {
     const auto [from, to] = ends;
-    const double bytes = double(parts) * one.part_bytes();
+    const bool crosses = from < ranks && to < ranks && from / members != to / members;
+    const double bytes = double(parts) * one.part_bytes() * (crosses ? left : kept);
     if (to >= ranks) {  // a switch is the first device of every route inside
       loads.add(machine.route(from * stride, (from + 1) % ranks * stride).front(), bytes);
     } else if (from >= ranks) {
       loads.add(machine.route((to + 1) % ranks * stride, to * stride).back(), bytes);
-    } else if (from / members == to / members) {
+    } else if (!crosses) {
       loads.send(from * stride, to * stride, bytes);
     } else {
       across[{from / members, to / members}] += bytes;

@@ -73,7 +73,10 @@ std::vector<Row> closed_form(const cost::CommunicationModel& model, const OneCol
   add("start", form.fixed, "whatever the links");
   add("between nodes", form.wire, fmt::format("alone, at {} out of each node for this group", rate_text(node)));
   std::string inside = "alone";
-  if (one.quote.inside.algorithm)
+  const bool ring_alone = wires.ring_inside != wires.inside && form.inside != wires.inside;
+  if (ring_alone)
+    inside += ", as a ring: the switch adds for others";
+  else if (one.quote.inside.algorithm)
     inside += one.correction
                   ? fmt::format("; a node by itself takes {}, {:.4g} x its closed form, by the size curves {}",
                                 time_text(one.quote.inside.seconds), *one.correction, curves)

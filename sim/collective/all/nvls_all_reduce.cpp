@@ -39,7 +39,7 @@ void register_nvls_all_reduce(Registry& registry) {
   };
   nvls.schedule = [](Shape s) { return through_switch(s.ranks); };
   nvls.nccl_since = Version{2, 17};
-  nvls.applies = [](Shape s, const NvLink& links) {
+  nvls.applies = [](Shape s, const NvLink& links, Version) {
     return s.nodes() == 1 && links.in_switch > 0 && s.ranks >= links.nvls_from;
   };
   nvls.needs = "one node whose NVSwitch adds (NVLink 4 and 5), and 5 or 6 GPUs of it";

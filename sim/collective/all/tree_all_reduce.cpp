@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "collective/pieces.hpp"
 #include "collective/registry.hpp"
 
 namespace rehearsal::collective {
@@ -53,15 +54,21 @@ std::vector<std::vector<Transfer>> both_trees(std::uint32_t n) {
 // children. Less than four ranks have no such node beside the root.
 std::uint32_t halves(std::uint32_t n) { return n <= 1 ? 0 : n == 2 ? 2 : n == 3 ? 3 : 4; }
 
+constexpr Version kTwoNodes{2, 9};
 constexpr double kTreeRate = .92;       // of rings' bus bandwidth: NCCL 2.30, src/graph/tuning.cc
 constexpr double kTreeDepthOffset = 4;  // hops in excess of 2 log2(nodes) when NCCL turns to trees; assumed
 double tree_hops(double nodes) { return 2 * std::log2(std::max(2., nodes)) + kTreeDepthOffset; }
 
-// NCCL's trees join nodes: chains inside, the two trees between.
+// NCCL's trees join nodes: chains inside, or the switch adds there, and the two trees between. An inner node sends half
+// the array up in each tree and down to two children in one. Of two nodes each is a leaf once and a root once: the
+// array leaves it once, half of what a ring sends, so that two nodes seem to exceed their NICs (NCCL's maintainers in
+// github.com/NVIDIA/nccl/issues/946). Three could do with 3/2 S; but NCCL counts 2 S there (src/graph/tuning.cc) and
+// takes rings (issues/1801), so 2 S is what decides.
 double between_nodes(Shape s, Bytes size, const Wires& w) {
-  const double sent = 2. * double(s.ranks - 1) / double(s.ranks) * double(size.count());
+  const double sent = (s.nodes() == 2 ? 1 : 2) * double(size.count());
   const double wire = sent / (w.net_rate.value() * s.per_node) / kTreeRate;
-  return w.fixed + overlapped(w.inside, wire) + 2 * tree_hops(s.nodes()) * w.net_latency;
+  return w.fixed + pipelined(w.inside, wire, tree_pieces(s, size, w.channels)) +
+         2 * tree_hops(s.nodes()) * w.net_latency;
 }
 
 }  // namespace
@@ -88,9 +95,12 @@ void register_tree_all_reduce(Registry& registry) {
   };
   tree.schedule = [](Shape s) { return both_trees(s.ranks); };
   tree.nccl_since = Version{2, 4};
-  tree.applies = [](Shape s, const NvLink&) { return s.nodes() > 1; };
-  tree.needs = "several nodes";
+  // 2.8 prices a ring of two nodes by the links inside them, which makes it faster than any tree (src/graph/tuning.cc
+  // @01afd20; training on two nodes in those years agrees); 2.9.9 exceeds the NICs of two nodes (issues/837).
+  tree.applies = [](Shape s, const NvLink&, Version v) { return s.nodes() > 2 || (s.nodes() == 2 && v >= kTwoNodes); };
+  tree.needs = fmt::format("several nodes, and for two of them NCCL {}", show(kTwoNodes));
   tree.why = [](Shape s) {
+    if (s.nodes() == 2) return std::string("half of what a ring sends between two nodes");
     return fmt::format("{:.0f} hops at {} of the rate instead of {}", tree_hops(s.nodes()), kTreeRate, s.nodes() - 1);
   };
   registry.add(std::move(tree));

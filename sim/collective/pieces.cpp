@@ -1,0 +1,36 @@
+#include "collective/pieces.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace rehearsal::collective {
+namespace {
+
+constexpr double kStep = double(4 << 20) / 8;  // bytes
+constexpr double kChunk = 4 * kStep;
+constexpr double kSlicesPerChunk = 2;
+constexpr double kLeastTreeChunk = 32 << 10, kSmallTreeChunk = 128 << 10;  // bytes
+
+}  // namespace
+
+double ring_pieces(Shape shape, Bytes size, int phases, double channels) {
+  const double loops = std::ceil(double(size.count()) / (channels * shape.ranks * kChunk));
+  return std::max(1., loops * phases * (shape.ranks - 1.) * kSlicesPerChunk);
+}
+
+// Halved as for LL128, the protocol of what is small; the large takes whole steps in either.
+double tree_pieces(Shape shape, Bytes size, double channels) {
+  const double each = double(size.count()) / channels, members = shape.per_node;
+  const double depth = std::bit_width(shape.nodes()) + .1 * members;  // 1 + log2 k, and the chain inside
+  double chunk = kStep;
+  while (each / chunk < depth * 64 / members && chunk > kSmallTreeChunk) chunk /= 2;
+  while (each / chunk < depth * 16 / members && chunk > kLeastTreeChunk) chunk /= 2;
+  return std::max(1., each / chunk);
+}
+
+double pipelined(double inside, double wire, double pieces) {
+  return std::max(inside, wire) + std::min(inside, wire) / pieces;
+}
+
+}  // namespace rehearsal::collective

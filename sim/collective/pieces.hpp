@@ -1,0 +1,20 @@
+// NCCL cuts what it moves into pieces: while one crosses a wire between nodes, others move inside them.
+//
+// Sizes are facts of NCCL 2.30: a channel has a buffer of 4 MiB (src/init.cc) with 8 steps (src/include/device.h). A
+// ring sends chunks of 4 steps in slices of 2 (src/include/collectives.h), a tree chunks of a step, and of fewer bytes
+// where pieces would be few (calcCollChunking, src/enqueue.cc).
+#pragma once
+#include "collective/collective.hpp"
+
+namespace rehearsal::collective {
+
+// That follow each other over one edge of a channel; at least one. `phases`: 2 of an all-reduce, 1 of its halves.
+double ring_pieces(Shape shape, Bytes size, int phases, double channels);
+double tree_pieces(Shape shape, Bytes size, double channels);
+
+// Two stages in turn, `inside` and `wire` seconds for all m pieces: the first piece passes both, then one piece after
+// the other leaves the slower. (x1 + x2)/m + (m-1)/m max(x1, x2). The reduction inside a node before the wire and the
+// gathering after it use the same ports: they are one stage.
+double pipelined(double inside, double wire, double pieces);
+
+}  // namespace rehearsal::collective
