@@ -2,7 +2,6 @@
 // not seen. Sources stand beside every row of the tables.
 //   every second size:  a size curve of every other point, asked for the points between
 //   a system left out:  links alone (collective/nccl.hpp), constants fitted on the other systems
-//   across nodes:       the cost model on links, with its own constants; a comparison, fitted nowhere
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -284,41 +283,4 @@ TEST_CASE("NVLS: one rate per generation reproduces seven published points") {
     }
   }
   CHECK(points == 8);  // the seven, and 16 GiB on 8 H200
-}
-
-TEST_CASE("across nodes") {
-  std::map<std::string, std::pair<Errors, Errors>> groups;  // all, signed sums of the large ones
-  std::vector<std::string> order;
-  std::map<std::string, double> bias;
-  for (const auto& row : cells("collectives_across_nodes.csv")) {
-    cluster::ClusterSpec c;
-    c.name = row[0];
-    c.gpus_per_node = std::stoi(row[1]) / std::stoi(row[2]), c.nodes = std::stoi(row[2]);
-    c.nics_per_node = 8, c.nic = Bandwidth(std::stod(row[3]) * 1e9 / 8), c.nic_latency = seconds(25e-6);
-    c.nic_efficiency = .85;  // as in configs/clusters
-    c.nvlink = Bandwidth(std::stod(row[4]) * 1e9);
-    c.gpu.sms = 108, c.gpu.sustained_memory_bandwidth = Bandwidth(1e12), c.gpu.gemm_efficiency = 1;  // not asked for
-    const cost::CostModel cost(c, {}, {});
-    c.topology.name = "rail-optimized", c.nvlink_latency = seconds(Fit{}.step);
-    const GroupShape group{static_cast<std::uint32_t>(c.gpus()), 1};
-    const Bytes size(std::stoll(row[5]));
-    const auto measured = seconds(std::stod(row[6]) * 1e-6);
-    const double predicted = cost.collective({CollectiveKind::all_reduce, size, group});
-    if (!groups.count(row[0])) order.push_back(row[0]);
-    groups[row[0]].first.add(size, predicted, measured);
-    bias[row[0]] += predicted / to_seconds(measured) - 1;
-  }
-  std::string table = fmt::format("{} {:>6}\n", kHeader.substr(0, kHeader.size() - 1), "bias");
-  for (const auto& name : order) {
-    const auto& e = groups[name].first;
-    const auto text = line(name, e);
-    table += fmt::format("{} {:+.1f}\n", text.substr(0, text.size() - 1), 100 * bias[name] / double(e.all.size()));
-  }
-  MESSAGE(table);
-  // Large messages over InfiniBand, two to four nodes: 0.85 of the wire is what training runs reach, benchmarks
-  // .91-.96.
-  for (const char* plateau : {"DGX A100 plateau", "A100-40GB 4x200Gb plateau", "DGX H100 plateau", "4x8 H200 ring"}) {
-    CAPTURE(std::string(plateau));
-    CHECK(mean(groups.at(plateau).first.large) <= .25);
-  }
 }

@@ -1,0 +1,139 @@
+// NCCL across nodes, measured by others, against the house's prices on descriptions of their machines: NICs and links
+// as sold, the payload that perftest finds on such NICs, the fabric's kind. Nothing here is fitted, to any system.
+// collectives_across_nodes.csv: `scored` rows count, `shown` ones say of themselves in `source` why they do not.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "cluster/fields.hpp"
+#include "cost/cost_model.hpp"
+
+using namespace rehearsal;
+
+namespace {
+
+constexpr double kLarge = 16e6;  // bytes
+
+// Rows by column; a citation with commas is the last cell and not asked for.
+std::vector<std::map<std::string, std::string>> rows(const std::string& file) {
+  std::ifstream in(TEST_DATA "/fidelity/" + file);
+  const auto cells = [](const std::string& line) {
+    std::vector<std::string> all;
+    std::istringstream text(line);
+    for (std::string cell; std::getline(text, cell, ',');) all.push_back(cell);
+    return all;
+  };
+  std::string line;
+  std::getline(in, line);
+  const auto names = cells(line);
+  std::vector<std::map<std::string, std::string>> table;
+  while (std::getline(in, line)) {
+    const auto values = cells(line);
+    auto& row = table.emplace_back();
+    for (std::size_t i = 0; i < names.size() && i < values.size(); ++i) row[names[i]] = values[i];
+  }
+  return table;
+}
+
+cluster::ClusterSpec described(const std::map<std::string, std::string>& row, std::int64_t domains) {
+  cluster::ClusterSpec c;
+  c.name = row.at("machine");
+  c.gpus_per_node = std::stoi(row.at("gpus_per_domain")), c.nodes = domains;
+  c.topology.name = "rail-optimized";
+  c.nvlink = Bandwidth(std::stod(row.at("nvlink_gbs")) * 1e9), c.nvlink_generation = std::stoi(row.at("generation"));
+  c.nvlink_latency = seconds(collective::Fit{}.step);
+  c.nics_per_node = std::stoi(row.at("nics")), c.nic = Bandwidth(std::stod(row.at("nic_gbits")) * 1e9 / 8);
+  c.nic_latency = seconds(25e-6);  // as in configs/clusters
+  c.nic_efficiency = c.nic_message_efficiency = std::stod(row.at("nic_efficiency"));
+  if (row.at("fabric") == "roce-tuned") c.fabric = cluster::kFabricRoceTuned / cluster::kFabricInfiniband;
+  c.message_overhead = Time{};
+  c.gpu.sms = 132, c.gpu.sustained_memory_bandwidth = Bandwidth(1e12), c.gpu.gemm_efficiency = 1;  // not asked for
+  return c;
+}
+
+CollectiveKind kind_of(const std::string& name) {
+  using enum CollectiveKind;
+  for (const auto kind : {all_reduce, all_gather, reduce_scatter, all_to_all})
+    if (name == rehearsal::name(kind)) return kind;
+  throw UserError("no collective " + name);
+}
+
+double predicted(const cluster::ClusterSpec& machine, bool nvls, Version nccl,
+                 const std::map<std::string, std::string>& row) {
+  const auto ranks = static_cast<std::uint32_t>(std::stoul(row.at("ranks")));
+  const Bytes size(std::stoll(row.at("size_bytes")));
+  // NCCL without its in-switch reduction is NCCL of before there was one, which had the rest.
+  const cost::CommunicationModel model(machine, {}, {nvls ? nccl : std::min(nccl, Version{2, 16})});
+  if (row.at("kind") == "send-recv") {
+    const auto last = static_cast<std::uint32_t>(machine.gpus_per_node) - 1;  // whose neighbour is in the next node
+    return model.message({size, last, last + 1, {}});
+  }
+  const GroupShape group{ranks, 1};
+  const auto quote = model.quote(group, kind_of(row.at("kind")), size);
+  const auto& forced = row.at("algorithm");
+  if (forced.empty()) return quote.choice.seconds;
+  for (const auto& candidate : quote.candidates)
+    if (candidate.algorithm->name == forced) return candidate.seconds;
+  throw UserError("no algorithm " + forced);
+}
+
+struct Errors {
+  std::vector<double> small, large;  // predicted/measured - 1
+};
+double mean(const std::vector<double>& errors) {
+  return errors.empty() ? 0 : std::accumulate(errors.begin(), errors.end(), 0.) / double(errors.size());
+}
+double mean_of_sizes(std::vector<double> errors) {
+  for (auto& e : errors) e = std::abs(e);
+  return mean(errors);
+}
+std::string percent(const std::vector<double>& errors) {
+  return errors.empty() ? "     -      -"
+                        : fmt::format("{:6.1f} {:+6.1f}", 100 * mean_of_sizes(errors), 100 * mean(errors));
+}
+
+}  // namespace
+
+TEST_CASE("collectives across nodes, above 16 MB") {
+  std::map<std::string, std::map<std::string, std::string>> machines;
+  for (const auto& row : rows("collectives_across_nodes_machines.csv")) machines[row.at("machine")] = row;
+  std::vector<std::string> order;
+  std::map<std::string, Errors> systems;
+  std::map<std::string, bool> scored;
+  std::map<std::string, std::vector<double>> kinds;
+  for (const auto& row : rows("collectives_across_nodes.csv")) {
+    const auto& machine = machines.at(row.at("machine"));
+    const auto spec = described(machine, std::stoi(row.at("domains")));
+    const double error = predicted(spec, machine.at("nvls") == "yes", parse_version(machine.at("nccl")), row) /
+                             (std::stod(row.at("time_us")) * 1e-6) -
+                         1;
+    const auto& name = row.at("system");
+    if (!systems.count(name)) order.push_back(name);
+    (std::stod(row.at("size_bytes")) > kLarge ? systems[name].large : systems[name].small).push_back(error);
+    scored[name] = row.at("how") == "scored";
+  }
+  std::string table = fmt::format("\n{:<42} {:>6} {:>6} {:>6}   {:>6} {:>6} {:>6}   errors in %\n", "system", ">16 MB",
+                                  "mean", "bias", "less", "mean", "bias");
+  std::vector<double> means;
+  for (const bool counts : {true, false}) {
+    for (const auto& name : order) {
+      if (scored[name] != counts) continue;
+      const auto& e = systems[name];
+      table += fmt::format("{:<42} {:>6} {}   {:>6} {}\n", name, e.large.size(), percent(e.large), e.small.size(),
+                           percent(e.small));
+      if (counts && !e.large.empty()) means.push_back(mean_of_sizes(e.large));
+    }
+    if (counts)
+      table += fmt::format("    mean of {} systems {:.1f}\n--- shown only\n", means.size(), 100 * mean(means));
+  }
+  MESSAGE(table);
+  CHECK(means.size() >= 15);
+  CHECK(mean(means) <= .12);
+}
