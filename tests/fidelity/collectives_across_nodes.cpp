@@ -1,5 +1,6 @@
 // NCCL across nodes, measured by others, against the house's prices on descriptions of their machines: NICs and links
-// as sold, the payload that perftest finds on such NICs, the fabric's kind. Nothing here is fitted, to any system.
+// as sold, the payload that perftest finds on such NICs, the fabric's kind; inside nodes the curves of the cluster in
+// configs/clusters with such GPUs (`curves_of`; none where NVLS is off but the curves have it). Nothing here is fitted.
 // collectives_across_nodes.csv: `scored` rows count, `shown` ones say of themselves in `source` why they do not.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "base/error.hpp"
 #include "cluster/fields.hpp"
 #include "cost/cost_model.hpp"
+#include "scenario/cluster_file.hpp"
 
 using namespace rehearsal;
 
@@ -65,12 +67,12 @@ CollectiveKind kind_of(const std::string& name) {
   throw UserError("no collective " + name);
 }
 
-double predicted(const cluster::ClusterSpec& machine, bool nvls, Version nccl,
+double predicted(const cluster::ClusterSpec& machine, const collective::SizeCurves& curves, bool nvls, Version nccl,
                  const std::map<std::string, std::string>& row) {
   const auto ranks = static_cast<std::uint32_t>(std::stoul(row.at("ranks")));
   const Bytes size(std::stoll(row.at("size_bytes")));
   // NCCL without its in-switch reduction is NCCL of before there was one, which had the rest.
-  const cost::CommunicationModel model(machine, {}, {nvls ? nccl : std::min(nccl, Version{2, 16})});
+  const cost::CommunicationModel model(machine, curves, {nvls ? nccl : std::min(nccl, Version{2, 16})});
   if (row.at("kind") == "send-recv") {
     const auto last = static_cast<std::uint32_t>(machine.gpus_per_node) - 1;  // whose neighbour is in the next node
     return model.message({size, last, last + 1, {}});
@@ -82,6 +84,10 @@ double predicted(const cluster::ClusterSpec& machine, bool nvls, Version nccl,
   for (const auto& candidate : quote.candidates)
     if (candidate.algorithm->name == forced) return candidate.seconds;
   throw UserError("no algorithm " + forced);
+}
+
+collective::SizeCurves curves_of(const std::string& cluster) {
+  return cluster.empty() ? collective::SizeCurves{} : scenario::load_named_cluster(cluster).curves;
 }
 
 struct Errors {
@@ -111,7 +117,8 @@ TEST_CASE("collectives across nodes, above 16 MB") {
   for (const auto& row : rows("collectives_across_nodes.csv")) {
     const auto& machine = machines.at(row.at("machine"));
     const auto spec = described(machine, std::stoi(row.at("domains")));
-    const double error = predicted(spec, machine.at("nvls") == "yes", parse_version(machine.at("nccl")), row) /
+    const double error = predicted(spec, curves_of(machine.at("curves_of")), machine.at("nvls") == "yes",
+                                   parse_version(machine.at("nccl")), row) /
                              (std::stod(row.at("time_us")) * 1e-6) -
                          1;
     const auto& name = row.at("system");
