@@ -67,7 +67,7 @@ class SimSession : public backend::Session {
     Timeline timeline;
     timeline.backend = "sim";
     Outcome outcome;
-    if (options.engine != "events" && options.engine != "fluid")
+    if (options.engine != "events")
       outcome = evaluate("replay", replay, options, timeline);
     if (options.engine == "replay" && !outcome.stuck.empty()) {
       if (!graph::find_cycle(graph).empty()) report_cycle(graph, outcome.stuck);
