@@ -132,6 +132,20 @@ class Joiner {
 
 }  // namespace
 
+namespace {
+
+std::uint32_t classes_in_tensor_groups(const plan::Mesh& mesh, const Classes& classes) {
+  std::uint32_t all = 0;
+  for (std::uint32_t r = 0; r < mesh.ranks(); ++r) all += classes.first_actor[classes.of_actor[r]] == r;
+  for (std::uint32_t r = 0; r < mesh.ranks(); ++r) {
+    const auto first = r - mesh.along(Axis::tensor, r) * mesh.stride(Axis::tensor);
+    if (classes.of_actor[r] != classes.of_actor[first]) return all;
+  }
+  return 0;
+}
+
+}  // namespace
+
 std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Plan* plan, bool symmetry, bool shares,
                                  graph::GraphBuilder& builder) {
   INVARIANT(plan || !shares, "ranks of given times sit nowhere");
@@ -150,20 +164,26 @@ std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Pla
   std::optional<cluster::Resources> resources;
   std::optional<Classes> classes;
   Csr<ActorLoad> loaded;
+  std::uint32_t unlike = 0;
   if (shares) {
     resources.emplace(*plan->machine);
     loaded = loads(cast, mesh, *resources);
-    if (symmetry) {
+    if (symmetry || mesh.size(Axis::tensor) > 1) {
       classes = equitable_classes(actors(cast, loaded, resources->all()));
-      of = classes->of_actor;
+      unlike = classes_in_tensor_groups(mesh, *classes);
     }
+    if (symmetry)
+      of = classes->of_actor;
+    else
+      classes.reset();
   }
   Joiner joiner(cast, of, ends);
   joiner.ranks(programs, mesh, plan, builder);
   joiner.connect(builder);
   if (!shares) return std::nullopt;
   const auto sms = plan->job.cluster.gpu.sms;
-  return Surroundings{joiner.places(loaded, resources->all(), classes ? &*classes : nullptr, sms), resources->all()};
+  return Surroundings{joiner.places(loaded, resources->all(), classes ? &*classes : nullptr, sms), resources->all(),
+                      unlike};
 }
 
 }  // namespace rehearsal::lower

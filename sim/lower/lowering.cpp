@@ -14,6 +14,9 @@
 namespace rehearsal::lower {
 namespace {
 
+// A graph of operators that nobody asked for has no more tasks: some seconds of simulation.
+constexpr std::uint64_t kMostFineTasks = 2'000'000;
+
 // A task graph holds one copy of the model, whole micro-batches and one update at the end of the step. Given pipelines
 // have no gradients that two copies would have to add up.
 void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const schedule::Problem& problem,
@@ -162,11 +165,24 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
   const auto ready = schedule::planned(schedule, problem);  // searches once for the check and the programs
   schedule::check_zero_buffer(ready, problem);
   const plan::Plan* plan = plan_ ? &*plan_ : nullptr;
-  const Pipeline pipeline{parts_, plan, ready, problem, hops_, blocking_, options.detail};
-  std::vector<LoweredRank> ranks;
-  for (std::uint32_t r = 0; r < ranks_; r++) ranks.push_back(lower_rank(pipeline, r, builder_));
-  auto surroundings = join(std::move(ranks), plan, options.symmetry, plan && options.shares, builder_);
-  return {std::move(builder_).finish(), std::move(surroundings)};
+  const bool shares = plan && options.shares;
+  const auto build = [&](Detail detail, graph::GraphBuilder builder, std::optional<std::uint32_t> classes) {
+    const Pipeline pipeline{parts_, plan, ready, problem, hops_, blocking_, detail};
+    std::vector<LoweredRank> ranks;
+    std::uint64_t tasks = 0;
+    for (std::uint32_t r = 0; r < ranks_; r++) {
+      ranks.push_back(lower_rank(pipeline, r, builder));
+      tasks = std::max<std::uint64_t>(tasks, ranks.back().program.size());
+    }
+    if (classes && tasks * *classes > kMostFineTasks) return std::optional<Lowered>();
+    auto surroundings = join(std::move(ranks), plan, options.symmetry, shares, builder);
+    return std::optional(Lowered{std::move(builder).finish(), std::move(surroundings), detail});
+  };
+  auto lowered = *build(options.detail, builder_, std::nullopt);
+  if (options.detail == Detail::operators || !shares || lowered.surroundings->classes_in_tensor_groups == 0)
+    return lowered;
+  auto fine = build(Detail::operators, std::move(builder_), lowered.surroundings->classes_in_tensor_groups);
+  return fine ? *std::move(fine) : lowered;
 }
 
 }  // namespace rehearsal::lower

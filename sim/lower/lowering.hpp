@@ -22,6 +22,8 @@ namespace rehearsal::lower {
 using graph::Detail;
 
 struct Options {
+  // Operators all the same where works feel each other and the GPUs of a tensor group are not alike: the collectives
+  // inside coarser tasks would feel what is around each GPU alone, and nobody would wait for the slowest.
   Detail detail = Detail::stage;
   // One rank stands for all that do the same; off: every rank is there.
   bool symmetry = true;
@@ -32,10 +34,13 @@ struct Options {
 struct Surroundings {
   graph::Places places;
   std::vector<cluster::Resource> resources;  // those of the machine: Places::Resource::origin
+  // Of the ranks, where some tensor group has members of several; else 0.
+  std::uint32_t classes_in_tensor_groups = 0;
 };
 struct Lowered {
   graph::TaskGraph graph;
   std::optional<Surroundings> surroundings;
+  Detail detail = Detail::stage;
 };
 
 // A pipeline of given times without a model (abstract scenarios); one GPU per rank.

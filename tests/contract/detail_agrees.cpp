@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "answer/predict.hpp"
+#include "random_training.hpp"
 
 using namespace rehearsal;
 
@@ -139,4 +140,26 @@ TEST_CASE("every rank simulated = one rank standing for its replicas") {
       CHECK(rank.busy == same.busy);
     }
   }
+}
+
+// Where the GPUs of a tensor group are not alike, by operators whatever was asked for; elsewhere coarse tasks feel what
+// their operators would.
+TEST_CASE("random trainings take as long at every detail") {
+  std::size_t tried = 0, unlike = 0;
+  for (std::uint64_t seed = 5000; tried < 150; ++seed) {
+    const contract::RandomTraining training(seed);
+    CAPTURE(seed);
+    CAPTURE(training.text());
+    const auto fine = contract::question(training.text(), {"simulate.detail=operator"});
+    if (!fine) continue;
+    ++tried;
+    const auto expected = contract::simulate(*fine, "auto");
+    for (const char* detail : {"stage", "layer"}) {
+      const auto coarse = contract::question(training.text(), {fmt::format("simulate.detail={}", detail)});
+      unlike += coarse->surroundings->classes_in_tensor_groups > 0;
+      CHECK(contract::simulate(*coarse, "auto").makespan() == expected.makespan());
+    }
+  }
+  MESSAGE(tried << " trainings; in " << unlike / 2 << " tensor groups of GPUs that are not alike");
+  CHECK(unlike > 10);
 }
