@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/error.hpp"
+
 namespace rehearsal::engine {
 namespace {
 
@@ -183,9 +185,11 @@ void Demands::add_strand(const Actor& actor, WorkId work, fluid::Phase& phase) c
   phase.trailing = std::max(phase.trailing, footprint.trailing);
   if (footprint.moving > Time{}) {
     fluid::Strand strand{footprint.moving, std::max<std::int64_t>(1, footprint.rate), {}};
-    for (const auto& share : footprint.shares)
+    for (const auto& share : footprint.shares) {
+      INVARIANT(share.way != graph::Way::spread, "no group is laid out for an all-to-all: it would take no wire");
       for (const auto& load : loads(actor, share.way))
         strand.uses.push_back({load.resource, share.weight * load.parts, Wide{share.hold} * load.parts});
+    }
     phase.strands.push_back(std::move(strand));
   }
 }
