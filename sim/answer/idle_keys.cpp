@@ -61,7 +61,8 @@ Step step(Staged staged, const scenario::Scenario& scenario) {
   const auto graph = std::move(staged.lowering)
                          .lower(scenario.schedule.schedule(), staged.problem, {graph::Detail::stage, true})
                          .graph;
-  return step(graph, staged.cost.price(graph.works()), staged.cost.held(graph.works()));
+  return step(graph, staged.cost.price(graph.works(), graph.conditions()),
+              staged.cost.held(graph.works(), graph.conditions()));
 }
 
 class Probe {
@@ -85,7 +86,7 @@ class Probe {
   bool differs(const scenario::Scenario& changed, bool prices_alone) {
     const auto& c = *changed.concrete;
     const cost::CostModel other(c.cluster, c.curves, c.software, c.profile);
-    if (!same(other.price(question_.graph.works()), question_.durations)) return true;
+    if (!same(other.price(question_.graph.works(), question_.graph.conditions()), question_.durations)) return true;
     if (prices_alone) return false;
     auto now = stage(changed);
     if (!now_) now_.emplace(stage(scenario_));

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "answer/faulted.hpp"
 #include "answer/question.hpp"
 #include "answer/summary.hpp"
 #include "backend/backend.hpp"
@@ -56,6 +57,7 @@ struct Answer {
   std::shared_ptr<const Question> question;
   timeline::Timeline timeline;       // simulated, or measured
   std::optional<Measured> measured;  // nothing: predicted
+  std::optional<Faulted> faulted;    // where the scenario has faults and somebody asked
   // An iteration with the other software that may be meant, where the scenario names none and somebody asked.
   std::vector<std::pair<std::string, Time>> other_software;
 

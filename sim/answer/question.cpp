@@ -47,10 +47,12 @@ Question finish(lower::Lowering lowering, schedule::Problem problem, const scena
 Question prepare_concrete(const scenario::Scenario& scenario, const Effect* without) {
   auto staged = stage(scenario, without);
   auto question = finish(std::move(staged.lowering), std::move(staged.problem), scenario, without);
-  question.durations = placed(scenario.places.cluster, [&] { return staged.cost.price(question.graph.works()); });
-  question.held = staged.cost.held(question.graph.works());
-  if (question.surroundings) question.footprints = staged.cost.footprints(question.graph.works(), question.durations);
-  question.volumes = staged.cost.volumes(question.graph.works());
+  const auto works = question.graph.works();
+  const auto conditions = question.graph.conditions();
+  question.durations = placed(scenario.places.cluster, [&] { return staged.cost.price(works, conditions); });
+  question.held = staged.cost.held(works, conditions);
+  if (question.surroundings) question.footprints = staged.cost.footprints(works, question.durations, conditions);
+  question.volumes = staged.cost.volumes(works);
   question.data_volume = staged.data_volume;
   question.layers = staged.layers;
   const auto& c = *scenario.concrete;
@@ -61,12 +63,11 @@ Question prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   append(question.warnings, staged.warnings);
   append(question.assumptions, staged.assumptions);
   append(question.assumptions, assumed_software(scenario, question));
-  const auto works = question.graph.works();
-  for (auto& a : staged.cost.assumptions(works, question.durations, runs_of_works(question.graph)))
+  for (auto& a : staged.cost.assumptions(works, question.durations, runs_of_works(question.graph), conditions))
     question.assumptions.push_back(std::move(a.text));
   if (!c.software.own_kernels)  // ours are performed by our own collectives
-    append(question.assumptions, staged.cost.algorithms(question.graph.works()));
-  append(question.assumptions, staged.cost.substitutes(question.graph.works()));
+    append(question.assumptions, staged.cost.algorithms(works));
+  append(question.assumptions, staged.cost.substitutes(works));
   return question;
 }
 

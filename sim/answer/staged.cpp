@@ -81,8 +81,9 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
   const bool both_ways = scenario.schedule.schedule().placement == schedule::Placement::bidirectional;
   cost::CostModel cost(c.cluster, c.curves, c.software, c.profile);
   const auto ranks = stage_ranks(scenario);
-  plan::Job job{c.model,           c.training,  c.software, scenario.parallelism, scenario.batch, scenario.microbatches,
-                both_ways ? 2 : 1, c.partition, c.cluster,  scenario.placement};
+  plan::Job job{
+      c.model,           c.training,  c.software, scenario.parallelism, scenario.batch,  scenario.microbatches,
+      both_ways ? 2 : 1, c.partition, c.cluster,  scenario.placement,   scenario.faults, scenario.on};
   std::vector<std::string> dealt;
   if (job.partition.kind == plan::Partition::Kind::balanced) {
     auto layers = placed(places.layout, [&] { return balanced_layers(job, cost, ranks); });

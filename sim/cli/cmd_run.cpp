@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <thread>
 
+#include "answer/jobs.hpp"
 #include "answer/predict.hpp"
 #include "cli/output_files.hpp"
 #include "explore/software_worth.hpp"
+#include "report/jobs_report.hpp"
 #include "report/perfetto.hpp"
 #include "report/run_report.hpp"
 #include "report/timeline_file.hpp"
@@ -29,6 +31,19 @@ struct Options {
   bool require_fit = false, assumptions = false;
 };
 
+// A file with `jobs`.
+int run_jobs(const std::string& path, const Options& options, const CommonOptions& common) {
+  if (!options.timeline.empty() || !options.trace.empty())
+    throw UserError("run: --timeline and --trace take a scenario; a file with 'jobs' holds several");
+  if (common.format == Format::csv)
+    throw UserError("run: several jobs have no --format csv; text and json tell of them");
+  const auto jobs = answer::predict(scenario::load_jobs(path, common.set));
+  emit_report(common, common.format == Format::json ? report::jobs_json(jobs, std::string(version()))
+                                                    : report::jobs_text(jobs, report_width(common), use_color(common)));
+  const auto unfit = [](const answer::SharedJob& job) { return job.alone.summary.fits == false; };
+  return options.require_fit && std::any_of(jobs.jobs.begin(), jobs.jobs.end(), unfit) ? 1 : 0;
+}
+
 }  // namespace
 
 int run_run(const Arguments& arguments) {
@@ -48,6 +63,12 @@ int run_run(const Arguments& arguments) {
     throw UserError("run: --timeline and --trace take one scenario at a time");
   check_outputs(common, {{"--timeline", options.timeline}, {"--trace", options.trace}}, line->operands);
 
+  for (const auto& path : line->operands) {
+    if (!scenario::holds_jobs(path)) continue;
+    if (line->operands.size() > 1) throw UserError("run: " + path + " holds several jobs; run it by itself");
+    return run_jobs(path, options, common);
+  }
+
   // All files are read before the first runs, so that every mistake is reported at once.
   std::vector<scenario::Scenario> scenarios;
   std::vector<Diagnostic> mistakes;
@@ -65,6 +86,7 @@ int run_run(const Arguments& arguments) {
   std::vector<answer::Prediction> predictions;
   for (const auto& scenario : scenarios) {
     auto& prediction = predictions.emplace_back(answer::predict(scenario, asked));
+    if (!scenario.faults.empty()) prediction.faulted = answer::faulted(*prediction.question, prediction.timeline);
     prediction.other_software = explore::with_other_software(scenario, common.set);
     auto worth = explore::software_worth(scenario, prediction.other_software, prediction.summary.iteration);
     if (!worth.empty()) prediction.warnings.push_back(std::move(worth));

@@ -53,6 +53,12 @@ Machine::Machine(ClusterSpec spec) : spec_(std::move(spec)), known_(std::make_sh
   if (fabric_->levels) levels_ = fabric_->levels(*this);
 }
 
+Machine Machine::narrowed(double port, double wire) const {
+  Machine narrow = *this;
+  narrow.port_ = port, narrow.wire_ = wire, narrow.known_ = std::make_shared<Known>();
+  return narrow;
+}
+
 std::vector<double> Machine::parameters(const char* name) const {
   for (const auto& [topology, choice] :
        {std::pair{inside_, &spec_.node_topology}, {inside_, &spec_.topology}, {fabric_, &spec_.topology}}) {
@@ -78,6 +84,11 @@ Device Machine::nic(std::int64_t gpu, std::int64_t stripe) const {
   const auto n = spec_.nics_per_node, g = spec_.gpus_per_node;
   const auto index = n <= g ? local(gpu) / (g / n) : local(gpu) * (n / g) + stripe;
   return {DeviceKind::nic, static_cast<std::uint32_t>(node(gpu)), static_cast<std::uint32_t>(index)};
+}
+
+Device Machine::nic_numbered(std::int64_t number) const {
+  return {DeviceKind::nic, static_cast<std::uint32_t>(number / spec_.nics_per_node),
+          static_cast<std::uint32_t>(number % spec_.nics_per_node)};
 }
 
 std::int64_t Machine::gpu_at(const Device& nic) const {

@@ -54,6 +54,9 @@ class Machine {
   // Throws UserError when the description does not fit its topology.
   explicit Machine(ClusterSpec spec);
 
+  // The same machine for those whose narrowest link has so much less: inside its domain, and out of it.
+  Machine narrowed(double port, double wire) const;
+
   const ClusterSpec& spec() const { return spec_; }
   const Topology& inside() const { return *inside_; }
   const Topology& fabric() const { return *fabric_; }
@@ -86,8 +89,10 @@ class Machine {
   std::int64_t local(std::int64_t gpu) const { return gpu % spec_.gpus_per_node; }
   Device gpu(std::int64_t rank) const;
   std::int64_t rank(const Device& gpu) const { return gpu.place * spec_.gpus_per_node + gpu.index; }
-  Device nic(std::int64_t gpu, std::int64_t stripe) const;              // of a GPU
-  std::int64_t gpu_at(const Device& nic) const;                         // the first GPU of a NIC
+  Device nic(std::int64_t gpu, std::int64_t stripe) const;  // of a GPU
+  std::int64_t gpu_at(const Device& nic) const;             // the first GPU of a NIC
+  std::int64_t nics() const { return spec_.nics_per_node * spec_.nodes; }
+  Device nic_numbered(std::int64_t number) const;                       // node after node
   std::int64_t stripes() const;                                         // NICs of a GPU, at least 1
   Time nic_hop() const { return Time(spec_.nic_latency.count() / 4); }  // GPU, NIC, switch, NIC, GPU are four links
   Path exit(std::int64_t gpu, std::int64_t stripe) const;               // GPU to its NIC, both included
@@ -104,6 +109,7 @@ class Machine {
   const Topology* inside_ = nullptr;
   const Topology* fabric_ = nullptr;
   std::int64_t domain_ = 1;
+  double port_ = 1, wire_ = 1;  // shares of their rates that links have
   std::vector<Level> levels_;
   std::shared_ptr<const WrittenGraph> written_;
   struct Known {

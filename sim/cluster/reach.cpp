@@ -71,6 +71,7 @@ const Reach& Machine::reach(const GroupShape& group) const {
     if (reach.in_domain > 1) {
       reach.port = inside_->port ? inside_->port(*this, group.stride, reach.in_domain)
                                  : counted_port(group.stride, reach.in_domain);
+      reach.port = reach.port * port_;
       reach.latency = latency(route(0, group.stride));
     }
     if (reach.in_domain < reach.ranks) levels_.empty() ? count_out(reach, group) : leave(reach, group);
@@ -107,7 +108,7 @@ void Machine::leave(Reach& reach, const GroupShape& group) const {
   reach.senders = reach.in_domain;
   if (spec_.nics_per_group > 0 && reach.in_domain > 1 && group.stride > 1)
     reach.nics = reach.senders = std::min({reach.nics, reach.senders, spec_.nics_per_group});
-  Bandwidth out = spec_.nic * double(reach.nics);
+  Bandwidth out = spec_.nic * (wire_ * double(reach.nics));
   std::int64_t below = domain_;
   for (const auto& level : levels_) {
     const auto inside = members(group, below);
@@ -133,7 +134,7 @@ void Machine::count_out(Reach& reach, const GroupShape& group) const {
       load.add(from, to, stripe, share);
       if (stripe == 0) slowest = std::max(slowest, latency(route(from, to)));
     }
-  reach.out.push_back({"fabric", m, load.least(), slowest});
+  reach.out.push_back({"fabric", m, load.least() * wire_, slowest});
 }
 
 Bandwidth Machine::counted(const GroupShape& group) const {
@@ -153,7 +154,7 @@ const Reached& Machine::reach(std::int64_t from, std::int64_t to) const {
   reached.leaves_domain = top >= 0;
   try {
     if (top >= 0 && !levels_.empty()) {
-      reached.rate = spec_.nic * double(stripes());  // over the NICs beside it
+      reached.rate = spec_.nic * (wire_ * double(stripes()));  // over the NICs beside it
       reached.latency = levels_[static_cast<std::size_t>(top)].latency;
       for (std::size_t i = 0; i <= static_cast<std::size_t>(top); ++i) {
         const double share = levels_[i].rails ? double(stripes()) / double(spec_.nics_per_node) : 1;
@@ -164,7 +165,7 @@ const Reached& Machine::reach(std::int64_t from, std::int64_t to) const {
     Load load(*this);
     const auto lanes = top < 0 ? 1 : stripes();
     for (std::int64_t stripe = 0; stripe < lanes; ++stripe) load.add(a, b, stripe, 1. / double(lanes));
-    reached.rate = load.least();
+    reached.rate = load.least() * (top < 0 ? port_ : wire_);
     reached.latency = latency(route(a, b));
   } catch (...) {
     known_->pairs.erase(at);

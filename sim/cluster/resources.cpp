@@ -4,8 +4,9 @@
 
 namespace rehearsal::cluster {
 
-Resources::Resources(const Machine& machine)
+Resources::Resources(const Machine& machine, const Health* health)
     : machine_(machine),
+      health_(health),
       ports_(machine.inside().uniform || machine.inside().port),
       of_gpus_(4 * static_cast<std::size_t>(machine.gpus()), kNone) {}
 
@@ -15,8 +16,8 @@ std::uint32_t Resources::of_gpu(Resource::Kind kind, std::int64_t gpu) {
     number = static_cast<std::uint32_t>(all_.size());
     const auto& spec = machine_.spec();
     const Device device = machine_.gpu(gpu);
-    all_.push_back(
-        {kind, device, device, kind == Resource::Kind::memory ? spec.gpu.sustained_memory_bandwidth : spec.nvlink});
+    const auto port = spec.nvlink * (health_ ? health_->port(gpu) : 1);
+    all_.push_back({kind, device, device, kind == Resource::Kind::memory ? spec.gpu.sustained_memory_bandwidth : port});
   }
   return number;
 }
@@ -30,7 +31,9 @@ std::uint32_t Resources::link(const Device& from, const Device& to) {
     return std::uint64_t{static_cast<std::uint8_t>(d.kind)} << 56 | std::uint64_t{d.place} << 24 | d.index;
   };
   const auto [at, fresh] = links_.try_emplace({packed(from), packed(to)}, static_cast<std::uint32_t>(all_.size()));
-  if (fresh) all_.push_back({Resource::Kind::link, from, to, machine_.link(from, to).rate});
+  if (fresh)
+    all_.push_back(
+        {Resource::Kind::link, from, to, machine_.link(from, to).rate * (health_ ? health_->link(from, to) : 1)});
   return at->second;
 }
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cluster/faults.hpp"
 #include "cluster/machine.hpp"
 
 namespace rehearsal::cluster {
@@ -25,7 +26,8 @@ std::string name(const Resource& resource);  // "node 3 GPU 1 memory", "node 0 N
 
 class Resources {
  public:
-  explicit Resources(const Machine& machine);
+  // `health`: null where nothing is wrong; else links have what is left of their rates.
+  explicit Resources(const Machine& machine, const Health* health = nullptr);
 
   const Machine& machine() const { return machine_; }
   const std::vector<Resource>& all() const { return all_; }
@@ -52,6 +54,7 @@ class Resources {
   std::uint32_t link(const Device& from, const Device& to);
 
   const Machine& machine_;
+  const Health* health_;
   bool ports_;
   std::vector<Resource> all_;
   std::vector<std::uint32_t> of_gpus_;  // by kind and GPU

@@ -116,8 +116,8 @@ constexpr const char* kBesidesTimes[] = {"memory", "gpus_per_node"};
 }  // namespace
 
 double CostModel::moves(const cluster::ClusterSpec& other, std::span<const graph::Work> works,
-                        std::span<const Time> durations, std::span<const double> runs) const {
-  const auto times = on(other).price(works);
+                        std::span<const Time> durations, std::span<const double> runs, Conditions conditions) const {
+  const auto times = on(other).price(works, conditions);
   double sum = 0;
   for (std::size_t w = 0; w < times.size(); w++) {
     const Time change = times[w] - durations[w];
@@ -127,7 +127,7 @@ double CostModel::moves(const cluster::ClusterSpec& other, std::span<const graph
 }
 
 std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> works, std::span<const Time> durations,
-                                               std::span<const double> runs) const {
+                                               std::span<const double> runs, Conditions conditions) const {
   std::vector<Assumption> all;
   const auto add = [&](std::string text, double moved) { all.push_back({std::move(text), moved}); };
   // A number of a file is used when another one would change a time.
@@ -145,7 +145,7 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
         auto machine = machine_;
         field->set(&of(machine), *other);
         try {
-          most = std::max(most, moves(machine, works, durations, runs));
+          most = std::max(most, moves(machine, works, durations, runs, conditions));
           possible = true;
         } catch (const UserError&) {  // no such machine
         }
@@ -195,7 +195,7 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
   if (machine_.fabric != 1 && machine_.nodes > 1) {
     auto wider = machine_;
     wider.fabric *= 1 + kTenth;
-    if (const double moved = moves(wider, works, durations, runs); moved > 0)
+    if (const double moved = moves(wider, works, durations, runs, conditions); moved > 0)
       add(fmt::format("The fabric passes on {:.3g} of what InfiniBand with adaptive routing does.", machine_.fabric),
           moved);
   }

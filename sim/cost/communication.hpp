@@ -27,6 +27,13 @@ class CommunicationModel {
   // Throws UserError where the description does not fit its topology.
   CommunicationModel(const cluster::ClusterSpec& spec, collective::SizeCurves curves, collective::Nccl nccl = {});
 
+  // Of those whose links have less (cluster::Machine::narrowed).
+  CommunicationModel narrowed(double port, double wire) const {
+    auto narrow = *this;
+    narrow.machine_ = machine_.narrowed(port, wire);
+    return narrow;
+  }
+
   const cluster::Machine& machine() const { return machine_; }
   const collective::SizeCurves& curves() const { return curves_; }
 

@@ -147,7 +147,33 @@ double CostModel::handover(const graph::Handover& work) const {
   return seconds_for(work.size * 2.0, machine_.gpu.sustained_memory_bandwidth);
 }
 
-std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
+// The model itself wherever links are as the cluster says.
+class CostModel::ByLinks {
+ public:
+  ByLinks(const CostModel& model, Conditions conditions) : model_(model), conditions_(conditions) {}
+
+  const graph::Condition& condition(std::size_t work) const {
+    static const graph::Condition sound;
+    return conditions_.empty() ? sound : conditions_[work];
+  }
+  const CostModel& of(std::size_t work) {
+    const auto& c = condition(work);
+    if (c.port == 1 && c.wire == 1) return model_;
+    auto& known = narrowed_[{c.port, c.wire}];
+    if (!known) {
+      known = std::make_unique<CostModel>(model_);
+      known->communication_ = model_.communication_.narrowed(c.port, c.wire);
+    }
+    return *known;
+  }
+
+ private:
+  const CostModel& model_;
+  Conditions conditions_;
+  std::map<std::pair<double, double>, std::unique_ptr<CostModel>> narrowed_;
+};
+
+std::vector<Time> CostModel::price(std::span<const graph::Work> works, Conditions conditions) const {
   std::vector<Time> times;
   times.reserve(works.size());
   const auto earlier = [&](WorkId id) {
@@ -156,22 +182,27 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
   };
   struct Pricer {
     const CostModel& cost;
+    double slowdown;
+    ByLinks& models;
     decltype(earlier)& priced;
     std::span<const graph::Work> works;
     Time between;  // a rank is kept by its own loop before it performs the next task
-    Time operator()(const Gemm& w) const { return counted(cost.gemm(w)); }
-    Time operator()(const FusedAttention& w) const { return counted(cost.attention(w)); }
-    Time operator()(const MemoryBound& w) const { return counted(cost.memory_bound(w)); }
-    Time operator()(const Kernel& w) const { return counted(cost.kernel(w)) + between; }
-    Time operator()(const graph::Handover& w) const { return counted(cost.handover(w)) + between; }
+    Time kernel(double seconds) const { return counted(seconds * slowdown); }
+    Time operator()(const Gemm& w) const { return kernel(cost.gemm(w)); }
+    Time operator()(const FusedAttention& w) const { return kernel(cost.attention(w)); }
+    Time operator()(const MemoryBound& w) const { return kernel(cost.memory_bound(w)); }
+    Time operator()(const Kernel& w) const { return kernel(cost.kernel(w)) + between; }
+    Time operator()(const graph::Handover& w) const { return kernel(cost.handover(w)) + between; }
     Time operator()(const graph::Collective& w) const { return counted(cost.collective(w)); }
     Time operator()(const graph::Beside& w) const {
-      return cost.together({cost.footprint(works[w.kernel.index()], priced(w.kernel)),
-                            cost.footprint(works[w.collective.index()], priced(w.collective))});
+      const auto footprint = [&](WorkId part) {
+        return models.of(part.index()).footprint(works[part.index()], priced(part));
+      };
+      return cost.together({footprint(w.kernel), footprint(w.collective)});
     }
     Time operator()(const graph::Message& w) const { return counted(cost.message(w)); }
     Time operator()(const graph::Receive&) const { return Time(); }
-    Time operator()(const graph::OptimizerStep& w) const { return counted(cost.optimizer(w)); }
+    Time operator()(const graph::OptimizerStep& w) const { return kernel(cost.optimizer(w)); }
     Time operator()(const graph::Wait& w) const { return w.duration; }
     Time operator()(const graph::HostBound& w) const { return std::max(Time(), w.host - priced(w.busy)); }
     Time operator()(const graph::Sequence& w) const {
@@ -181,18 +212,32 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works) const {
     }
   };
   const Time between = profile_ && profile_->between_tasks ? profile_->between_tasks->p50 : Time();
-  for (const auto& work : works) times.push_back(std::visit(Pricer{*this, earlier, works, between}, work));
+  ByLinks models(*this, conditions);
+  for (std::size_t i = 0; i < works.size(); ++i)
+    times.push_back(
+        std::visit(Pricer{models.of(i), models.condition(i).slowdown, models, earlier, works, between}, works[i]));
   return times;
 }
 
-std::vector<Time> CostModel::held(std::span<const graph::Work> works) const {
+std::vector<Time> CostModel::held(std::span<const graph::Work> works, Conditions conditions) const {
   std::vector<Time> times;
   times.reserve(works.size());
-  for (const auto& work : works) {
-    const auto* message = std::get_if<graph::Message>(&work);
-    times.push_back(message ? counted(on_the_wire(*message)) : Time());
+  ByLinks models(*this, conditions);
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    const auto* message = std::get_if<graph::Message>(&works[i]);
+    times.push_back(message ? counted(models.of(i).on_the_wire(*message)) : Time());
   }
   return times;
+}
+
+std::vector<graph::Footprint> CostModel::footprints(std::span<const graph::Work> works, std::span<const Time> prices,
+                                                    Conditions conditions) const {
+  INVARIANT(works.size() == prices.size(), "one price per work");
+  std::vector<graph::Footprint> all;
+  all.reserve(works.size());
+  ByLinks models(*this, conditions);
+  for (std::size_t i = 0; i < works.size(); ++i) all.push_back(models.of(i).footprint(works[i], prices[i]));
+  return all;
 }
 
 }  // namespace rehearsal::cost

@@ -10,6 +10,7 @@
 #include "cluster/cluster.hpp"
 #include "cost/communication.hpp"
 #include "cost/profile.hpp"
+#include "graph/condition.hpp"
 #include "graph/footprint.hpp"
 #include "graph/work.hpp"
 #include "models/transformer.hpp"
@@ -46,14 +47,16 @@ class CostModel {
   double optimizer(const graph::OptimizerStep& work) const;
 
   // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Beside) may
-  // only refer to smaller ids.
-  std::vector<Time> price(std::span<const graph::Work> works) const;
+  // only refer to smaller ids. `conditions`: of each; none = all is as the cluster says.
+  using Conditions = std::span<const graph::Condition>;
+  std::vector<Time> price(std::span<const graph::Work> works, Conditions conditions = {}) const;
 
   // Likewise: how long a message holds the wire that it leaves by, of its price. 0 for all other works.
-  std::vector<Time> held(std::span<const graph::Work> works) const;
+  std::vector<Time> held(std::span<const graph::Work> works, Conditions conditions = {}) const;
 
   // Likewise: what they take from each other while they run. `prices`: of the same works.
-  std::vector<graph::Footprint> footprints(std::span<const graph::Work> works, std::span<const Time> prices) const;
+  std::vector<graph::Footprint> footprints(std::span<const graph::Work> works, std::span<const Time> prices,
+                                           Conditions conditions = {}) const;
 
   // Likewise: the bytes that they move, composite works those of what they consist of.
   std::vector<graph::Volume> volumes(std::span<const graph::Work> works) const;
@@ -61,7 +64,7 @@ class CostModel {
   // Every constant behind these works that was assumed rather than measured, those that move most first. `durations`:
   // their prices; `runs`: how often tasks run each of them, of all ranks.
   std::vector<Assumption> assumptions(std::span<const graph::Work> works, std::span<const Time> durations,
-                                      std::span<const double> runs) const;
+                                      std::span<const double> runs, Conditions conditions = {}) const;
   // The same model of a machine that differs in a number.
   CostModel on(cluster::ClusterSpec machine) const {
     return {std::move(machine), communication_.curves(), software_, profile_};
@@ -75,9 +78,11 @@ class CostModel {
   const CommunicationModel& communication() const { return communication_; }
 
  private:
+  // The model for each of the works, by the links that it finds.
+  class ByLinks;
   // Seconds by which the works take longer or shorter on another machine, all runs together.
   double moves(const cluster::ClusterSpec& other, std::span<const graph::Work> works, std::span<const Time> durations,
-               std::span<const double> runs) const;
+               std::span<const double> runs, Conditions conditions) const;
   graph::Footprint footprint(const graph::Work& work, Time price) const;
   graph::Footprint of_collective(const graph::Collective& work, Time price) const;
   graph::Footprint of_message(const graph::Message& work, Time price) const;

@@ -142,14 +142,6 @@ Footprint CostModel::footprint(const graph::Work& work, Time price) const {
   return std::visit(make, work);
 }
 
-std::vector<Footprint> CostModel::footprints(std::span<const graph::Work> works, std::span<const Time> prices) const {
-  INVARIANT(works.size() == prices.size(), "one price per work");
-  std::vector<Footprint> all;
-  all.reserve(works.size());
-  for (std::size_t i = 0; i < works.size(); ++i) all.push_back(footprint(works[i], prices[i]));
-  return all;
-}
-
 // Each way of a GPU is a resource of its own; links are no obstacle between a kernel and a collective.
 Time CostModel::together(const std::vector<Footprint>& all) const {
   const std::vector<Wide> capacities{graph::capacity(machine_.gpu.sms),

@@ -84,10 +84,31 @@ Program ProgramBuilder::finish() && {
   return std::move(program_);
 }
 
-WorkId GraphBuilder::intern(const Work& work) {
-  const auto [at, fresh] = interned_.try_emplace(work, WorkId(graph_.works_.size()));
-  if (fresh) graph_.works_.push_back(work);
+WorkId GraphBuilder::intern(const Work& work, const Condition& condition) {
+  const auto [at, fresh] = interned_.try_emplace({work, condition}, WorkId(graph_.works_.size()));
+  if (fresh) graph_.works_.push_back(work), graph_.conditions_.push_back(condition);
   return at->second;
+}
+
+WorkId GraphBuilder::under(WorkId work, const Condition& kernels, const Condition& links) {
+  if (kernels.sound() && links.sound()) return work;
+  const auto again = [&](WorkId part) { return under(part, kernels, links); };
+  Work changed = graph_.works_[work.index()];  // interning moves the list
+  if (auto* sequence = std::get_if<Sequence>(&changed)) {
+    for (auto& item : sequence->items) item.work = again(item.work);
+    return intern(changed);
+  }
+  if (auto* both = std::get_if<Beside>(&changed)) {
+    both->kernel = again(both->kernel), both->collective = again(both->collective);
+    return intern(changed);
+  }
+  if (auto* host = std::get_if<HostBound>(&changed)) {
+    host->busy = again(host->busy);
+    return intern(changed);
+  }
+  const bool waits = std::holds_alternative<Wait>(changed) || std::holds_alternative<Receive>(changed);
+  const bool moves = std::holds_alternative<Collective>(changed) || std::holds_alternative<Message>(changed);
+  return waits ? work : intern(changed, moves ? links : kernels);
 }
 
 ProgramId GraphBuilder::add(Program program) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/task_graph.hpp"
@@ -46,8 +47,12 @@ class ProgramBuilder {
 
 class GraphBuilder {
  public:
-  WorkId intern(const Work& work);  // equal works get equal ids, in order of first appearance
+  // Equal works under equal conditions get equal ids, in order of first appearance.
+  WorkId intern(const Work& work, const Condition& condition = {});
+  // The same work with its kernels, and its collectives and messages, under these conditions; what it is made of too.
+  WorkId under(WorkId work, const Condition& kernels, const Condition& links);
   std::span<const Work> works() const { return graph_.works_; }
+  std::span<const Condition> conditions() const { return graph_.conditions_; }
   ProgramId add(Program program);
   RankId add_rank(ProgramId program, std::uint32_t multiplicity = 1, std::uint32_t job_rank = 0, std::uint32_t node = 0,
                   const RankPlace& place = {});
@@ -55,12 +60,17 @@ class GraphBuilder {
   void connect(RankId sender, EndpointId send, RankId receiver, EndpointId receive);
   void add_group(Axes axes, std::vector<GroupMember> members);
 
+  // Appends a whole graph, its programs several times over with a barrier behind each iteration: one more task of every
+  // program and one more group. Its works are not looked for among the others; they follow in their order, and then one
+  // that takes no time, for the barrier.
+  void append(const TaskGraph& graph, std::uint32_t iterations);
+
   // Throws InternalError when an endpoint is left open or the two ends of a channel differ in length.
   TaskGraph finish() &&;
 
  private:
   TaskGraph graph_;
-  std::map<Work, WorkId> interned_;
+  std::map<std::pair<Work, Condition>, WorkId> interned_;
   std::vector<std::vector<bool>> attached_;
 };
 

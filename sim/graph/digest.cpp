@@ -131,6 +131,9 @@ std::string TaskGraph::digest() const {
     out.number(std::uint8_t(work.index()));
     std::visit(AddWork{out}, work);
   });
+  for (std::size_t w = 0; w < works_.size(); ++w)  // graphs without a fault keep their digests
+    if (const auto& c = conditions_[w]; !c.sound())
+      out.number(w), out.number(c.slowdown), out.number(c.port), out.number(c.wire);
   out.list(programs_, [&out](const Program& program) { add_program(out, program); });
   out.list(ranks_, [this, &out](const Rank& rank) {
     out.number(rank.program), out.number(rank.multiplicity), out.number(rank.job_rank), out.number(rank.node);

@@ -22,6 +22,7 @@
 #include "base/ids.hpp"
 #include "base/tensor.hpp"
 #include "base/units.hpp"
+#include "graph/condition.hpp"
 #include "graph/lanes.hpp"
 #include "graph/work.hpp"
 
@@ -218,6 +219,7 @@ class Meeting {
 class TaskGraph {
  public:
   std::span<const Work> works() const { return works_; }
+  std::span<const Condition> conditions() const { return conditions_; }  // under which each work runs
   const Work& work(WorkId id) const { return works_[id.index()]; }
   std::span<const Program> programs() const { return programs_; }
   std::span<const Rank> ranks() const { return ranks_; }
@@ -245,6 +247,7 @@ class TaskGraph {
  private:
   friend class GraphBuilder;
   std::vector<Work> works_;
+  std::vector<Condition> conditions_;
   std::vector<Program> programs_;
   std::vector<Rank> ranks_;
   std::vector<Group> groups_;

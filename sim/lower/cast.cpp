@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <set>
 
 #include "base/error.hpp"
 
@@ -10,50 +12,43 @@ namespace {
 
 using graph::Way;
 
+// From one member of a group to another: of each stripe where it leaves the domain.
+struct MemberHop {
+  Way way;
+  std::int64_t from, to, stripe;
+};
+
 // The hops of the members of a group, ring by ring: inside each domain from one to the next, and from each to its like
 // in the next domain that the group has members in. Where those differ in number there are as many of the latter as its
-// price counts on.
-class Hops {
- public:
-  Hops(cluster::Resources& resources, const std::vector<std::uint32_t>& ranks) : resources_(resources) {
-    const auto& machine = resources.machine();
-    rings_ = static_cast<std::size_t>(
-        machine.reach(GroupShape{static_cast<std::uint32_t>(ranks.size()), ranks[1] - ranks[0]}).in_domain);
-    for (const auto rank : ranks) {
-      if (domains_.empty() || domains_.back().front() / machine.domain() != rank / machine.domain())
-        domains_.emplace_back();
-      domains_.back().push_back(rank);
-    }
+// price counts on. Of all members, or of one alone.
+template <class Each>
+void for_each_hop(const cluster::Machine& machine, const std::vector<std::uint32_t>& ranks, const Each& each,
+                  std::optional<std::uint32_t> only = std::nullopt) {
+  const GroupShape shape{static_cast<std::uint32_t>(ranks.size()), ranks[1] - ranks[0]};
+  const auto rings = static_cast<std::size_t>(machine.reach(shape).in_domain);
+  std::vector<std::vector<std::int64_t>> domains;
+  for (const auto rank : ranks) {
+    if (domains.empty() || domains.back().front() / machine.domain() != rank / machine.domain()) domains.emplace_back();
+    domains.back().push_back(rank);
   }
-
-  // Of all members, or of one alone.
-  void add(std::vector<ActorLoad>& loads, std::optional<std::uint32_t> only = std::nullopt) {
-    for (std::size_t d = 0; d < domains_.size(); ++d) {
-      const auto& here = domains_[d];
-      const auto& next = domains_[(d + 1) % domains_.size()];
-      const auto counts = [&](std::size_t i) { return !only || here[i % here.size()] == *only; };
-      for (std::size_t i = 0; i < here.size() && here.size() > 1; ++i)
-        if (counts(i)) hop(Way::port, here[i], here[(i + 1) % here.size()], 1, loads);
-      for (std::size_t i = 0; i < rings_ && domains_.size() > 1; ++i)
-        if (counts(i))
-          hop(Way::wire, here[i % here.size()], next[i % next.size()], resources_.machine().stripes(), loads);
-    }
+  for (std::size_t d = 0; d < domains.size(); ++d) {
+    const auto& here = domains[d];
+    const auto& next = domains[(d + 1) % domains.size()];
+    const auto counts = [&](std::size_t i) { return !only || here[i % here.size()] == *only; };
+    for (std::size_t i = 0; i < here.size() && here.size() > 1; ++i)
+      if (counts(i)) each(MemberHop{Way::port, here[i], here[(i + 1) % here.size()], 0});
+    for (std::size_t i = 0; i < rings && domains.size() > 1; ++i)
+      for (std::int64_t stripe = 0; stripe < machine.stripes() && counts(i); ++stripe)
+        each(MemberHop{Way::wire, here[i % here.size()], next[i % next.size()], stripe});
   }
+}
 
- private:
-  void hop(Way way, std::int64_t from, std::int64_t to, std::int64_t stripes, std::vector<ActorLoad>& loads) {
-    for (std::int64_t stripe = 0; stripe < stripes; ++stripe) {
-      route_.clear();
-      resources_.add_route(from, to, stripe, route_);
-      for (const auto resource : route_) loads.push_back({way, resource, 1});
-    }
-  }
-
-  cluster::Resources& resources_;
-  std::size_t rings_;  // members of a domain, as groups are priced
-  std::vector<std::vector<std::int64_t>> domains_;
-  std::vector<std::uint32_t> route_;
-};
+template <class Each>
+void for_each_hop(const cluster::Machine& machine, const Cast::Channel& channel, const Each& each) {
+  const bool inside = channel.from / machine.domain() == channel.to / machine.domain();
+  for (std::int64_t stripe = 0; stripe < (inside ? 1 : machine.stripes()); ++stripe)
+    each(MemberHop{Way::path, channel.from, channel.to, stripe});
+}
 
 // Entries of one way and resource become one.
 void merge(std::vector<ActorLoad>& loads) {
@@ -71,7 +66,7 @@ void merge(std::vector<ActorLoad>& loads) {
 
 }  // namespace
 
-Cast::Cast(const plan::Mesh& mesh, const std::vector<Ends>& ends, bool mirrored) {
+Cast::Cast(const plan::Mesh& mesh, const std::vector<Ends>& of_stages, bool mirrored) : ends(of_stages) {
   for (std::uint32_t r = 0; r < mesh.ranks(); r++) stages.push_back(mesh.along(Axis::pipeline, r));
   const auto replicas = mesh.ranks() / mesh.size(Axis::pipeline), stride = mesh.stride(Axis::pipeline);
   for (std::uint32_t p = 0; p < ends.size(); p++) {
@@ -85,16 +80,16 @@ Cast::Cast(const plan::Mesh& mesh, const std::vector<Ends>& ends, bool mirrored)
       }
     }
   }
-  add_groups(mesh, ends, Axis::tensor, &Ends::tensor);
+  add_groups(mesh, Axis::tensor, &Ends::tensor);
   if (mirrored)
     add_mirrored_groups(mesh);
   else
-    add_groups(mesh, ends, Axis::data, &Ends::data);
-  add_groups(mesh, ends, Axis::pipeline, &Ends::embedding);
+    add_groups(mesh, Axis::data, &Ends::data);
+  add_groups(mesh, Axis::pipeline, &Ends::embedding);
 }
 
 // One for each group of the mesh along the axis, of its members that have the endpoint.
-void Cast::add_groups(const plan::Mesh& mesh, const std::vector<Ends>& ends, Axis axis, Endpoint end) {
+void Cast::add_groups(const plan::Mesh& mesh, Axis axis, Endpoint end) {
   for (const auto& all : mesh.groups(axis)) {
     std::vector<std::uint32_t> ranks;
     for (const auto r : all)
@@ -115,50 +110,82 @@ void Cast::add_mirrored_groups(const plan::Mesh& mesh) {
   }
 }
 
-Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, cluster::Resources& resources) {
+namespace {
+
+std::vector<std::uint32_t> tensor_group(const plan::Mesh& mesh, std::uint32_t rank) {
+  return mesh.group(Axis::tensor, rank);
+}
+
+}  // namespace
+
+Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& job, cluster::Resources& resources) {
   Csr<ActorLoad> all;
   std::vector<ActorLoad> row;
   const auto device = [&](std::uint32_t rank) {
-    row.push_back({Way::processors, resources.processors(rank), 1});
-    row.push_back({Way::memory, resources.memory(rank), 1});
+    row.push_back({Way::processors, resources.processors(job.gpu(rank)), 1});
+    row.push_back({Way::memory, resources.memory(job.gpu(rank)), 1});
+  };
+  std::vector<std::uint32_t> route;
+  const auto cross = [&](const MemberHop& hop) {
+    route.clear();
+    resources.add_route(job.gpu(static_cast<std::uint32_t>(hop.from)), job.gpu(static_cast<std::uint32_t>(hop.to)),
+                        hop.stripe, route);
+    for (const auto resource : route) row.push_back({hop.way, resource, 1});
   };
   const auto close = [&] {
     merge(row);
     all.push_row(row);
     row.clear();
   };
-  std::vector<std::uint32_t> tensor;
+  const auto& machine = resources.machine();
   for (std::uint32_t r = 0; r < cast.ranks(); ++r) {
     device(r);
-    if (mesh.size(Axis::tensor) > 1) {
-      tensor.clear();
-      for (std::uint32_t i = 0; i < mesh.size(Axis::tensor); ++i)
-        tensor.push_back(r + (i - mesh.along(Axis::tensor, r)) * mesh.stride(Axis::tensor));
-      Hops(resources, tensor).add(row, r);
-    }
+    if (mesh.size(Axis::tensor) > 1) for_each_hop(machine, tensor_group(mesh, r), cross, r);
     close();
   }
   for (const auto& group : cast.groups) {
     for (const auto r : group.ranks) device(r);
-    if (group.ranks.size() > 1) Hops(resources, group.ranks).add(row);
+    if (group.ranks.size() > 1) for_each_hop(machine, group.ranks, cross);
     close();
   }
-  std::vector<std::uint32_t> route;
   for (const auto& channel : cast.channels) {
     device(channel.from), device(channel.to);
-    const auto& machine = resources.machine();
-    const bool inside = channel.from / machine.domain() == channel.to / machine.domain();
-    for (std::int64_t stripe = 0; stripe < (inside ? 1 : machine.stripes()); ++stripe) {
-      route.clear();
-      resources.add_route(channel.from, channel.to, stripe, route);
-      for (const auto resource : route) row.push_back({Way::path, resource, 1});
-    }
+    for_each_hop(machine, channel, cross);
     close();
   }
   return all;
 }
 
-Actors actors(const Cast& cast, Csr<ActorLoad> loads, const std::vector<cluster::Resource>& resources) {
+Conditions conditions(const Cast& cast, const plan::Mesh& mesh, const cluster::Machine& machine,
+                      const cluster::Health& health, bool in_step) {
+  Conditions all{std::vector<graph::Condition>(cast.size()), std::vector<graph::Condition>(cast.ranks())};
+  for (std::uint32_t r = 0; r < cast.ranks(); ++r) all.of[r].slowdown = health.slowdown(r);
+  if (in_step && mesh.size(Axis::tensor) > 1)
+    for (std::uint32_t r = 0; r < cast.ranks(); ++r)
+      for (const auto other : tensor_group(mesh, r))
+        all.of[r].slowdown = std::max(all.of[r].slowdown, health.slowdown(other));
+  if (health.links_sound()) return all;
+
+  std::set<std::pair<cluster::Device, cluster::Device>> crossed;
+  const auto narrow = [&](graph::Condition& condition) {
+    return [&](const MemberHop& hop) {
+      const bool inside = hop.from / machine.domain() == hop.to / machine.domain();
+      double& share = inside ? condition.port : condition.wire;
+      share = std::min(share, health.left(machine, hop.from, hop.to, hop.stripe, crossed));
+    };
+  };
+  for (std::uint32_t r = 0; r < cast.ranks(); ++r)
+    if (mesh.size(Axis::tensor) > 1) for_each_hop(machine, tensor_group(mesh, r), narrow(all.inside[r]));
+  for (std::size_t g = 0; g < cast.groups.size(); ++g)
+    if (cast.groups[g].ranks.size() > 1) for_each_hop(machine, cast.groups[g].ranks, narrow(all.of[cast.group(g)]));
+  for (std::size_t c = 0; c < cast.channels.size(); ++c)
+    for_each_hop(machine, cast.channels[c], narrow(all.of[cast.channel(c)]));
+  health.check_crossed(crossed);
+  return all;
+}
+
+Actors actors(const Cast& cast, Csr<ActorLoad> loads, const std::vector<cluster::Resource>& resources,
+              const Conditions* conditions, const std::vector<std::uint32_t>& own_times) {
   Actors all;
   all.loads = std::move(loads);
   std::vector<std::vector<ActorLink>> links(cast.size());
@@ -180,6 +207,14 @@ Actors actors(const Cast& cast, Csr<ActorLoad> loads, const std::vector<cluster:
   for (const auto& group : cast.groups) all.colour.push_back(std::uint64_t{1} << 32 | role(group.end));
   for (const auto& channel : cast.channels)
     all.colour.push_back(std::uint64_t{2} << 32 | std::uint64_t{channel.send.value} << 16 | channel.receive.value);
+  if (conditions) {
+    std::map<std::pair<graph::Condition, graph::Condition>, std::uint64_t> known;
+    for (std::uint32_t a = 0; a < cast.size(); ++a) {
+      const auto inside = a < cast.ranks() ? conditions->inside[a] : graph::Condition{};
+      all.colour[a] |= known.try_emplace({conditions->of[a], inside}, known.size()).first->second << 34;
+    }
+  }
+  for (std::uint32_t r = 0; r < own_times.size(); ++r) all.colour[r] |= std::uint64_t{own_times[r]} << 44;
   for (const auto& resource : resources)
     all.resource_colour.push_back(std::bit_cast<std::uint64_t>(resource.rate.value()) * 8 +
                                   static_cast<std::uint64_t>(resource.kind));

@@ -5,10 +5,12 @@
 #include <optional>
 #include <vector>
 
+#include "cluster/faults.hpp"
 #include "cluster/resources.hpp"
+#include "graph/condition.hpp"
 #include "lower/classes.hpp"
 #include "lower/rank_program.hpp"
-#include "plan/mesh.hpp"
+#include "plan/plan.hpp"
 
 namespace rehearsal::lower {
 
@@ -26,27 +28,41 @@ struct Cast {
   };
 
   // `mirrored`: the model is trained in two directions, ranks p and P-1-p hold the same parts of its two copies.
-  Cast(const plan::Mesh& mesh, const std::vector<Ends>& ends, bool mirrored);
+  Cast(const plan::Mesh& mesh, const std::vector<Ends>& of_stages, bool mirrored);  // which outlive it
 
+  const std::vector<Ends>& ends;      // of each pipeline rank
   std::vector<std::uint32_t> stages;  // the pipeline rank of each rank
   std::vector<Group> groups;
   std::vector<Channel> channels;
 
+  graph::EndpointId endpoint(const Group& group, std::uint32_t rank) const { return *(ends[stages[rank]].*group.end); }
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(stages.size()); }
   std::uint32_t size() const { return ranks() + static_cast<std::uint32_t>(groups.size() + channels.size()); }
   std::uint32_t group(std::size_t g) const { return ranks() + static_cast<std::uint32_t>(g); }
   std::uint32_t channel(std::size_t c) const { return group(groups.size()) + static_cast<std::uint32_t>(c); }
 
  private:
-  void add_groups(const plan::Mesh& mesh, const std::vector<Ends>& ends, Axis axis, Endpoint end);
+  void add_groups(const plan::Mesh& mesh, Axis axis, Endpoint end);
   void add_mirrored_groups(const plan::Mesh& mesh);
 };
 
 // A row of loads for each actor, on resources that are numbered as they are met. `tensor`: the tensor group of a rank,
 // whose collectives coarse tasks hold inside, is on the row of the rank too: its own part in it.
-Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, cluster::Resources& resources);
+Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& job, cluster::Resources& resources);
 
-// Who waits for whom, and what must be alike from the start.
-Actors actors(const Cast& cast, Csr<ActorLoad> loads, const std::vector<cluster::Resource>& resources);
+// Under which conditions a cast runs on a machine with faults.
+struct Conditions {
+  std::vector<graph::Condition> of;      // of each actor: kernels of ranks, links of groups and channels
+  std::vector<graph::Condition> inside;  // of each rank: links of its tensor group, whose collectives coarse tasks hold
+};
+// `in_step`: tasks hold collectives of tensor groups, so that all of a group go at the pace of the slowest. Throws
+// UserError where a link that a fault names is on nobody's way.
+Conditions conditions(const Cast& cast, const plan::Mesh& mesh, const cluster::Machine& machine,
+                      const cluster::Health& health, bool in_step);
+
+// Who waits for whom, and what must be alike from the start. `conditions`: null where nothing is wrong. `own_times`: of
+// each rank, a number below 2^20 that those with other times have otherwise; may be empty.
+Actors actors(const Cast& cast, Csr<ActorLoad> loads, const std::vector<cluster::Resource>& resources,
+              const Conditions* conditions = nullptr, const std::vector<std::uint32_t>& own_times = {});
 
 }  // namespace rehearsal::lower

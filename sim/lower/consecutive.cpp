@@ -144,7 +144,7 @@ Consecutive consecutive(const graph::TaskGraph& one, std::uint32_t pipeline, std
   const auto ranks = by_pipeline_rank(one, pipeline);
   INVARIANT(messages.size() + 1 == pipeline, "one message between two ranks");
   graph::GraphBuilder builder;
-  for (const auto& work : one.works()) builder.intern(work);
+  for (std::size_t w = 0; w < one.works().size(); w++) builder.intern(one.works()[w], one.conditions()[w]);
   const WorkId receive = builder.intern(graph::Receive{}), nothing = builder.intern(graph::Wait{});
   std::vector<WorkId> message_ids;
   for (const auto& message : messages) message_ids.push_back(builder.intern(message));

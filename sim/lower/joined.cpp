@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "lower/cast.hpp"
+#include "lower/programs.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -12,24 +13,23 @@ namespace {
 // A graph of one rank from each class of a cast.
 class Joiner {
  public:
-  Joiner(const Cast& cast, const std::vector<std::uint32_t>& class_of, const std::vector<Ends>& ends)
-      : cast_(cast), ends_(ends), of_(class_of), size_(cast.size()), at_(cast.size(), kNone), first_of_(cast.size()) {
+  Joiner(const Cast& cast, const std::vector<std::uint32_t>& class_of)
+      : cast_(cast), of_(class_of), size_(cast.size()), at_(cast.size(), kNone), first_of_(cast.size()) {
     for (auto a = cast.size(); a-- > 0;) ++size_[of_[a]], first_of_[of_[a]] = a;
   }
 
-  void ranks(const std::vector<ProgramId>& programs, const plan::Mesh& mesh, const plan::Plan* plan,
-             graph::GraphBuilder& builder) {
+  void ranks(Programs& programs, const plan::Mesh& mesh, const plan::Plan* plan, graph::GraphBuilder& builder) {
     const auto& whole = plan ? plan->mesh : mesh;
     const auto stands_for = whole.ranks() / mesh.ranks();
     for (std::uint32_t r = 0; r < cast_.ranks(); ++r) {
       if (!first(r)) continue;
       const auto place = mesh.at(r);
       const auto job_rank = whole.rank(place);
-      const auto node = plan ? job_rank / plan->job.cluster.gpus_per_node : 0;
-      at_[of_[r]] = builder
-                        .add_rank(programs[cast_.stages[r]], size_[of_[r]] * stands_for, job_rank,
-                                  static_cast<std::uint32_t>(node), place)
-                        .value;
+      const auto node = plan ? plan->job.gpu(job_rank) / plan->job.cluster.gpus_per_node : 0;
+      at_[of_[r]] =
+          builder
+              .add_rank(programs.of(r), size_[of_[r]] * stands_for, job_rank, static_cast<std::uint32_t>(node), place)
+              .value;
     }
   }
 
@@ -47,7 +47,7 @@ class Joiner {
       at_[of_[actor]] = groups_++;
       std::vector<graph::GroupMember> members;
       for (const auto r : cast_.groups[g].ranks) {
-        const graph::GroupMember member{rank(r), *(ends_[cast_.stages[r]].*cast_.groups[g].end)};
+        const graph::GroupMember member{rank(r), cast_.endpoint(cast_.groups[g], r)};
         const auto same = [&](const graph::GroupMember& m) { return m.rank == member.rank; };
         if (std::none_of(members.begin(), members.end(), same)) members.push_back(member);
       }
@@ -123,7 +123,6 @@ class Joiner {
   RankId rank(std::uint32_t job_rank) const { return RankId(at_[of_[job_rank]]); }
 
   const Cast& cast_;
-  const std::vector<Ends>& ends_;
   const std::vector<std::uint32_t>& of_;
   std::vector<std::uint32_t> size_, at_;  // by class: members; its number in the graph
   std::vector<std::uint32_t> first_of_;
@@ -146,19 +145,28 @@ std::uint32_t classes_in_tensor_groups(const plan::Mesh& mesh, const Classes& cl
 
 }  // namespace
 
-std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Plan* plan, bool symmetry, bool shares,
+std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Plan* plan, const Options& options,
                                  graph::GraphBuilder& builder) {
-  INVARIANT(plan || !shares, "ranks of given times sit nowhere");
+  const bool shares = plan && options.shares;
+  const auto* health = plan ? plan->health.get() : nullptr;
   std::vector<Ends> ends;
-  std::vector<ProgramId> programs;
+  std::vector<graph::Program> programs;
   for (auto& lowered : ranks) {
     ends.push_back(std::move(lowered.ends));
-    programs.push_back(builder.add(std::move(lowered.program)));
+    programs.push_back(std::move(lowered.program));
   }
-  // Without anything to share all replicas of a pipeline rank are alike.
-  const plan::Mesh mesh =
-      plan && (shares || !symmetry) ? plan->mesh : plan::Mesh({1, 1, 1, static_cast<std::uint32_t>(ends.size())});
+  // Without anything to share or to go wrong all replicas of a pipeline rank are alike.
+  const plan::Mesh mesh = plan && (shares || health || !options.symmetry)
+                              ? plan->mesh
+                              : plan::Mesh({1, 1, 1, static_cast<std::uint32_t>(ends.size())});
   const Cast cast(mesh, ends, plan && plan->job.copies > 1);
+  std::optional<Conditions> under;
+  std::vector<std::uint32_t> jitters;
+  if (health) {
+    under = conditions(cast, mesh, *plan->machine, *health, options.detail != Detail::operators);
+    if (health->jitters())
+      for (std::uint32_t r = 0; r < cast.ranks(); ++r) jitters.push_back(mesh.group(Axis::tensor, r).front());
+  }
   std::vector<std::uint32_t> of(cast.size());
   std::iota(of.begin(), of.end(), 0u);
   std::optional<cluster::Resources> resources;
@@ -169,19 +177,23 @@ std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Pla
     // Two copies are trained by our own kernels alone, which share nothing (lowering.cpp): their groups are not evenly
     // spaced, as hops count on.
     INVARIANT(plan->job.copies == 1, "what two copies of a model load is not known");
-    resources.emplace(*plan->machine);
-    loaded = loads(cast, mesh, *resources);
-    if (symmetry || mesh.size(Axis::tensor) > 1) {
-      classes = equitable_classes(actors(cast, loaded, resources->all()));
-      unlike = classes_in_tensor_groups(mesh, *classes);
-    }
-    if (symmetry)
+    resources.emplace(*plan->machine, health);
+    loaded = loads(cast, mesh, plan->job, *resources);
+  } else {
+    for (std::uint32_t a = 0; a < cast.size(); ++a) loaded.push_row({});
+  }
+  if ((shares && mesh.size(Axis::tensor) > 1) || (options.symmetry && (shares || health))) {
+    classes = equitable_classes(actors(cast, loaded, resources ? resources->all() : std::vector<cluster::Resource>{},
+                                       under ? &*under : nullptr, jitters));
+    unlike = classes_in_tensor_groups(mesh, *classes);
+    if (options.symmetry)
       of = classes->of_actor;
     else
       classes.reset();
   }
-  Joiner joiner(cast, of, ends);
-  joiner.ranks(programs, mesh, plan, builder);
+  Programs variants(std::move(programs), cast, under ? &*under : nullptr, health, std::move(jitters), builder);
+  Joiner joiner(cast, of);
+  joiner.ranks(variants, mesh, plan, builder);
   joiner.connect(builder);
   if (!shares) return std::nullopt;
   const auto sms = plan->job.cluster.gpu.sms;

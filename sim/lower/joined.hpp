@@ -10,9 +10,10 @@
 
 namespace rehearsal::lower {
 
-// `plan`: null for given pipelines, which have one GPU a rank and share nothing. Without `shares` there are no
-// surroundings, and with symmetry one rank stands for all of a pipeline rank; with, for those alone that feel the same.
-std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Plan* plan, bool symmetry, bool shares,
+// `plan`: null for given pipelines, which have one GPU a rank and share nothing. Where nothing is shared there are no
+// surroundings. With symmetry one rank stands for all that feel the same: all of a pipeline rank where nothing is
+// shared and nothing wrong.
+std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Plan* plan, const Options& options,
                                  graph::GraphBuilder& builder);
 
 }  // namespace rehearsal::lower

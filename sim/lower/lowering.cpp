@@ -175,7 +175,9 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
       tasks = std::max<std::uint64_t>(tasks, ranks.back().program.size());
     }
     if (classes && tasks * *classes > kMostFineTasks) return std::optional<Lowered>();
-    auto surroundings = join(std::move(ranks), plan, options.symmetry, shares, builder);
+    auto joined = options;
+    joined.detail = detail;
+    auto surroundings = join(std::move(ranks), plan, joined, builder);
     return std::optional(Lowered{std::move(builder).finish(), std::move(surroundings), detail});
   };
   auto lowered = *build(options.detail, builder_, std::nullopt);

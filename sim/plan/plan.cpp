@@ -119,6 +119,7 @@ Plan make_plan(Job job) {
   }
 
   plan.machine = std::make_shared<const cluster::Machine>(job.cluster);
+  if (!job.faults.empty()) plan.health = std::make_shared<const cluster::Health>(*plan.machine, job.faults);
   plan.mesh = mesh_of(p, job.placement);
   plan.tensor_group = plan.mesh.shape(Axis::tensor);
   plan.data_group = plan.mesh.shape(Axis::data);

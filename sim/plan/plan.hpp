@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/faults.hpp"
 #include "cluster/machine.hpp"
 #include "models/network.hpp"
 #include "models/operators.hpp"
@@ -27,6 +28,16 @@ struct Job {
   Partition partition;
   cluster::ClusterSpec cluster;
   AxisOrder placement = kUsualOrder;
+  std::vector<cluster::Fault> faults;
+  // Which nodes of the cluster it runs on, node by node; empty: the first ones.
+  std::vector<std::uint32_t> on;
+
+  std::uint32_t node(std::uint32_t nth) const { return on.empty() ? nth : on[nth]; }
+  // The GPU of a rank.
+  std::uint32_t gpu(std::uint32_t rank) const {
+    const auto per_node = static_cast<std::uint32_t>(cluster.gpus_per_node);
+    return on.empty() ? rank : on[rank / per_node] * per_node + rank % per_node;
+  }
 };
 
 struct Stage {
@@ -50,6 +61,7 @@ struct Plan {
   Job job;
   Mesh mesh;                                        // the numbering of its ranks
   std::shared_ptr<const cluster::Machine> machine;  // where they stand
+  std::shared_ptr<const cluster::Health> health;    // what is wrong with it; null: nothing
   std::vector<Stage> stages;                        // of one copy, in model order
   models::Shard shard;
   models::LayerWork layer, embedding, head;        // of the framework; with own kernels only `parameters` is set

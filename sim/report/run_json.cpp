@@ -125,6 +125,23 @@ Json error_band(const Answer& run) {
           {"basis", band.basis}};
 }
 
+Json faulted(const answer::Faulted& f, Time iteration) {
+  Json each = Json::array();
+  for (const auto& [fault, cost] : f.each) each.push_back({{"fault", fault}, {"cost_s", to_seconds(cost)}});
+  Json waits = Json::array();
+  for (const auto& w : f.waits)
+    waits.push_back({{"for_rank", w.awaited},
+                     {"node", w.node},
+                     {"group", name(w.axes)},
+                     {"gpus", w.gpus},
+                     {"mean_s", to_seconds(w.mean)},
+                     {"most_s", to_seconds(w.most)}});
+  return {{"without_s", to_seconds(f.without)},
+          {"cost_s", to_seconds(iteration - f.without)},
+          {"each", each},
+          {"waits", waits}};
+}
+
 }  // namespace
 
 Json to_json(const Answer& run, const std::string& version) {
@@ -162,6 +179,7 @@ Json to_json(const Answer& run, const std::string& version) {
       {"breakdown_s", breakdown(s.breakdown)},
       {"contention_s", s.contention ? Json(to_seconds(*s.contention)) : Json()},
       {"contention", contended},
+      {"faults", run.faulted ? faulted(*run.faulted, s.iteration) : Json()},
       {"ranks", ranks(s)},
       {"traffic", traffic(s.traffic)},
       {"error_band", error_band(run)},

@@ -31,6 +31,7 @@ class TextReport {
     headline();
     if (run_.measured) text_ += measured_text(run_, options_.width, paint_);
     breakdown();
+    if (run_.faulted) faults(*run_.faulted);
     traffic();
     picture();
     ranks();
@@ -186,6 +187,21 @@ class TextReport {
     std::size_t unit = 0;
     for (; bytes >= 999.5 && unit + 1 < kUnits.size(); bytes /= 1000) ++unit;
     return fmt::format("{:.{}f} {}", bytes, unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2, kUnits[unit]);
+  }
+
+  void faults(const answer::Faulted& f) {
+    line("");
+    line("{}", paint_.bold("What the faults cost"));
+    const Time cost = s_.iteration - f.without;
+    line("  {} more than the {} on a sound machine, {:.1f} %", show(cost), show(f.without), 100 * (cost / f.without));
+    if (f.each.size() > 1)
+      for (const auto& [fault, mended] : f.each) line("  {:>12} less with this one mended: {}", show(mended), fault);
+    else
+      for (const auto& [fault, mended] : f.each) line("  {}", fault);
+    for (const auto& w : f.waits)
+      line("  {} GPU{} wait{} {} on average in {} for rank {} (node {})", w.gpus, w.gpus == 1 ? "" : "s",
+           w.gpus == 1 ? "s" : "", show(w.mean),
+           w.axes == Axes(Axis::pipeline) ? std::string("the pipeline") : name(w.axes) + " groups", w.awaited, w.node);
   }
 
   void picture() {

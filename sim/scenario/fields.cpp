@@ -157,7 +157,16 @@ const Description& scenario_fields() {
                             {"data", Axis::data},
                             {"pipeline", Axis::pipeline}},
                            "order of the axes from the innermost, whose ranks are neighbouring GPUs"),
-      nested<&S::batch>("batch", plan::batch_fields()),
+      opaque<&S::faults>(
+          "faults",
+          "{gpu, slowdown}, {nic, rate}, {nvlink, rate}, {link, rate}, {share, slowdown or rate, seed}, {jitter, seed}",
+          [](const auto& faults) {
+            std::string text;
+            for (const auto& fault : faults) text += cluster::describe(fault) + ";";
+            return text;
+          },
+          "what is wrong with the machine: slow GPUs, NICs and links at a part of their rate, jitter"),
+      aside<&S::on>("where, not what"), nested<&S::batch>("batch", plan::batch_fields()),
       settled(field<&S::microbatches>("batch.microbatches", whole(1, kMost), kUsual, "")),
       nested<&S::schedule>("schedule", schedule_fields()),
       nested<&S::optimizer_sync>("training", optimizer_sync_fields()),

@@ -88,6 +88,8 @@ Key made() {
   add<plan::Parallelism>(root.at("parallelism"), plan::parallelism_fields());
   const auto& placement = scenario_fields().at("placement");
   extra(root, "placement", {placement.form}, placement.help.c_str()).usual = placement.otherwise(nullptr);
+  const auto& faults = scenario_fields().at("faults");
+  extra(root, "faults", {fields::list_of(fields::table(faults.form.what))}, faults.help.c_str());
   root.at("batch").required = true, root.at("batch").help = "sequences per step";
   add<plan::Batch>(root.at("batch"), plan::batch_fields());
   root.at("batch.global").required = false, root.at("batch.global").said = "required without `costs`";

@@ -7,6 +7,7 @@
 #include "scenario/balance_file.hpp"
 #include "scenario/check.hpp"
 #include "scenario/fields.hpp"
+#include "scenario/jobs_file.hpp"
 #include "scenario/load.hpp"
 #include "scenario/reshard_file.hpp"
 
@@ -188,7 +189,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
 void read_abstract(Context& context, MapReader& top, const Node& root, const Node& costs, Scenario& scenario,
                    const ParallelismChoice& parallelism) {
   auto& problems = context.problems;
-  for (const char* key : {"model", "cluster", "software", "partition", "placement"})
+  for (const char* key : {"model", "cluster", "software", "partition", "placement", "faults"})
     if (top.find(key))
       problems.error(
           top.at(key),
@@ -240,7 +241,8 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
 
   const Node* costs = top.find("costs");
   const auto place = [&](const char* key) { return root.find(key) ? root.find(key)->where() : Location{path, 0, 0}; };
-  scenario.places = {place(root.find("partition") ? "partition" : "parallelism"), place("cluster"), place("schedule")};
+  scenario.places = {place(root.find("partition") ? "partition" : "parallelism"), place("cluster"), place("schedule"),
+                     place("faults")};
   auto parallelism = load_parallelism(context, top.find("parallelism"), root);
   const Node* schedule_node = top.find("schedule");
   const auto before_schedule = problems.count();
@@ -262,6 +264,12 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
     if (const auto order = read_value(problems, *node, "'placement'", field.form)) field.set(&scenario, *order);
   }
 
+  if (const Node* node = top.find("faults"); node && scenario.concrete)
+    scenario.faults = load_faults(context, *node, problems.count() == 0 ? &scenario.concrete->cluster : nullptr);
+  if (!scenario.faults.empty() && scenario.optimizer_sync.post_validation)
+    problems.error(top.at("faults"),
+                   "'faults' do not go with training.optimizer_sync post-validation: iterations that overlap are "
+                   "followed for one rank of each stage, and faults make replicas differ");
   const auto before_batch = problems.count();
   read_batch(context, top, root, scenario, parallelism);
   if (schedule_ok && parallelism.sound && problems.count() == before_batch)
@@ -331,6 +339,8 @@ Checked check(const std::string& path, const std::vector<std::string>& sets, con
       read_balance(context, path, *root);
     else if (folder == "reshard" || is_reshard(*root))
       read_reshard(context, path, *root);
+    else if (is_jobs(*root))
+      read_jobs(context, path, *root);
     else
       scenario = read(context, path, *root);
   }

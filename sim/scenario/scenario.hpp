@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cluster/cluster.hpp"
+#include "cluster/faults.hpp"
 #include "collective/size_curve.hpp"
 #include "cost/profile.hpp"
 #include "graph/detail.hpp"
@@ -88,6 +89,7 @@ struct ErrorBand {
 // Where the file says what a plan or a schedule may be refused for.
 struct Places {
   Location layout, cluster, schedule;  // layout: `partition`, or else `parallelism`
+  Location faults;
 };
 
 // A key of the file that asks, or of --set: not those of the files that it names.
@@ -102,6 +104,8 @@ struct Scenario {
   std::string digest;  // SHA-256 of the resolved scenario, the same for YAML and JSON spellings
   plan::Parallelism parallelism;
   plan::AxisOrder placement = plan::kUsualOrder;
+  std::vector<cluster::Fault> faults;
+  std::vector<std::uint32_t> on;  // the nodes of a cluster that others share (jobs_file.hpp); empty: all
   plan::Batch batch;
   std::int64_t microbatches = 1;  // per pipeline and iteration
   ScheduleChoice schedule;

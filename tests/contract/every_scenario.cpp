@@ -11,6 +11,7 @@
 
 #include "cluster/fields.hpp"
 #include "scenario/check.hpp"
+#include "scenario/jobs_file.hpp"
 #include "scenario/scenario.hpp"
 
 using namespace rehearsal;
@@ -33,7 +34,7 @@ std::vector<fs::path> yaml_below(const fs::path& folder) {
 // Questions of other commands than `run`, each kind in a folder of its own below scenarios/.
 bool asks_of_run(const fs::path& file) {
   const auto folder = file.parent_path().filename();
-  return folder != "reshard" && folder != "balance";
+  return folder != "reshard" && folder != "balance" && folder != "jobs";
 }
 
 }  // namespace
@@ -50,6 +51,14 @@ TEST_CASE("every scenario loads without a warning, and no two ask the same quest
     CHECK(s.microbatches >= 1);
     CHECK(s.concrete.has_value() != s.abstract.has_value());
     CHECK_MESSAGE(digests.emplace(s.digest, file.string()).second, digests[s.digest]);
+  }
+}
+
+TEST_CASE("every file of several jobs is right") {
+  for (const auto& file : yaml_below(kRoot / "scenarios/jobs")) {
+    INFO(file.string());
+    CHECK(format(scenario::check(file.string()).errors) == "");
+    CHECK(scenario::holds_jobs(file.string()));
   }
 }
 

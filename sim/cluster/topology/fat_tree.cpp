@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
+#include "base/random.hpp"
 #include "cluster/fabric.hpp"
 #include "cluster/registry.hpp"
 
@@ -28,6 +30,17 @@ std::int64_t below_spine(const Machine& m) {
   return below_leaf(m) * std::max<std::int64_t>(1, leaves);
 }
 
+// Ports of a leaf up: equal ways, each at the rate of a NIC.
+std::int64_t uplinks(const Machine& m) {
+  const auto nics = below_leaf(m) / m.spec().gpus_per_node * m.spec().nics_per_node;
+  return std::max<std::int64_t>(1, std::llround(double(nics) / over_leaf(m)));
+}
+
+// The same of a spine.
+std::int64_t core_ways(const Machine& m) {
+  return std::llround(m.parameter("radix") / 2 / m.parameter("core_oversubscription"));
+}
+
 void check(const Machine& m) {
   if (m.parameter("levels") != 2 && m.parameter("levels") != 3)
     throw UserError(fmt::format("topology 'fat-tree' has 'levels' 2 or 3, found {}", m.parameter("levels")));
@@ -46,12 +59,22 @@ Path path(const Machine& m, std::int64_t a, std::int64_t b, std::int64_t stripe)
   const auto leaf = [&](std::int64_t gpu) {
     return Device{DeviceKind::leaf, static_cast<std::uint32_t>(gpu / below_leaf(m)), 0};
   };
-  const auto spine = [&](std::int64_t gpu) {  // all spines of a pod as one: nothing blocks between them
-    return Device{DeviceKind::spine, static_cast<std::uint32_t>(gpu / below_spine(m)), 0};
+  // All spines of a pod as one, as if packets were spread evenly; or the one that the switch hashes the flow to.
+  const auto hashed = [&](std::uint64_t seed, std::int64_t ways) {
+    if (seed == 0) return std::uint32_t{0};
+    std::uint64_t flow = seed;
+    for (const auto part : {a, b, stripe}) flow = Random(flow ^ static_cast<std::uint64_t>(part)).next();
+    return Random(flow).below32(static_cast<std::uint32_t>(ways));
+  };
+  const auto seed = static_cast<std::uint64_t>(m.parameter("ecmp"));
+  const auto way = hashed(seed, uplinks(m));
+  const auto spine = [&](std::int64_t gpu) {
+    return Device{DeviceKind::spine, static_cast<std::uint32_t>(gpu / below_spine(m)), way};
   };
   if (leaf(a) == leaf(b)) return over(m, a, b, stripe, {leaf(a)});
   if (spine(a) == spine(b)) return over(m, a, b, stripe, {leaf(a), spine(a), leaf(b)});
-  return over(m, a, b, stripe, {leaf(a), spine(a), {DeviceKind::core, 0, 0}, spine(b), leaf(b)});
+  const Device core{DeviceKind::core, 0, hashed(seed + (seed > 0), std::max<std::int64_t>(1, core_ways(m)))};
+  return over(m, a, b, stripe, {leaf(a), spine(a), core, spine(b), leaf(b)});
 }
 
 std::vector<Level> levels(const Machine& m) {
@@ -74,12 +97,17 @@ void register_fat_tree(Registry& registry) {
   t.parameters = {{"levels", Unit::integer, 2, 2, 3, "of switches"},
                   {"radix", Unit::integer, 64, 2, 4096, "ports of a switch, at the rate of a NIC"},
                   {"oversubscription", Unit::number, 1, 1, 1000, "ports of a leaf down over ports up"},
-                  {"core_oversubscription", Unit::number, 1, 1, 1000, "the same of spines, with three levels"}};
+                  {"core_oversubscription", Unit::number, 1, 1, 1000, "the same of spines, with three levels"},
+                  {"ecmp", Unit::integer, 0, 0, 1e9,
+                   "seed by which each flow is hashed to one of the equal ways up; 0: flows are spread over all"}};
   t.check = check;
   t.path = path;
   t.link = [](const Machine& m, const Device& a, const Device& b) {
     const auto at = levels(m);
-    return Link{at[a.kind == DeviceKind::core || b.kind == DeviceKind::core ? 2 : 1].out, kSwitchLatency};
+    const bool to_core = a.kind == DeviceKind::core || b.kind == DeviceKind::core;
+    const auto all = at[to_core ? 2 : 1].out;
+    if (m.parameter("ecmp") == 0) return Link{all, kSwitchLatency};
+    return Link{to_core ? m.spec().nic : all / double(uplinks(m)), kSwitchLatency};
   };
   t.levels = levels;
   registry.add(std::move(t));

@@ -1,0 +1,68 @@
+#include "answer/faulted.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "answer/predict.hpp"
+#include "timeline/waiting.hpp"
+
+namespace rehearsal::answer {
+namespace {
+
+constexpr std::size_t kMostFaults = 8, kMostWaits = 8;
+
+Time iteration_with(scenario::Scenario scenario, std::vector<cluster::Fault> faults) {
+  scenario.faults = std::move(faults);
+  return predict(scenario, {.summary = {.memory = false, .critical_path = false}}).summary.iteration;
+}
+
+std::vector<Faulted::Waits> waits_for_slow(const Question& question, const timeline::Timeline& timeline) {
+  const auto& scenario = question.scenario;
+  const cluster::Health health(cluster::Machine(scenario.concrete->cluster), scenario.faults);
+  const auto mesh = plan::mesh_of(scenario.parallelism, scenario.placement);
+  const auto& graph = question.graph;
+  std::vector<bool> slow;
+  std::vector<std::uint32_t> first;  // of its tensor group
+  for (const auto& rank : graph.ranks()) {
+    const auto group = mesh.group(Axis::tensor, rank.job_rank);
+    slow.push_back(std::any_of(group.begin(), group.end(), [&](auto gpu) { return health.slowdown(gpu) > 1; }));
+    first.push_back(group.front());
+  }
+  // Ranks that stand for several wait as each of them does.
+  std::map<std::pair<std::uint32_t, std::uint8_t>, Faulted::Waits> by_awaited;
+  for (const auto& wait : timeline::waiting(graph, timeline)) {
+    if (!slow[wait.awaited.index()] || slow[wait.rank.index()]) continue;
+    const auto awaited = first[wait.awaited.index()];
+    auto& sum = by_awaited[{awaited, wait.axes.bits()}];
+    const auto gpus = graph.ranks()[wait.rank.index()].multiplicity;
+    sum.awaited = awaited, sum.node = graph.ranks()[wait.awaited.index()].node, sum.axes = wait.axes;
+    sum.gpus += gpus;
+    sum.mean += wait.time * std::int64_t(gpus);
+    sum.most = std::max(sum.most, wait.time);
+  }
+  std::vector<Faulted::Waits> all;
+  for (auto& [key, sum] : by_awaited) all.push_back(sum);
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.mean > b.mean; });
+  if (all.size() > kMostWaits) all.resize(kMostWaits);
+  for (auto& waits : all) waits.mean = Time(waits.mean.count() / waits.gpus);
+  return all;
+}
+
+}  // namespace
+
+Faulted faulted(const Question& question, const timeline::Timeline& timeline) {
+  const auto& scenario = question.scenario;
+  Faulted answer;
+  answer.without = iteration_with(scenario, {});
+  const Time now = timeline.makespan();
+  for (std::size_t i = 0; i < scenario.faults.size() && scenario.faults.size() <= kMostFaults; ++i) {
+    auto others = scenario.faults;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    const Time without = others.empty() ? answer.without : iteration_with(scenario, std::move(others));
+    answer.each.push_back({cluster::describe(scenario.faults[i]), now - without});
+  }
+  answer.waits = waits_for_slow(question, timeline);
+  return answer;
+}
+
+}  // namespace rehearsal::answer

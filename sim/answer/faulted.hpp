@@ -1,0 +1,31 @@
+// What the faults of a machine cost a step, and who waits for the slow ones.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "answer/question.hpp"
+#include "timeline/timeline.hpp"
+
+namespace rehearsal::answer {
+
+struct Faulted {
+  Time without;  // the iteration on a sound machine
+  struct Cost {
+    std::string fault;  // cluster::describe
+    Time cost;          // by which the iteration would be shorter if it alone were mended
+  };
+  std::vector<Cost> each;  // as given; empty where there are too many to take one away at a time
+  // Of GPUs that wait for one in whose tensor group a GPU is slow: in all, the most first.
+  struct Waits {
+    std::uint32_t awaited = 0, node = 0;  // the first of that tensor group, by its number in the job
+    Axes axes;
+    std::uint32_t gpus = 0;  // that wait
+    Time mean, most;         // of each
+  };
+  std::vector<Waits> waits;
+};
+
+// Predicts the step without the faults, and without each.
+Faulted faulted(const Question& question, const timeline::Timeline& timeline);
+
+}  // namespace rehearsal::answer

@@ -1,0 +1,68 @@
+// What is wrong with a machine: slow GPUs, NICs and links at a part of their rate, times that vary. Faults are what a
+// user says; the health of a machine is what follows for each of its parts.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/machine.hpp"
+
+namespace rehearsal::cluster {
+
+struct Fault {
+  enum class Kind : std::uint8_t {
+    gpu,     // kernels take `slowdown` times as long
+    nic,     // `rate` of its rate is left, both ways
+    nvlink,  // likewise of all links of a GPU inside its domain
+    link,    // likewise of a cable, named by its two ends
+    jitter   // every pass takes longer or shorter
+  };
+  Kind kind = Kind::gpu;
+  std::int64_t number = -1;  // which GPU or NIC, counted through the machine; -1: a share of all of them
+  double share = 0;          // of all GPUs or NICs, drawn at random
+  std::string from, to;      // of a link, as reports name its ends: "node 0 NIC 1", "leaf 0.1"
+  double slowdown = 1, rate = 1;
+  double jitter = 0;  // standard deviation of a pass over its time
+  std::uint64_t seed = 0;
+  friend bool operator==(const Fault&, const Fault&) = default;
+};
+std::string describe(const Fault& fault);  // "GPU 37: kernels take 1.2 times as long"
+
+class Health {
+ public:
+  // Throws UserError: a part that the machine does not have, two faults on one part, a part that no fault can slow.
+  Health(const Machine& machine, const std::vector<Fault>& faults);
+
+  double slowdown(std::int64_t gpu) const { return gpus_[static_cast<std::size_t>(gpu)]; }
+  double port(std::int64_t gpu) const { return ports_[static_cast<std::size_t>(gpu)]; }
+  double link(const Device& from, const Device& to) const;  // share of its rate that is left, either way
+  // Share of its narrowest rate that a way from GPU to GPU has left, alone. Notes the cables on it.
+  using Cables = std::set<std::pair<Device, Device>>;
+  double left(const Machine& machine, std::int64_t from, std::int64_t to, std::int64_t stripe, Cables& crossed) const;
+  // Throws UserError where a cable with a fault is not among these.
+  void check_crossed(const Cables& crossed) const;
+  bool links_sound() const { return nics_.empty() && cables_.empty() && sound_ports_; }
+
+  bool jitters() const { return jitter_ > 0; }
+  // How much longer or shorter a pass takes: a factor for each of kJitterLevels, equally likely. The same group of
+  // ranks and pass always have the same.
+  static constexpr std::uint32_t kJitterLevels = 32;
+  double jitter(std::uint32_t level) const;
+  std::uint32_t level(std::uint64_t ranks, std::uint64_t pass) const;
+
+ private:
+  void add(const Machine& machine, const Fault& fault);
+  void put(const Machine& machine, const Fault& fault, std::int64_t number);
+
+  std::vector<double> gpus_, ports_;
+  bool sound_ports_ = true;
+  std::map<Device, double> nics_;
+  std::map<std::pair<Device, Device>, double> cables_;
+  double jitter_ = 0;
+  std::uint64_t seed_ = 0;
+};
+
+}  // namespace rehearsal::cluster

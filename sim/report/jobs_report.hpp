@@ -1,0 +1,14 @@
+// Several jobs on one cluster: for people and for programs.
+#pragma once
+#include <string>
+
+#include "answer/jobs.hpp"
+
+namespace rehearsal::report {
+
+std::string jobs_text(const answer::SharedJobs& jobs, int width, bool color);
+// {"rehearsal", "scenario", "jobs": [{"nodes", "iteration_s", "alone_s", "slowdown", "iterations", "alone": {...}}],
+// "contention": [...]}
+std::string jobs_json(const answer::SharedJobs& jobs, const std::string& version);
+
+}  // namespace rehearsal::report

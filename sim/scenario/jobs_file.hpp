@@ -1,0 +1,34 @@
+// Files with `jobs`: several scenarios at once on the nodes of one cluster.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "scenario/scenario.hpp"
+
+namespace rehearsal::scenario {
+
+struct Context;
+struct Node;
+
+struct Jobs {
+  std::string name, file;
+  cluster::ClusterSpec cluster;
+  struct Job {
+    Scenario scenario;  // on a cluster of its own nodes
+    std::string nodes;  // as given: "0-15"
+    std::vector<std::uint32_t> on;
+  };
+  std::vector<Job> jobs;
+  std::vector<std::string> warnings;
+};
+
+bool is_jobs(const Node& root);
+Jobs read_jobs(Context& context, const std::string& path, const Node& root);
+
+// Whether a file is such a one. False where it cannot be read: who then loads it will say why.
+bool holds_jobs(const std::string& path, const Files& files = disk());
+// Throws UserError with every error of the file, and of the scenarios that it names, at once.
+Jobs load_jobs(const std::string& path, const std::vector<std::string>& sets = {}, const Files& files = disk());
+
+}  // namespace rehearsal::scenario

@@ -1,0 +1,19 @@
+// Who waits for whom: at meetings of a group for the member that comes last, at a message for its sender.
+#pragma once
+#include <vector>
+
+#include "timeline/timeline.hpp"
+
+namespace rehearsal::timeline {
+
+struct Waiting {
+  RankId rank, awaited;
+  Axes axes;  // of the group; pipeline for messages
+  Time time;  // of one iteration
+};
+// All waits of each pair, along each set of axes; pairs that never wait are left out. A group waits from the moment in
+// which a member could have started until the last one could; for a message waits a compute lane that stands still
+// although all else is there.
+std::vector<Waiting> waiting(const graph::TaskGraph& graph, const Timeline& timeline);
+
+}  // namespace rehearsal::timeline
