@@ -53,7 +53,7 @@ Json one(const Files& files, const Form& form) {
     case Form::Kind::name:
       return {{"enum", names_of(files, form.what)}};
     case Form::Kind::table:
-      return {{"type", "object"}};
+      return {{"type", "object"}, {"minProperties", 1}};
     case Form::Kind::text:
       break;
   }

@@ -132,7 +132,7 @@ std::vector<fs::path> yaml_below(const std::string& folder) {
   std::vector<fs::path> files;
   for (const auto& file : fs::recursive_directory_iterator(fs::path(PROJECT_ROOT) / folder))
     if (file.path().extension() == ".yaml" && file.path().parent_path().filename() != "reshard" &&
-        file.path().parent_path().filename() != "balance")
+        file.path().parent_path().filename() != "balance" && file.path().parent_path().filename() != "jobs")
       files.push_back(file.path());
   return files;
 }
