@@ -74,6 +74,7 @@ std::string complaint(const json& schema, const json& value, const std::string& 
                                               "pattern",
                                               "items",
                                               "properties",
+                                              "minProperties",
                                               "required",
                                               "anyOf",
                                               "additionalProperties"};
@@ -106,6 +107,7 @@ std::string complaint(const json& schema, const json& value, const std::string& 
       if (auto wrong = complaint(schema["items"], value[i], at + "[" + std::to_string(i) + "]"); !wrong.empty())
         return wrong;
   if (!value.is_object()) return "";
+  if (schema.contains("minProperties") && value.size() < schema["minProperties"]) return at + ": too few keys";
   if (schema.contains("required"))
     for (const std::string key : schema["required"])
       if (!value.contains(key)) return at + ": no key " + key;
