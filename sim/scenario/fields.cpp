@@ -54,7 +54,7 @@ const Description& simulate_fields() {
       choice<&S::detail>(
           "detail",
           {{"stage", graph::Detail::stage}, {"layer", graph::Detail::layer}, {"operator", graph::Detail::operators}},
-          kUsual, "one task for each"),
+          kUsual, "one task for each; operators where the GPUs of a tensor group are not alike"),
       choice<&S::network>(
           "network", {{"auto", Network::automatic}, {"closed-form", Network::closed_form}, {"fluid", Network::fluid}},
           kUsual, "auto: links, processors and memory are shared where they fall short; closed-form: never"),
