@@ -54,7 +54,8 @@ Time iteration(const scenario::Scenario& scenario, const schedule::Problem& prob
 }  // namespace
 
 Estimate estimate(const scenario::Scenario& scenario) {
-  if (scenario.concrete && !scenario.optimizer_sync.post_validation && scenario.faults.empty()) {
+  if (scenario.concrete && !scenario.optimizer_sync.post_validation && scenario.faults.empty() &&
+      scenario.concrete->cluster.groups.empty()) {
     auto staged = stage(scenario);
     if (const auto end = staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem)) {
       const auto durations = staged.cost.price(staged.lowering.works());

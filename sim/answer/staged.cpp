@@ -1,6 +1,8 @@
 #include "answer/staged.hpp"
 
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "answer/estimate.hpp"
@@ -68,6 +70,36 @@ bool even_is_faster(const scenario::Scenario& scenario, const std::vector<std::i
   }
 }
 
+// The kinds of GPUs that each pipeline rank has among its replicas.
+std::vector<std::set<std::uint16_t>> kinds_of_stages(const plan::Plan& plan) {
+  std::vector<std::set<std::uint16_t>> kinds(plan.mesh.size(Axis::pipeline));
+  if (!plan.job.cluster.groups.empty())
+    for (std::uint32_t r = 0; r < plan.mesh.ranks(); r++)
+      kinds[plan.mesh.along(Axis::pipeline, r)].insert(plan.job.cluster.kind_of(plan.job.gpu(r)));
+  return kinds;
+}
+
+// A schedule is told the times of the slowest replica of each stage.
+void slowest_of_kinds(Staged& staged, const std::vector<std::set<std::uint16_t>>& kinds,
+                      const std::vector<std::uint32_t>& ranks) {
+  const auto works = staged.lowering.works();
+  const auto held = staged.cost.held(works);
+  std::map<std::uint16_t, schedule::Problem> of;
+  for (const auto& some : kinds)
+    for (const auto kind : some)
+      if (!of.count(kind)) {
+        const std::vector<graph::Condition> all(works.size(), graph::Condition{.gpu = kind});
+        of[kind] = staged.lowering.problem(staged.cost.price(works, all), held);
+      }
+  using schedule::Problem;
+  for (const auto times : {&Problem::forward, &Problem::input_gradient, &Problem::weight_gradient, &Problem::backward})
+    for (std::size_t s = 0; s < ranks.size(); s++) {
+      Time slowest;
+      for (const auto kind : kinds[ranks[s]]) slowest = std::max(slowest, (of[kind].*times)[s]);
+      (staged.problem.*times)[s] = slowest;
+    }
+}
+
 }  // namespace
 
 Staged stage(const scenario::Scenario& scenario, const Effect* without) {
@@ -103,6 +135,7 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
   for (const auto& stage : plan.stages) layers.push_back(stage.layers);
   std::optional<plan::DataVolume> volume;
   if (plan.job.parallelism.data > 1 && plan.job.copies == 1 && !plan.network) volume = plan::data_volume(plan, ranks);
+  const auto kinds = kinds_of_stages(plan);
   Staged staged{std::move(cost),
                 lower::Lowering(std::move(plan), ranks),
                 {},
@@ -112,6 +145,7 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
                 std::move(assumptions)};
   const auto durations = placed(places.cluster, [&] { return staged.cost.price(staged.lowering.works()); });
   staged.problem = staged.lowering.problem(durations, staged.cost.held(staged.lowering.works()));
+  if (!c.cluster.groups.empty()) slowest_of_kinds(staged, kinds, ranks);
   scenario.schedule.set_knobs(staged.problem);
   return staged;
 }

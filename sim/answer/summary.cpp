@@ -48,7 +48,9 @@ void add_figures(RankSummary& s, const Question& question, const Timeline& timel
   s.peak = {exact, exact, exact + double(outside.count())};
   if (c.training.allocator == models::Allocator::exact) return;
   const bool expandable = c.training.allocator == models::Allocator::expandable;
-  const auto held = reserved_memory(question.graph, timeline, rank, {c.cluster.gpu.memory - outside, expandable});
+  const auto held =
+      reserved_memory(question.graph, timeline, rank,
+                      {c.cluster.gpu_at(question.graph.ranks()[rank.index()].job_rank).memory - outside, expandable});
   s.peak.reserved = std::max(exact, double(held.reserved.count()));
   s.peak.device = *s.peak.reserved + double(outside.count());
   s.allocator_retries = held.retries;
@@ -93,6 +95,18 @@ std::vector<RankSummary> rank_summaries(const Question& question, const Timeline
     ranks[r].rank = rank.job_rank, ranks[r].count = rank.multiplicity, ranks[r].node = rank.node;
   }
   return ranks;
+}
+
+// FLOP/s of a GPU, on average; 0 where one has no rate.
+double mean_peak(const cluster::ClusterSpec& cluster, const std::vector<RankSummary>& ranks, Precision precision) {
+  double sum = 0, gpus = 0;
+  for (const auto& rank : ranks) {
+    const auto& peaks = cluster.gpu_at(rank.rank).peak;
+    const auto peak = peaks.find(precision);
+    if (peak == peaks.end() || peak->second.value() <= 0) return 0;
+    sum += rank.count * peak->second.value(), gpus += rank.count;
+  }
+  return gpus > 0 ? sum / gpus : 0;
 }
 
 std::vector<PathSegment> path_segments(const graph::TaskGraph& graph, const Timeline& timeline) {
@@ -142,19 +156,26 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
   }
 
   if (scenario.concrete) {
-    const auto& gpu = scenario.concrete->cluster.gpu;
+    const auto& cluster = scenario.concrete->cluster;
     const double per_gpu = iteration_s * double(s.gpus) * 1e12;
     s.samples_per_s = double(scenario.batch.global) / iteration_s;
     s.tokens_per_s = *s.samples_per_s * double(scenario.batch.sequence);
     s.model_tflops_per_gpu = question.model_flops.value() / per_gpu;
     s.hardware_tflops_per_gpu = question.hardware_flops.value() / per_gpu;
-    const auto peak = gpu.peak.find(scenario.concrete->training.precision);
-    if (peak != gpu.peak.end() && peak->second.value() > 0) {
-      s.mfu = *s.model_tflops_per_gpu * 1e12 / peak->second.value();
-      s.hfu = *s.hardware_tflops_per_gpu * 1e12 / peak->second.value();
+    if (const double peak = mean_peak(cluster, s.ranks, scenario.concrete->training.precision); peak > 0) {
+      s.mfu = *s.model_tflops_per_gpu * 1e12 / peak;
+      s.hfu = *s.hardware_tflops_per_gpu * 1e12 / peak;
     }
-    s.capacity = double(gpu.memory.count());
-    if (parts.memory) s.fits = *s.peak.device <= *s.capacity;
+    // Of the GPU that is fullest, where they are of several kinds.
+    s.capacity = double(cluster.gpu.memory.count());
+    if (parts.memory) {
+      double fullest = 0;
+      for (const auto& rank : s.ranks) {
+        const auto memory = double(cluster.gpu_at(rank.rank).memory.count());
+        if (*rank.peak.device / memory > fullest) fullest = *rank.peak.device / memory, s.capacity = memory;
+      }
+      s.fits = fullest <= 1;
+    }
   } else if (scenario.schedule.memory_limit) {
     s.capacity = *scenario.schedule.memory_limit;
     if (parts.memory) s.fits = s.peak.allocated <= *s.capacity;

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,12 +54,19 @@ struct WrittenLink {
   friend bool operator==(const WrittenLink&, const WrittenLink&) = default;
 };
 
+// Nodes next to each other with GPUs of their own kind.
+struct NodeGroup {
+  std::int64_t nodes = 1;
+  std::optional<Gpu> gpu;  // none: the cluster's
+};
+
 // One kind of cluster (configs/clusters/*.yaml).
 struct ClusterSpec {
   std::string name;
   Gpu gpu;
   std::int64_t gpus_per_node = 8;
   std::int64_t nodes = 1;
+  std::vector<NodeGroup> groups;  // of all nodes, in their order; empty: all are alike
   TopologyChoice topology{"rail-optimized",
                           {}};  // what joins the nodes; or what is inside of them, and then one switch joins them
   TopologyChoice node_topology{"nvswitch", {}};  // what is inside a node, where `topology` does not say it
@@ -82,6 +90,15 @@ struct ClusterSpec {
   std::vector<std::string> assumed;
 
   std::int64_t gpus() const { return gpus_per_node * nodes; }
+  // The kind of a GPU: 0 that of the cluster, k that of groups[k - 1].
+  std::uint16_t kind_of(std::int64_t number) const {
+    std::int64_t node = number / gpus_per_node;
+    for (std::size_t g = 0; g < groups.size(); ++g, node -= groups[g - 1].nodes)
+      if (node < groups[g].nodes) return groups[g].gpu ? static_cast<std::uint16_t>(g + 1) : std::uint16_t{0};
+    return 0;
+  }
+  const Gpu& of_kind(std::uint16_t kind) const { return kind == 0 ? gpu : *groups[kind - 1u].gpu; }
+  const Gpu& gpu_at(std::int64_t number) const { return of_kind(kind_of(number)); }
   Bandwidth node_rate() const { return nic * double(nics_per_node); }
 };
 

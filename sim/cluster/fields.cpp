@@ -99,6 +99,19 @@ const Description& cluster_fields() {
             return text;
           },
           "")),
+      opaque<&ClusterSpec::groups>(
+          "groups", "{nodes, gpu}",
+          [](const std::vector<NodeGroup>& groups) {
+            std::string text;
+            for (const auto& group : groups) {
+              text += fmt::format("{} ", group.nodes);
+              for (const auto& field : gpu_fields().fields)
+                if (group.gpu && field.acts) text += written(field.get(&*group.gpu)) + ",";
+              text += ";";
+            }
+            return text;
+          },
+          "nodes with GPUs of another kind, in the order of the nodes"),
       field<&ClusterSpec::nvlink>("links.nvlink.bandwidth", bandwidth(), kRequired, "of one GPU, one way"),
       assumed(field<&ClusterSpec::nvlink_latency>("links.nvlink.latency", time(),
                                                   {[](const ClusterSpec&) { return microseconds(1.22); }, "1.22us"},

@@ -17,7 +17,8 @@ std::uint32_t Resources::of_gpu(Resource::Kind kind, std::int64_t gpu) {
     const auto& spec = machine_.spec();
     const Device device = machine_.gpu(gpu);
     const auto port = spec.nvlink * (health_ ? health_->port(gpu) : 1);
-    all_.push_back({kind, device, device, kind == Resource::Kind::memory ? spec.gpu.sustained_memory_bandwidth : port});
+    all_.push_back(
+        {kind, device, device, kind == Resource::Kind::memory ? spec.gpu_at(gpu).sustained_memory_bandwidth : port});
   }
   return number;
 }

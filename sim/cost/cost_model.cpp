@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "base/range.hpp"
@@ -35,6 +36,13 @@ CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves
       communication_(machine_, std::move(curves), {.version = software.nccl, .algorithms = &algorithms}),
       software_(std::move(software)),
       profile_(std::move(profile)) {
+  need_rates();
+  if (const auto* times = measured_gpu())
+    for (const auto& [precision, products] : times->gemm)
+      measured_products_[precision] = with_gemm(machine_.gpu, *times, precision);
+}
+
+void CostModel::need_rates() const {
   const auto& gpu = machine_.gpu;
   const auto need = [&](bool given, const char* key) {
     if (!given)
@@ -45,9 +53,6 @@ CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves
   need(gpu.gemm_efficiency > 0, "gemm_efficiency");
   need(gpu.sustained_clock > 0, "sustained_clock");
   need(gpu.weight_gradient_rate > 0, "weight_gradient_rate");
-  if (const auto* times = measured_gpu())
-    for (const auto& [precision, products] : times->gemm)
-      measured_products_[precision] = with_gemm(gpu, *times, precision);
 }
 
 double CostModel::gemm(const Gemm& shape) const {
@@ -147,7 +152,7 @@ double CostModel::handover(const graph::Handover& work) const {
   return seconds_for(work.size * 2.0, machine_.gpu.sustained_memory_bandwidth);
 }
 
-// The model itself wherever links are as the cluster says.
+// The model itself wherever GPU and links are as the cluster says.
 class CostModel::ByLinks {
  public:
   ByLinks(const CostModel& model, Conditions conditions) : model_(model), conditions_(conditions) {}
@@ -158,11 +163,16 @@ class CostModel::ByLinks {
   }
   const CostModel& of(std::size_t work) {
     const auto& c = condition(work);
-    if (c.port == 1 && c.wire == 1) return model_;
-    auto& known = narrowed_[{c.port, c.wire}];
+    if (c.gpu == 0 && c.port == 1 && c.wire == 1) return model_;
+    auto& known = others_[{c.gpu, c.port, c.wire}];
     if (!known) {
       known = std::make_unique<CostModel>(model_);
       known->communication_ = model_.communication_.narrowed(c.port, c.wire);
+      if (c.gpu > 0) {  // what was measured was measured on the cluster's own
+        known->machine_.gpu = model_.machine_.of_kind(c.gpu);
+        known->profile_ = nullptr, known->measured_products_.clear();
+        known->need_rates();
+      }
     }
     return *known;
   }
@@ -170,7 +180,7 @@ class CostModel::ByLinks {
  private:
   const CostModel& model_;
   Conditions conditions_;
-  std::map<std::pair<double, double>, std::unique_ptr<CostModel>> narrowed_;
+  std::map<std::tuple<std::uint16_t, double, double>, std::unique_ptr<CostModel>> others_;
 };
 
 std::vector<Time> CostModel::price(std::span<const graph::Work> works, Conditions conditions) const {

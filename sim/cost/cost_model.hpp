@@ -78,7 +78,8 @@ class CostModel {
   const CommunicationModel& communication() const { return communication_; }
 
  private:
-  // The model for each of the works, by the links that it finds.
+  void need_rates() const;  // throws UserError where the GPU lacks what every price rests on
+  // The model for each of the works, by its GPU and the links that it finds.
   class ByLinks;
   // Seconds by which the works take longer or shorter on another machine, all runs together.
   double moves(const cluster::ClusterSpec& other, std::span<const graph::Work> works, std::span<const Time> durations,

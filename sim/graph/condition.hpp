@@ -7,7 +7,8 @@
 namespace rehearsal::graph {
 
 struct Condition {
-  double slowdown = 1;  // of kernels
+  std::uint16_t gpu = 0;  // its kind (cluster::ClusterSpec::kind_of)
+  double slowdown = 1;    // of kernels
   // Share of its rate that the narrowest link on the way has left: inside a domain, and between domains.
   double port = 1, wire = 1;
 

@@ -133,7 +133,7 @@ std::string TaskGraph::digest() const {
   });
   for (std::size_t w = 0; w < works_.size(); ++w)  // graphs without a fault keep their digests
     if (const auto& c = conditions_[w]; !c.sound())
-      out.number(w), out.number(c.slowdown), out.number(c.port), out.number(c.wire);
+      out.number(w), out.number(c.gpu), out.number(c.slowdown), out.number(c.port), out.number(c.wire);
   out.list(programs_, [&out](const Program& program) { add_program(out, program); });
   out.list(ranks_, [this, &out](const Rank& rank) {
     out.number(rank.program), out.number(rank.multiplicity), out.number(rank.job_rank), out.number(rank.node);

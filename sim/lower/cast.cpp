@@ -156,14 +156,26 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
   return all;
 }
 
-Conditions conditions(const Cast& cast, const plan::Mesh& mesh, const cluster::Machine& machine,
-                      const cluster::Health& health, bool in_step) {
+Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
   Conditions all{std::vector<graph::Condition>(cast.size()), std::vector<graph::Condition>(cast.ranks())};
-  for (std::uint32_t r = 0; r < cast.ranks(); ++r) all.of[r].slowdown = health.slowdown(r);
+  const auto& job = plan.job;
+  const auto& mesh = plan.mesh;
+  const auto& machine = *plan.machine;
+  for (std::uint32_t r = 0; r < cast.ranks(); ++r) {
+    all.of[r].gpu = job.cluster.kind_of(job.gpu(r));
+    if (plan.health) all.of[r].slowdown = plan.health->slowdown(r);
+  }
   if (in_step && mesh.size(Axis::tensor) > 1)
     for (std::uint32_t r = 0; r < cast.ranks(); ++r)
-      for (const auto other : tensor_group(mesh, r))
-        all.of[r].slowdown = std::max(all.of[r].slowdown, health.slowdown(other));
+      for (const auto other : tensor_group(mesh, r)) {
+        if (all.of[r].gpu != all.of[other].gpu)
+          throw UserError(
+              "a tensor group has GPUs of several kinds; set simulate.detail to operator, or cut the job so that each "
+              "tensor group stays among nodes of one kind");
+        if (plan.health) all.of[r].slowdown = std::max(all.of[r].slowdown, plan.health->slowdown(other));
+      }
+  if (!plan.health) return all;
+  const auto& health = *plan.health;
   if (health.links_sound()) return all;
 
   std::set<std::pair<cluster::Device, cluster::Device>> crossed;

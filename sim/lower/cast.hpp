@@ -50,15 +50,14 @@ struct Cast {
 // whose collectives coarse tasks hold inside, is on the row of the rank too: its own part in it.
 Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& job, cluster::Resources& resources);
 
-// Under which conditions a cast runs on a machine with faults.
+// Under which conditions a cast runs where GPUs are of several kinds or something is wrong.
 struct Conditions {
   std::vector<graph::Condition> of;      // of each actor: kernels of ranks, links of groups and channels
   std::vector<graph::Condition> inside;  // of each rank: links of its tensor group, whose collectives coarse tasks hold
 };
 // `in_step`: tasks hold collectives of tensor groups, so that all of a group go at the pace of the slowest. Throws
-// UserError where a link that a fault names is on nobody's way.
-Conditions conditions(const Cast& cast, const plan::Mesh& mesh, const cluster::Machine& machine,
-                      const cluster::Health& health, bool in_step);
+// UserError where such a group has GPUs of several kinds, and where a link that a fault names is on nobody's way.
+Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step);
 
 // Who waits for whom, and what must be alike from the start. `conditions`: null where nothing is wrong. `own_times`: of
 // each rank, a number below 2^20 that those with other times have otherwise; may be empty.

@@ -57,14 +57,17 @@ class Joiner {
 
   // What all members of a class load the first resource of each class with.
   graph::Places places(const Csr<ActorLoad>& loads, const std::vector<cluster::Resource>& resources,
-                       const Classes* classes, std::int64_t sms) const {
+                       const Classes* classes, const cluster::Machine& machine) const {
     graph::Places places;
     std::vector<std::uint32_t> number(resources.size(), kNone);  // in the graph, of those that stand for a class
     for (std::uint32_t r = 0; r < resources.size(); ++r) {
       if (classes && classes->first_resource[classes->of_resource[r]] != r) continue;
       number[r] = static_cast<std::uint32_t>(places.resources.size());
       const bool processors = resources[r].kind == cluster::Resource::Kind::processors;
-      places.resources.push_back({processors ? graph::capacity(sms) : graph::capacity(resources[r].rate), r, 0});
+      places.resources.push_back({processors
+                                      ? graph::capacity(machine.spec().gpu_at(machine.rank(resources[r].from)).sms)
+                                      : graph::capacity(resources[r].rate),
+                                  r, 0});
     }
     for (std::uint32_t r = 0; r < resources.size(); ++r) {
       places.of_machine.push_back(number[classes ? classes->first_resource[classes->of_resource[r]] : r]);
@@ -149,6 +152,7 @@ std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Pla
                                  graph::GraphBuilder& builder) {
   const bool shares = plan && options.shares;
   const auto* health = plan ? plan->health.get() : nullptr;
+  const bool uneven = health || (plan && !plan->job.cluster.groups.empty());
   std::vector<Ends> ends;
   std::vector<graph::Program> programs;
   for (auto& lowered : ranks) {
@@ -156,15 +160,15 @@ std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Pla
     programs.push_back(std::move(lowered.program));
   }
   // Without anything to share or to go wrong all replicas of a pipeline rank are alike.
-  const plan::Mesh mesh = plan && (shares || health || !options.symmetry)
+  const plan::Mesh mesh = plan && (shares || uneven || !options.symmetry)
                               ? plan->mesh
                               : plan::Mesh({1, 1, 1, static_cast<std::uint32_t>(ends.size())});
   const Cast cast(mesh, ends, plan && plan->job.copies > 1);
   std::optional<Conditions> under;
   std::vector<std::uint32_t> jitters;
-  if (health) {
-    under = conditions(cast, mesh, *plan->machine, *health, options.detail != Detail::operators);
-    if (health->jitters())
+  if (uneven) {
+    under = conditions(cast, *plan, options.detail != Detail::operators);
+    if (health && health->jitters())
       for (std::uint32_t r = 0; r < cast.ranks(); ++r) jitters.push_back(mesh.group(Axis::tensor, r).front());
   }
   std::vector<std::uint32_t> of(cast.size());
@@ -182,7 +186,7 @@ std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Pla
   } else {
     for (std::uint32_t a = 0; a < cast.size(); ++a) loaded.push_row({});
   }
-  if ((shares && mesh.size(Axis::tensor) > 1) || (options.symmetry && (shares || health))) {
+  if ((shares && mesh.size(Axis::tensor) > 1) || (options.symmetry && (shares || uneven))) {
     classes = equitable_classes(actors(cast, loaded, resources ? resources->all() : std::vector<cluster::Resource>{},
                                        under ? &*under : nullptr, jitters));
     unlike = classes_in_tensor_groups(mesh, *classes);
@@ -196,9 +200,8 @@ std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Pla
   joiner.ranks(variants, mesh, plan, builder);
   joiner.connect(builder);
   if (!shares) return std::nullopt;
-  const auto sms = plan->job.cluster.gpu.sms;
-  return Surroundings{joiner.places(loaded, resources->all(), classes ? &*classes : nullptr, sms), resources->all(),
-                      unlike};
+  return Surroundings{joiner.places(loaded, resources->all(), classes ? &*classes : nullptr, *plan->machine),
+                      resources->all(), unlike};
 }
 
 }  // namespace rehearsal::lower

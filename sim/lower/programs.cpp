@@ -53,7 +53,8 @@ graph::Program Programs::variant(const Key& key) {
   graph::Program program = of_stages_[stage];
   for (std::size_t i = 0; i < program.size(); ++i) {
     auto mine = kernels;
-    if (health_->jitters()) mine.slowdown *= health_->jitter(health_->level(jitters, pass_key(program.coordinates[i])));
+    if (health_ && health_->jitters())
+      mine.slowdown *= health_->jitter(health_->level(jitters, pass_key(program.coordinates[i])));
     const auto endpoint = program.endpoint[i];
     program.work[i] = under(program.work[i], mine, endpoint == graph::kNoEndpoint ? inside : endpoints[endpoint]);
   }

@@ -12,9 +12,9 @@ namespace rehearsal::lower {
 
 class Programs {
  public:
-  // `of_stages`: of each pipeline rank, with all works under sound conditions. `conditions`: null where nothing is
-  // wrong; then `health` is too. `jitters`: of each rank, those of one number have the same times; empty without
-  // jitter.
+  // `of_stages`: of each pipeline rank, with all works under sound conditions. `conditions`: null where all is alike;
+  // `health`: null where nothing is wrong. `jitters`: of each rank, those of one number have the same times; empty
+  // without jitter.
   Programs(std::vector<graph::Program> of_stages, const Cast& cast, const Conditions* conditions,
            const cluster::Health* health, std::vector<std::uint32_t> jitters, graph::GraphBuilder& builder);
 

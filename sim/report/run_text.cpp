@@ -65,7 +65,7 @@ class TextReport {
          c.model.hidden,
          parameters < 5e7 ? fmt::format("{:.1f} M", parameters * 1e-6) : fmt::format("{:.1f} B", parameters * 1e-9),
          sc.batch.sequence);
-    line("{} GPUs ({}) in {} node{} ({}); software {}", s_.gpus, c.cluster.gpu.name, c.cluster.nodes,
+    line("{} GPUs ({}) in {} node{} ({}); software {}", s_.gpus, gpus_of(c.cluster), c.cluster.nodes,
          c.cluster.nodes == 1 ? "" : "s", c.cluster.name, c.software.name);
     line("tensor {}{} x pipeline {} x data {}{}; {} sequences = {} micro-batch{} of {} per pipeline; {}", p.tensor,
          p.sequence ? " (sequence)" : "", p.pipeline, p.data, p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "",
@@ -73,6 +73,15 @@ class TextReport {
     const auto& layers = run_.question->layers;
     if (std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end())
       line("layers per stage: {}", counted(layers));
+  }
+
+  // "A100 80GB", or "32 x A100 80GB, 32 x H100" in the order of the nodes.
+  static std::string gpus_of(const cluster::ClusterSpec& cluster) {
+    std::string text = cluster.groups.empty() ? cluster.gpu.name : "";
+    for (const auto& group : cluster.groups)
+      text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", group.nodes * cluster.gpus_per_node,
+                          (group.gpu ? *group.gpu : cluster.gpu).name);
+    return text;
   }
 
   // "7, 6 x 8, 7": neighbours that are equal together.

@@ -71,6 +71,8 @@ Key made() {
         "what was measured of the machine or of its GPU: a file, or a name in `configs/profiles`")
       .said = "of `this-machine`: the user's own";
   library(cluster, "gpu", "GPU", "").required = true;
+  extra(cluster, "groups", {fields::list_of(fields::table("{nodes, gpu}"))},
+        "nodes with GPUs of another kind, in the order of the nodes");
   add<ClusterChoice>(cluster, cluster_choice_fields(), true);
   extra(cluster.at("gpu"), "software", {fields::name_of("software profile")},
         "where a scenario with flash attention names none")

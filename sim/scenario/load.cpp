@@ -167,8 +167,10 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
     const auto before = problems.count();
     if (parallelism.sound) size_cluster(context, *cluster, parallelism);
     parallelism.sound = parallelism.sound && problems.count() == before;
-    check_device(context, training.training, software && software->own_kernels, cluster->spec.gpu,
-                 training_node ? training_node->where() : cluster_node->where());
+    const auto where = training_node ? training_node->where() : cluster_node->where();
+    check_device(context, training.training, software && software->own_kernels, cluster->spec.gpu, where);
+    for (const auto& group : cluster->spec.groups)
+      if (group.gpu) check_device(context, training.training, software && software->own_kernels, *group.gpu, where);
   }
   if (cluster && software) check_scaling(context, training.training, *software, cluster->spec.gpu, top.at("software"));
   if (model && parallelism.sound) check_divisions(context, *model, parallelism);
@@ -266,17 +268,21 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
 
   if (const Node* node = top.find("faults"); node && scenario.concrete)
     scenario.faults = load_faults(context, *node, problems.count() == 0 ? &scenario.concrete->cluster : nullptr);
-  if (!scenario.faults.empty() && scenario.optimizer_sync.post_validation)
-    problems.error(top.at("faults"),
-                   "'faults' do not go with training.optimizer_sync post-validation: iterations that overlap are "
-                   "followed for one rank of each stage, and faults make replicas differ");
+  const bool uneven = !scenario.faults.empty() || (scenario.concrete && !scenario.concrete->cluster.groups.empty());
+  if (uneven && scenario.optimizer_sync.post_validation)
+    problems.error(
+        top.at(scenario.faults.empty() ? "cluster" : "faults"),
+        "faults and groups of GPUs do not go with training.optimizer_sync post-validation: iterations that overlap are "
+        "followed for one rank of each stage, and faults make replicas differ");
   const auto before_batch = problems.count();
   read_batch(context, top, root, scenario, parallelism);
   if (schedule_ok && parallelism.sound && problems.count() == before_batch)
     check_schedule(context, scenario.schedule, schedule_node, parallelism, scenario.microbatches);
   read_simulate(context, top, root, scenario);
   top.finish();
-  if (scenario.concrete && problems.count() == 0) load_error_band(context, scenario, top.find("software") != nullptr);
+  const bool alike = scenario.concrete && scenario.concrete->cluster.groups.empty();
+  if (scenario.concrete && !alike) scenario.error_band.basis = "no published runs on GPUs of several kinds";
+  if (alike && problems.count() == 0) load_error_band(context, scenario, top.find("software") != nullptr);
   scenario.assumptions = context.assumptions;
   for (const auto& w : problems.warnings())
     scenario.warnings.push_back(

@@ -59,6 +59,34 @@ std::vector<cluster::WrittenLink> written_links(Diagnostics& problems, const Nod
   return links;
 }
 
+// Nodes with GPUs of their own kind; together they are all nodes.
+void read_groups(Context& context, MapReader& map, ClusterChoice& choice) {
+  const Node* list = map.find("groups");
+  if (!list) return;
+  auto& problems = map.problems();
+  if (list->kind != Node::Kind::sequence || list->items.empty()) {
+    problems.error(list->where(),
+                   fmt::format("'groups' is a list of {{nodes: N, gpu: NAME}}; found {}", describe(*list)));
+    return;
+  }
+  std::int64_t nodes = 0;
+  for (const Node* item : list->items) {
+    MapReader values(problems, *item, "groups");
+    if (!values.node()) continue;
+    auto& group = choice.spec.groups.emplace_back();
+    group.nodes = values.integer("nodes", {1, 1'000'000});
+    nodes += group.nodes;
+    if (const Node* gpu = values.find("gpu"))
+      if (auto loaded = load_gpu(context, *gpu)) group.gpu = std::move(loaded->gpu);
+    values.finish();
+  }
+  if (choice.gpus || (choice.nodes && *choice.nodes != nodes))
+    problems.error(list->where(),
+                   fmt::format("the nodes of 'groups' are {}, and {} says otherwise; leave it out", nodes,
+                               choice.gpus ? "'gpus'" : fmt::format("'nodes' {}", *choice.nodes)));
+  choice.nodes = nodes;
+}
+
 const cluster::Topology* known_topology(Diagnostics& problems, const Node& at, const std::string& name) {
   const auto* topology = cluster::registry().find(name);
   if (!topology)
@@ -131,7 +159,7 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   const Node* written = part.node->find("links");
   if (written && written->kind != Node::Kind::sequence) written = nullptr;
   map.fill(cluster_choice_fields(), &choice,
-           {"gpu", "collectives", "topology", "node_topology", written ? "links" : "gpu"});
+           {"gpu", "groups", "collectives", "topology", "node_topology", written ? "links" : "gpu"});
   if (written) {
     spec.written = written_links(problems, *map.find("links"));
     spec.topology.name = "links";
@@ -146,6 +174,7 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   if (const Node* gpu = map.require("gpu", "a name of configs/gpus"))
     if (auto loaded = load_gpu(context, *gpu))
       spec.gpu = std::move(loaded->gpu), choice.flash_software = std::move(loaded->flash_software);
+  read_groups(context, map, choice);
   if (choice.profile && choice.profile->gpu && problems.count() == before) measure_gpu(map, *choice.profile, spec);
   read_topology(map, "topology", spec.topology, spec);
   read_topology(map, "node_topology", spec.node_topology, spec);
