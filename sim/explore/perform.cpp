@@ -42,6 +42,10 @@ Performable load_performable(const std::string& path, const std::vector<std::str
     throw UserError(
         "iterations that overlap (training.optimizer_sync: post-validation) cannot be performed yet; "
         "use --set training.optimizer_sync=barrier");
+  const bool uneven = scenario.concrete && (!scenario.faults.empty() || !scenario.concrete->cluster.groups.empty());
+  if (result.compute == Compute::real && uneven)
+    scenario.warnings.emplace_back(
+        "faults and groups of GPUs are predicted, not performed: ranks compute on the machine that is there");
   scenario.simulate.symmetry = false;
   scenario.simulate.iterations = 1;
   return result;

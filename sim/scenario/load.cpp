@@ -234,6 +234,13 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   MapReader top(problems, root, "");
   if (!top.node()) return scenario;
   list_given(root, "", scenario.given);
+  if (const Node* jobs = root.find("jobs")) {
+    problems.error(jobs->where(),
+                   "this file holds several jobs; 'run' and 'check' take it, other commands one scenario");
+    for (const auto& entry : root.entries) top.find(entry.key->text);
+    top.finish();
+    return scenario;
+  }
   if (const Node* node = top.require("version", "1, the format that this program reads")) {
     const auto version = read_integer(problems, *node, "'version'", {0, kCount.high});
     if (version && *version != 1)

@@ -83,6 +83,19 @@ TEST_CASE("jobs that share the uplinks of a leaf slow each other down") {
   CHECK(jobs.jobs[1].iterations > 3);  // shorter steps
 }
 
+TEST_CASE("whoever wants one scenario says so") {
+  const Folder folder;
+  const auto path = folder.write("jobs.yaml", jobs_of(kNarrow, "0-5", "6-11"));
+  std::string said;
+  try {
+    scenario::load(path);
+  } catch (const UserError& e) {
+    said = e.diagnostics()[0].message;
+    CHECK(e.diagnostics().size() == 1);
+  }
+  CHECK(said.find("several jobs") != std::string::npos);
+}
+
 TEST_CASE("what cannot be is refused with its rule") {
   const std::pair<std::string, const char*> cases[] = {
       {jobs_of(kNarrow, "0-5", "5-10"), "node 5 has two jobs"},
