@@ -110,14 +110,6 @@ void Cast::add_mirrored_groups(const plan::Mesh& mesh) {
   }
 }
 
-namespace {
-
-std::vector<std::uint32_t> tensor_group(const plan::Mesh& mesh, std::uint32_t rank) {
-  return mesh.group(Axis::tensor, rank);
-}
-
-}  // namespace
-
 Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& job, cluster::Resources& resources) {
   Csr<ActorLoad> all;
   std::vector<ActorLoad> row;
@@ -140,7 +132,7 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
   const auto& machine = resources.machine();
   for (std::uint32_t r = 0; r < cast.ranks(); ++r) {
     device(r);
-    if (mesh.size(Axis::tensor) > 1) for_each_hop(machine, tensor_group(mesh, r), cross, r);
+    if (mesh.size(Axis::tensor) > 1) for_each_hop(machine, mesh.group(Axis::tensor, r), cross, r);
     close();
   }
   for (const auto& group : cast.groups) {
@@ -167,7 +159,7 @@ Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
   }
   if (in_step && mesh.size(Axis::tensor) > 1)
     for (std::uint32_t r = 0; r < cast.ranks(); ++r)
-      for (const auto other : tensor_group(mesh, r)) {
+      for (const auto other : mesh.group(Axis::tensor, r)) {
         if (all.of[r].gpu != all.of[other].gpu)
           throw UserError(
               "a tensor group has GPUs of several kinds; set simulate.detail to operator, or cut the job so that each "
@@ -187,7 +179,7 @@ Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
     };
   };
   for (std::uint32_t r = 0; r < cast.ranks(); ++r)
-    if (mesh.size(Axis::tensor) > 1) for_each_hop(machine, tensor_group(mesh, r), narrow(all.inside[r]));
+    if (mesh.size(Axis::tensor) > 1) for_each_hop(machine, mesh.group(Axis::tensor, r), narrow(all.inside[r]));
   for (std::size_t g = 0; g < cast.groups.size(); ++g)
     if (cast.groups[g].ranks.size() > 1) for_each_hop(machine, cast.groups[g].ranks, narrow(all.of[cast.group(g)]));
   for (std::size_t c = 0; c < cast.channels.size(); ++c)
@@ -225,6 +217,7 @@ Actors actors(const Cast& cast, Csr<ActorLoad> loads, const std::vector<cluster:
       const auto inside = a < cast.ranks() ? conditions->inside[a] : graph::Condition{};
       all.colour[a] |= known.try_emplace({conditions->of[a], inside}, known.size()).first->second << 34;
     }
+    INVARIANT(known.size() < 1024, "more conditions than colours have room for");
   }
   for (std::uint32_t r = 0; r < own_times.size(); ++r) all.colour[r] |= std::uint64_t{own_times[r]} << 44;
   for (const auto& resource : resources)

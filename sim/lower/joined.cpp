@@ -132,10 +132,7 @@ class Joiner {
   std::uint32_t groups_ = 0;
 };
 
-}  // namespace
-
-namespace {
-
+// All of them, where some tensor group has members of two; else 0.
 std::uint32_t classes_in_tensor_groups(const plan::Mesh& mesh, const Classes& classes) {
   std::uint32_t all = 0;
   for (std::uint32_t r = 0; r < mesh.ranks(); ++r) all += classes.first_actor[classes.of_actor[r]] == r;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "report/stream.hpp"
 
@@ -77,8 +78,10 @@ class TraceWriter {
     out_.put(
         FMT_COMPILE("{}{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_sort_index\",\"args\":{{\"sort_index\":{}}}}}"),
         separator(), pid, pid);
+    std::array<bool, graph::kLanes> used{};
+    for (const Lane lane : program.lane) used[static_cast<std::size_t>(lane)] = true;
     for (std::size_t lane = 0; lane < graph::kLanes; lane++)
-      for (std::size_t n = 0; n < layers_.size(); n++)
+      for (std::size_t n = 0; n < layers_.size() && used[lane]; n++)
         out_.put(
             FMT_COMPILE(
                 "{}{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":\"{}{}\"}}}}"),
@@ -92,6 +95,36 @@ class TraceWriter {
                      "{}{{\"ph\":\"C\",\"pid\":{},\"name\":\"memory{}\",\"ts\":{}.{:06},\"args\":{{\"bytes\":{}}}}}"),
                  separator(), pid, layers_[n].suffix, t.whole, t.fraction, point.level.count());
       }
+      contention(rank, program, n);
+    }
+  }
+
+  // By how much the tasks that run at a time are slower than alone: kernels and collectives at half their speed each
+  // add .5.
+  void contention(const graph::Rank& rank, const graph::Program& program, std::size_t layer) {
+    const auto& timeline = layers_[layer].timeline;
+    if (!timeline.contention) return;
+    changes_.clear();
+    for (std::size_t i = 0; i < program.size(); i++) {
+      const Time start = timeline.start[rank.first_task + i], end = timeline.end[rank.first_task + i];
+      const Time alone = run_.question->durations[program.work[i].index()];
+      if (program.lane[i] == Lane::receive || end - start <= alone) continue;
+      const double lost = 1 - alone / (end - start);
+      changes_.push_back({start, lost}), changes_.push_back({end, -lost});
+    }
+    std::sort(changes_.begin(), changes_.end(), [](const auto& a, const auto& b) { return a.when < b.when; });
+    double level = 0;
+    std::size_t running = 0;
+    for (std::size_t i = 0; i < changes_.size(); i++) {
+      level += changes_[i].by;
+      running += changes_[i].by > 0 ? 1 : -1;
+      if (running == 0) level = 0;  // not what rounding left of it
+      if (i + 1 < changes_.size() && changes_[i + 1].when == changes_[i].when) continue;
+      const Micros t(changes_[i].when - origin_);
+      out_.put(
+          FMT_COMPILE(
+              "{}{{\"ph\":\"C\",\"pid\":{},\"name\":\"contention{}\",\"ts\":{}.{:06},\"args\":{{\"lost\":{:.4f}}}}}"),
+          separator(), rank.job_rank, layers_[layer].suffix, t.whole, t.fraction, level);
     }
   }
 
@@ -138,6 +171,11 @@ class TraceWriter {
   std::vector<Layer> layers_;
   Stream out_;
   std::vector<std::string> works_;  // described once each
+  struct Change {
+    Time when;
+    double by;
+  };
+  std::vector<Change> changes_;
   Time origin_;
   bool first_ = true;
 };

@@ -3,11 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "fluid/flows.hpp"
 #include "graph/work.hpp"
 #include "random_training.hpp"
+#include "report/perfetto.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::contract;
@@ -190,4 +192,24 @@ TEST_CASE("no resource carries more than it can") {
   });
   MESSAGE(whiles << " whiles; " << full << " resources busy from start to end");
   CHECK(whiles > 100'000);
+}
+
+TEST_CASE("a trace counts how much slower than alone a rank is, and ends at nothing") {
+  const auto run = answer::predict(scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml"));
+  REQUIRE(run.timeline.contention);
+  std::string trace;
+  report::write_trace(run, [&](std::string_view part) { trace += part; });
+  const auto json = nlohmann::json::parse(trace);
+  std::size_t points = 0;
+  double last = 1, most = 0;
+  for (const auto& event : json["traceEvents"]) {
+    if (event["name"] != "contention") continue;
+    ++points;
+    last = event["args"]["lost"].get<double>();
+    most = std::max(most, last);
+  }
+  CHECK(points > 0);
+  CHECK(last == 0);
+  CHECK(most > 0);
+  CHECK(most < 1);
 }
