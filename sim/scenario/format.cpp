@@ -90,6 +90,8 @@ Key made() {
   add<plan::Parallelism>(root.at("parallelism"), plan::parallelism_fields());
   const auto& placement = scenario_fields().at("placement");
   extra(root, "placement", {placement.form}, placement.help.c_str()).usual = placement.otherwise(nullptr);
+  extra(root, "jobs", {fields::list_of(fields::table("{scenario, nodes}"))},
+        "several scenarios at once on the nodes of `cluster`, with nothing else beside the two");
   const auto& faults = scenario_fields().at("faults");
   extra(root, "faults", {fields::list_of(fields::table(faults.form.what))}, faults.help.c_str());
   root.at("batch").required = true, root.at("batch").help = "sequences per step";
