@@ -19,7 +19,8 @@ const CommandText kText{
     .summary = "Predicts one iteration of each scenario: time, throughput, MFU, bubble, memory of each rank, timeline.",
     .more =
         "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline and --trace take one\n"
-        "scenario at a time.",
+        "scenario at a time. A file with 'jobs' is several scenarios at once on one cluster: what each takes alone, and\n"
+        "beside the others.",
     .example =
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml\n"
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2 --format json\n"
