@@ -7,44 +7,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <numeric>
-#include <sstream>
 
 #include "base/error.hpp"
 #include "cluster/fields.hpp"
 #include "cost/cost_model.hpp"
 #include "scenario/cluster_file.hpp"
+#include "table.hpp"
 
 using namespace rehearsal;
+using fidelity::Row, fidelity::rows;
 
 namespace {
 
 constexpr double kLarge = 16e6;  // bytes
 
-// Rows by column; a citation with commas is the last cell and not asked for.
-std::vector<std::map<std::string, std::string>> rows(const std::string& file) {
-  std::ifstream in(TEST_DATA "/fidelity/" + file);
-  const auto cells = [](const std::string& line) {
-    std::vector<std::string> all;
-    std::istringstream text(line);
-    for (std::string cell; std::getline(text, cell, ',');) all.push_back(cell);
-    return all;
-  };
-  std::string line;
-  std::getline(in, line);
-  const auto names = cells(line);
-  std::vector<std::map<std::string, std::string>> table;
-  while (std::getline(in, line)) {
-    const auto values = cells(line);
-    auto& row = table.emplace_back();
-    for (std::size_t i = 0; i < names.size() && i < values.size(); ++i) row[names[i]] = values[i];
-  }
-  return table;
-}
-
-cluster::ClusterSpec described(const std::map<std::string, std::string>& row, std::int64_t domains) {
+cluster::ClusterSpec described(const Row& row, std::int64_t domains) {
   cluster::ClusterSpec c;
   c.name = row.at("machine");
   c.gpus_per_node = std::stoi(row.at("gpus_per_domain")), c.nodes = domains;
@@ -68,7 +47,7 @@ CollectiveKind kind_of(const std::string& name) {
 }
 
 double predicted(const cluster::ClusterSpec& machine, const collective::SizeCurves& curves, bool nvls, Version nccl,
-                 const std::map<std::string, std::string>& row) {
+                 const Row& row) {
   const auto ranks = static_cast<std::uint32_t>(std::stoul(row.at("ranks")));
   const Bytes size(std::stoll(row.at("size_bytes")));
   // NCCL without its in-switch reduction is NCCL of before there was one, which had the rest.
@@ -114,7 +93,7 @@ TEST_CASE("collectives across nodes, above 16 MB") {
   std::map<std::string, Errors> systems;
   std::map<std::string, bool> scored;
   std::map<std::string, std::vector<double>> kinds;
-  for (const auto& row : rows("collectives_across_nodes.csv")) {
+  for (const auto& row : rows("collectives_across_nodes.csv", true)) {
     const auto& machine = machines.at(row.at("machine"));
     const auto spec = described(machine, std::stoi(row.at("domains")));
     const double error = predicted(spec, curves_of(machine.at("curves_of")), machine.at("nvls") == "yes",

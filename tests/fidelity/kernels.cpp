@@ -11,40 +11,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "cost/attention.hpp"
 #include "cost/gemm.hpp"
 #include "scenario/scenario.hpp"
+#include "table.hpp"
 
 using namespace rehearsal;
+using fidelity::Row, fidelity::rows;
 
 namespace {
-
-using Row = std::map<std::string, std::string>;
-
-std::vector<Row> rows(const char* file) {
-  std::ifstream in(std::string(TEST_DATA "/fidelity/") + file);
-  const auto cells = [](const std::string& line) {
-    std::vector<std::string> out;
-    std::istringstream text(line);
-    for (std::string cell; std::getline(text, cell, ',');) out.push_back(cell);
-    return out;
-  };
-  std::string line;
-  std::getline(in, line);
-  const auto names = cells(line);
-  std::vector<Row> all;
-  while (std::getline(in, line)) {
-    const auto values = cells(line);
-    REQUIRE(values.size() == names.size());
-    auto& row = all.emplace_back();
-    for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = values[i];
-  }
-  return all;
-}
 
 const cluster::Gpu& gpu(const std::string& name) {
   static std::map<std::string, cluster::Gpu> known;
