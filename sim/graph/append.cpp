@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "graph/builder.hpp"
+#include "graph/repeat.hpp"
 
 namespace rehearsal::graph {
 namespace {
@@ -21,27 +22,19 @@ Work shifted(Work work, std::size_t by) {
 // Behind a barrier of all ranks, as a step that is followed by itself. The last endpoint is that barrier's.
 Program repeated(const Program& one, std::uint32_t iterations, std::size_t first_work, WorkId nothing) {
   ProgramBuilder program(one.name);
-  for (const auto kind : one.endpoints) program.endpoint(kind);
+  Repeat copies(one, program);
   const auto barrier = program.endpoint(EndpointKind::group);
-  std::vector<BufferId> residents;
-  for (const auto& buffer : one.resident()) residents.push_back(program.resident(buffer));
   std::optional<LocalTask> met;
   for (std::uint32_t k = 0; k < iterations; ++k) {
-    auto buffers = residents;
-    for (std::size_t i = one.residents; i < one.buffers.size(); ++i) buffers.push_back(program.buffer(one.buffers[i]));
+    copies.begin();
     const auto base = program.size();
     std::array<bool, kLanes> begun{};
     for (std::size_t i = 0; i < one.size(); ++i) {
-      std::vector<LocalTask> after;
-      for (const LocalTask before : one.dependencies[i]) after.emplace_back(base + before.index());
+      auto after = copies.dependencies(i);
       auto& lane = begun[static_cast<std::size_t>(one.lane[i])];
       if (!lane && met) after.push_back(*met);
       lane = true;
-      std::vector<BufferUse> uses;
-      for (const auto& use : one.uses[i]) uses.emplace_back(buffers[use.id().index()], use.how());
-      const Bytes transient = one.transient.empty() ? Bytes{} : one.transient[i];
-      program.add({shifted(one.work[i], first_work), one.lane[i], one.coordinates[i], one.endpoint[i], transient},
-                  after, uses);
+      copies.add(i, shifted(one.work[i], first_work), after);
     }
     std::vector<LocalTask> ends;
     for (std::size_t i = base; i < program.size(); ++i)

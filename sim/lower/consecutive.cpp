@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "graph/builder.hpp"
+#include "graph/repeat.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -31,9 +32,11 @@ struct Works {
 class Copier {
  public:
   Copier(const graph::Program& one, const Works& works, LocalTask validate_before)
-      : one_(one), works_(works), validate_before_(validate_before.index()), program_(one.name) {
-    for (const auto kind : one.endpoints) program_.endpoint(kind);
-    for (const auto& buffer : one.resident()) residents_.push_back(program_.resident(buffer));
+      : one_(one),
+        works_(works),
+        validate_before_(validate_before.index()),
+        program_(one.name),
+        copies_(one, program_) {
     if (works.to_previous)
       ends_.partial_in = program_.endpoint(EndpointKind::receive),
       ends_.full_out = program_.endpoint(EndpointKind::send);
@@ -48,34 +51,25 @@ class Copier {
 
   graph::Program finish() && { return std::move(program_).finish(); }
   const StateEnds& ends() const { return ends_; }
-  std::vector<LocalTask> at;
+  const std::vector<LocalTask>& at() const { return copies_.at(); }
 
  private:
   void iteration(std::uint32_t k, bool last) {
-    std::vector<BufferId> buffers = residents_;
-    for (std::size_t i = one_.residents; i < one_.buffers.size(); i++)
-      buffers.push_back(program_.buffer(one_.buffers[i]));
-    const std::size_t base = at.size();
+    copies_.begin();
     bool stepped = false;
     for (std::size_t i = 0; i < one_.size(); i++) {
       if (k > 0 && i == validate_before_) validate();
-      std::vector<LocalTask> after;
-      for (const LocalTask before : one_.dependencies[i]) after.push_back(at[base + before.index()]);
+      auto after = copies_.dependencies(i);
       // The first computation of an iteration follows what is left of the one before on other lanes: the parameters
       // that a sharded optimizer gathers.
       if (one_.lane[i] == Lane::compute && unfinished_) after.push_back(*unfinished_), unfinished_.reset();
       if (one_.coordinates[i].pass == Pass::optimizer && !stepped) combine(after), stepped = true;
-
-      std::vector<graph::BufferUse> uses;
-      for (const auto& use : one_.uses[i]) uses.emplace_back(buffers[use.id().index()], use.how());
-      const Bytes transient = one_.transient.empty() ? Bytes{} : one_.transient[i];
-      at.push_back(
-          program_.add({one_.work[i], one_.lane[i], one_.coordinates[i], one_.endpoint[i], transient}, after, uses));
+      copies_.add(i, one_.work[i], after);
     }
     if (!stepped) combine({});  // given pipelines: a step that takes no time
     for (std::size_t i = one_.size(); i-- > 0 && !last;) {
       if (one_.coordinates[i].pass != Pass::parameter_gather) continue;
-      unfinished_ = at[base + i];
+      unfinished_ = at()[k * one_.size() + i];
       break;
     }
   }
@@ -104,8 +98,8 @@ class Copier {
   Works works_;
   std::size_t validate_before_;
   graph::ProgramBuilder program_;
+  graph::Repeat copies_;
   StateEnds ends_;
-  std::vector<BufferId> residents_;
   std::optional<LocalTask> unfinished_;
 };
 
@@ -159,7 +153,7 @@ Consecutive consecutive(const graph::TaskGraph& one, std::uint32_t pipeline, std
     Copier copier(one.program_of(one.ranks()[ranks[p].front().index()]), works, validate_before[p]);
     copier.add(iterations);
     ends.push_back(copier.ends());
-    result.at.push_back(std::move(copier.at));
+    result.at.push_back(copier.at());
     programs.push_back(builder.add(std::move(copier).finish()));
   }
   for (const auto& rank : one.ranks()) {

@@ -1,0 +1,30 @@
+// A program several times over: the same endpoints and resident buffers, buffers of its own for each iteration.
+#pragma once
+#include <vector>
+
+#include "graph/builder.hpp"
+
+namespace rehearsal::graph {
+
+class Repeat {
+ public:
+  // `into`: still empty; gets the endpoints and the residents of `one`, which outlives this.
+  Repeat(const Program& one, ProgramBuilder& into);
+
+  void begin();  // an iteration
+  // What a task depends on in its own iteration, whose earlier tasks have been added.
+  std::vector<LocalTask> dependencies(std::size_t task) const;
+  LocalTask add(std::size_t task, WorkId work, std::span<const LocalTask> after);
+
+  // The copy in iteration k of task i of n: [k * n + i].
+  const std::vector<LocalTask>& at() const { return at_; }
+
+ private:
+  const Program& one_;
+  ProgramBuilder& into_;
+  std::vector<BufferId> residents_, buffers_;
+  std::vector<LocalTask> at_;
+  std::size_t base_ = 0;  // of the iteration, in at_
+};
+
+}  // namespace rehearsal::graph
