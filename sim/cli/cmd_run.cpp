@@ -19,7 +19,8 @@ const CommandText kText{
     .summary = "Predicts one iteration of each scenario: time, throughput, MFU, bubble, memory of each rank, timeline.",
     .more =
         "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline and --trace take one\n"
-        "scenario at a time. A file with 'jobs' is several scenarios at once on one cluster: what each takes alone, and\n"
+        "scenario at a time. A file with 'jobs' is several scenarios at once on one cluster: what each takes alone, "
+        "and\n"
         "beside the others.",
     .example =
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml\n"
@@ -33,12 +34,12 @@ struct Options {
 };
 
 // A file with `jobs`.
-int run_jobs(const std::string& path, const Options& options, const CommonOptions& common) {
+int run_jobs(const scenario::Jobs& file, const Options& options, const CommonOptions& common) {
   if (!options.timeline.empty() || !options.trace.empty())
     throw UserError("run: --timeline and --trace take a scenario; a file with 'jobs' holds several");
   if (common.format == Format::csv)
     throw UserError("run: several jobs have no --format csv; text and json tell of them");
-  const auto jobs = answer::predict(scenario::load_jobs(path, common.set));
+  const auto jobs = answer::predict(file);
   emit_report(common, common.format == Format::json ? report::jobs_json(jobs, std::string(version()))
                                                     : report::jobs_text(jobs, report_width(common), use_color(common)));
   const auto unfit = [](const answer::SharedJob& job) { return job.alone.summary.fits == false; };
@@ -64,23 +65,25 @@ int run_run(const Arguments& arguments) {
     throw UserError("run: --timeline and --trace take one scenario at a time");
   check_outputs(common, {{"--timeline", options.timeline}, {"--trace", options.trace}}, line->operands);
 
-  for (const auto& path : line->operands) {
-    if (!scenario::holds_jobs(path)) continue;
-    if (line->operands.size() > 1) throw UserError("run: " + path + " holds several jobs; run it by itself");
-    return run_jobs(path, options, common);
-  }
-
   // All files are read before the first runs, so that every mistake is reported at once.
   std::vector<scenario::Scenario> scenarios;
+  std::optional<scenario::Jobs> jobs;
   std::vector<Diagnostic> mistakes;
   for (const auto& path : line->operands) {
     try {
-      scenarios.push_back(scenario::load(path, common.set));
+      auto either = scenario::load_either(path, common.set);
+      if (auto* several = std::get_if<scenario::Jobs>(&either)) {
+        if (line->operands.size() > 1) throw UserError("run: " + path + " holds several jobs; run it by itself");
+        jobs = std::move(*several);
+      } else {
+        scenarios.push_back(std::get<scenario::Scenario>(std::move(either)));
+      }
     } catch (const UserError& error) {
       mistakes.insert(mistakes.end(), error.diagnostics().begin(), error.diagnostics().end());
     }
   }
   if (!mistakes.empty()) throw UserError(std::move(mistakes));
+  if (jobs) return run_jobs(*jobs, options, common);
 
   answer::Options asked;
   asked.idle_keys = true, asked.summary.threads = std::max(1u, std::thread::hardware_concurrency());

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "scenario/scenario.hpp"
@@ -26,9 +27,10 @@ struct Jobs {
 bool is_jobs(const Node& root);
 Jobs read_jobs(Context& context, const std::string& path, const Node& root);
 
-// Whether a file is such a one. False where it cannot be read: who then loads it will say why.
-bool holds_jobs(const std::string& path, const Files& files = disk());
 // Throws UserError with every error of the file, and of the scenarios that it names, at once.
 Jobs load_jobs(const std::string& path, const std::vector<std::string>& sets = {}, const Files& files = disk());
+// Either kind of file, read once; throws as the loader of its kind does.
+std::variant<Scenario, Jobs> load_either(const std::string& path, const std::vector<std::string>& sets = {},
+                                         const Files& files = disk());
 
 }  // namespace rehearsal::scenario

@@ -152,25 +152,28 @@ Jobs read_jobs(Context& context, const std::string& path, const Node& root) {
   return all;
 }
 
-bool holds_jobs(const std::string& path, const Files& files) {
-  Context context(files);
-  try {
-    const Node* root = context.documents.read_file(path);
-    return root && is_jobs(*root);
-  } catch (const UserError&) {
-    return false;
-  }
-}
-
-Jobs load_jobs(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
+std::variant<Scenario, Jobs> load_either(const std::string& path, const std::vector<std::string>& sets,
+                                         const Files& files) {
   Context context(files);
   const Node* root = context.documents.read_file(path);
   for (const auto& s : sets)
     if (root) root = context.documents.set(root, s);
-  Jobs jobs = root ? read_jobs(context, path, *root) : Jobs{};
+  if (!root || !is_jobs(*root)) {
+    Scenario scenario = root ? read_scenario(context, path, *root) : Scenario{};
+    context.problems.throw_if_any();
+    scenario.digest = digest(scenario);
+    return scenario;
+  }
+  Jobs jobs = read_jobs(context, path, *root);
   context.problems.throw_if_any();
   for (auto& job : jobs.jobs) job.scenario.digest = digest(job.scenario);
   return jobs;
+}
+
+Jobs load_jobs(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
+  auto either = load_either(path, sets, files);
+  if (auto* jobs = std::get_if<Jobs>(&either)) return std::move(*jobs);
+  throw UserError(path + " holds one scenario and no 'jobs'");
 }
 
 }  // namespace rehearsal::scenario

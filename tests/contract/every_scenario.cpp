@@ -58,7 +58,7 @@ TEST_CASE("every file of several jobs is right") {
   for (const auto& file : yaml_below(kRoot / "scenarios/jobs")) {
     INFO(file.string());
     CHECK(format(scenario::check(file.string()).errors) == "");
-    CHECK(scenario::holds_jobs(file.string()));
+    CHECK(scenario::load_jobs(file.string()).jobs.size() > 1);
   }
 }
 
