@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 
 #include "base/error.hpp"
@@ -14,33 +14,19 @@
 namespace rehearsal::cluster {
 namespace {
 
-// The device of a name as reports write it (cluster::name).
+// The device of a name as reports write it: the one among those with its numbers that is called so.
 std::optional<Device> device_of(const std::string& text) {
-  struct Form {
-    DeviceKind kind;
-    const char* format;
-    int numbers;  // place and index, or the one that tells it apart
-    bool by_place;
-  };
-  static constexpr Form kForms[] = {{DeviceKind::gpu, "node %u GPU %u%n", 2, true},
-                                    {DeviceKind::nic, "node %u NIC %u%n", 2, true},
-                                    {DeviceKind::pcie_switch, "node %u PCIe switch %u%n", 2, true},
-                                    {DeviceKind::socket, "node %u socket %u%n", 2, true},
-                                    {DeviceKind::nvswitch, "NVSwitch %u%n", 1, true},
-                                    {DeviceKind::leaf, "leaf %u.%u%n", 2, true},
-                                    {DeviceKind::spine, "spine %u.%u%n", 2, true},
-                                    {DeviceKind::core, "core %u%n", 1, false},
-                                    {DeviceKind::router, "router %u%n", 1, false},
-                                    {DeviceKind::named, "device %u%n", 1, false}};
-  for (const auto& form : kForms) {
-    std::uint32_t a = 0, b = 0;
-    int read = 0;
-    const int found = form.numbers == 2 ? std::sscanf(text.c_str(), form.format, &a, &b, &read)
-                                        : std::sscanf(text.c_str(), form.format, &a, &read);
-    if (found != form.numbers || read != static_cast<int>(text.size())) continue;
-    if (form.numbers == 2) return Device{form.kind, a, b};
-    return form.by_place ? Device{form.kind, a, 0} : Device{form.kind, 0, a};
+  std::array<std::uint32_t, 2> numbers{};
+  std::size_t found = 0;
+  for (const char *at = text.data(), *end = at + text.size(); at != end && found < numbers.size();) {
+    const auto read = std::from_chars(at, end, numbers[found]);
+    if (read.ec == std::errc()) ++found;
+    at = read.ec == std::errc() ? read.ptr : at + 1;
   }
+  const auto [a, b] = numbers;
+  for (auto kind = DeviceKind::gpu; kind <= DeviceKind::named; kind = static_cast<DeviceKind>(int(kind) + 1))
+    for (const Device device : {Device{kind, a, b}, Device{kind, a, 0}, Device{kind, 0, a}})
+      if (name(device) == text) return device;
   return std::nullopt;
 }
 
