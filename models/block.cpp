@@ -44,7 +44,7 @@ NetworkBlocks mlp_blocks(const Transformer& model, const BlockOptions& options) 
     b.add(linear, "mlp down", {g}, {y}, {w2});
     if (t > 1) b.add(leave, "leave", {y}, {y});
     b.add(add_bias, "bias", {y}, {y}, {b2});
-    network.layer = b.finish(x, y);
+    network.layers[0] = b.finish(x, y);
   }
   {
     BlockBuilder b;

@@ -3,6 +3,7 @@
 // framework: framework.hpp; this program: rehearsal.hpp), and the backward pass follows from going through the list
 // from its end.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -28,9 +29,21 @@ enum class OperatorKind : std::uint8_t {
   leave,          // (x; y)  out of what is cut over an axis: partial sums are added up
   add,            // (x, branch; y)  residual; parameters: bias of the branch
   add_bias,       // (x; y = x)  parameters: bias
+  route,          // (x; probabilities, chosen)  which experts a token goes to; parameters: the router
+  dispatch,       // (x, chosen; rows)  tokens to the ranks of their experts, in the order of those
+  gather_rows,    // (rows; all)  of the ranks that share an expert
+  expert_linear,  // (rows; y)  a product for each expert of the rank; parameters: weights
+  scatter_rows,   // (all; rows)  sums of the ranks that share an expert
+  combine,        // (rows, chosen; y)  back to the ranks of the tokens, and added up there by weight
+  join,           // (a, b; y)  their sum
+  concatenate,    // (a, b; y)  columns of both
+  pass_on,        // (x; y)  what goes on beside what was made of it
   loss,           // (logits;)  cross-entropy over the vocabulary
   squared_error   // (y;)
 };
+
+// Of a layer; ends have none.
+enum class Section : std::uint8_t { none, attention, feed_forward, router, experts };
 
 struct Operator {
   using Index = std::uint16_t;
@@ -38,6 +51,8 @@ struct Operator {
   std::string_view name;            // "qkv", "mlp up"
   std::vector<Index> in, out;       // values
   std::vector<Index> parameters{};  // tensors, counted through the segments
+  Section section = Section::none;
+  std::optional<RecomputeModule> module{};  // that it belongs to
 };
 
 // Of one rank: where sequence parallelism cuts the tokens over the tensor group, its own.
@@ -60,7 +75,11 @@ struct Block {
 };
 
 struct NetworkBlocks {
-  Block embedding, layer, head;
+  Block embedding, head;
+  std::array<Block, kLayerKinds> layers;  // those kinds that the model has
+  // A module of multi-token prediction (DeepSeek-V3, 2412.19437, section 2.2): the hidden states of two tokens become
+  // one, a layer, and the head once more; its input goes on to the head of the network.
+  Block prediction;
 };
 
 // How the blocks of a model are written down.
@@ -69,6 +88,7 @@ struct BlockOptions {
   bool pad_vocabulary = true;  // to a multiple of 128 t; the serial reference does without
   // Queries, keys and values, and gate and up, are values of their own.
   bool separate_projections = false;
+  double routed = 1;  // rows that the busiest rank gets of a token that is sent to one expert
 };
 NetworkBlocks blocks(const Transformer& model, const BlockOptions& options);
 

@@ -15,6 +15,7 @@ class BlockBuilder {
     block_.values.push_back({elements, columns});
     return static_cast<Index>(block_.values.size() - 1);
   }
+  const BlockValue& at(Index value) const { return block_.values[value]; }
   void segment(bool tied = false) { block_.segments.push_back({{}, 0, tied}); }
   Index parameter(Tensor tensor) {
     auto& segment = block_.segments.back();
@@ -24,7 +25,12 @@ class BlockBuilder {
     return parameters_++;
   }
   void add(OperatorKind kind, std::string_view name, List in, List out, List parameters = {}) {
-    block_.operators.push_back({kind, name, std::move(in), std::move(out), std::move(parameters)});
+    block_.operators.push_back({kind, name, std::move(in), std::move(out), std::move(parameters), section_, module_});
+  }
+  // Of the operators that follow.
+  void section(Section section, std::optional<RecomputeModule> module = {}) { section_ = section, module_ = module; }
+  std::optional<RecomputeModule> module(std::optional<RecomputeModule> module) {
+    return std::exchange(module_, module);
   }
   Block finish(std::optional<Index> input, std::optional<Index> output) {
     block_.input = input, block_.output = output;
@@ -34,6 +40,8 @@ class BlockBuilder {
  private:
   Block block_;
   Index parameters_ = 0;
+  Section section_ = Section::none;
+  std::optional<RecomputeModule> module_;
 };
 
 // A linear layer's tensors: weight [outer, outputs, inputs] cut along its outputs (column parallel), or [outputs,

@@ -2,6 +2,8 @@
 // tensor-parallel form of Megatron-LM (1909.08053, section 3): the first linear layer of each half is cut along its
 // outputs, the second along its inputs; with sequence parallelism (Korthikanti 2205.05198, section 4.2.2) what lies
 // between is cut along the tokens.
+#include <cmath>
+
 #include "models/block_builder.hpp"
 #include "models/shapes.hpp"
 
@@ -22,7 +24,13 @@ class Transformers {
         gpt_(model.family == Family::gpt),
         gated_(model.ffn_kind == FfnKind::swiglu) {}
 
-  NetworkBlocks build() const { return {embedding(), layer(), head()}; }
+  NetworkBlocks build() const {
+    NetworkBlocks all{embedding(), head(), {}, {}};
+    for (const auto kind : {LayerKind::dense, LayerKind::experts})
+      if (model_.layers_of(kind) > 0) all.layers[static_cast<std::size_t>(kind)] = layer(kind);
+    if (model_.mtp_layers > 0) all.prediction = prediction();
+    return all;
+  }
 
  private:
   Index residual(BlockBuilder& b) const {
@@ -70,39 +78,94 @@ class Transformers {
     return {kind, 0, 0, 1, slice, local_.hidden, model_.vocabulary, t_ > 1 ? Split::tensor : Split::none};
   }
 
-  Block layer() const {
+  Block layer(LayerKind kind) const {
     BlockBuilder b;
     b.segment();
     const Index x = residual(b);
+    return b.finish(x, layer_of(b, kind, x));
+  }
+  Index layer_of(BlockBuilder& b, LayerKind kind, Index x) const {
     const Index middle = attention_half(b, x);
-    return b.finish(x, mlp_half(b, middle));
+    return kind == LayerKind::experts ? experts_half(b, middle) : mlp_half(b, middle);
   }
 
   // x + attention(norm(x))
   Index attention_half(BlockBuilder& b, Index x) const {
+    b.section(Section::attention, RecomputeModule::layernorm);
     const List norm1 = norm_parameters(b, TensorKind::norm1_gain, TensorKind::norm1_bias);
-    const List qkv = attention_inputs(b);
-    List out_parameters{b.parameter(row_parallel(TensorKind::out_weight, local_.hidden, local_.query * t_, t_))};
+    const List weights = model_.mla ? List{} : attention_inputs(b);
+    const std::int64_t width = local_.heads * model_.value_dim();
+    const List out_parameters{b.parameter(row_parallel(TensorKind::out_weight, local_.hidden, width * t_, t_))};
     List branch;
     if (gpt_) branch.push_back(b.parameter(whole(TensorKind::out_bias, local_.hidden)));
 
     const Index y = residual(b);
     b.add(norm, "norm", {x}, {y}, norm1);
+    b.module({});
+    const List seen = model_.mla ? latent_heads(b, y) : heads(b, y, weights);
+    b.module(RecomputeModule::core_attn);
+    const Index out = tokens(b, width);
+    b.add(attention, "attention", seen, {out});
+    b.module({});
+    const Index z = tokens(b, local_.hidden);
+    b.add(linear, "attention out", {out}, {z}, out_parameters);
+    return add_branch(b, x, z, std::move(branch));
+  }
+  // Queries, keys and values, and rotated queries beside them.
+  List heads(BlockBuilder& b, Index y, const List& weights) const {
     const Index entered = enter(b, y);
     List heads;
     if (options_.separate_projections)
       heads = {tokens(b, local_.query), tokens(b, kv()), tokens(b, kv())};
     else
       heads = {tokens(b, local_.qkv)};
-    b.add(linear, "qkv", {entered}, heads, qkv);
+    b.add(linear, "qkv", {entered}, heads, weights);
     List rotated = heads;
     if (!gpt_) rotated.push_back(tokens(b, local_.query));  // rotated queries beside the others (models/README.md, 4)
     b.add(rotate, gpt_ ? "transpose" : "rope", heads, rotated);
-    const Index out = tokens(b, local_.query);
-    b.add(attention, "attention", rotated, {out});
-    const Index z = tokens(b, local_.hidden);
-    b.add(linear, "attention out", {out}, {z}, out_parameters);
-    return add_branch(b, x, z, std::move(branch));
+    return rotated;
+  }
+  // DeepSeek-V2 (2405.04434), section 2.1: queries and the latent of keys and values are made on the rank's own tokens;
+  // heads are made of them, and put together with the columns that carry the position.
+  List latent_heads(BlockBuilder& b, Index y) const {
+    const auto& m = *model_.mla;
+    const std::int64_t a = local_.heads, q = a * model_.score_dim(), kv = a * (m.head_dim + m.value_dim);
+    const auto narrow = [&](std::string_view name, TensorKind kind, std::int64_t columns) {
+      const Index made = rows_of(b, y, columns);
+      b.add(linear, name, {y}, {made}, {b.parameter(whole(kind, columns, local_.hidden))});
+      return made;
+    };
+    const auto widen = [&](std::string_view name, TensorKind kind, Index from, std::int64_t rank,
+                           std::int64_t columns) {
+      const Index normed = rows_of(b, from, rank), made = tokens(b, columns);
+      b.add(norm, "latent norm", {from}, {normed}, {b.parameter(whole(TensorKind::latent_gain, rank))});
+      const Index entered = scattered() ? tokens(b, rank) : normed;
+      if (t_ > 1) b.add(OperatorKind::enter, "enter", {normed}, {entered});
+      b.add(linear, name, {entered}, {made}, {b.parameter(column_parallel(kind, 1, columns * t_, rank, t_))});
+      return made;
+    };
+    Index queries;
+    const Index latent = narrow("latent down", TensorKind::latent_down_weight, m.kv_rank + m.rotary_dim);
+    if (m.query_rank > 0) {
+      const Index down = narrow("query down", TensorKind::query_down_weight, m.query_rank);
+      b.module(RecomputeModule::mla_up_proj);
+      queries = widen("query up", TensorKind::query_up_weight, down, m.query_rank, q);
+    } else {
+      queries = tokens(b, q);
+      b.add(linear, "query up", {enter(b, y)}, {queries},
+            {b.parameter(column_parallel(TensorKind::query_up_weight, 1, q * t_, local_.hidden, t_))});
+      b.module(RecomputeModule::mla_up_proj);
+    }
+    const Index keys = widen("latent up", TensorKind::latent_up_weight, latent, m.kv_rank, kv);
+    const List seen{tokens(b, q), tokens(b, q), tokens(b, a * m.value_dim)};
+    b.add(rotate, "rope", {queries, keys}, seen);
+    b.module({});
+    return seen;
+  }
+  // As many rows as another value has.
+  Index rows_of(BlockBuilder& b, Index like, std::int64_t columns) const {
+    const auto& value = b.at(like);
+    return b.value(value.elements / value.columns * columns, columns);
   }
   std::int64_t kv() const { return (local_.qkv - local_.query) / 2; }  // width of the keys
   // One matrix [3, heads x d, h] where there are as many keys as queries, else three; GPT has biases.
@@ -122,6 +185,7 @@ class Transformers {
 
   // x + MLP(norm(x))
   Index mlp_half(BlockBuilder& b, Index x) const {
+    b.section(Section::feed_forward, RecomputeModule::layernorm);
     const List norm2 = norm_parameters(b, TensorKind::norm2_gain, TensorKind::norm2_bias);
     const std::int64_t h = local_.hidden, f = local_.ffn;
     List up{b.parameter(gated_ ? column_parallel(TensorKind::gate_up_weight, 2, f * t_, h, t_)
@@ -133,6 +197,7 @@ class Transformers {
 
     const Index y = residual(b);
     b.add(norm, "norm", {x}, {y}, norm2);
+    b.module(RecomputeModule::mlp);
     const Index entered = enter(b, y);
     List u;
     if (gated_ && options_.separate_projections)
@@ -147,8 +212,95 @@ class Transformers {
     return add_branch(b, x, z, std::move(branch));
   }
 
+  // x + sum of the chosen experts of norm(x), by weight + what every token sees of it. The router, dispatch and the
+  // experts work on the rank's own tokens; what is shared is cut over the tensor group like any feed-forward layer.
+  Index experts_half(BlockBuilder& b, Index x) const {
+    const auto& m = model_;
+    const std::int64_t h = m.hidden, k = m.experts_per_token, held = m.experts / options_.shard.expert;
+    const std::int64_t x_ = options_.shard.expert_tensor, f = m.expert_ffn / x_, up = gated_ ? 2 : 1;
+    b.section(Section::router, RecomputeModule::layernorm);
+    const List norm2 = norm_parameters(b, TensorKind::norm2_gain, TensorKind::norm2_bias);
+    const Index router = b.parameter(whole(TensorKind::router_weight, m.experts, h));
+    const Index y = residual(b);
+    b.add(norm, "norm", {x}, {y}, norm2);
+    const std::int64_t own = b.at(y).elements / h;
+    const auto rows = static_cast<std::int64_t>(std::ceil(double(own * k) * options_.routed));
+    const auto routed = [&](std::int64_t ranks, std::int64_t columns) {
+      return b.value(rows * ranks * columns, columns);
+    };
+    b.module(RecomputeModule::moe);
+    const Index probabilities = b.value(own * m.experts, m.experts), chosen = b.value(own * k, k);
+    b.add(route, "router", {y}, {probabilities, chosen}, {router});
+    b.section(Section::experts, RecomputeModule::moe);
+    const Index sent = routed(1, h);
+    b.add(dispatch, "dispatch", {y, chosen}, {sent});
+    const Index all = x_ > 1 ? routed(x_, h) : sent;
+    if (x_ > 1) b.add(gather_rows, "expert gather", {sent}, {all});
+    const Index u = routed(x_, up * f), g = routed(x_, f), z = routed(x_, h);
+    b.segment();  // of experts alone: their replicas are others
+    const auto kind = gated_ ? TensorKind::expert_gate_up_weight : TensorKind::expert_up_weight;
+    const Index up_weight = b.parameter(experts(kind, held * up * f, h)),
+                down_weight = b.parameter(experts(TensorKind::expert_down_weight, held * h, f));
+    b.add(expert_linear, "experts up", {all}, {u}, {up_weight});
+    b.module(RecomputeModule::moe_act);
+    b.add(activate, "expert activation", {u}, {g});
+    b.module(RecomputeModule::moe);
+    b.add(expert_linear, "experts down", {g}, {z}, {down_weight});
+    const Index back = x_ > 1 ? routed(1, h) : z;
+    if (x_ > 1) b.add(scatter_rows, "expert scatter", {z}, {back});
+    Index sum = residual(b);
+    b.add(combine, "combine", {back, chosen}, {sum});
+    if (m.shared_ffn > 0) {
+      b.segment();
+      b.section(Section::router, RecomputeModule::shared_experts);
+      const Index shared = shared_experts(b, y), both = residual(b);
+      b.section(Section::experts, RecomputeModule::moe);
+      b.add(join, "add shared", {sum, shared}, {both});
+      sum = both;
+    }
+    b.module({});
+    const Index out = residual(b);
+    b.add(add, "add", {x, sum}, {out});
+    return out;
+  }
+  Index shared_experts(BlockBuilder& b, Index y) const {
+    const std::int64_t h = local_.hidden, f = model_.shared_ffn / t_, up = gated_ ? 2 : 1;
+    const List weights{b.parameter(column_parallel(TensorKind::shared_gate_up_weight, up, f * t_, h, t_))};
+    const List down{b.parameter(row_parallel(TensorKind::shared_down_weight, h, f * t_, t_))};
+    const Index entered = enter(b, y), u = tokens(b, up * f), g = tokens(b, f), z = tokens(b, h);
+    b.add(linear, "shared up", {entered}, {u}, weights);
+    b.add(activate, "shared activation", {u}, {g});
+    b.add(linear, "shared down", {g}, {z}, down);
+    return leave(b, z);
+  }
+  Tensor experts(TensorKind kind, std::int64_t rows, std::int64_t columns) const {
+    const auto all = rows * options_.shard.expert;
+    return {kind, 0, 0, 1, rows, columns, all, options_.shard.expert > 1 ? Split::expert : Split::none};
+  }
+
+  Block prediction() const {
+    BlockBuilder b;
+    b.segment();
+    const std::int64_t h = local_.hidden;
+    const Index x = residual(b), hidden = residual(b), embedded = residual(b), normed = residual(b);
+    const Index both = rows_of(b, x, 2 * h), joined = residual(b), out = residual(b);
+    b.add(pass_on, "pass on", {x}, {out});
+    b.section(Section::attention);
+    b.add(norm, "norm", {x}, {hidden}, {b.parameter(whole(TensorKind::norm1_gain, h))});
+    b.add(pass_on, "embedding of the next", {x}, {embedded});
+    b.add(norm, "norm", {embedded}, {normed}, {b.parameter(whole(TensorKind::norm1_gain, h))});
+    b.add(concatenate, "concatenate", {hidden, normed}, {both});
+    b.add(linear, "join", {both}, {joined}, {b.parameter(whole(TensorKind::joining_weight, h, 2 * h))});
+    const Index last = layer_of(b, model_.kind(model_.layers), joined);
+    b.section(Section::none);
+    b.segment();
+    logits_and_loss(b, last, {});
+    return b.finish(x, out);
+  }
+
   Index add_branch(BlockBuilder& b, Index x, Index z, List parameters) const {
     const Index branch = leave(b, z);
+    b.module({});
     const Index sum = residual(b);
     b.add(add, "add", {x, branch}, {sum}, std::move(parameters));
     return sum;
@@ -161,14 +313,18 @@ class Transformers {
     const Tensor table = token_table(model_.tie_embeddings ? TensorKind::token_table : TensorKind::head_weight);
     const Index weight = b.parameter(table);
     b.segment();
+    const Index x = residual(b);
+    logits_and_loss(b, x, {weight});
+    return b.finish(x, std::nullopt);
+  }
+  void logits_and_loss(BlockBuilder& b, Index x, List weight) const {
     const List norms = norm_parameters(b, TensorKind::norm_gain, TensorKind::norm_bias);
-    const Index x = residual(b), y = residual(b);
+    const Index y = residual(b);
     b.add(norm, "final norm", {x}, {y}, norms);
     const Index entered = enter(b, y);
-    const Index logits = tokens(b, table.slice);
-    b.add(linear, "head", {entered}, {logits}, {weight});
+    const Index logits = tokens(b, token_table(TensorKind::head_weight).slice);
+    b.add(linear, "head", {entered}, {logits}, std::move(weight));
     b.add(loss, "cross-entropy", {logits}, {});
-    return b.finish(x, std::nullopt);
   }
 
   const Transformer& model_;

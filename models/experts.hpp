@@ -31,4 +31,13 @@ struct ExpertSettings {
   std::optional<std::int64_t> every;  // steps from one placement to the next
 };
 
+// What routing means for the ranks of one expert group.
+struct Routing {
+  double load = 1;  // rows of the busiest rank over the mean of all, both before any are dropped
+  double kept = 1;  // of all rows, those that are not dropped
+  bool waits = true;  // nobody knows before the routing how many rows an expert gets, so the host waits for it
+  bool two_hop = false;
+  std::int64_t most_domains = 0;  // 0: any number
+};
+
 }  // namespace rehearsal::models

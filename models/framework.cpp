@@ -5,13 +5,19 @@
 namespace rehearsal::models {
 
 Network framework_network(const Transformer& model, const Training& training, const Software& software,
-                          const Shard& shard) {
-  const auto parts = blocks(model, {.shard = shard, .separate_projections = software.separate_projections});
-  const FrameworkRun run{model, training, software, shard};
+                          const Shard& shard, const Routing& routing) {
+  const auto parts = blocks(
+      model, {.shard = shard, .separate_projections = software.separate_projections, .routed = routing.load});
+  const FrameworkRun run{model, training, software, shard, routing};
   const auto rewrite = [&](const Block& block, Recompute mode) { return FrameworkRewrite(block, run).build(mode); };
-  return {rewrite(parts.embedding, Recompute::none), rewrite(parts.layer, training.recompute),
-          rewrite(parts.head, Recompute::none),
-          training.recomputes_alike() ? Part{} : rewrite(parts.layer, Recompute::none)};
+  Network network{rewrite(parts.embedding, Recompute::none), rewrite(parts.head, Recompute::none), {}, {}, {}};
+  for (std::size_t k = 0; k < kLayerKinds; ++k) {
+    if (parts.layers[k].operators.empty()) continue;
+    network.layers[k] = rewrite(parts.layers[k], training.recompute);
+    if (!training.recomputes_alike()) network.kept[k] = rewrite(parts.layers[k], Recompute::none);
+  }
+  if (!parts.prediction.operators.empty()) network.prediction = rewrite(parts.prediction, training.recompute);
+  return network;
 }
 
 }  // namespace rehearsal::models

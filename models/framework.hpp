@@ -2,13 +2,14 @@
 // repeated. Equations and sources: models/README.md, sections 2 to 4.
 #pragma once
 #include "models/block.hpp"
+#include "models/experts.hpp"
 
 namespace rehearsal::models {
 
-// `training.recompute` applies to `layer`; `kept_layer` is one that is not recomputed (Training::recomputes). The ends
+// `training.recompute` applies to `layers`; `kept` are those that are not recomputed (Training::recomputes). The ends
 // never are.
 Network framework_network(const Transformer& model, const Training& training, const Software& software,
-                          const Shard& shard);
+                          const Shard& shard, const Routing& routing = {});
 
 // The kernel that adds up what a scatter in pieces delivered.
 inline constexpr std::string_view kSumOfParts = "sum of parts";

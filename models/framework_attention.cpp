@@ -1,6 +1,7 @@
 // Attention as frameworks run it: one fused kernel, or products and a softmax over scores in memory.
 #include "models/framework_rewrite.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace rehearsal::models {
@@ -18,8 +19,7 @@ void FrameworkRewrite::forward_attention(const Operator& op) {
   if (flash()) {
     state_ = value(4 * double(local_.tokens * local_.heads));  // an fp32 log-sum-exp per query and head
     list.push_back({"attention",
-                    FusedAttention{shard.micro_batch, local_.heads, shard.sequence, shard.sequence, local_.head_dim,
-                                   run_.training.causal, false},
+                    fused_attention(false),
                     with({write(op.out[0]), write(*state_)})});
     return;
   }
@@ -45,7 +45,8 @@ void FrameworkRewrite::backward_attention(const Operator& op) {
   Operands operands{read(dout)};
   for (const auto v : op.in) operands.push_back(read(v));
   Operands made;  // gradients of queries, keys and values; the rotated queries have none of their own
-  for (std::size_t i = 0; i + (llama() ? 1 : 0) < op.in.size(); ++i) made.push_back(write(gradient_of(op.in[i])));
+  const std::size_t rotated = llama() && !run_.model.mla ? 1 : 0;
+  for (std::size_t i = 0; i + rotated < op.in.size(); ++i) made.push_back(write(gradient_of(op.in[i])));
   const auto with = [&](std::initializer_list<Operand> more, bool all) {
     auto list_of = operands;
     list_of.insert(list_of.end(), more);
@@ -54,8 +55,7 @@ void FrameworkRewrite::backward_attention(const Operator& op) {
   };
   if (flash()) {
     list.push_back({"attention gradient",
-                    FusedAttention{shard.micro_batch, local_.heads, shard.sequence, shard.sequence, local_.head_dim,
-                                   run_.training.causal, true},
+                    fused_attention(true),
                     with({read(op.out[0]), read(*state_)}, true)});
     return;
   }
@@ -70,14 +70,35 @@ void FrameworkRewrite::backward_attention(const Operator& op) {
     list.push_back(batched("scores gradient", shard.sequence, local_.head_dim, with({read(dscores)}, true)));
 }
 
+FusedAttention FrameworkRewrite::fused_attention(bool backward) const {
+  const auto& shard = run_.shard;
+  const std::int64_t values = run_.model.mla ? run_.model.value_dim() : 0;
+  return {shard.micro_batch,     local_.heads, shard.sequence, shard.sequence, run_.model.score_dim(),
+          run_.training.causal, backward,     values};
+}
+
+// Latent heads are split and put together again: one and a half times their columns, read and written.
+double FrameworkRewrite::rotation_traffic() const {
+  const auto& m = run_.model;
+  const double rows = double(local_.tokens);
+  if (m.mla) return 1.5 * 2 * rows * double(local_.heads * (2 * m.score_dim() + m.value_dim()));
+  if (m.family == Family::moe) return 4 * rows * double(local_.qkv - (local_.qkv - local_.query) / 2);
+  return fused_ * (llama() ? 18 : 12) * local_.split_hidden;
+}
+
 // Transposes, and column sums for the bias gradients: 2 bytes read of f + 3h columns.
 void FrameworkRewrite::backward_rotate(const Operator& op) {
   const auto& l = local_;
-  const double moved = 12 * l.split_hidden + 2 * (double(l.tokens * l.ffn) + 3 * l.split_hidden);
+  const bool biases = run_.model.family != Family::moe && !run_.model.mla;
+  const double moved = biases ? fused_ * (12 * l.split_hidden + 2 * (double(l.tokens * l.ffn) + 3 * l.split_hidden))
+                              : 1.5 * rotation_traffic();
   Operands operands;
-  for (const auto v : op.in) operands.push_back(write(*gradients_[v]));
+  for (const auto v : op.out)
+    if (gradients_[v] && std::find(op.in.begin(), op.in.end(), v) == op.in.end())
+      operands.push_back(read(*gradients_[v]));
+  for (const auto v : op.in) operands.push_back(write(gradient_of(v)));
   part_.input_gradient_steps.push_back(
-      traffic("transpose and bias gradients", fused_ * moved, run_.compiled() ? 1 : 7, true, std::move(operands)));
+      traffic("transpose and bias gradients", moved, run_.compiled() ? 1 : 7, true, std::move(operands)));
 }
 
 }  // namespace rehearsal::models

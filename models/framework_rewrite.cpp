@@ -43,7 +43,14 @@ constexpr Names kLinear[] = {{"qkv", "qkv gradient", "qkv weights"},
                              {"attention out", "attention out gradient", "attention out weights"},
                              {"mlp up", "mlp up gradient", "mlp up weights"},
                              {"mlp down", "mlp down gradient", "mlp down weights"},
-                             {"head", "head gradient", "head weights"}};
+                             {"head", "head gradient", "head weights"},
+                             {"query down", "query down gradient", "query down weights"},
+                             {"query up", "query up gradient", "query up weights"},
+                             {"latent down", "latent down gradient", "latent down weights"},
+                             {"latent up", "latent up gradient", "latent up weights"},
+                             {"shared up", "shared up gradient", "shared up weights"},
+                             {"shared down", "shared down gradient", "shared down weights"},
+                             {"join", "join gradient", "join weights"}};
 const Names& names(std::string_view linear) {
   const auto* found =
       std::find_if(std::begin(kLinear), std::end(kLinear), [&](auto& n) { return n.forward == linear; });
@@ -74,7 +81,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
   std::vector<bool> graphed, graphed_gradients, graphed_weights;  // steps that a CUDA graph holds
   for (std::size_t i = 0; i < block_.operators.size(); ++i) {
     forward(block_.operators[i], i);
-    modules.resize(part_.forward.size(), module_of(i));
+    modules.resize(part_.forward.size(), is_layer() ? block_.operators[i].module : std::nullopt);
     graphed.resize(part_.forward.size(), in_graph(i));
   }
   auto& last = part_.forward.back().operands;
@@ -99,7 +106,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
     return launches(launched);
   };
   const auto weights = counted(part_.weight_gradient_steps, graphed_weights);
-  part_.forward_launches = counted(part_.forward, graphed) + copies;
+  const auto forward_launches = counted(part_.forward, graphed) + copies;
   part_.backward_launches = counted(part_.input_gradient_steps, graphed_gradients) + weights + copies;
   const auto accumulated = accumulation();
   if (accumulated) part_.weight_gradient_steps.push_back(*accumulated);
@@ -109,46 +116,47 @@ Part FrameworkRewrite::build(Recompute recompute) {
 
   auto again = recomputed_steps(part_, block_, modules, recompute, run_);
   for (auto* list : {&part_.forward, &part_.input_gradient_steps, &again}) pipeline(*list, run_);
+  part_.forward_launches = {{part_.forward.size(), forward_launches}};
+  if (has_experts()) launch_experts();
   part_.backward = joined_backward(part_.input_gradient_steps, weights_, run_);
   if (accumulated) part_.backward.push_back(*accumulated);
   repeat(part_, std::move(again));
   part_.segments = block_.segments;
-  for (const auto& segment : block_.segments) part_.parameters += double(segment.elements);
-  double left = part_.parameters;  // each product completes one matrix; vectors come with the last of them
-  for (const auto& [follows, step, kept] : weights_) {
-    if (entries(step) == 0 || left <= 0) continue;
-    part_.gradients.push_back(std::min(left, entries(step)));
-    left -= part_.gradients.back();
-  }
-  if (part_.gradients.empty())
-    part_.gradients = {left};
-  else
-    part_.gradients.back() += left;
+  count_parameters();
   return std::move(part_);
 }
 
-// The feed-forward half lies between the second norm and the sum that ends the layer.
-std::optional<RecomputeModule> FrameworkRewrite::module_of(std::size_t number) const {
-  if (!is_layer()) return std::nullopt;
-  const auto& op = block_.operators[number];
-  if (op.kind == Kind::norm) return RecomputeModule::layernorm;
-  if (op.kind == Kind::attention) return RecomputeModule::core_attn;
-  return in_second_half(number) && op.kind != Kind::add ? std::optional(RecomputeModule::mlp) : std::nullopt;
+// Each product completes one matrix; vectors come with the last of them.
+void FrameworkRewrite::count_parameters() {
+  for (const auto& segment : block_.segments) {
+    part_.parameters += double(segment.elements);
+    if (is_expert(segment)) part_.expert_parameters += double(segment.elements);
+  }
+  double left = part_.parameters - part_.expert_parameters, experts = part_.expert_parameters;
+  for (const auto& [follows, step, kept] : weights_) {
+    const auto* gemm = std::get_if<Gemm>(&step.what);
+    const bool of_experts = gemm && is_expert_product(step.name);
+    double& rest = of_experts ? experts : left;
+    if (entries(step) == 0 || rest <= 0) continue;
+    part_.gradients.push_back({std::min(rest, entries(step)), of_experts});
+    rest -= part_.gradients.back().parameters;
+  }
+  const auto last = std::find_if(part_.gradients.rbegin(), part_.gradients.rend(),
+                                 [](const Part::Gradient& g) { return !g.experts; });
+  if (last == part_.gradients.rend())
+    part_.gradients.push_back({left, false});
+  else
+    last->parameters += left;
 }
-bool FrameworkRewrite::in_second_half(std::size_t number) const {
-  const auto norms = std::count_if(block_.operators.begin(), block_.operators.begin() + std::ptrdiff_t(number),
-                                   [](const Operator& before) { return before.kind == Kind::norm; });
-  return norms == 2;
-}
-// Megatron-Core's --cuda-graph-scope: what is captured is launched at once, which here costs the host nothing. Of dense
-// layers there is no router to capture beside attention.
+
+// Megatron-Core's --cuda-graph-scope: what is captured is launched at once, which here costs the host nothing.
 bool FrameworkRewrite::in_graph(std::size_t number) const {
   switch (run_.software.cuda_graph) {
     case CudaGraph::none:
       return false;
     case CudaGraph::attention:
     case CudaGraph::attention_router:
-      return is_layer() && !in_second_half(number);
+      return block_.operators[number].section == Section::attention;
     case CudaGraph::full:
       return true;
   }
@@ -187,14 +195,15 @@ Step FrameworkRewrite::batched(std::string_view name, std::int64_t n, std::int64
           std::move(operands)};
 }
 Gemm FrameworkRewrite::product(const Operator& op) const {
-  const auto precision = is_layer() ? run_.training.precision : unscaled(run_.training.precision);
-  return {local_.tokens, block_.columns(op.out), block_.columns(op.in), 1, precision, false};
+  const auto precision = op.section != Section::none ? run_.training.precision : unscaled(run_.training.precision);
+  const auto& in = block_.values[op.in[0]];
+  return {in.elements / in.columns, block_.columns(op.out), block_.columns(op.in), 1, precision, false};
 }
-GroupCollective FrameworkRewrite::of_residual(CollectiveKind kind) const {
-  return {kind, Axis::tensor, Bytes(2 * local_.tokens * local_.hidden)};
+GroupCollective FrameworkRewrite::of_tokens(CollectiveKind kind, Index whole) const {
+  return {kind, Axis::tensor, Bytes(2 * block_.values[whole].elements)};
 }
-Step FrameworkRewrite::collective(std::string_view name, CollectiveKind kind, Operands operands) const {
-  return {name, of_residual(kind), std::move(operands)};
+Step FrameworkRewrite::collective(std::string_view name, CollectiveKind kind, Index whole, Operands operands) const {
+  return {name, of_tokens(kind, whole), std::move(operands)};
 }
 
 // --- operators
@@ -213,9 +222,8 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
       Operands operands;
       for (const auto v : op.in) operands.push_back(read(v));
       for (std::size_t i = op.in.size(); i < op.out.size(); ++i) operands.push_back(write(op.out[i]));
-      const double reshapes = llama() ? 18 : 12;
-      part_.forward.push_back(traffic(op.name, fused_ * reshapes * local_.split_hidden, run_.compiled() ? 1 : 3, false,
-                                      std::move(operands)));
+      part_.forward.push_back(
+          traffic(op.name, rotation_traffic(), run_.compiled() ? 1 : 3, false, std::move(operands)));
       return;
     }
     case Kind::attention:
@@ -228,6 +236,23 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
       return forward_add(op, number);
     case Kind::loss:
       return loss(op, false);
+    case Kind::route:
+      return route(op, false);
+    case Kind::dispatch:
+      return dispatch(op, false);
+    case Kind::gather_rows:
+    case Kind::scatter_rows:
+      return share_rows(op, false);
+    case Kind::expert_linear:
+      return forward_experts(op);
+    case Kind::combine:
+      return combine(op, false);
+    case Kind::join:
+      return join(op, false);
+    case Kind::concatenate:
+      return concatenate(op, false);
+    case Kind::pass_on:
+      return pass_on(op, false);
     case Kind::add_positions:  // within the kernels of the embedding
       return;
     case Kind::load_rows:
@@ -259,6 +284,23 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
       return backward_add(op, number);
     case Kind::loss:
       return loss(op, true);
+    case Kind::route:
+      return route(op, true);
+    case Kind::dispatch:
+      return dispatch(op, true);
+    case Kind::gather_rows:
+    case Kind::scatter_rows:
+      return share_rows(op, true);
+    case Kind::expert_linear:
+      return backward_experts(op);
+    case Kind::combine:
+      return combine(op, true);
+    case Kind::join:
+      return join(op, true);
+    case Kind::concatenate:
+      return concatenate(op, true);
+    case Kind::pass_on:
+      return pass_on(op, true);
     default:
       return;
   }
@@ -266,9 +308,10 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
 
 // A compiler makes one kernel of a norm and the addition before it, also across the border of layers.
 void FrameworkRewrite::forward_norm(const Operator& op) {
-  const double norm = cost_.norm.bytes * local_.residual, residual = cost_.residual.bytes * local_.residual;
+  const double size = double(block_.values[op.in[0]].elements);
+  const double norm = cost_.norm.bytes * size, residual = cost_.residual.bytes * size;
   Operands operands{read(op.in[0]), write(op.out[0])};
-  if (!is_layer()) return part_.forward.push_back(plain(op.name, norm, cost_.norm.kernels, std::move(operands)));
+  if (op.section == Section::none) return part_.forward.push_back(plain(op.name, norm, cost_.norm.kernels, std::move(operands)));
   if (!run_.compiled())
     return part_.forward.push_back(traffic("norm", norm, cost_.norm.kernels, false, std::move(operands)));
   operands.insert(operands.end(), pending_.begin(), pending_.end());
@@ -276,13 +319,14 @@ void FrameworkRewrite::forward_norm(const Operator& op) {
   part_.forward.push_back(traffic("add+norm", fused_ * (norm + residual), 1, false, std::move(operands)));
 }
 void FrameworkRewrite::backward_norm(const Operator& op) {
-  const double norm = back_.norm.bytes * local_.residual, residual = back_.residual.bytes * local_.residual;
+  const double size = double(block_.values[op.in[0]].elements);
+  const double norm = back_.norm.bytes * size, residual = back_.residual.bytes * size;
   Operands operands{read(op.in[0]), read(*gradients_[op.out[0]])};
   if (const auto branch = gradients_[op.in[0]]) operands.push_back(read(*branch));
   gradients_[op.in[0]] = like(op.in[0]);
   operands.push_back(write(*gradients_[op.in[0]]));
   auto& list = part_.input_gradient_steps;
-  if (!is_layer())
+  if (op.section == Section::none)
     list.push_back(plain("final norm gradient", norm, back_.norm.kernels, std::move(operands)));
   else if (run_.compiled())
     list.push_back(traffic("add+norm gradient", fused_ * (norm + residual), 2, true, std::move(operands)));
@@ -326,7 +370,7 @@ double FrameworkRewrite::cast_elements(Index v) const {
 }
 // In one kernel a pass, but for which casts are parts of the kernels before them.
 void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands& of_product) {
-  if (!run_.fp8() || !is_layer()) return;
+  if (!run_.fp8() || op.section == Section::none) return;
   const auto scaling = run_.software.fp8_scaling;
   const double inputs = cast_elements(op.in[0]);
   double moved = inputs;
@@ -383,7 +427,7 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
   if (entered_from_[in] && !run_.software.saves_gathered) {
     const Index parts = *entered_from_[in];
     const Index again = value(double(part_.values[in].size.count()), Value::Holds::gathered);
-    step.what = OverlappedGemm{back, 1, of_residual(CollectiveKind::all_gather)};
+    step.what = OverlappedGemm{back, 1, of_tokens(CollectiveKind::all_gather, in)};
     step.operands.push_back(read(parts));
     step.operands.push_back(write(again));
     weight.step.operands.push_back(read(again));
@@ -399,6 +443,7 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
 
 void FrameworkRewrite::activate(const Operator& op, bool back) {
   const auto& cost = back ? back_.activation : cost_.activation;
+  const double bytes = op.section == Section::experts ? expert_activation_bytes(back) : fused_ * cost.bytes;
   Operands operands;
   for (const auto v : op.in) operands.push_back(read(v));
   if (back) {
@@ -409,7 +454,7 @@ void FrameworkRewrite::activate(const Operator& op, bool back) {
   }
   auto& list = back ? part_.input_gradient_steps : part_.forward;
   list.push_back(traffic(back ? "activation gradient" : "activation",
-                         fused_ * cost.bytes * double(block_.values[op.out[0]].elements), cost.kernels, back,
+                         bytes * double(block_.values[op.out[0]].elements), cost.kernels, back,
                          std::move(operands)));
 }
 
@@ -420,34 +465,34 @@ void FrameworkRewrite::enter(const Operator& op, bool back) {
   if (!run_.scattered()) {
     if (back)
       part_.input_gradient_steps.push_back(
-          collective("tensor all-reduce", CollectiveKind::all_reduce, {write(*gradients_[x])}));
+          collective("tensor all-reduce", CollectiveKind::all_reduce, x, {write(*gradients_[x])}));
     return;
   }
   if (!back) {
     part_.values[y].holds = Value::Holds::gathered;
     entered_from_[y] = x;
-    part_.forward.push_back(collective("tensor all-gather", CollectiveKind::all_gather, {read(x), write(y)}));
+    part_.forward.push_back(collective("tensor all-gather", CollectiveKind::all_gather, y, {read(x), write(y)}));
     return;
   }
   const Index whole = *gradients_[y];
   part_.input_gradient_steps.push_back(
-      collective("tensor reduce-scatter", CollectiveKind::reduce_scatter, {read(whole), write(gradient_of(x))}));
+      collective("tensor reduce-scatter", CollectiveKind::reduce_scatter, y, {read(whole), write(gradient_of(x))}));
 }
 void FrameworkRewrite::leave(const Operator& op, bool back) {
   const Index x = op.in[0], y = op.out[0];
   if (!run_.scattered()) {
-    if (!back) part_.forward.push_back(collective("tensor all-reduce", CollectiveKind::all_reduce, {write(x)}));
+    if (!back) part_.forward.push_back(collective("tensor all-reduce", CollectiveKind::all_reduce, x, {write(x)}));
     return;
   }
   if (!back) {
-    part_.forward.push_back(collective("tensor reduce-scatter", CollectiveKind::reduce_scatter, {read(x), write(y)}));
+    part_.forward.push_back(collective("tensor reduce-scatter", CollectiveKind::reduce_scatter, x, {read(x), write(y)}));
     return;
   }
   const Index parts = *gradients_[y];
   gradients_[x] = value(double(part_.values[x].size.count()), Value::Holds::gathered);
   before_gather_[x] = parts;
   part_.input_gradient_steps.push_back(
-      collective("tensor all-gather", CollectiveKind::all_gather, {read(parts), write(*gradients_[x])}));
+      collective("tensor all-gather", CollectiveKind::all_gather, x, {read(parts), write(*gradients_[x])}));
 }
 
 std::optional<Step> FrameworkRewrite::accumulation() const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/block.hpp"
+#include "models/experts.hpp"
 #include "models/lives.hpp"
 #include "models/shapes.hpp"
 #include "models/traffic.hpp"
@@ -17,6 +18,7 @@ struct FrameworkRun {
   const Training& training;
   const Software& software;
   const Shard& shard;
+  const Routing& routing;
 
   bool fp8() const { return training.precision == Precision::fp8; }
   bool cut() const { return shard.tensor > 1; }
@@ -66,22 +68,46 @@ class FrameworkRewrite {
   void loss(const Operator& op, bool back);
   void enter(const Operator& op, bool back);
   void leave(const Operator& op, bool back);
+  // Of layers with experts: framework_experts.cpp.
+  void route(const Operator& op, bool back);
+  void dispatch(const Operator& op, bool back);
+  void combine(const Operator& op, bool back);
+  void exchange(List& list, std::string_view name, Index from, Index to);
+  void share_rows(const Operator& op, bool back);
+  void forward_experts(const Operator& op);
+  void backward_experts(const Operator& op);
+  void expert_cast(List& list, const Operator& op, bool back, Operands& of_product);
+  Gemm expert_product(const Operator& op) const;
+  double expert_activation_bytes(bool back) const;  // per element of the experts' width
+  double rotation_traffic() const;
+  FusedAttention fused_attention(bool backward) const;
+  void count_parameters();
+  bool has_experts() const;
+  // Launches of the host by section, of a forward.
+  struct Launches {
+    std::int64_t attention = 0, router = 0, experts = 0;
+    std::int64_t all() const { return attention + router + experts; }
+  };
+  Launches expert_launches() const;
+  void launch_experts();
+  void join(const Operator& op, bool back);
+  void concatenate(const Operator& op, bool back);
+  void pass_on(const Operator& op, bool back);
   void cast(List& list, const Operator& op, bool back, Operands& of_product);
   std::optional<Step> accumulation() const;
   // Of an operator, by its number.
-  std::optional<RecomputeModule> module_of(std::size_t number) const;
-  bool in_second_half(std::size_t number) const;
   bool in_graph(std::size_t number) const;
 
   Step traffic(std::string_view name, double moved, std::int64_t kernels, bool back, Operands operands) const;
   Step plain(std::string_view name, double moved, std::int64_t kernels, Operands operands) const;
   Step batched(std::string_view name, std::int64_t n, std::int64_t k, Operands operands) const;
   Gemm product(const Operator& op) const;
-  GroupCollective of_residual(CollectiveKind kind) const;
-  Step collective(std::string_view name, CollectiveKind kind, Operands operands) const;
+  // Of the tensor group; `whole`: all of its ranks' tokens.
+  GroupCollective of_tokens(CollectiveKind kind, Index whole) const;
+  Step collective(std::string_view name, CollectiveKind kind, Index whole, Operands operands) const;
 
   bool flash() const { return run_.training.attention == AttentionKind::flash; }
-  bool llama() const { return run_.model.family == Family::llama; }
+  bool llama() const { return run_.model.family != Family::gpt; }  // and what is made like it
   bool is_layer() const { return block_.input && block_.output; }
   double cast_elements(Index v) const;
 
@@ -101,6 +127,9 @@ class FrameworkRewrite {
   Operands pending_;                                 // of an add that a compiler fuses with what follows
   std::vector<WeightGradient> weights_;
 };
+
+bool is_expert(const Segment& segment);
+bool is_expert_product(std::string_view step);  // by its name
 
 // --- framework_passes.cpp: what becomes of the lists of a part
 

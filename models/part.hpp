@@ -3,6 +3,7 @@
 // Block (block.hpp): framework.hpp says how a framework does it and how much that is, rehearsal.hpp how this program
 // does it, kernel by kernel. When a value begins to live and when it ends follows from the steps (lives.hpp).
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -33,6 +34,15 @@ struct OverlappedGemm {
   GroupCollective collective;
 };
 
+// Tokens to the ranks of their experts or back, by kernels that know where those stand (graph::Dispatch); of the ranks
+// along Axis::expert.
+struct TokenDispatch {
+  std::int64_t tokens = 0;
+  Bytes each;
+  std::int64_t experts = 0, per_token = 0, most_domains = 0;
+  double load = 1;
+};
+
 // What a step works on. Of a value: its index within the part; of a parameter or its gradient: the index of the tensor,
 // counted through the segments; the loss is one double, a sum over the step.
 struct Operand {
@@ -44,7 +54,7 @@ struct Operand {
 
 struct Step {
   std::string_view name;  // "qkv", "scores", "softmax+dropout": the same in every layer
-  std::variant<Gemm, FusedAttention, MemoryBound, GroupCollective, OverlappedGemm, Kernel> what;
+  std::variant<Gemm, FusedAttention, MemoryBound, GroupCollective, OverlappedGemm, Kernel, TokenDispatch> what;
   // Of kernels in the order of KernelKind; a collective of a performed network works in place. Offsets of parameters
   // within their segment are not filled in here.
   std::vector<Operand> operands = {};
@@ -74,16 +84,30 @@ struct Part {
   // The backward in two passes, or in one. Both begin with what they repeat of the forward (Recompute).
   std::vector<Step> forward, input_gradient_steps, weight_gradient_steps, backward;
 
-  double parameters = 0;          // of this rank
-  std::vector<double> gradients;  // parameters by tensor, in the order in which a backward completes them
-  // Launches of each pass, for the regime in which the host decides; backward: of both gradients.
-  std::int64_t forward_launches = 0, backward_launches = 0, weight_launches = 0;
+  double parameters = 0;         // of this rank, of which
+  double expert_parameters = 0;  // are those of experts: they have replicas of their own (Axis::expert_data)
+  struct Gradient {
+    double parameters = 0;  // of one tensor
+    bool experts = false;
+  };
+  std::vector<Gradient> gradients;  // in the order in which a backward completes them
+  // Launches of each pass, for the regime in which the host decides. The forward in runs: where the host has to wait for
+  // a result of the GPU (how many tokens an expert gets) it starts anew. Backward: of both gradients.
+  struct Run {
+    std::size_t until;  // steps of the forward before this one
+    std::int64_t launches;
+  };
+  std::vector<Run> forward_launches;
+  std::int64_t backward_launches = 0, weight_launches = 0;
 };
 
 // A network of one rank.
 struct Network {
-  Part embedding, layer, head;            // mlp: the loading of the rows, a layer, the squared error
-  Part kept_layer;                        // a layer that is not recomputed, where only some are
+  Part embedding, head;                  // mlp: the loading of the rows, the squared error
+  std::array<Part, kLayerKinds> layers;  // those kinds that the model has
+  std::array<Part, kLayerKinds> kept;    // those that are not recomputed, where only some are
+  Part prediction;                       // a module of multi-token prediction
+  const Part& layer(LayerKind kind) const { return layers[static_cast<std::size_t>(kind)]; }
   Precision precision = Precision::fp32;  // of activations, their gradients and parameters; of performed networks
 };
 

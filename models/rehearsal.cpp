@@ -167,6 +167,8 @@ class Performed {
         return;
       case Kind::enter:
         return;
+      default:
+        INVARIANT(false, "refused before");
     }
   }
 
@@ -244,6 +246,8 @@ class Performed {
       case Kind::leave:
       case Kind::load_rows:
         return;
+      default:
+        INVARIANT(false, "refused before");
     }
   }
 
@@ -332,8 +336,9 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
   const auto parts = blocks(model, {.shard = shape.shard, .pad_vocabulary = shape.pad_vocabulary});
   const auto rewrite = [&](const Block& block, Recompute mode) { return Performed(block, model, shape).build(mode); };
   Network network{rewrite(parts.embedding, Recompute::none),
-                  rewrite(parts.layer, shape.recompute),
                   rewrite(parts.head, Recompute::none),
+                  {rewrite(parts.layers[0], shape.recompute), Part{}},
+                  {},
                   {},
                   shape.precision};
   return network;

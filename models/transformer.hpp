@@ -23,6 +23,7 @@ enum class Family : std::uint8_t {
 };
 enum class FfnKind : std::uint8_t { gelu, swiglu };
 enum class LayerKind : std::uint8_t { dense, experts };
+inline constexpr std::size_t kLayerKinds = 2;
 
 // Multi-head latent attention (DeepSeek-V2, 2405.04434, section 2.1): queries, and keys with values, pass through a
 // narrow product each. A head has `head_dim` columns without position and `rotary_dim` with; the rotary key is one for
@@ -206,7 +207,11 @@ struct Shard {
   std::int64_t micro_batch = 1;    // sequences b
   std::int64_t sequence = 2048;    // tokens s of each
   std::int64_t microbatches = 1;   // per iteration: with more than one, gradients accumulate
-  std::int64_t tokens() const { return micro_batch * sequence; }
+  std::int64_t context = 1;        // GPUs that share a sequence
+  // Experts fold tensor x context x data a second time (plan/mesh.hpp): GPUs that share the experts of a layer, and
+  // those that share one.
+  std::int64_t expert = 1, expert_tensor = 1;
+  std::int64_t tokens() const { return micro_batch * sequence / context; }
 };
 
 }  // namespace rehearsal::models

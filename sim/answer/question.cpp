@@ -36,7 +36,7 @@ Question finish(lower::Lowering lowering, schedule::Problem problem, const scena
     question.assumptions.emplace_back(
         "GPUs of a tensor group stand unlike, so it is simulated operator by operator: all wait for the slowest");
   else if (lowered.detail != graph::Detail::operators && question.surroundings &&
-           question.surroundings->classes_in_tensor_groups > 0)
+           question.surroundings->classes_in_groups > 0)
     question.assumptions.emplace_back(
         "GPUs of a tensor group stand unlike, and too many tasks forbid simulating it operator by operator: none waits "
         "there for the slowest");

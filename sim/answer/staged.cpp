@@ -32,19 +32,18 @@ std::vector<std::int64_t> balanced_layers(plan::Job job, const cost::CostModel& 
                                           const std::vector<std::uint32_t>& ranks) {
   using lower::ModelPart;
   const auto stages = job.parallelism.stages() / job.copies, layers = job.model.layers;
-  const auto training = job.training;
   job.partition = {};
   plan::PartTimes times;
   times.first_may_be_empty = job.model.family != models::Family::mlp;
-  const lower::Lowering lowering(plan::make_plan(std::move(job)), ranks);
+  const lower::Lowering lowering(plan::make_plan(job), ranks);
   const auto durations = cost.price(lowering.works());
   times.embedding = lowering.time(ModelPart::kEmbedding, durations);
   times.head = lowering.time(ModelPart::kHead, durations);
+  for (std::int64_t l = 0; l < job.model.mtp_layers; l++)
+    times.head = times.head + lowering.time(ModelPart::kPrediction, durations);
   times.layers.push_back(Time{});
   for (std::int64_t l = 0; l < layers; l++) {
-    const bool as_asked = training.recomputes_alike() || training.recomputes(l);
-    times.layers.push_back(times.layers.back() +
-                           lowering.time(as_asked ? ModelPart::kLayer : ModelPart::kKeptLayer, durations));
+    times.layers.push_back(times.layers.back() + lowering.time(lower::layer_part(job, 0, l), durations));
   }
   return plan::deal_balanced(times, stages);
 }
@@ -135,7 +134,7 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
   std::vector<std::int64_t> layers;
   for (const auto& stage : plan.stages) layers.push_back(stage.layers);
   std::optional<plan::DataVolume> volume;
-  if (plan.job.parallelism.data > 1 && plan.job.copies == 1 && !plan.performed()) volume = plan::data_volume(plan, ranks);
+  if (plan.replicas() > 1 && plan.job.copies == 1 && !plan.performed() && !plan.job.model.is_moe()) volume = plan::data_volume(plan, ranks);
   const auto kinds = kinds_of_stages(plan);
   Staged staged{std::move(cost),
                 lower::Lowering(std::move(plan), ranks),

@@ -14,7 +14,7 @@ using graph::Moved;
 using graph::Volume;
 using graph::Way;
 
-// What each program moves: alone, which are the tensor collectives inside coarse tasks, and through each endpoint.
+// What each program moves: alone, which are the collectives inside coarse tasks, and through each endpoint.
 struct OfProgram {
   Moved alone;
   std::vector<Volume> ends;
@@ -39,7 +39,9 @@ std::vector<OfProgram> of_programs(const Question& question) {
 }
 
 double AxisBytes::*along(Axes axes) {
-  if (axes.holds(Axis::data)) return &AxisBytes::data;  // also of two copies of a model, which differ along two axes
+  // Also of two copies of a model, which differ along two axes.
+  if (axes.holds(Axis::data) || axes.holds(Axis::expert_data)) return &AxisBytes::data;
+  if (axes.holds(Axis::expert) || axes.holds(Axis::expert_tensor)) return &AxisBytes::expert;
   if (axes.holds(Axis::tensor)) return &AxisBytes::tensor;
   return axes.holds(Axis::pipeline) ? &AxisBytes::pipeline : &AxisBytes::context;
 }
@@ -72,23 +74,23 @@ class Count {
     const auto& program = graph_.program_of(rank);
     const auto& moved = moved_[rank.program.index()];
     const auto here = [&](Way way) { return question_.surroundings->places.of_rank(RankId(r), way); };
-    sent.tensor += double(moved.alone.sent.count());
+    for (const Axis axis : kInside) sent.*along(axis) += double(moved.alone.sent[index(axis)].count());
     load(moved.alone, here);
     for (std::uint32_t e = 0; e < program.endpoints.size(); ++e) {
       const auto& far = rank.attachments[e];
       switch (program.endpoints[e]) {
         case EndpointKind::group:
-          sent.*along(graph_.groups()[far.group.index()].axes) += double(moved.ends[e].own.sent.count());
+          sent.*along(graph_.groups()[far.group.index()].axes) += double(moved.ends[e].own.all().count());
           break;
         case EndpointKind::send:
-          sent.pipeline += double(moved.ends[e].own.sent.count());
+          sent.pipeline += double(moved.ends[e].own.all().count());
           load(moved.ends[e].own,
                [&](Way way) { return question_.surroundings->places.of_send(RankId(r), graph::EndpointId(e), way); });
           break;
         case EndpointKind::receive: {
           const auto& sender = graph_.ranks()[far.peer.index()];
           const auto& gathered = moved_[sender.program.index()].ends[far.peer_endpoint.index()].on_arrival;
-          sent.tensor += double(gathered.sent.count());
+          sent.tensor += double(gathered.all().count());
           load(gathered, here);
           break;
         }

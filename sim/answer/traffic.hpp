@@ -2,7 +2,7 @@
 // runs.
 //
 // Counted are bytes that leave a GPU's memory for another GPU: of a collective what its algorithm sends (bytes sent by
-// its busiest rank; neither headers nor what a switch copies), of a message its size. A coarse task counts the tensor
+// its busiest rank; neither headers nor what a switch copies), of a message its size. A coarse task counts the
 // collectives inside of it.
 #pragma once
 #include <cstdint>
@@ -18,7 +18,8 @@ struct Question;
 
 // In bytes. `tensor`: collectives of the tensor group, also the gathers that put a sharded pipeline message together.
 // `data`: gradients reduced and parameters gathered over the replicas. `pipeline`: activations and their gradients to
-// neighbours, and the gradient of a tied embedding between both ends. The others: nothing yet.
+// neighbours, and the gradient of a tied embedding between both ends. `context`: keys and values; `expert`: tokens on
+// their way to experts and back. Offload: nothing yet.
 struct AxisBytes {
   double tensor = 0, context = 0, expert = 0, pipeline = 0, data = 0, offload_in = 0, offload_out = 0;
 

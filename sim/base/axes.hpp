@@ -14,6 +14,8 @@ enum class Axis : std::uint8_t { tensor, context, data, pipeline, expert_tensor,
 inline constexpr std::size_t kFactors = 4;  // the first axes
 inline constexpr std::size_t kAxes = 7;
 constexpr std::size_t index(Axis axis) { return static_cast<std::size_t>(axis); }
+// Whose groups meet within the passes of a stage.
+inline constexpr std::array kInside{Axis::tensor, Axis::context, Axis::expert, Axis::expert_tensor};
 const char* name(Axis axis);  // "expert-data"
 
 class Axes {

@@ -54,10 +54,12 @@ struct Gemm {
 struct FusedAttention {
   std::int64_t batch = 1, heads = 0, queries = 0, keys = 0, head_dim = 0;
   bool causal = true, backward = false;
+  std::int64_t value_dim = 0;  // columns of a head of the values, where keys have others; 0: as head_dim
+  std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
   friend auto operator<=>(const FusedAttention&, const FusedAttention&) = default;
-  // Forward 4 s^2 d per head (half when causal), backward 2.5 times that (FlashAttention-2, arXiv 2307.08691, 3.1).
+  // Forward 2 s^2 (d + d_v) per head (half when causal), backward 2.5 times that (FlashAttention-2, arXiv 2307.08691, 3.1).
   Flops flops() const {
-    return Flops(4. * double(batch) * double(heads) * double(queries) * double(keys) * double(head_dim) *
+    return Flops(2. * double(batch) * double(heads) * double(queries) * double(keys) * double(head_dim + values()) *
                  (causal ? .5 : 1.) * (backward ? 2.5 : 1.));
   }
 };

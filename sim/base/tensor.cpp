@@ -58,6 +58,20 @@ const char* name(TensorKind kind) {
       return "shared_gate_up_weight";
     case TensorKind::shared_down_weight:
       return "shared_down_weight";
+    case TensorKind::expert_up_weight:
+      return "expert_up_weight";
+    case TensorKind::query_down_weight:
+      return "query_down_weight";
+    case TensorKind::query_up_weight:
+      return "query_up_weight";
+    case TensorKind::latent_down_weight:
+      return "latent_down_weight";
+    case TensorKind::latent_up_weight:
+      return "latent_up_weight";
+    case TensorKind::latent_gain:
+      return "latent_gain";
+    case TensorKind::joining_weight:
+      return "joining_weight";
   }
   return "?";
 }

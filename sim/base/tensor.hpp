@@ -36,7 +36,15 @@ enum class TensorKind : std::uint8_t {
   expert_down_weight,
   shared_gate_up_weight,  // of the experts that every row goes to: as gate_up_weight and down_weight
   shared_down_weight,
-  qkv_bias         // of frameworks; this program's own keys have none (qv_bias)
+  qkv_bias,        // of frameworks; this program's own keys have none (qv_bias)
+  expert_up_weight,  // without a gate
+  // Latent attention (2405.04434, section 2.1): into the narrow products and out of them.
+  query_down_weight,
+  query_up_weight,
+  latent_down_weight,
+  latent_up_weight,
+  latent_gain,
+  joining_weight  // multi-token prediction: two hidden states to one
 };
 const char* name(TensorKind kind);
 bool is_of_layer(TensorKind kind);  // one per layer; the others stand at the ends of the network

@@ -33,7 +33,7 @@ struct Gpu {
   double attention_tail = .65;     // thread blocks per slot of an SM that a forward attention loses at its end
   // GEMMs in fp8 over bf16, casts not included, by how the scales are kept; 0 = none.
   double fp8_speedup = 0;  // one scale a tensor
-  double fp8_rowwise_speedup = 0, fp8_blockwise_speedup = 0;
+  double fp8_rowwise_speedup = 0, fp8_blockwise_speedup = 0, fp8_mx_speedup = 0;
   Time kernel_gap;                             // between two kernels of a stream
   std::map<std::string, std::string> sources;  // key -> where its number comes from
   std::vector<std::string> assumed;            // keys
@@ -84,6 +84,7 @@ struct ClusterSpec {
   std::int64_t nics_per_group = 0;    // of a node, reached by a group with several but not all of its GPUs; 0 = all
   double fabric = 1;                  // share that reaches the far side, relative to InfiniBand
   Time message_overhead;              // fixed cost of a pipeline send
+  double launch_factor = 1;           // what a launch takes of its hosts, over a server with x86 cores
   std::string collectives;            // name of the measured size curves (configs/collectives), may be empty
   std::string profile;                // name of measured kernel and message times (configs/profiles), may be empty
   std::map<std::string, std::string> sources;

@@ -73,6 +73,8 @@ const Description& gpu_fields() {
       field<&Gpu::fp8_rowwise_speedup>("fp8_rowwise_speedup", number(0, 10), kUsual, "with one scale a row"),
       field<&Gpu::fp8_blockwise_speedup>("fp8_blockwise_speedup", number(0, 10), kUsual,
                                          "with one scale a block of 128"),
+      field<&Gpu::fp8_mx_speedup>("fp8_mx_speedup", number(0, 10), kUsual,
+                                  "with one scale, a power of two, for 32 elements, which the hardware applies"),
       field<&Gpu::kernel_gap>("kernel_gap", time(), kRequired, "between two kernels of a stream"),
       aside<&Gpu::sources>("citations move no answer"), aside<&Gpu::assumed>("citations move no answer"));
   return all;
@@ -149,6 +151,8 @@ const Description& cluster_fields() {
                                     {"ecmp-one-leaf", kFabricEcmpOneLeaf / kFabricInfiniband},
                                     {"ecmp", kFabricEcmp / kFabricInfiniband}},
                                    kUsual, "how switches choose among paths"),
+      field<&ClusterSpec::launch_factor>("launch_factor", number_above(0, 100), kUsual,
+                                         "what a launch takes of its hosts, over a server with x86 cores"),
       assumed(field<&ClusterSpec::message_overhead>("message_overhead", time(),
                                                     {[](const ClusterSpec&) { return microseconds(250); }, "0.25ms"},
                                                     "fixed cost of a pipeline send")),

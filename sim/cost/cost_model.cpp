@@ -25,7 +25,7 @@ double fp8_speedup(const cluster::Gpu& gpu, models::Fp8Scaling scaling) {
     case models::Fp8Scaling::blockwise:
       return gpu.fp8_blockwise_speedup;
     case models::Fp8Scaling::mx:
-      return 0;  // no GPU file has its rate
+      return gpu.fp8_mx_speedup;
   }
   return 0;
 }
@@ -215,6 +215,7 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works, Condition
     Time operator()(const Kernel& w) const { return kernel(cost.kernel(w)) + between; }
     Time operator()(const graph::Handover& w) const { return kernel(cost.handover(w)) + between; }
     Time operator()(const graph::Collective& w) const { return counted(cost.collective(w)); }
+    Time operator()(const graph::Dispatch& w) const { return counted(cost.dispatch(w)); }
     Time operator()(const graph::Beside& w) const {
       const auto footprint = [&](WorkId part) {
         return models.of(part.index()).footprint(works[part.index()], priced(part));

@@ -43,6 +43,7 @@ class CostModel {
   // The same with the algorithm that NCCL runs, and in words why; empty when there is nothing to do.
   collective::Choice choose(const graph::Collective& work) const;
   std::string why(const graph::Collective& work) const;
+  double dispatch(const graph::Dispatch& work) const;
   double message(const graph::Message& work) const;
   double on_the_wire(const graph::Message& work) const;  // of that; CommunicationModel
   double optimizer(const graph::OptimizerStep& work) const;
@@ -87,6 +88,20 @@ class CostModel {
                std::span<const double> runs, Conditions conditions) const;
   graph::Footprint footprint(const graph::Work& work, Time price) const;
   graph::Footprint of_collective(const graph::Collective& work, Time price) const;
+  // Bytes that each rank sends inside its domain and out of it; and what either takes.
+  struct Hops {
+    double inside = 0, out = 0;
+  };
+  Hops hops(const graph::Dispatch& work) const;
+  struct DispatchTime {
+    double inside = 0, out = 0, all = 0;
+  };
+  DispatchTime dispatch_time(const graph::Dispatch& work) const;
+  graph::Footprint of_dispatch(const graph::Dispatch& work, Time price) const;
+  graph::Moved moved(const graph::Dispatch& work) const;
+  // Of a load of so many bytes/s at the rate of a footprint; what holds so many multiprocessors.
+  static std::int64_t weight_of(const graph::Footprint& f, double bytes_per_s);
+  std::int64_t processors_of(double count) const;
   graph::Footprint of_message(const graph::Message& work, Time price) const;
   graph::Moved moved(const graph::Collective& work) const;
   graph::Volume volume(const graph::Message& work) const;

@@ -25,8 +25,8 @@ double operand_bytes(const Gemm& w) {
 
 // Queries, keys, values and the output once, in 16 bits; backward the four gradients besides.
 double operand_bytes(const FusedAttention& w) {
-  const double rows = 2 * double(w.queries) + 2 * double(w.keys);
-  return 2 * double(w.batch * w.heads) * double(w.head_dim) * rows * (w.backward ? 2 : 1);
+  const double rows = double(w.queries) + double(w.keys);  // queries and keys, values and the output
+  return 2 * double(w.batch * w.heads) * double(w.head_dim + w.values()) * rows * (w.backward ? 2 : 1);
 }
 
 // A kernel fills all multiprocessors and touches so many bytes of its GPU's memory; what trails of its price is idle.
@@ -44,18 +44,17 @@ Footprint of_kernel(const cluster::Gpu& gpu, Time price, double bytes, Time trai
   return f;
 }
 
+}  // namespace
+
 // Weight of a load of `bytes_per_s` on each resource of a way, at the rate of the footprint.
-std::int64_t weight(const Footprint& f, double bytes_per_s) {
+std::int64_t CostModel::weight_of(const Footprint& f, double bytes_per_s) {
   return static_cast<std::int64_t>(bytes_per_s / graph::kRateUnit * kRoundedDown * double(graph::kWhole) /
                                    double(f.rate));
 }
-
-std::int64_t processors(double channels, const cluster::Gpu& gpu) {
-  const auto most = std::max<std::int64_t>(1, gpu.sms) - 1;
-  return std::clamp<std::int64_t>(std::llround(channels), 0, most) * graph::kProcessor;
+std::int64_t CostModel::processors_of(double count) const {
+  const auto most = std::max<std::int64_t>(1, machine_.gpu.sms) - 1;
+  return std::clamp<std::int64_t>(std::llround(count), 0, most) * graph::kProcessor;
 }
-
-}  // namespace
 
 // A collective holds its channels from its start to its end, and moves its bytes at an even rate: the latencies of its
 // steps lie between them, and whatever else its price has beyond the closed form.
@@ -83,19 +82,20 @@ Footprint CostModel::of_collective(const graph::Collective& work, Time price) co
   double wire = across ? std::min(1., form.wire / all) * quote.wires.net_rate.value() : 0;
   const double fair = across ? wire : port;  // bytes on the wire that decides
   f.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(fair / graph::kRateUnit));
-  if (port > 0) f.shares.push_back({Way::port, weight(f, port)});
+  if (port > 0) f.shares.push_back({along(work.inside, Way::port), weight_of(f, port)});
   if (wire > 0) {
     const bool pairs = work.kind == CollectiveKind::all_to_all;
     if (pairs) wire /= std::max(1., double(quote.shape.nodes()) - 1);
-    f.shares.push_back({pairs ? Way::spread : Way::wire, weight(f, wire / efficiency / double(machine.stripes()))});
+    f.shares.push_back({along(work.inside, pairs ? Way::spread : Way::wire),
+                        weight_of(f, wire / efficiency / double(machine.stripes()))});
   }
   const bool reduces = work.kind == CollectiveKind::all_reduce || work.kind == CollectiveKind::reduce_scatter;
   const double memory = std::min(per_second * (reduces ? kMemoryPerReducedByte : kMemoryPerCopiedByte),
                                  spec.gpu.sustained_memory_bandwidth.value());
-  f.shares.push_back({Way::memory, weight(f, memory)});
+  f.shares.push_back({Way::memory, weight_of(f, memory)});
   if (work.pieces > 1) return f;  // copy engines need no multiprocessors
   const double inside = std::clamp(kChannelsEach * std::floor(reach.port.value() / kChannelRate), 1., kMostChannels);
-  f.shares.push_back({Way::processors, 0, processors(across ? quote.wires.channels : inside, spec.gpu)});
+  f.shares.push_back({Way::processors, 0, processors_of(across ? quote.wires.channels : inside)});
   return f;
 }
 
@@ -112,10 +112,10 @@ Footprint CostModel::of_message(const graph::Message& work, Time price) const {
   const double rate = std::min(double(work.size.count()) / to_seconds(f.moving), way.rate.value() * efficiency);
   f.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(rate / graph::kRateUnit));
   const auto stripes = way.leaves_domain ? machine.stripes() : 1;
-  f.shares.push_back({Way::path, weight(f, rate / efficiency / double(stripes))});
-  f.shares.push_back({Way::memory, weight(f, std::min(rate, spec.gpu.sustained_memory_bandwidth.value()))});
+  f.shares.push_back({Way::path, weight_of(f, rate / efficiency / double(stripes))});
+  f.shares.push_back({Way::memory, weight_of(f, std::min(rate, spec.gpu.sustained_memory_bandwidth.value()))});
   f.shares.push_back(
-      {Way::processors, 0, processors(std::clamp(std::ceil(rate / kMessageChannelRate), 1., kMostChannels), spec.gpu)});
+      {Way::processors, 0, processors_of(std::clamp(std::ceil(rate / kMessageChannelRate), 1., kMostChannels))});
   return f;
 }
 
@@ -127,6 +127,8 @@ Footprint CostModel::footprint(const graph::Work& work, Time price) const {
       return of_collective(w, price);
     } else if constexpr (std::is_same_v<Kind, graph::Message>) {
       return of_message(w, price);
+    } else if constexpr (std::is_same_v<Kind, graph::Dispatch>) {
+      return of_dispatch(w, price);
     } else if constexpr (std::is_same_v<Kind, Gemm> || std::is_same_v<Kind, FusedAttention>) {
       return of_kernel(gpu, price, operand_bytes(w));
     } else if constexpr (std::is_same_v<Kind, MemoryBound>) {

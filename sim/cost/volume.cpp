@@ -16,8 +16,11 @@ Moved CostModel::moved(const graph::Collective& work) const {
   const auto in_domain = machine.reach(work.group).in_domain;
   const collective::Shape shape{work.group.ranks, static_cast<std::uint32_t>(in_domain)};
   const double pieces = work.pieces;
-  const auto over = [&](Way way) -> Bytes& { return moved.over[static_cast<std::size_t>(way)]; };
-  moved.sent = bytes(double(algorithm->bytes_sent_per_rank(shape, work.size).count()) / pieces);
+  const auto over = [&](Way way) -> Bytes& {
+    return moved.over[static_cast<std::size_t>(along(work.inside, way))];
+  };
+  moved.sent[index(work.inside)] =
+      bytes(double(algorithm->bytes_sent_per_rank(shape, work.size).count()) / pieces);
   const auto split = collective::split(*algorithm, shape, work.size);
   over(Way::port) = bytes(split.inside / pieces);
   if (shape.nodes() <= 1) return moved;
@@ -33,7 +36,7 @@ Volume CostModel::volume(const graph::Message& work) const {
   Volume volume;
   const auto& machine = communication_.machine();
   const bool out = work.size.count() > 0 && machine.reach(work.from, work.to).leaves_domain;
-  volume.own.sent = work.size;
+  volume.own.sent[index(Axis::pipeline)] = work.size;
   volume.own.over[static_cast<std::size_t>(Way::path)] =
       bytes(double(work.size.count()) / double(out ? machine.stripes() : 1));
   if (work.gathered.count() > 0) volume.on_arrival = moved({CollectiveKind::all_gather, work.gathered, work.gather});
@@ -47,6 +50,8 @@ std::vector<Volume> CostModel::volumes(std::span<const graph::Work> works) const
     Volume volume;
     if (const auto* collective = std::get_if<graph::Collective>(&work)) {
       volume.own = moved(*collective);
+    } else if (const auto* tokens = std::get_if<graph::Dispatch>(&work)) {
+      volume.own = moved(*tokens);
     } else if (const auto* message = std::get_if<graph::Message>(&work)) {
       volume = this->volume(*message);
     } else if (const auto* both = std::get_if<graph::Beside>(&work)) {

@@ -186,7 +186,6 @@ void Demands::add_strand(const Actor& actor, WorkId work, fluid::Phase& phase) c
   if (footprint.moving > Time{}) {
     fluid::Strand strand{footprint.moving, std::max<std::int64_t>(1, footprint.rate), {}};
     for (const auto& share : footprint.shares) {
-      INVARIANT(share.way != graph::Way::spread, "no group is laid out for an all-to-all: it would take no wire");
       for (const auto& load : loads(actor, share.way))
         strand.uses.push_back({load.resource, share.weight * load.parts, Wide{share.hold} * load.parts});
     }

@@ -21,7 +21,9 @@ void each_step(Part& part, Act&& act) {
 template <class Act>
 void each_step(plan::Plan& plan, Act&& act) {
   auto network = *plan.network;
-  for (auto* part : {&network.embedding, &network.layer, &network.kept_layer, &network.head}) each_step(*part, act);
+  each_step(network.embedding, act), each_step(network.head, act), each_step(network.prediction, act);
+  for (auto* layers : {&network.layers, &network.kept})
+    for (auto& part : *layers) each_step(part, act);
   plan.network = std::make_shared<const models::Network>(std::move(network));
 }
 
@@ -50,7 +52,7 @@ void without_collectives(plan::Plan& plan) {
       auto whole = overlapped->piece;
       whole.m *= overlapped->pieces;
       step.what = whole;
-    } else if (is<models::GroupCollective>(step) || step.name == models::kSumOfParts) {
+    } else if (is<models::GroupCollective>(step) || is<models::TokenDispatch>(step) || step.name == models::kSumOfParts) {
       make_free(step);
     }
   });
@@ -90,13 +92,13 @@ constexpr Effect kEffects[] = {
      }},
     {"optimizer", "the optimizer moves no bytes", [](Concrete& c) { c.software.optimizer_bytes = 0; }},
     {"bubble", "pipeline ranks never wait", nullptr, nullptr, true},
-    {"tensor-comm", "tensor-parallel collectives are free", nullptr, without_collectives},
+    {"tensor-comm", "collectives within passes are free", nullptr, without_collectives},
     {"async-tensor", "tensor-parallel collectives never run under a GEMM",
      [](Concrete& c) { c.software.async_tensor = false; }},
     {"pipeline-comm", "pipeline messages are free", [](Concrete& c) { c.cluster.message_overhead = Time{}; },
      [](plan::Plan& p) { p.message = p.message_gathered = Bytes{}; }},
     {"data-comm", "gradients and parameters travel for free", nullptr,
-     [](plan::Plan& p) { p.data_group.ranks = p.embedding_group.ranks = 1; }},
+     [](plan::Plan& p) { p.data_group.ranks = p.expert_data_group.ranks = p.embedding_group.ranks = 1; }},
     {"kernel-gap", "no time between kernels", [](Concrete& c) { c.cluster.gpu.kernel_gap = Time{}; }},
     {"host", "kernels are launched for free", [](Concrete& c) { c.software.host_seconds_per_kernel = 0; }},
     {"dropout", "kernels of models with dropout take their bytes over bandwidth", nullptr,

@@ -74,12 +74,18 @@ struct AddWork {
   void operator()(const FusedAttention& w) const {
     out.number(w.batch), out.number(w.heads), out.number(w.queries), out.number(w.keys), out.number(w.head_dim);
     out.number(w.causal), out.number(w.backward);
+    if (w.value_dim > 0) out.number(w.value_dim);
   }
   void operator()(const MemoryBound& w) const { out.number(w.traffic), out.number(w.kernels), out.number(w.kind); }
   void operator()(const Collective& w) const {
     out.number(w.kind), out.number(w.size);
     out.number(w.group.ranks), out.number(w.group.stride), out.number(w.tensors), out.number(w.pieces);
     if (w.precision != Precision::fp32) out.number(w.precision);
+    if (w.inside != Axis::tensor) out.number(w.inside);
+  }
+  void operator()(const Dispatch& w) const {
+    out.number(w.tokens), out.number(w.each), out.number(w.experts), out.number(w.per_token);
+    out.number(w.most_domains), out.number(w.group.ranks), out.number(w.group.stride), out.number(w.load);
   }
   void operator()(const Beside& w) const { out.number(w.kernel), out.number(w.collective); }
   void operator()(const Message& w) const {

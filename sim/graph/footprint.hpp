@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/axes.hpp"
 #include "base/units.hpp"
 #include "base/wide.hpp"
 
@@ -20,9 +21,27 @@ enum class Way : std::uint8_t {
   port,        // links inside an NVLink domain: from each member of a group to the next
   wire,        // links between domains: from each member to its like in the next domain
   spread,      // likewise, to its like in every other domain
-  path         // of a message, from its sender to its receiver
+  path,        // of a message, from its sender to its receiver
+  // The same three of groups that a pass has besides that of its tensor axis.
+  context_port,
+  context_wire,
+  context_spread,
+  expert_port,
+  expert_wire,
+  expert_spread,
+  expert_tensor_port,
+  expert_tensor_wire,
+  expert_tensor_spread
 };
-inline constexpr std::size_t kWays = 6;
+inline constexpr std::size_t kWays = 15;
+constexpr Way along(Axis axis, Way way) {
+  const auto base = axis == Axis::context         ? Way::context_port
+                    : axis == Axis::expert        ? Way::expert_port
+                    : axis == Axis::expert_tensor ? Way::expert_tensor_port
+                                                  : Way::port;
+  return static_cast<Way>(static_cast<std::size_t>(base) + static_cast<std::size_t>(way) -
+                          static_cast<std::size_t>(Way::port));
+}
 
 struct Share {
   Way way;
@@ -39,11 +58,16 @@ struct Footprint {
 
 // The bytes that a work moves, whatever they take of a link's time.
 struct Moved {
-  Bytes sent;                          // by each rank that takes part; by the busiest where they differ
+  std::array<Bytes, kAxes> sent = {};  // by each rank that takes part, the busiest where they differ; by axis
   std::array<Bytes, kWays> over = {};  // each resource of a way, for each part that loads it (places.hpp)
 
+  Bytes all() const {
+    Bytes sum;
+    for (const Bytes along : sent) sum += along;
+    return sum;
+  }
   void add(const Moved& other, std::int64_t times = 1) {
-    sent += other.sent * times;
+    for (std::size_t a = 0; a < kAxes; ++a) sent[a] += other.sent[a] * times;
     for (std::size_t w = 0; w < kWays; ++w) over[w] += other.over[w] * times;
   }
 };

@@ -12,7 +12,7 @@
 namespace rehearsal::graph {
 
 // The values are part of the digests of graphs: append.
-enum class Lane : std::uint8_t { compute, tensor_comm, data_comm, send, receive, send_out };
+enum class Lane : std::uint8_t { compute, tensor_comm, data_comm, send, receive, send_out, context_comm, expert_comm };
 
 enum class LaneKind : std::uint8_t { compute, collectives, sends, receives };
 
@@ -32,10 +32,16 @@ inline constexpr std::array kLaneTable{
     LaneInfo{Lane::send, "send", LaneKind::sends, {}, Category::pipeline_comm},
     LaneInfo{Lane::receive, "receive", LaneKind::receives, {}, Category::pipeline_comm},
     LaneInfo{Lane::send_out, "send_out", LaneKind::sends, {}, Category::pipeline_comm},
+    LaneInfo{Lane::context_comm, "context_comm", LaneKind::collectives, Axis::context, Category::context_comm},
+    LaneInfo{Lane::expert_comm, "expert_comm", LaneKind::collectives, Axis::expert, Category::expert_comm},
 };
 inline constexpr std::size_t kLanes = kLaneTable.size();
 
 constexpr const LaneInfo& info(Lane lane) { return kLaneTable[static_cast<std::size_t>(lane)]; }
+// Of what runs beside a kernel in the group along an axis.
+constexpr Lane lane_beside(Axis axis) {
+  return axis == Axis::context ? Lane::context_comm : axis == Axis::tensor ? Lane::tensor_comm : Lane::expert_comm;
+}
 constexpr const char* name(Lane lane) { return info(lane).name; }
 constexpr bool is_send(Lane lane) { return info(lane).kind == LaneKind::sends; }
 // Messages in flight overlap, but for the time that each holds its wire; everything else on a lane runs one at a time.

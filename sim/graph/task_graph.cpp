@@ -49,6 +49,7 @@ struct Noun {
   const char* operator()(const FusedAttention&) const { return " attention"; }
   const char* operator()(const MemoryBound&) const { return " memory-bound"; }
   std::string operator()(const Collective& w) const { return std::string(" ") + rehearsal::name(w.kind); }
+  const char* operator()(const Dispatch&) const { return " dispatch"; }
   const char* operator()(const Beside&) const { return " kernel beside collective"; }
   const char* operator()(const Message&) const { return " send"; }
   const char* operator()(const Receive&) const { return " receive"; }

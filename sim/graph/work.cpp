@@ -13,7 +13,8 @@ struct Describe {
                        name(w.precision), w.weight_gradient ? " weight gradient" : "");
   }
   std::string operator()(const FusedAttention& w) const {
-    return fmt::format("attention {}x{} heads {}x{}x{}{}{}", w.batch, w.heads, w.queries, w.keys, w.head_dim,
+    return fmt::format("attention {}x{} heads {}x{}x{}{}{}", w.batch, w.heads, w.queries, w.keys,
+                       w.value_dim > 0 ? fmt::format("{}/{}", w.head_dim, w.value_dim) : fmt::format("{}", w.head_dim),
                        w.causal ? " causal" : "", w.backward ? " backward" : "");
   }
   std::string operator()(const MemoryBound& w) const {
@@ -25,6 +26,10 @@ struct Describe {
   std::string operator()(const Collective& w) const {
     return fmt::format("{} {} over {} ranks ({} GPUs apart){}", name(w.kind), show(w.size), w.group.ranks,
                        w.group.stride, w.tensors > 1 ? fmt::format(", {} tensors", w.tensors) : "");
+  }
+  std::string operator()(const Dispatch& w) const {
+    return fmt::format("dispatch of {} x {} to {} of {} experts over {} ranks", w.tokens, show(w.each), w.per_token,
+                       w.experts, w.group.ranks);
   }
   std::string operator()(const Beside& w) const {
     return fmt::format("work {} beside {}", w.kernel.value, w.collective.value);
@@ -80,6 +85,10 @@ const char* name(Category category) {
       return "contention";
     case Category::bubble:
       return "bubble";
+    case Category::context_comm:
+      return "context_comm";
+    case Category::expert_comm:
+      return "expert_comm";
   }
   return "?";
 }

@@ -23,7 +23,21 @@ struct Collective {
   std::uint32_t tensors = 1;  // the size is that of so many calls, one after the other (DeepSpeed ZeRO-3 of 2021)
   Precision precision = Precision::fp32;  // of the elements, in graphs that compute: what is added up
   std::uint32_t pieces = 1;               // this is one of so many equal parts of it, moved by copy engines
+  Axis inside = Axis::tensor;             // of a pass: along which axis its group is (kInside)
   friend auto operator<=>(const Collective&, const Collective&) = default;
+};
+
+// Tokens on their way to the experts that they are routed to, or back, by kernels that know where those stand: each once
+// to every rank of its own NVLink domain that has one of its experts, and once to every other such domain, where it is
+// handed on (DeepEP, HybridEP; the counts: cost/dispatch.hpp).
+struct Dispatch {
+  std::int64_t tokens = 0;  // of each rank
+  Bytes each;               // of a token
+  std::int64_t experts = 0, per_token = 0;
+  std::int64_t most_domains = 0;  // that a token is sent to; 0: any number
+  GroupShape group;
+  double load = 1;  // of the rank that most is sent to, over the mean
+  friend auto operator<=>(const Dispatch&, const Dispatch&) = default;
 };
 
 // A kernel and a collective that one rank runs beside each other, started together; it lasts as long as the longer of
@@ -87,7 +101,7 @@ struct Handover {
 };
 
 using Work = std::variant<Gemm, FusedAttention, MemoryBound, Collective, Message, Receive, OptimizerStep, Wait,
-                          HostBound, Sequence, Kernel, Handover, Beside>;
+                          HostBound, Sequence, Kernel, Handover, Beside, Dispatch>;
 
 // Where time goes, in the words of `breakdown_s` (contract, section 4).
 enum class Category : std::uint8_t {
@@ -99,9 +113,11 @@ enum class Category : std::uint8_t {
   optimizer,
   host,
   contention,  // longer than alone, because of what ran beside it
-  bubble
+  bubble,
+  context_comm,
+  expert_comm
 };
-inline constexpr std::size_t kCategories = 9;
+inline constexpr std::size_t kCategories = 11;
 const char* name(Category category);
 
 std::string describe(const Work& work);  // "gemm 2048x12288x1536 bf16"

@@ -12,7 +12,7 @@ namespace {
 
 using graph::Way;
 
-// From one member of a group to another: of each stripe where it leaves the domain.
+// From one member of a group to another: of each stripe where it leaves the domain. Ways as of the tensor axis.
 struct MemberHop {
   Way way;
   std::int64_t from, to, stripe;
@@ -20,10 +20,10 @@ struct MemberHop {
 
 // The hops of the members of a group, ring by ring: inside each domain from one to the next, and from each to its like
 // in the next domain that the group has members in. Where those differ in number there are as many of the latter as its
-// price counts on. Of all members, or of one alone.
+// price counts on. Of all members, or of one alone. `pairs`: also to its like in every other domain.
 template <class Each>
-void for_each_hop(const cluster::Machine& machine, const std::vector<std::uint32_t>& ranks, const Each& each,
-                  std::optional<std::uint32_t> only = std::nullopt) {
+void for_each_hop(const cluster::Machine& machine, const std::vector<std::uint32_t>& ranks, bool pairs,
+                  const Each& each, std::optional<std::uint32_t> only = std::nullopt) {
   const GroupShape shape{static_cast<std::uint32_t>(ranks.size()), ranks[1] - ranks[0]};
   const auto rings = static_cast<std::size_t>(machine.reach(shape).in_domain);
   std::vector<std::vector<std::int64_t>> domains;
@@ -40,8 +40,15 @@ void for_each_hop(const cluster::Machine& machine, const std::vector<std::uint32
     for (std::size_t i = 0; i < rings && domains.size() > 1; ++i)
       for (std::int64_t stripe = 0; stripe < machine.stripes() && counts(i); ++stripe)
         each(MemberHop{Way::wire, here[i % here.size()], next[i % next.size()], stripe});
+    for (std::size_t i = 0; i < rings && pairs; ++i)
+      for (std::size_t other = 0; other < domains.size(); ++other)
+        for (std::int64_t stripe = 0; stripe < machine.stripes() && other != d && counts(i); ++stripe)
+          each(MemberHop{Way::spread, here[i % here.size()], domains[other][i % domains[other].size()], stripe});
   }
 }
+
+// Whose members exchange parts one by one.
+constexpr bool exchanges(Axes axes) { return axes.holds(Axis::expert) || axes.holds(Axis::context); }
 
 template <class Each>
 void for_each_hop(const cluster::Machine& machine, const Cast::Channel& channel, const Each& each) {
@@ -85,31 +92,31 @@ Cast::Cast(const plan::Mesh& mesh, const std::vector<Ends>& of_stages, bool mirr
     if (axis == Axis::data && mirrored)
       add_mirrored_groups(mesh);
     else
-      add_groups(mesh, axis, index(axis));
+      add_groups(mesh, axis == Axis::data ? mesh.replicas() : axis, index(axis));
   add_groups(mesh, Axis::pipeline, Ends::kEmbedding);
 }
 
 // One for each group of the mesh along the axis, of its members that have the endpoint.
-void Cast::add_groups(const plan::Mesh& mesh, Axis axis, std::size_t end) {
+void Cast::add_groups(const plan::Mesh& mesh, Axes axes, std::size_t end) {
   const auto has = [&](const Ends& stage) { return stage.groups[end].has_value(); };
   if (std::none_of(ends.begin(), ends.end(), has)) return;
-  for (const auto& all : mesh.groups(axis)) {
+  for (const auto& all : mesh.groups(axes)) {
     std::vector<std::uint32_t> ranks;
     for (const auto r : all)
       if (has(ends[stages[r]])) ranks.push_back(r);
-    if (!ranks.empty()) groups.push_back({axis, end, std::move(ranks)});
+    if (!ranks.empty()) groups.push_back({axes, end, std::move(ranks)});
   }
 }
 
 void Cast::add_mirrored_groups(const plan::Mesh& mesh) {
   const auto last = mesh.size(Axis::pipeline) - 1, stride = mesh.stride(Axis::pipeline);
-  for (const auto& all : mesh.groups(Axis::data)) {
+  for (const auto& all : mesh.groups(mesh.replicas())) {
     const auto p = stages[all.front()];
     if (p > last - p) continue;
     std::vector<std::uint32_t> ranks;
     for (const auto mirror : {p, last - p})
       for (const auto r : all) ranks.push_back(r + mirror * stride - p * stride);
-    groups.push_back({Axis::data | Axis::pipeline, index(Axis::data), std::move(ranks)});
+    groups.push_back({mesh.replicas() | Axis::pipeline, index(Axis::data), std::move(ranks)});
   }
 }
 
@@ -121,11 +128,12 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
     row.push_back({Way::memory, resources.memory(job.gpu(rank)), 1});
   };
   std::vector<std::uint32_t> route;
+  Axis axis = Axis::tensor;
   const auto cross = [&](const MemberHop& hop) {
     route.clear();
     resources.add_route(job.gpu(static_cast<std::uint32_t>(hop.from)), job.gpu(static_cast<std::uint32_t>(hop.to)),
                         hop.stripe, route);
-    for (const auto resource : route) row.push_back({hop.way, resource, 1});
+    for (const auto resource : route) row.push_back({hop.way == Way::path ? hop.way : along(axis, hop.way), resource, 1});
   };
   const auto close = [&] {
     merge(row);
@@ -135,12 +143,16 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
   const auto& machine = resources.machine();
   for (std::uint32_t r = 0; r < cast.ranks(); ++r) {
     device(r);
-    if (mesh.size(Axis::tensor) > 1) for_each_hop(machine, mesh.group(Axis::tensor, r), cross, r);
+    for (const Axis inside : kInside)
+      if (mesh.size(inside) > 1)
+        axis = inside, for_each_hop(machine, mesh.group(inside, r), exchanges(inside), cross, r);
     close();
   }
   for (const auto& group : cast.groups) {
     for (const auto r : group.ranks) device(r);
-    if (group.ranks.size() > 1) for_each_hop(machine, group.ranks, cross);
+    const auto inside = std::find_if(kInside.begin(), kInside.end(), [&](Axis a) { return group.axes == a; });
+    axis = inside == kInside.end() ? Axis::tensor : *inside;
+    if (group.ranks.size() > 1) for_each_hop(machine, group.ranks, exchanges(group.axes), cross);
     close();
   }
   for (const auto& channel : cast.channels) {
@@ -160,6 +172,11 @@ Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
     all.of[r].gpu = job.cluster.kind_of(job.gpu(r));
     if (plan.health) all.of[r].slowdown = plan.health->slowdown(r);
   }
+  const bool several = mesh.size(Axis::context) > 1 || mesh.size(Axis::expert) > 1 || mesh.size(Axis::expert_tensor) > 1;
+  if (in_step && several)
+    throw UserError(
+        "passes wait for the slowest of their context and expert groups, which reach beyond a tensor group: set "
+        "simulate.detail to operator, where they meet");
   if (in_step && mesh.size(Axis::tensor) > 1)
     for (std::uint32_t r = 0; r < cast.ranks(); ++r)
       for (const auto other : mesh.group(Axis::tensor, r)) {
@@ -182,9 +199,12 @@ Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
     };
   };
   for (std::uint32_t r = 0; r < cast.ranks(); ++r)
-    if (mesh.size(Axis::tensor) > 1) for_each_hop(machine, mesh.group(Axis::tensor, r), narrow(all.inside[r]));
+    for (const Axis axis : kInside)
+      if (mesh.size(axis) > 1)
+        for_each_hop(machine, mesh.group(axis, r), exchanges(axis), narrow(all.inside[r]));
   for (std::size_t g = 0; g < cast.groups.size(); ++g)
-    if (cast.groups[g].ranks.size() > 1) for_each_hop(machine, cast.groups[g].ranks, narrow(all.of[cast.group(g)]));
+    if (cast.groups[g].ranks.size() > 1)
+      for_each_hop(machine, cast.groups[g].ranks, exchanges(cast.groups[g].axes), narrow(all.of[cast.group(g)]));
   for (std::size_t c = 0; c < cast.channels.size(); ++c)
     for_each_hop(machine, cast.channels[c], narrow(all.of[cast.channel(c)]));
   health.check_crossed(crossed);

@@ -42,12 +42,12 @@ struct Cast {
   std::uint32_t channel(std::size_t c) const { return group(groups.size()) + static_cast<std::uint32_t>(c); }
 
  private:
-  void add_groups(const plan::Mesh& mesh, Axis axis, std::size_t end);
+  void add_groups(const plan::Mesh& mesh, Axes axes, std::size_t end);
   void add_mirrored_groups(const plan::Mesh& mesh);
 };
 
-// A row of loads for each actor, on resources that are numbered as they are met. `tensor`: the tensor group of a rank,
-// whose collectives coarse tasks hold inside, is on the row of the rank too: its own part in it.
+// A row of loads for each actor, on resources that are numbered as they are met. The groups of a rank whose
+// collectives coarse tasks hold inside (kInside) are on its row too: its own part in them.
 Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& job, cluster::Resources& resources);
 
 // Under which conditions a cast runs where GPUs are of several kinds or something is wrong.

@@ -26,6 +26,7 @@ struct TaskRecipe {
   std::uint16_t layer = graph::kNoLayer;
   std::optional<Axis> group = {};
   std::optional<WorkId> beside = {};
+  Axis beside_along = Axis::tensor;
   std::vector<Allocation> allocates;  // numbers of a stage and a micro-batch, below Folds::slots()
   std::vector<std::uint32_t> frees;
   std::optional<graph::Fold> fold = {};  // uses: first what it allocates, then what it frees

@@ -48,15 +48,17 @@ class FrameworkWork : public RankWork {
     const LocalTask last(draft_.program.size() - 1);
     if (sharded_)
       reduced_ = sharded_->finish();
-    else if (const double rest = overlaps() ? buckets_->close() : 0; rest > 0)
-      reduce(rest);
+    else if (overlaps())
+      for (const bool experts : {false, true})
+        if (const double rest = buckets_->close(experts); rest > 0) reduce(rest, experts);
 
     const bool reduced = !draft_.replicated() || sharded_ || overlaps();
     auto before = reduced_.value_or(last);
     for (const auto& task : step_end(plan, stages_, pipe_.problem.stages(), reduced)) {
-      const auto endpoint = task.joins == EndTask::Joins::data        ? draft_.group_end(Axis::data)
-                            : task.joins == EndTask::Joins::embedding ? draft_.embedding_end()
-                                                                      : graph::kNoEndpoint;
+      const auto endpoint = task.joins == EndTask::Joins::data          ? draft_.group_end(Axis::data)
+                            : task.joins == EndTask::Joins::expert_data ? draft_.group_end(Axis::expert_data)
+                            : task.joins == EndTask::Joins::embedding   ? draft_.embedding_end()
+                                                                        : graph::kNoEndpoint;
       auto here = at;
       here.pass = task.pass;
       std::vector<graph::BufferUse> uses;
@@ -88,26 +90,30 @@ class FrameworkWork : public RankWork {
       bucket_at_ = {Pass::gradient_reduce, at.stage, uses[i].layer, graph::kNoMicrobatch};
       bucket_complete_ = done;
       for (const auto& share : buckets_->add(uses[i]))
-        if (share.full) reduce(share.bucket);
+        if (share.full) reduce(share.bucket, share.experts);
     }
     return done;
   }
-  void reduce(double parameters) {
-    const auto reduction = gradient_reduction(*pipe_.plan, parameters);
-    reduced_ = draft_.data_collective(reduction.kind, reduction.size, bucket_at_, std::vector{bucket_complete_});
+  void reduce(double parameters, bool experts) {
+    if (experts && pipe_.plan->expert_replicas() == 1) return;
+    const auto work = draft_.works.intern(gradient_reduction(*pipe_.plan, parameters, experts));
+    const auto end = draft_.group_end(experts ? Axis::expert_data : Axis::data);
+    reduced_ =
+        draft_.program.add({work, graph::Lane::data_comm, bucket_at_, end}, std::vector{bucket_complete_});
   }
 
   void resident_states() {
     if (!pipe_.plan) return;
-    parameters_ = pipe_.plan->parameters(stages_);
-    const auto states = pipe_.plan->resident_bytes();
-    resident(states.parameters, graph::MemoryCategory::parameters);
-    resident(states.gradients, graph::MemoryCategory::gradients);
+    const auto& plan = *pipe_.plan;
+    parameters_ = plan.parameters(stages_);
+    const auto states = plan.resident_bytes(plan.replicas()), of_experts = plan.resident_bytes(plan.expert_replicas());
+    resident(states.parameters, of_experts.parameters, graph::MemoryCategory::parameters);
+    resident(states.gradients, of_experts.gradients, graph::MemoryCategory::gradients);
     const auto& job = pipe_.plan->job;
     if (job.parallelism.zero == 1 && job.software.flat_gradient_bytes > 0)
       draft_.program.resident(
           {bytes(parameters_ * job.software.flat_gradient_bytes), graph::MemoryCategory::gradients});
-    resident(states.optimizer, graph::MemoryCategory::optimizer);
+    resident(states.optimizer, of_experts.optimizer, graph::MemoryCategory::optimizer);
     if (job.software.workspace > Bytes{})
       draft_.program.resident({job.software.workspace, graph::MemoryCategory::workspace});
   }
@@ -125,12 +131,18 @@ class FrameworkWork : public RankWork {
   }
 
   // One array per part: what an allocator loses by rounding the single matrices is below a MiB each.
-  void resident(double per_parameter, graph::MemoryCategory category) {
-    const Bytes size = bytes(parameters_ * per_parameter);
+  void resident(double per_parameter, double of_experts, graph::MemoryCategory category) {
+    const auto held = pipe_.plan->held(stages_);
+    const auto size_of = [&](double all, double experts) {
+      return bytes((all - experts) * per_parameter + experts * of_experts);
+    };
+    const Bytes size = size_of(held.all(), held.experts);
     std::vector<Bytes> tensors;
     for (const auto stage : stages_)
-      for (const auto& use : pipe_.parts.stages[stage].uses)
-        tensors.push_back(bytes(pipe_.parts.parts[use.part].parameters * per_parameter));
+      for (const auto& use : pipe_.parts.stages[stage].uses) {
+        const auto& part = pipe_.parts.parts[use.part];
+        tensors.push_back(size_of(part.parameters, part.expert_parameters));
+      }
     cut(tensors, size);  // tied ends hold one table
     draft_.program.resident({size, category, draft_.program.tensors(std::move(tensors))});
   }

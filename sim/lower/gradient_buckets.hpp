@@ -3,6 +3,7 @@
 // Gradients are known part by part, so the buckets that one part fills go out together, one reduction each.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -17,36 +18,42 @@ class GradientBuckets {
   GradientBuckets(const plan::Plan& plan, const Parts& parts, bool one_table)
       : plan_(plan), parts_(parts), one_table_(one_table) {}
 
-  // What a part puts into one bucket, in parameters, and what that bucket then holds.
+  // What a part puts into one bucket, in parameters, and what that bucket then holds. Experts have buckets of their own,
+  // as they have replicas of their own.
   struct Share {
     double added = 0, bucket = 0;
-    bool full = false;
+    bool full = false, experts = false;
   };
-  // The gradients of a part: all shares but the last fill their bucket.
+  // The gradients of a part: of each kind all shares but the last fill their bucket.
   std::vector<Share> add(const StageParts::Use& use) {
     const double bytes_each = plan::state_bytes(plan_.job.training).gradients;
     std::vector<Share> shares;
-    double skipped = one_table_ && use.part == kHead ? plan_.table_parameters() : 0;
-    for (double tensor : parts_.parts[use.part].gradients) {
+    double skipped = one_table_ && parts_.is_head(use) ? plan_.table_parameters() : 0;
+    for (auto [tensor, experts] : parts_.parts[use.part].gradients) {
       const double left_out = std::min(skipped, tensor);
       skipped -= left_out, tensor -= left_out;
       if (tensor <= 0) continue;
-      if (shares.empty() || shares.back().full) shares.emplace_back();
-      open_ += tensor;
-      shares.back().added += tensor, shares.back().bucket = open_;
-      shares.back().full = bytes(open_ * bytes_each) >= plan_.job.training.bucket;
-      if (shares.back().full) open_ = 0;
+      auto last = std::find_if(shares.rbegin(), shares.rend(), [&](const Share& s) { return s.experts == experts; });
+      if (last == shares.rend() || last->full) {
+        shares.push_back({.experts = experts});
+        last = shares.rbegin();
+      }
+      double& open = open_[experts ? 1 : 0];
+      open += tensor;
+      last->added += tensor, last->bucket = open;
+      last->full = bytes(open * bytes_each) >= plan_.job.training.bucket;
+      if (last->full) open = 0;
     }
     return shares;
   }
   // What the last one holds, in parameters; 0 = nothing is left.
-  double close() { return std::exchange(open_, 0); }
+  double close(bool experts) { return std::exchange(open_[experts ? 1 : 0], 0); }
 
  private:
   const plan::Plan& plan_;
   const Parts& parts_;
   bool one_table_;
-  double open_ = 0;  // parameters in the open bucket
+  std::array<double, 2> open_{};  // parameters in the open bucket of each kind
 };
 
 }  // namespace rehearsal::lower

@@ -132,13 +132,14 @@ class Joiner {
   std::uint32_t groups_ = 0;
 };
 
-// All of them, where some tensor group has members of two; else 0.
-std::uint32_t classes_in_tensor_groups(const plan::Mesh& mesh, const Classes& classes) {
+// All of them, where some group that meets within passes has members of two; else 0.
+std::uint32_t classes_in_groups(const plan::Mesh& mesh, const Classes& classes) {
   std::uint32_t all = 0;
   for (std::uint32_t r = 0; r < mesh.ranks(); ++r) all += classes.first_actor[classes.of_actor[r]] == r;
-  for (std::uint32_t r = 0; r < mesh.ranks(); ++r) {
-    const auto first = r - mesh.along(Axis::tensor, r) * mesh.stride(Axis::tensor);
-    if (classes.of_actor[r] != classes.of_actor[first]) return all;
+  for (const Axis axis : kInside) {
+    if (mesh.size(axis) == 1) continue;
+    for (std::uint32_t r = 0; r < mesh.ranks(); ++r)
+      if (classes.of_actor[r] != classes.of_actor[mesh.first(axis, r)]) return all;
   }
   return 0;
 }
@@ -183,10 +184,11 @@ std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Pla
   } else {
     for (std::uint32_t a = 0; a < cast.size(); ++a) loaded.push_row({});
   }
-  if ((shares && mesh.size(Axis::tensor) > 1) || (options.symmetry && (shares || uneven))) {
+  const bool meets = std::any_of(kInside.begin(), kInside.end(), [&](Axis axis) { return mesh.size(axis) > 1; });
+  if ((shares && meets) || (options.symmetry && (shares || uneven))) {
     classes = equitable_classes(actors(cast, loaded, resources ? resources->all() : std::vector<cluster::Resource>{},
                                        under ? &*under : nullptr, jitters));
-    unlike = classes_in_tensor_groups(mesh, *classes);
+    unlike = classes_in_groups(mesh, *classes);
     if (options.symmetry)
       of = classes->of_actor;
     else

@@ -124,7 +124,7 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   End end;
   end.ranks.resize(ranks_);
   if (!plan_) return end;
-  const bool replicated = plan_->job.parallelism.data > 1;
+  const bool replicated = plan_->replicas() > 1;
   const bool overlapped = replicated && plan_->overlaps_gradients();
   if (plan_->performed() || plan_->zero() >= 2) return std::nullopt;
   if (overlapped && (problem.stages() > 1 || schedule.splits_backward)) return std::nullopt;
@@ -147,19 +147,21 @@ std::vector<Lowering::End::LastPart> Lowering::last_backward() {
   const auto backward = [&](std::size_t i) { return parts_.parts[uses[i].part].of(models::PassKind::backward).whole; };
   for (std::size_t i = uses.size(); i-- > 0;) {
     auto& part = parts.emplace_back(End::LastPart{backward(i), {}});
-    const auto reduce = [&](double parameters) {
-      part.reductions.push_back(builder_.intern(gradient_reduction(*plan_, parameters)));
+    const auto reduce = [&](double parameters, bool experts) {
+      if (experts && plan_->expert_replicas() == 1) return;
+      part.reductions.push_back(builder_.intern(gradient_reduction(*plan_, parameters, experts)));
     };
     for (const auto& share : buckets.add(uses[i]))
-      if (share.full) reduce(share.bucket);
-    if (const double rest = i == 0 ? buckets.close() : 0; rest > 0) reduce(rest);
+      if (share.full) reduce(share.bucket, share.experts);
+    for (const bool experts : {false, true})
+      if (const double rest = i == 0 ? buckets.close(experts) : 0; rest > 0) reduce(rest, experts);
   }
   return parts;
 }
 
 Time Lowering::time(ModelPart part, std::span<const Time> durations) const {
-  INVARIANT(part < parts_.parts.size(), "a model has this part");
-  const Part& p = parts_.parts[part];
+  INVARIANT(parts_.at[part] < parts_.parts.size(), "a model has this part");
+  const Part& p = parts_.parts[parts_.at[part]];
   return durations[p.of(models::PassKind::forward).whole.index()] +
          durations[p.of(models::PassKind::backward).whole.index()];
 }
@@ -187,9 +189,9 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
     return std::optional(Lowered{std::move(builder).finish(), std::move(surroundings), detail});
   };
   auto lowered = *build(options.detail, builder_, std::nullopt);
-  if (options.detail == Detail::operators || !shares || lowered.surroundings->classes_in_tensor_groups == 0)
+  if (options.detail == Detail::operators || !shares || lowered.surroundings->classes_in_groups == 0)
     return lowered;
-  auto fine = build(Detail::operators, std::move(builder_), lowered.surroundings->classes_in_tensor_groups);
+  auto fine = build(Detail::operators, std::move(builder_), lowered.surroundings->classes_in_groups);
   return fine ? *std::move(fine) : lowered;
 }
 

@@ -35,7 +35,7 @@ struct Surroundings {
   graph::Places places;
   std::vector<cluster::Resource> resources;  // those of the machine: Places::Resource::origin
   // Of the ranks, where some tensor group has members of several; else 0.
-  std::uint32_t classes_in_tensor_groups = 0;
+  std::uint32_t classes_in_groups = 0;
 };
 struct Lowered {
   graph::TaskGraph graph;

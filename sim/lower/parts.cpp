@@ -37,7 +37,9 @@ struct Operations {
   Pass pass;
 
   graph::Collective placed(const models::GroupCollective& c) const {
-    return {c.kind, c.size, plan.mesh.shape(c.axis), 1, c.precision};
+    graph::Collective work{c.kind, c.size, plan.mesh.shape(c.axis), 1, c.precision};
+    work.inside = c.axis;
+    return work;
   }
   std::vector<Operation> operator()(const models::GroupCollective& c) const {
     return {{.work = builder.intern(placed(c)), .pass = pass, .group = c.axis}};
@@ -46,10 +48,16 @@ struct Operations {
     const WorkId piece = builder.intern(g.piece);
     auto collective = placed(g.collective);
     collective.pieces = static_cast<std::uint32_t>(std::max<std::int64_t>(1, g.pieces - 1));
-    const Operation both{.work = piece, .pass = pass, .beside = builder.intern(collective)};
+    const Operation both{
+        .work = piece, .pass = pass, .beside = builder.intern(collective), .beside_along = g.collective.axis};
     std::vector<Operation> all(collective.pieces, both);
     if (g.pieces > 1) all.push_back({.work = piece, .pass = pass});
     return all;
+  }
+  std::vector<Operation> operator()(const models::TokenDispatch& d) const {
+    const graph::Dispatch work{d.tokens,       d.each, d.experts, d.per_token, d.most_domains,
+                               plan.mesh.shape(Axis::expert), d.load};
+    return {{.work = builder.intern(work), .pass = pass, .group = Axis::expert}};
   }
   // The kernel with the offsets of its parameters and gradients in their segments.
   std::vector<Operation> operator()(Kernel kernel) const {
@@ -152,33 +160,42 @@ Part model_part(const models::Part& model, models::Recompute recompute, const pl
   const auto& software = plan.job.software;
   const auto host = [&](std::int64_t launches, double factor) {
     const double unbound = software.host_bound_to_cores ? 1 : kUnboundHost;
-    return seconds(double(launches) * software.host_seconds_per_kernel * factor * unbound);
+    return seconds(double(launches) * software.host_seconds_per_kernel * plan.job.cluster.launch_factor * factor *
+                   unbound);
   };
   const double back = software.host_backward_factor;
   const auto lives = models::lives(model);
-  const auto build = [&](PassKind kind, Time bound) {
+  using Runs = std::vector<models::Part::Run>;
+  std::int64_t all_launches = 0;
+  for (const auto& run : model.forward_launches) all_launches += run.launches;
+  const auto build = [&](PassKind kind, const Runs& runs, double factor) {
     PassBuilder pass(plan, model, builder);
     const auto& steps = models::steps(model, kind);
     std::size_t i = 0;
     for (; i < steps.size() && steps[i].repeats; ++i) pass.add(steps[i], lives.of(kind)[i], Pass::recompute);
     // Selective recomputation repeats a few kernels inside the backward's own launch stream; a full one is a forward
     // pass.
-    if (recompute == models::Recompute::full) pass.bound_by_host(0, host(model.forward_launches, 1), Pass::recompute);
-    const auto first = pass.size();
-    for (; i < steps.size(); ++i) pass.add(steps[i], lives.of(kind)[i], pass_of(kind));
-    pass.bound_by_host(first, bound, pass_of(kind));
+    if (recompute == models::Recompute::full) pass.bound_by_host(0, host(all_launches, 1), Pass::recompute);
+    for (const auto& run : runs) {
+      const auto first = pass.size();
+      for (; i < steps.size() && (i < run.until || &run == &runs.back()); ++i)
+        pass.add(steps[i], lives.of(kind)[i], pass_of(kind));
+      pass.bound_by_host(first, host(run.launches, factor), pass_of(kind));
+    }
     return std::move(pass).finish();
   };
+  const auto once = [](std::int64_t launches) { return Runs{{0, launches}}; };
   Part part;
-  part.passes = {build(PassKind::forward, host(model.forward_launches, 1)),
-                 build(PassKind::input_gradient, host(model.backward_launches - model.weight_launches, back)),
-                 build(PassKind::weight_gradient, host(model.weight_launches, back)),
-                 build(PassKind::backward, host(model.backward_launches, back))};
+  part.passes = {build(PassKind::forward, model.forward_launches.empty() ? once(0) : model.forward_launches, 1),
+                 build(PassKind::input_gradient, once(model.backward_launches - model.weight_launches), back),
+                 build(PassKind::weight_gradient, once(model.weight_launches), back),
+                 build(PassKind::backward, once(model.backward_launches), back)};
   part.values = values_of(model, lives);
   part.input = model.input, part.output = model.output;
   part.output_gradient = model.output_gradient, part.input_gradient = model.input_gradient;
   part.activation = lives.activations, part.weight_hold = lives.weight_hold;
-  part.parameters = model.parameters, part.gradients = model.gradients;
+  part.parameters = model.parameters, part.expert_parameters = model.expert_parameters;
+  part.gradients = model.gradients;
   part.model = &model;
   return part;
 }
@@ -221,26 +238,44 @@ TensorPlace place_of(const models::Part& part, std::uint16_t tensor) {
   return {};
 }
 
+ModelPart layer_part(const plan::Job& job, std::int64_t first, std::int64_t nth) {
+  const bool as_asked = job.software.own_kernels || job.training.recomputes_alike() || job.training.recomputes(nth);
+  const bool experts = job.model.kind(first + nth) == models::LayerKind::experts;
+  if (as_asked) return experts ? kExperts : kDense;
+  return experts ? kKeptExperts : kKeptDense;
+}
+
 Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
   Parts result;
-  result.performed = plan.performed();
+  result.performed = plan.performed(), result.stages_have_ends = true;
   const auto& training = plan.job.training;
   const auto& network = *plan.network;
-  const bool alike = result.performed || training.recomputes_alike();
   using models::Recompute;
-  result.parts = {model_part(network.embedding, Recompute::none, plan, builder),
-                  model_part(network.layer, training.recompute, plan, builder),
-                  model_part(network.head, Recompute::none, plan, builder)};
-  if (!alike) result.parts.push_back(model_part(network.kept_layer, Recompute::none, plan, builder));
+  const auto add = [&](ModelPart which, const models::Part& part, Recompute recompute) {
+    if (part.forward.empty()) return;
+    result.at[which] = result.parts.size();
+    result.parts.push_back(model_part(part, recompute, plan, builder));
+  };
+  result.at.fill(kModelParts);
+  add(kEmbedding, network.embedding, Recompute::none);
+  add(kDense, network.layers[0], training.recompute);
+  add(kExperts, network.layers[1], training.recompute);
+  add(kHead, network.head, Recompute::none);
+  add(kKeptDense, network.kept[0], Recompute::none);
+  add(kKeptExperts, network.kept[1], Recompute::none);
+  add(kPrediction, network.prediction, training.recompute);
+  std::int64_t first = 0;
   for (std::size_t s = 0; s < plan.stages.size() * std::size_t(plan.job.copies); s++) {
     const auto& stage = plan.stages[s % plan.stages.size()];
+    if (stage.embedding) first = 0;
     StageParts parts;
-    if (stage.embedding) parts.uses.push_back({kEmbedding, graph::kNoLayer});
-    for (std::int64_t l = 0; l < stage.layers; l++) {
-      const bool as_asked = alike || training.recomputes(l);
-      parts.uses.push_back({as_asked ? kLayer : kKeptLayer, static_cast<std::uint16_t>(l)});
-    }
-    if (stage.head) parts.uses.push_back({kHead, graph::kNoLayer});
+    const auto use = [&](ModelPart which, std::uint16_t layer) { parts.uses.push_back({result.at[which], layer}); };
+    if (stage.embedding) use(kEmbedding, graph::kNoLayer);
+    for (std::int64_t l = 0; l < stage.layers; l++) use(layer_part(plan.job, first, l), static_cast<std::uint16_t>(l));
+    first += stage.layers;
+    for (std::int64_t l = 0; stage.head && l < plan.job.model.mtp_layers; l++)
+      use(kPrediction, static_cast<std::uint16_t>(stage.layers + l));
+    if (stage.head) use(kHead, graph::kNoLayer);
     parts.keeps_output = !stage.head && plan.job.software.keeps_stage_output && !result.performed;
     result.stages.push_back(std::move(parts));
   }

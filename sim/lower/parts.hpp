@@ -17,7 +17,8 @@ struct Operation {
   WorkId work;
   graph::Pass pass;                // recompute for what a backward repeats
   std::optional<Axis> group = {};  // a collective along this axis
-  std::optional<WorkId> beside{};  // a collective of the tensor group that starts with it; what follows waits for both
+  std::optional<WorkId> beside{};  // a collective that starts with it; what follows waits for both
+  Axis beside_along = Axis::tensor;
   std::vector<std::uint16_t> born = {}, dies = {};  // values of the part
   const models::Step* step = nullptr;               // that it is, or is a part of
 };
@@ -46,16 +47,25 @@ struct Part {
   // gradient (M_B and M_W of Zero Bubble, 2401.10241; a weight_hold beyond the activation is made by the input
   // gradient).
   Bytes activation, weight_hold;
-  double parameters = 0;
-  std::vector<double> gradients = {};   // parameters by tensor, in the order in which a backward completes them
+  double parameters = 0, expert_parameters = 0;           // of which those of experts
+  std::vector<models::Part::Gradient> gradients = {};  // by tensor, in the order in which a backward completes them
   const models::Part* model = nullptr;  // null where times are given
 
   const PassWork& of(models::PassKind pass) const { return passes[static_cast<std::size_t>(pass)]; }
   const PassWork& of(graph::Pass pass) const;
 };
 
-// The parts of a model, as indices. The last is there only where not all layers are recomputed alike.
-enum ModelPart : std::size_t { kEmbedding, kLayer, kHead, kKeptLayer };
+// The parts of a model; which of them there are depends on it. Kept: layers where not all are recomputed alike.
+enum ModelPart : std::size_t {
+  kEmbedding,
+  kDense,
+  kExperts,
+  kHead,
+  kKeptDense,
+  kKeptExperts,
+  kPrediction
+};
+inline constexpr std::size_t kModelParts = kPrediction + 1;
 
 // One stage: indices into the parts of the pipeline, in model order.
 struct StageParts {
@@ -71,7 +81,14 @@ struct Parts {
   std::vector<Part> parts;
   std::vector<StageParts> stages;  // copy after copy where the model is trained in two directions
   bool performed = false;          // by this program's own kernels
+  std::array<std::size_t, kModelParts> at{};  // of a model: index of each part that it has
+
+  bool is_head(const StageParts::Use& use) const { return stages_have_ends && use.part == at[kHead]; }
+  bool stages_have_ends = false;
 };
+
+// Which part the n-th layer of the network is, of a stage that begins with `first`.
+ModelPart layer_part(const plan::Job& job, std::int64_t first, std::int64_t nth);
 
 Parts model_parts(const plan::Plan& plan, graph::GraphBuilder& builder);
 

@@ -70,7 +70,9 @@ LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& li
     if (task.beside) {  // starts when the lane of the kernel comes to it
       auto before = after;
       if (const auto computed = program_.last(Lane::compute)) before.push_back(*computed);
-      beside = program_.add({*task.beside, Lane::tensor_comm, here, ends_.group(Axis::tensor, program_)}, before, {});
+      beside = program_.add({*task.beside, graph::lane_beside(task.beside_along), here,
+                             ends_.group(task.beside_along, program_)},
+                            before, {});
     }
     const bool takes = first && !extra.first.empty(), gives = ends && !closes && !extra.last.empty();
     if (takes && !task.fold) uses.insert(uses.end(), extra.first.begin(), extra.first.end());

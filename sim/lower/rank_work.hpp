@@ -20,7 +20,7 @@ struct Draft {
   std::uint32_t group_end(Axis axis) { return ends.group(axis, program); }
   std::uint32_t embedding_end() { return ends.group(Ends::kEmbedding, program); }
   // Somebody else computes gradients of the same parameters.
-  bool replicated() const { return pipe.plan && (pipe.plan->job.parallelism.data > 1 || pipe.plan->job.copies > 1); }
+  bool replicated() const { return pipe.plan && (pipe.plan->replicas() > 1 || pipe.plan->job.copies > 1); }
   LocalTask data_collective(CollectiveKind kind, Bytes size, const graph::Coordinates& at,
                             std::span<const LocalTask> after, std::span<const graph::BufferUse> uses = {},
                             std::uint32_t tensors = 1, Precision precision = Precision::fp32) {

@@ -71,7 +71,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
     if (completes) gradients_complete(here, done);
   }
   if (completes && !open_.gradients.empty()) {
-    filling_.close();
+    filling_.close(false);
     batch_.buckets.push_back(std::exchange(open_, {}));
     close_batch();
   }

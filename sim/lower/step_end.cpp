@@ -8,20 +8,25 @@ using graph::Lane;
 using graph::Pass;
 using Joins = EndTask::Joins;
 
-graph::Collective gradient_reduction(const plan::Plan& plan, double parameters) {
+graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, bool experts) {
   const double size = parameters * plan::state_bytes(plan.job.training).gradients;
   return {plan.reduces_to_shards() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, bytes(size),
-          plan.data_group};
+          experts ? plan.expert_data_group : plan.data_group};
 }
 
 std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, std::uint32_t all,
                               bool reduced) {
   std::vector<EndTask> tasks;
   const auto states = plan::state_bytes(plan.job.training);
-  const double parameters = plan.parameters(stages), replicas = double(plan.job.parallelism.data);
+  const auto held = plan.held(stages);
+  const double replicas = double(plan.replicas()), expert_replicas = double(plan.expert_replicas());
   const int zero = plan.zero();
+  const bool experts = held.experts > 0 && expert_replicas > 1;
   if (!reduced)
-    tasks.push_back({gradient_reduction(plan, parameters), Lane::data_comm, Pass::gradient_reduce, Joins::data});
+    tasks.push_back({gradient_reduction(plan, held.dense), Lane::data_comm, Pass::gradient_reduce, Joins::data});
+  if (!reduced && experts)
+    tasks.push_back(
+        {gradient_reduction(plan, held.experts, true), Lane::data_comm, Pass::gradient_reduce, Joins::expert_data});
 
   const bool first = stages.front() == 0, last = stages.back() + 1 == all;
   if (plan.shares_embedding() && first != last) {
@@ -34,14 +39,16 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   // Traffic of the update on this rank's shard; ZeRO-1 and 2 also copy between their flat shards and the parameters
   // (6 B each: read and write of fp16 parameters and gradients), which ZeRO-3 never holds whole.
   const bool flat = zero >= 1 && zero < 3;
-  const double shards = zero >= 1 ? replicas : 1;
+  const double own = zero >= 1 ? held.dense / replicas + held.experts / expert_replicas : held.all();
   const double moved = plan.job.software.optimizer_bytes + models::unfused_optimizer_bytes(plan.job.training);
-  const double traffic = parameters * moved / shards + (flat ? 6 * parameters : 0);
-  tasks.push_back({graph::OptimizerStep{parameters / shards, bytes(traffic)}, Lane::compute, Pass::optimizer});
-  if (flat)
-    tasks.push_back(
-        {graph::Collective{CollectiveKind::all_gather, bytes(parameters * states.parameters), plan.data_group},
-         Lane::data_comm, Pass::parameter_gather, Joins::data});
+  tasks.push_back({graph::OptimizerStep{own, bytes(own * moved + (flat ? 6 * held.all() : 0))}, Lane::compute,
+                   Pass::optimizer});
+  const auto gather = [&](double parameters, const GroupShape& group, Joins joins) {
+    tasks.push_back({graph::Collective{CollectiveKind::all_gather, bytes(parameters * states.parameters), group},
+                     Lane::data_comm, Pass::parameter_gather, joins});
+  };
+  if (flat) gather(held.dense, plan.data_group, Joins::data);
+  if (flat && experts) gather(held.experts, plan.expert_data_group, Joins::expert_data);
   return tasks;
 }
 

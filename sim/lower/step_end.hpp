@@ -10,7 +10,7 @@
 namespace rehearsal::lower {
 
 struct EndTask {
-  enum class Joins : std::uint8_t { nothing, data, embedding };  // which group performs it together
+  enum class Joins : std::uint8_t { nothing, data, expert_data, embedding };  // which group performs it together
   graph::Work work;
   graph::Lane lane;
   graph::Pass pass;
@@ -23,6 +23,6 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
                               bool reduced);
 
 // Gradients that replicas reduce in one piece, in bytes.
-graph::Collective gradient_reduction(const plan::Plan& plan, double parameters);
+graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, bool experts = false);
 
 }  // namespace rehearsal::lower

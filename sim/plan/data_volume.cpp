@@ -17,7 +17,7 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
   DataVolume volume;
   const auto& job = plan.job;
   const auto states = state_bytes(job.training);
-  volume.replicas = job.parallelism.data, volume.microbatches = job.microbatches, volume.zero = plan.zero();
+  volume.replicas = plan.replicas(), volume.microbatches = job.microbatches, volume.zero = plan.zero();
   volume.gradient_bytes = states.gradients, volume.parameter_bytes = states.parameters;
   volume.gradients = plan.zero() >= 2 ? job.microbatches : plan.reduces_to_shards() ? 1 : 2;
   if (plan.zero() == 3)

@@ -37,6 +37,8 @@ class Mesh {
   // Ranks from one to the next along a factor.
   std::uint32_t stride(Axis factor) const { return stride_[index(factor)]; }
   const AxisOrder& order() const { return order_; }
+  // Whose ranks hold the same parameters, experts apart: those of a context group see parts of the same sequences.
+  Axes replicas() const { return size(Axis::context) > 1 ? Axis::context | Axis::data : Axes(Axis::data); }
 
   std::uint32_t rank(const RankPlace& place) const;
   RankPlace at(std::uint32_t rank) const;
@@ -46,6 +48,8 @@ class Mesh {
   std::vector<std::uint32_t> group(Axes axes, std::uint32_t rank) const;
   // All of them, by their lowest rank: a partition of the ranks.
   std::vector<std::vector<std::uint32_t>> groups(Axes axes) const;
+  // Of the group of a rank along an axis the member with coordinate 0.
+  std::uint32_t first(Axis axis, std::uint32_t rank) const { return moved(rank, axis, 0); }
   // The lowest rank of the i-th group along a factor, without listing any.
   std::uint32_t lowest(Axis factor, std::uint32_t i) const;
 

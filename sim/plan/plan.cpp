@@ -11,6 +11,7 @@
 #include "models/rehearsal.hpp"
 #include "models/shapes.hpp"
 #include "plan/partition.hpp"
+#include "plan/routing.hpp"
 #include "plan/rules.hpp"
 #include "plan/unpriced.hpp"
 
@@ -93,13 +94,18 @@ Plan make_plan(Job job) {
   Plan plan;
   const auto& p = job.parallelism;
   const auto layers = deal_layers(job.model.layers, p.stages() / job.copies, job.partition, plan.warnings);
-  for (std::size_t s = 0; s < layers.size(); s++) plan.stages.push_back({layers[s], s == 0, s + 1 == layers.size()});
+  std::int64_t first = 0;
+  for (std::size_t s = 0; s < layers.size(); first += layers[s++])
+    plan.stages.push_back({layers[s], first, s == 0, s + 1 == layers.size()});
 
   plan.shard = {.tensor = p.tensor,
                 .sequence_parallel = p.sequence && p.tensor > 1,
                 .micro_batch = job.batch.micro,
                 .sequence = job.batch.sequence,
-                .microbatches = job.microbatches};
+                .microbatches = job.microbatches,
+                .context = p.context,
+                .expert = p.expert,
+                .expert_tensor = p.expert_tensor};
   if (job.software.own_kernels) {
     check_performed(job, layers);
     // Padding serves the slicing; one GPU alone sees the vocabulary as it is.
@@ -108,14 +114,15 @@ Plan make_plan(Job job) {
         {plan.shard, p.data, job.training.causal, p.gpus() > 1, job.training.precision, job.training.recompute}));
   } else {
     plan.network = std::make_shared<const models::Network>(
-        models::framework_network(job.model, job.training, job.software, plan.shard));
+        models::framework_network(job.model, job.training, job.software, plan.shard, routing(job)));
   }
 
   plan.machine = std::make_shared<const cluster::Machine>(job.cluster);
   if (!job.faults.empty()) plan.health = std::make_shared<const cluster::Health>(*plan.machine, job.faults);
   plan.mesh = mesh_of(p, job.placement);
   plan.tensor_group = plan.mesh.shape(Axis::tensor);
-  plan.data_group = plan.mesh.shape(Axis::data);
+  plan.data_group = plan.mesh.shape(plan.mesh.replicas());
+  plan.expert_data_group = plan.mesh.shape(Axis::expert_data);
   if (job.copies > 1) {  // as if the mirrored ranks followed
     plan.data_group.ranks *= static_cast<std::uint32_t>(job.copies);
     plan.data_group.stride = std::min(plan.data_group.stride, plan.mesh.stride(Axis::pipeline));
@@ -158,18 +165,22 @@ Hop Plan::hop(std::int64_t from, std::int64_t to) const {
   return hop;
 }
 
-double Plan::parameters(const std::vector<std::uint32_t>& stages_held) const {
-  double sum = 0;
+Plan::Held Plan::held(const std::vector<std::uint32_t>& stages_held) const {
+  Held held;
+  const auto add = [&](const models::Part& part) {
+    held.dense += part.parameters - part.expert_parameters, held.experts += part.expert_parameters;
+  };
   bool first = false, last = false;
   for (const auto s : stages_held) {
-    sum += double(stages[s].layers) * network->layer.parameters;
+    for (std::int64_t l = 0; l < stages[s].layers; ++l) add(network->layer(job.model.kind(stages[s].first + l)));
     first |= stages[s].embedding, last |= stages[s].head;
   }
-  if (first) sum += network->embedding.parameters;
-  if (last) sum += network->head.parameters;
+  if (first) add(network->embedding);
+  if (last) add(network->head);
+  for (std::int64_t l = 0; last && l < job.model.mtp_layers; ++l) add(network->prediction);
   // Tied and on one rank: one matrix serves both ends.
-  if (first && last && job.model.tie_embeddings) sum -= table_parameters();
-  return sum;
+  if (first && last && job.model.tie_embeddings) held.dense -= table_parameters();
+  return held;
 }
 
 double Plan::table_parameters() const {
@@ -178,9 +189,9 @@ double Plan::table_parameters() const {
 
 bool Plan::shares_embedding() const { return job.model.tie_embeddings && job.parallelism.pipeline > 1; }
 
-StateBytes Plan::resident_bytes() const {
+StateBytes Plan::resident_bytes(std::int64_t replicas) const {
   auto states = state_bytes(job.training);
-  const double shards = zero() > 0 ? double(job.parallelism.data) : 1;
+  const double shards = zero() > 0 ? double(replicas) : 1;
   states.optimizer /= shards;
   if (zero() >= 2) states.gradients /= shards;
   if (zero() < 3) return states;

@@ -43,7 +43,7 @@ struct Job {
 };
 
 struct Stage {
-  std::int64_t layers = 0;
+  std::int64_t layers = 0, first = 0;  // and how many come before them
   bool embedding = false, head = false;
 };
 
@@ -67,7 +67,7 @@ struct Plan {
   std::vector<Stage> stages;                        // of one copy, in model order
   models::Shard shard;
   std::shared_ptr<const models::Network> network;  // as a framework runs it, or this program
-  GroupShape tensor_group, data_group, embedding_group;
+  GroupShape tensor_group, data_group, expert_data_group, embedding_group;
   Bytes message, message_gathered;  // a pipeline send of one GPU; what its receivers gather afterwards
   std::vector<std::string> warnings, assumptions;
 
@@ -75,23 +75,31 @@ struct Plan {
   // From the GPUs of one pipeline rank to those of another.
   Hop hop(std::int64_t from, std::int64_t to) const;
   // Parameters that a GPU holds of these stages (a tied embedding on first and last stage exists twice when they are
-  // on different ranks).
-  double parameters(const std::vector<std::uint32_t>& stages_held) const;
+  // on different ranks): of experts, whose replicas are fewer, and all others.
+  struct Held {
+    double dense = 0, experts = 0;
+    double all() const { return dense + experts; }
+  };
+  Held held(const std::vector<std::uint32_t>& stages_held) const;
+  double parameters(const std::vector<std::uint32_t>& stages_held) const { return held(stages_held).all(); }
+  // GPUs that hold the same parameters.
+  std::int64_t replicas() const { return job.parallelism.data * job.parallelism.context; }
+  std::int64_t expert_replicas() const { return mesh.size(Axis::expert_data); }
   double table_parameters() const;  // of the slice of the vocabulary that a GPU embeds
   bool shares_embedding() const;    // tied and on two ranks: its gradient is all-reduced between them
   bool overlaps_gradients() const;
   // ZeRO-3: parameters are gathered while others compute.
   bool overlaps_gathers() const { return job.training.overlap_gathers.value_or(overlaps_gradients()); }
   // ZeRO level that has an effect: alone, a GPU shares nothing.
-  int zero() const { return job.parallelism.data > 1 ? job.parallelism.zero : 0; }
+  int zero() const { return replicas() > 1 ? job.parallelism.zero : 0; }
   // Of one micro-batch on one GPU, at a stage boundary.
   Bytes stage_output() const { return message_gathered > Bytes{} ? message_gathered : message; }
   // What replicas add up goes to whoever updates it; else everybody gets all of it.
   bool reduces_to_shards() const {
     return zero() >= 2 || (zero() == 1 && job.software.zero1_reduces == models::Zero1Reduces::shards);
   }
-  // Bytes per parameter that a GPU keeps between passes, its share of what ZeRO divides.
-  StateBytes resident_bytes() const;
+  // Bytes per parameter that a GPU keeps between passes, its share of what ZeRO divides among so many replicas.
+  StateBytes resident_bytes(std::int64_t replicas) const;
 };
 
 // Throws UserError when degrees, batch, model and cluster do not fit together.

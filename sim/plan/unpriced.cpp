@@ -12,17 +12,14 @@ void refuse_unpriced(const Job& job) {
   const auto& t = job.training;
   const auto& s = job.software;
   const std::pair<const char*, bool> asked[] = {
-      {"mixture of experts", m.is_moe()},
-      {"latent attention", m.mla.has_value()},
-      {"multi-token prediction", m.mtp_layers > 0},
       {"context parallelism", job.parallelism.context > 1},
       {"training.context", t.context != models::ContextKind::ring},
       {"training.context_balance", !t.context_balance},
-      {"software.fp8_scaling mx", s.fp8_scaling == models::Fp8Scaling::mx && t.precision == Precision::fp8},
-      {"software.dispatcher", s.dispatcher != models::Dispatcher::nccl},
       {"software.expert_overlap", s.expert_overlap},
       {"software.shared_expert_overlap", s.shared_expert_overlap},
-      {"software.fused_grouped_mlp", s.fused_grouped_mlp}};
+      {"ZeRO-2 and 3 of experts", m.is_moe() && job.parallelism.zero >= 2},
+      {"experts by this program's own kernels", m.is_moe() && s.own_kernels},
+      {"latent attention by this program's own kernels", m.mla && s.own_kernels}};
   std::vector<std::string> unpriced;
   for (const auto& [what, is] : asked)
     if (is) unpriced.emplace_back(what);

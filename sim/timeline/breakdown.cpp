@@ -206,7 +206,8 @@ std::vector<Time> busy(const graph::TaskGraph& graph, const Timeline& timeline, 
     std::vector<Span> computed, beside;
     for (std::size_t i = 0; i < program.size(); ++i) {
       const Span span{timeline.start[rank.first_task + i], timeline.end[rank.first_task + i]};
-      if (program.lane[i] == Lane::tensor_comm) beside.push_back(span);
+      const auto& lane = graph::info(program.lane[i]);
+      if (lane.kind == graph::LaneKind::collectives && lane.lane != Lane::data_comm) beside.push_back(span);
       if (program.lane[i] != Lane::compute) continue;
       computed.push_back(span);
       const Breakdown parts = split_task(graph, program, i, span.end - span.start, durations, false);

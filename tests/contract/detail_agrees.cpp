@@ -171,7 +171,7 @@ TEST_CASE("random trainings take as long at every detail") {
     const auto expected = contract::simulate(*fine, "auto");
     for (const char* detail : {"stage", "layer"}) {
       const auto coarse = contract::question(training.text(), {fmt::format("simulate.detail={}", detail)});
-      unlike += coarse->surroundings->classes_in_tensor_groups > 0;
+      unlike += coarse->surroundings->classes_in_groups > 0;
       CHECK(contract::simulate(*coarse, "auto").makespan() == expected.makespan());
     }
   }

@@ -59,7 +59,7 @@ double state_bytes(int zero, std::int64_t data) {
   plan::Plan plan;
   plan.job.training.precision = plan.job.training.gradient_precision = Precision::fp16;
   plan.job.parallelism.data = data, plan.job.parallelism.zero = zero;
-  const auto states = plan.resident_bytes();
+  const auto states = plan.resident_bytes(data);
   return states.parameters + states.gradients + states.optimizer;
 }
 

@@ -1,0 +1,263 @@
+// Layers with experts as frameworks run them: the router, tokens on their way to their experts and back, products of the
+// experts, and what the host launches for all that.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "models/framework_rewrite.hpp"
+
+namespace rehearsal::models {
+namespace {
+
+using Kind = OperatorKind;
+
+// What kernels around the products move beyond each operand once, in times: rows are gathered in the order of their
+// experts; activation and casts are kernels of their own, in several passes. Fitted on 62 published steps of Qwen3,
+// DeepSeek-V3 and GPT-OSS on B200 and GB200 and 13 of one optimisation after the other (Megatron-Bridge, Megatron-LM
+// 2025 and 2026): of that family of frameworks alone.
+constexpr double kPermuted = 1.4, kActivated = 3.4;
+constexpr double kFusedActivation = .6;  // what one fused kernel leaves of the latter; of the same runs
+
+// Launches of the modules of Megatron-Core around and in a layer with experts, forward: counted there, and the attention
+// module with what it launches beyond its kernels. With one scale a block every product of an expert is quantised and
+// its scales swizzled by kernels of their own. Fitted together with the time of a launch, on the same runs.
+constexpr double kAttentionModule = 1.6;
+constexpr std::int64_t kAttention = 14, kLatentAttention = 24, kCasts = 4;
+constexpr std::int64_t kRouter = 12, kFusedDispatch = 12, kExchange = 26, kShared = 8;
+constexpr std::int64_t kGroupedMlp = 6, kAroundExperts = 10;
+constexpr double kTensorScales = 1.5, kBlockScales = 7.5;
+constexpr std::int64_t kOfGraph = 3, kRouterInGraph = 8;  // what a captured section leaves
+constexpr std::int64_t kRecomputedModule = 80;            // of a checkpoint, in the backward
+
+bool moves_tokens(const Step& step) { return step.name == "dispatch" || step.name == "permute"; }
+
+}  // namespace
+
+bool is_expert(const Segment& segment) {
+  return !segment.tensors.empty() && (segment.tensors.front().kind == TensorKind::expert_gate_up_weight ||
+                                      segment.tensors.front().kind == TensorKind::expert_up_weight);
+}
+bool is_expert_product(std::string_view step) { return step.starts_with("experts "); }
+
+bool FrameworkRewrite::has_experts() const {
+  return std::any_of(block_.operators.begin(), block_.operators.end(),
+                     [](const Operator& op) { return op.kind == Kind::route; });
+}
+
+// Routers compute in fp32: tf32 here. Softmax, top-k and their sums are a few kernels over the logits.
+void FrameworkRewrite::route(const Operator& op, bool back) {
+  const Index x = op.in[0];
+  const auto &in = block_.values[x], &logits = block_.values[op.out[0]], &chosen = block_.values[op.out[1]];
+  const Gemm product{in.elements / in.columns, logits.columns, in.columns, 1, Precision::tf32, false};
+  if (!back) {
+    part_.values[op.out[0]].size = Bytes(4 * logits.elements);
+    part_.values[op.out[1]].size = Bytes(8 * chosen.elements);  // which, and its weight
+    part_.forward.push_back({"router", product, {read(x), write(op.out[0])}});
+    part_.forward.push_back(
+        plain("top-k", 12 * double(logits.elements), 1, {read(op.out[0]), write(op.out[1])}));
+    return;
+  }
+  const Index dlogits = value(4 * double(logits.elements));
+  auto& list = part_.input_gradient_steps;
+  list.push_back(plain("top-k gradient", 16 * double(logits.elements), 1, {read(op.out[0]), write(dlogits)}));
+  Gemm input = product;
+  std::swap(input.n, input.k);
+  list.push_back({"router gradient", input, {read(dlogits), write(gradient_of(x))}});
+  weights_.push_back({"router gradient",
+                      {"router weights", Gemm{product.n, product.k, product.m, 1, Precision::tf32, true},
+                       {read(dlogits), read(x)}},
+                      {read(dlogits), read(x)}});
+}
+
+// Rows travel in 16 bits both ways.
+void FrameworkRewrite::exchange(List& list, std::string_view name, Index from, Index to) {
+  const auto& run = run_;
+  const auto& model = run.model;
+  const double rows = double(part_.values[to].size.count());
+  if (!run.routing.two_hop) {
+    list.push_back({name, GroupCollective{CollectiveKind::all_to_all, Axis::expert, bytes(rows)},
+                    {read(from), write(to)}});
+    return;
+  }
+  const std::int64_t tokens = local_.tokens / (run.scattered() ? run.shard.tensor : 1);
+  list.push_back({name,
+                  TokenDispatch{tokens, Bytes(2 * model.hidden), model.experts, model.experts_per_token,
+                                run.routing.most_domains, run.routing.load},
+                  {read(from), write(to)}});
+}
+
+// An all-to-all takes rows in the order of the ranks and leaves them so, which are put in the order of the experts;
+// kernels that know the experts send tokens, of which rows are made on arrival.
+void FrameworkRewrite::dispatch(const Operator& op, bool back) {
+  const Index x = op.in[0], chosen = op.in[1], sent = op.out[0];
+  const double size = double(part_.values[sent].size.count()), moved = 2 * size * kPermuted;
+  const bool travels = run_.shard.expert > 1, both_sides = travels && !run_.routing.two_hop;
+  auto& list = back ? part_.input_gradient_steps : part_.forward;
+  const auto permute = [&](Index from, Index to) {
+    list.push_back(plain("permute", moved, 1, {read(from), read(chosen), write(to)}));
+  };
+  const Index first = back ? *gradients_[sent] : x, last = back ? gradient_of(x) : sent;
+  if (!travels) return permute(first, last);
+  const Index here = value(size), there = value(size);
+  const char* name = back ? "dispatch gradient" : "dispatch";
+  if (back) {
+    permute(first, there);
+    exchange(list, name, there, both_sides ? here : last);
+    if (both_sides) permute(here, last);
+  } else {
+    if (both_sides) permute(first, here);
+    exchange(list, name, both_sides ? here : first, there);
+    permute(there, last);
+  }
+}
+
+// The weights of the chosen experts are multiplied in with the activation, so nothing but where rows belong is kept.
+void FrameworkRewrite::combine(const Operator& op, bool back) {
+  const Index rows = op.in[0], chosen = op.in[1], y = op.out[0];
+  const double size = double(part_.values[rows].size.count()), moved = 2 * size * kPermuted;
+  const bool travels = run_.shard.expert > 1, both_sides = travels && !run_.routing.two_hop;
+  auto& list = back ? part_.input_gradient_steps : part_.forward;
+  const auto permute = [&](Index from, Index to) {
+    list.push_back(plain("unpermute", moved, 1, {read(from), read(chosen), write(to)}));
+  };
+  const Index first = back ? *gradients_[y] : rows, last = back ? gradient_of(rows) : y;
+  if (!travels) return permute(first, last);
+  const Index here = value(size), there = value(size);
+  const char* name = back ? "combine gradient" : "combine";
+  if (back) {
+    if (both_sides) permute(first, here);
+    exchange(list, name, both_sides ? here : first, there);
+    permute(there, last);
+  } else {
+    permute(first, there);
+    exchange(list, name, there, both_sides ? here : last);
+    if (both_sides) permute(here, last);
+  }
+}
+
+// Ranks that share an expert see each other's rows, and add up their parts of the result.
+void FrameworkRewrite::share_rows(const Operator& op, bool back) {
+  const bool gathers = (op.kind == Kind::gather_rows) != back;
+  const Index all = op.kind == Kind::gather_rows ? op.out[0] : op.in[0];
+  const GroupCollective moved{gathers ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter,
+                              Axis::expert_tensor, part_.values[all].size};
+  if (!back) return part_.forward.push_back({op.name, moved, {read(op.in[0]), write(op.out[0])}});
+  part_.input_gradient_steps.push_back({op.name, moved, {read(*gradients_[op.out[0]]), write(gradient_of(op.in[0]))}});
+}
+
+// One product for every expert of the rank.
+Gemm FrameworkRewrite::expert_product(const Operator& op) const {
+  const auto &in = block_.values[op.in[0]], &out = block_.values[op.out[0]];
+  const std::int64_t experts = run_.model.experts / run_.shard.expert, rows = in.elements / in.columns;
+  return {(rows + experts - 1) / experts, out.columns, in.columns, experts, run_.training.precision, false};
+}
+double FrameworkRewrite::expert_activation_bytes(bool back) const {
+  const bool gated = run_.model.ffn_kind == FfnKind::swiglu;
+  const double moved = back ? (gated ? 10 : 6) : (gated ? 6 : 4);
+  return moved * kActivated * (run_.software.fused_grouped_mlp ? kFusedActivation : 1);
+}
+// Casts of one side of a product: rows are as wide as the network, or as an expert.
+void FrameworkRewrite::expert_cast(List& list, const Operator& op, bool back, Operands& of_product) {
+  if (!run_.fp8()) return;
+  const Index v = back ? op.out[0] : op.in[0];
+  const bool wide = block_.values[v].columns == run_.model.hidden;
+  const double factor = wide ? kPermuted : kActivated * (run_.software.fused_grouped_mlp ? kFusedActivation : 1);
+  const double size = double(block_.values[v].elements);
+  const Index narrow = value(size);
+  list.push_back(plain("fp8 cast", 4 * factor * size, 0, {read(back ? *gradients_[v] : v), write(narrow)}));
+  of_product.push_back(read(narrow));
+}
+void FrameworkRewrite::forward_experts(const Operator& op) {
+  Operands operands{read(op.in[0])};
+  expert_cast(part_.forward, op, false, operands);
+  operands.push_back(write(op.out[0]));
+  part_.forward.push_back({op.name, expert_product(op), std::move(operands)});
+}
+void FrameworkRewrite::backward_experts(const Operator& op) {
+  const bool up = op.name == "experts up";
+  const Gemm forward = expert_product(op);
+  Gemm input = forward;
+  std::swap(input.n, input.k);
+  const Index x = op.in[0], dy = *gradients_[op.out[0]];
+  Operands operands{read(dy)};
+  expert_cast(part_.input_gradient_steps, op, true, operands);
+  operands.push_back(write(gradient_of(x)));
+  const auto* name = up ? "experts up gradient" : "experts down gradient";
+  part_.input_gradient_steps.push_back({name, input, std::move(operands)});
+  const Gemm weights{forward.n, forward.k, forward.m, forward.batch, forward.precision, true};
+  weights_.push_back({name,
+                      {up ? "experts up weights" : "experts down weights", weights, {read(dy), read(x)}},
+                      {read(dy), read(x)}});
+}
+
+// What is shared, beside what was routed; read twice, written once.
+void FrameworkRewrite::join(const Operator& op, bool back) {
+  if (back) return void(gradients_[op.in[0]] = gradients_[op.in[1]] = *gradients_[op.out[0]]);
+  part_.forward.push_back(plain(op.name, 6 * double(block_.values[op.out[0]].elements), 1,
+                                {read(op.in[0]), read(op.in[1]), write(op.out[0])}));
+}
+void FrameworkRewrite::concatenate(const Operator& op, bool back) {
+  const double moved = 4 * double(block_.values[op.out[0]].elements);
+  if (!back)
+    return part_.forward.push_back(plain(op.name, moved, 1, {read(op.in[0]), read(op.in[1]), write(op.out[0])}));
+  part_.input_gradient_steps.push_back(
+      plain(op.name, moved, 1,
+            {read(*gradients_[op.out[0]]), write(gradient_of(op.in[0])), write(gradient_of(op.in[1]))}));
+}
+void FrameworkRewrite::pass_on(const Operator& op, bool back) {
+  if (!back) return part_.forward.push_back(plain(op.name, 0, 0, {read(op.in[0]), write(op.out[0])}));
+  part_.input_gradient_steps.push_back(plain(op.name, 6 * double(block_.values[op.in[0]].elements), 1,
+                                             {read(*gradients_[op.out[0]]), write(gradient_of(op.in[0]))}));
+}
+
+// --- the host
+
+FrameworkRewrite::Launches FrameworkRewrite::expert_launches() const {
+  const auto& software = run_.software;
+  if (software.cuda_graph == CudaGraph::full) return {};
+  const bool captured = software.cuda_graph == CudaGraph::attention;
+  const bool router = captured || software.cuda_graph == CudaGraph::attention_router;
+  const std::int64_t casts = run_.fp8() ? kCasts : 0;
+  const double attention = double(run_.model.mla ? kLatentAttention : kAttention) + double(casts);
+  Launches launches;
+  launches.attention = captured ? kOfGraph : std::llround(kAttentionModule * attention);
+  launches.router = router ? kRouterInGraph
+                           : kRouter + (run_.routing.two_hop ? kFusedDispatch : kExchange) +
+                                 (run_.model.shared_ffn > 0 ? kShared : 0);
+  const bool blocks = software.fp8_scaling == Fp8Scaling::blockwise || software.fp8_scaling == Fp8Scaling::mx;
+  const double scales = !run_.fp8() ? 1 : blocks ? kBlockScales : kTensorScales;
+  const auto held = double(run_.model.experts / run_.shard.expert);
+  launches.experts = software.fused_grouped_mlp ? kGroupedMlp : std::llround(2 * held * scales) + kAroundExperts;
+  return launches;
+}
+
+// The host learns from the GPU how many rows each expert gets, so it cannot run ahead of attention, of the routing and
+// of the experts together; a capacity says it before.
+void FrameworkRewrite::launch_experts() {
+  const auto launches = expert_launches();
+  const auto& forward = part_.forward;
+  const auto at = [&](auto&& found) { return static_cast<std::size_t>(found - forward.begin()); };
+  const bool waits = run_.routing.waits && run_.software.cuda_graph != CudaGraph::full;
+  if (waits) {
+    const auto router = std::find_if(forward.begin(), forward.end(), [](auto& s) { return s.name == "router"; });
+    const auto products =
+        std::find_if(forward.begin(), forward.end(), [](auto& s) { return is_expert_product(s.name); });
+    const auto arrived = std::find_if(std::make_reverse_iterator(products), forward.rend(), moves_tokens);
+    const auto combine = std::find_if(products, forward.end(), [](auto& s) { return s.name == "combine"; });
+    part_.forward_launches = {{at(router), launches.attention},
+                              {at(arrived.base()), launches.router},
+                              {at(combine), launches.experts},
+                              {forward.size(), 0}};
+  } else {
+    part_.forward_launches = {{forward.size(), launches.all()}};
+  }
+  const auto modules = run_.training.recompute == Recompute::none        ? 0
+                       : run_.training.recompute_modules.empty() ? 1
+                                                                 : std::ssize(run_.training.recompute_modules);
+  const bool full = run_.software.cuda_graph == CudaGraph::full;
+  const double again = full ? 0 : double(kRecomputedModule * modules) / run_.software.host_backward_factor;
+  part_.backward_launches = 2 * launches.all() + std::llround(again);
+  part_.weight_launches = std::min(part_.weight_launches, part_.backward_launches);
+}
+
+}  // namespace rehearsal::models

@@ -1,0 +1,112 @@
+// How long tokens are on their way to their experts: sent once to every rank of a domain and once to every other domain
+// (two hops), at the same time over NVLink and over the NICs.
+#include <algorithm>
+#include <cmath>
+
+#include "cost/cost_model.hpp"
+#include "models/closed_forms.hpp"
+
+namespace rehearsal::cost {
+namespace {
+
+using graph::Way;
+
+// Shares of the links that the kernels reach, how many multiprocessors they hold, and the fixed cost of a call. NCCL and
+// DeepEP: fitted on the same published steps as models/framework_experts.cpp; HybridEP: its own table (DeepSeek's DeepEP
+// repository, GB200: 750 of 900 GB/s with 8 ranks, 640 with 32, which is the power below). NICs: DeepEP's table of two
+// hops and one published step of 64 ranks over InfiniBand. Multiprocessors: DeepEP's default 20 to 24, HybridEP's 32.
+struct Kernels {
+  double nvlink, grows, processors;
+};
+constexpr Kernels kNccl{.35, 0, 24}, kDeepEp{.30, 0, 24}, kHybridEp{.83, -.12, 32};
+constexpr double kNicShare = .80;
+constexpr double kOther = .15;  // of the quicker way that still shows
+constexpr double kFixed = 60e-6;
+constexpr double kFewestRanks = 8, kMostRanks = 72;  // of HybridEP's table
+
+const Kernels& kernels(models::Dispatcher dispatcher) {
+  switch (dispatcher) {
+    case models::Dispatcher::nccl:
+      return kNccl;
+    case models::Dispatcher::deepep:
+      return kDeepEp;
+    case models::Dispatcher::hybridep:
+      return kHybridEp;
+  }
+  return kNccl;
+}
+
+}  // namespace
+
+// By each rank, of the domain's links and of those out of it, in bytes.
+CostModel::Hops CostModel::hops(const graph::Dispatch& work) const {
+  const auto& reach = communication_.machine().reach(work.group);
+  const double ranks = work.group.ranks, domains = ranks / double(reach.in_domain);
+  const double bytes = double(work.tokens) * double(work.each.count()) * work.load;
+  Hops hops;
+  hops.inside = bytes * models::expected_groups(work.experts, work.per_token, work.group.ranks) * (1 - 1 / ranks);
+  if (domains <= 1) return hops;
+  double met = models::expected_groups(work.experts, work.per_token, std::int64_t(domains));
+  if (work.most_domains > 0) met = std::min(met, double(work.most_domains));
+  hops.out = bytes * met * (1 - 1 / domains);
+  return hops;
+}
+
+CostModel::DispatchTime CostModel::dispatch_time(const graph::Dispatch& work) const {
+  if (work.group.ranks <= 1) return {};
+  const auto& reach = communication_.machine().reach(work.group);
+  const auto& k = kernels(software_.dispatcher);
+  const auto moved = hops(work);
+  const double ranks = std::clamp(double(work.group.ranks), kFewestRanks, kMostRanks);
+  DispatchTime time;
+  if (reach.in_domain > 1)
+    time.inside = moved.inside / (reach.port.value() * k.nvlink * std::pow(ranks / kFewestRanks, k.grows));
+  for (const auto& border : reach.out)
+    time.out = std::max(time.out, moved.out / (border.rate.value() / double(reach.in_domain) * kNicShare *
+                                               machine_.fabric));
+  time.all = std::max(time.inside, time.out) + kOther * std::min(time.inside, time.out) + kFixed;
+  return time;
+}
+double CostModel::dispatch(const graph::Dispatch& work) const { return dispatch_time(work).all; }
+
+graph::Footprint CostModel::of_dispatch(const graph::Dispatch& work, Time price) const {
+  graph::Footprint f;
+  if (price == Time{} || work.group.ranks <= 1) return {Time{}, price, 0, {}};
+  f.trailing = std::min(price, seconds(kFixed));
+  f.moving = price - f.trailing;
+  const auto& machine = communication_.machine();
+  const auto& reach = machine.reach(work.group);
+  const auto moved = hops(work);
+  const double span = to_seconds(f.moving);
+  const double inside = moved.inside / span, out = moved.out / span;
+  f.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::max(inside, out) / graph::kRateUnit));
+  const auto along = [](Way way) { return graph::along(Axis::expert, way); };
+  if (reach.in_domain > 1)
+    f.shares.push_back({along(Way::port), weight_of(f, std::min(inside, reach.port.value()))});
+  if (!reach.out.empty()) {
+    const double domains = double(work.group.ranks) / double(reach.in_domain);
+    f.shares.push_back({along(Way::spread), weight_of(f, out / (domains - 1) / double(machine.stripes()))});
+  }
+  const double memory = std::min(2 * (inside + out), machine_.gpu.sustained_memory_bandwidth.value());
+  f.shares.push_back({Way::memory, weight_of(f, memory)});
+  f.shares.push_back({Way::processors, 0, processors_of(kernels(software_.dispatcher).processors)});
+  return f;
+}
+
+graph::Moved CostModel::moved(const graph::Dispatch& work) const {
+  graph::Moved moved;
+  if (work.group.ranks <= 1) return moved;
+  const auto& machine = communication_.machine();
+  const auto& reach = machine.reach(work.group);
+  const auto hops = this->hops(work);
+  moved.sent[index(Axis::expert)] = bytes(hops.inside + hops.out);
+  const auto over = [&](Way way) -> Bytes& {
+    return moved.over[static_cast<std::size_t>(graph::along(Axis::expert, way))];
+  };
+  if (reach.in_domain > 1) over(Way::port) = bytes(hops.inside);
+  const double domains = double(work.group.ranks) / double(reach.in_domain);
+  if (domains > 1) over(Way::spread) = bytes(hops.out / (domains - 1) / double(machine.stripes()));
+  return moved;
+}
+
+}  // namespace rehearsal::cost
