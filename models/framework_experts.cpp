@@ -73,16 +73,10 @@ void FrameworkRewrite::route(const Operator& op, bool back) {
 void FrameworkRewrite::exchange(List& list, std::string_view name, Index from, Index to) {
   const auto& run = run_;
   const auto& model = run.model;
-  const double rows = double(part_.values[to].size.count());
-  if (!run.routing.two_hop) {
-    list.push_back({name, GroupCollective{CollectiveKind::all_to_all, Axis::expert, bytes(rows)},
-                    {read(from), write(to)}});
-    return;
-  }
   const std::int64_t tokens = local_.tokens / (run.scattered() ? run.shard.tensor : 1);
   list.push_back({name,
                   TokenDispatch{tokens, Bytes(2 * model.hidden), model.experts, model.experts_per_token,
-                                run.routing.most_domains, run.routing.load},
+                                run.routing.most_domains, run.routing.two_hop, run.routing.load},
                   {read(from), write(to)}});
 }
 
@@ -242,12 +236,16 @@ void FrameworkRewrite::launch_experts() {
     const auto router = std::find_if(forward.begin(), forward.end(), [](auto& s) { return s.name == "router"; });
     const auto products =
         std::find_if(forward.begin(), forward.end(), [](auto& s) { return is_expert_product(s.name); });
-    const auto arrived = std::find_if(std::make_reverse_iterator(products), forward.rend(), moves_tokens);
+    const auto arrived = std::find_if(std::make_reverse_iterator(products), forward.rend(), moves_tokens).base();
     const auto combine = std::find_if(products, forward.end(), [](auto& s) { return s.name == "combine"; });
-    part_.forward_launches = {{at(router), launches.attention},
-                              {at(arrived.base()), launches.router},
-                              {at(combine), launches.experts},
-                              {forward.size(), 0}};
+    if (run_.software.expert_overlap) {  // another micro-batch's tokens travel meanwhile, from the start of attention
+      const auto left = std::find_if(forward.begin(), forward.end(), [](auto& s) { return s.name == "dispatch"; });
+      part_.forward_launches = {{at(left) + 1, launches.attention + launches.router}};
+    } else {
+      part_.forward_launches = {{at(router), launches.attention}, {at(arrived), launches.router}};
+    }
+    part_.forward_launches.push_back({at(combine), launches.experts});
+    part_.forward_launches.push_back({forward.size(), 0});
   } else {
     part_.forward_launches = {{forward.size(), launches.all()}};
   }

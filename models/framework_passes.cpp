@@ -122,6 +122,39 @@ void pipeline(std::vector<Step>& list, const FrameworkRun& run) {
   list = std::move(result);
 }
 
+void hide_exchanges(std::vector<Step>& list, const FrameworkRun& run) {
+  if (!run.software.expert_overlap) return;
+  struct Stretch {
+    std::size_t first, steps;
+    double flops;
+  };
+  const auto flops = [](const Step& step) {
+    if (const auto* gemm = std::get_if<Gemm>(&step.what)) return gemm->flops().value();
+    const auto* attention = std::get_if<FusedAttention>(&step.what);
+    return attention ? attention->flops().value() : 0.;
+  };
+  std::vector<TokenDispatch> exchanges;
+  std::vector<Stretch> stretches{{0, 0, 0}};
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    auto& stretch = stretches.back();
+    if (const auto* exchange = std::get_if<TokenDispatch>(&list[i].what)) {
+      exchanges.push_back(*exchange);
+      list[i].what = MemoryBound{Bytes{}, 0, Traffic::plain};  // its values are there all the same
+      stretches.push_back({i + 1, 0, 0});
+    } else {
+      ++stretch.steps, stretch.flops += flops(list[i]);
+    }
+  }
+  // The largest, in their order.
+  while (stretches.size() > exchanges.size())
+    stretches.erase(std::min_element(stretches.begin(), stretches.end(),
+                                     [](const Stretch& a, const Stretch& b) { return a.flops < b.flops; }));
+  for (std::size_t e = 0; e < stretches.size(); ++e) {
+    list[stretches[e].first].beside = exchanges[e];
+    list[stretches[e].first].beside_steps = stretches[e].steps;
+  }
+}
+
 // What the tensor group makes of the gradient of a GEMM's input travels beside the gradient of its weights
 // (Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication; Transformer Engine's bulk overlap).
 std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const std::vector<WeightGradient>& weights,

@@ -120,6 +120,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
   if (has_experts()) launch_experts();
   part_.backward = joined_backward(part_.input_gradient_steps, weights_, run_);
   if (accumulated) part_.backward.push_back(*accumulated);
+  for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward}) hide_exchanges(*list, run_);
   repeat(part_, std::move(again));
   part_.segments = block_.segments;
   count_parameters();

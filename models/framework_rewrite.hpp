@@ -136,6 +136,11 @@ bool is_expert_product(std::string_view step);  // by its name
 // Joins every gather with the GEMM that it feeds and every scatter with the one that feeds it, in place of the GEMM.
 // The ranks' pieces of a scattered product arrive one by one and are added up by a kernel.
 void pipeline(std::vector<Step>& list, const FrameworkRun& run);
+// Tokens travel under the passes of another micro-batch (`software.expert_overlap`): its exchanges are as long as those
+// of this one, which therefore stand beside the steps of this pass, one beside each of the two stretches of kernels that
+// they divide it into: attention, and experts (DualPipe's order, 2412.19437, figure 4; Megatron-Core's
+// --overlap-moe-expert-parallel-comm).
+void hide_exchanges(std::vector<Step>& list, const FrameworkRun& run);
 // Both gradients in one pass: those of weights where their inputs are at hand.
 std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const std::vector<WeightGradient>& weights,
                                   const FrameworkRun& run);

@@ -34,12 +34,12 @@ struct OverlappedGemm {
   GroupCollective collective;
 };
 
-// Tokens to the ranks of their experts or back, by kernels that know where those stand (graph::Dispatch); of the ranks
-// along Axis::expert.
+// Tokens to the ranks of their experts or back (graph::Dispatch); of the ranks along Axis::expert.
 struct TokenDispatch {
   std::int64_t tokens = 0;
   Bytes each;
   std::int64_t experts = 0, per_token = 0, most_domains = 0;
+  bool two_hop = true;
   double load = 1;
 };
 
@@ -59,6 +59,10 @@ struct Step {
   // within their segment are not filled in here.
   std::vector<Operand> operands = {};
   bool repeats = false;  // a step of the forward, once more in the backward
+  // Starts with this step and has ended when so many steps have, this one counted; of another micro-batch, so nothing
+  // here needs it. The steps up to there are kernels of the rank.
+  std::optional<TokenDispatch> beside = {};
+  std::size_t beside_steps = 0;
 };
 
 struct Value {

@@ -120,7 +120,7 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
   if (job.partition.kind == plan::Partition::Kind::balanced) {
     auto layers = placed(places.layout, [&] { return balanced_layers(job, cost, ranks); });
     std::vector<std::string> ignored;
-    auto even = plan::deal_layers(c.model.layers, std::int64_t(layers.size()), {}, ignored);
+    auto even = plan::deal_layers(c.model.layers, std::int64_t(layers.size()), {}, ignored, c.model.mtp_layers);
     if (even_is_faster(scenario, layers, even, without)) {
       layers = std::move(even);
       dealt.push_back("partition balanced: dealing the layers evenly gives the shorter iteration here");

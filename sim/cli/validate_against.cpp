@@ -52,7 +52,11 @@ void write_scenarios(const AgainstOptions& options, const std::vector<Run>& runs
   if (failed) throw UserError(fmt::format("--scenarios {}: {}", options.scenarios, failed.message()));
   for (const auto& run : runs) {
     const auto row = published::scenario_of(run, detail);
-    if (!row.yaml.empty()) write_file((fs::path(options.scenarios) / (run.id + ".yaml")).string(), row.yaml);
+    if (row.yaml.empty()) continue;
+    std::string also;  // what knobs of the table change of it
+    for (const auto& set : row.sets) also += fmt::format(" --set '{}'", set);
+    if (!also.empty()) also = fmt::format("# rehearse run {}.yaml{}\n", run.id, also);
+    write_file((fs::path(options.scenarios) / (run.id + ".yaml")).string(), also + row.yaml);
   }
 }
 

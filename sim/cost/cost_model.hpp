@@ -87,6 +87,8 @@ class CostModel {
   double moves(const cluster::ClusterSpec& other, std::span<const graph::Work> works, std::span<const Time> durations,
                std::span<const double> runs, Conditions conditions) const;
   graph::Footprint footprint(const graph::Work& work, Time price) const;
+  // Kernels one after the other, as one.
+  graph::Footprint of_stretch(const std::vector<graph::Footprint>& kernels) const;
   graph::Footprint of_collective(const graph::Collective& work, Time price) const;
   // Bytes that each rank sends inside its domain and out of it; and what either takes.
   struct Hops {

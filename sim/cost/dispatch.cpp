@@ -1,5 +1,5 @@
-// How long tokens are on their way to their experts: sent once to every rank of a domain and once to every other domain
-// (two hops), at the same time over NVLink and over the NICs.
+// How long tokens are on their way to their experts: a copy for each of those, or one to every rank of a domain and one
+// to every other domain (two hops); over NVLink and over the NICs at the same time.
 #include <algorithm>
 #include <cmath>
 
@@ -44,6 +44,11 @@ CostModel::Hops CostModel::hops(const graph::Dispatch& work) const {
   const double ranks = work.group.ranks, domains = ranks / double(reach.in_domain);
   const double bytes = double(work.tokens) * double(work.each.count()) * work.load;
   Hops hops;
+  if (!work.two_hop) {
+    hops.inside = bytes * double(work.per_token) * double(reach.in_domain - 1) / ranks;
+    hops.out = bytes * double(work.per_token) * (1 - 1 / domains);
+    return hops;
+  }
   hops.inside = bytes * models::expected_groups(work.experts, work.per_token, work.group.ranks) * (1 - 1 / ranks);
   if (domains <= 1) return hops;
   double met = models::expected_groups(work.experts, work.per_token, std::int64_t(domains));

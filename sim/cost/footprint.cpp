@@ -144,6 +144,29 @@ Footprint CostModel::footprint(const graph::Work& work, Time price) const {
   return std::visit(make, work);
 }
 
+// They fill the multiprocessors while they run, and touch memory as they do on average.
+Footprint CostModel::of_stretch(const std::vector<Footprint>& kernels) const {
+  Footprint f;
+  double processors = 0, memory = 0;
+  for (const auto& kernel : kernels) {
+    f.moving += kernel.moving, f.trailing += kernel.trailing;
+    for (const auto& share : kernel.shares) {
+      const double asked = (double(share.weight) * double(kernel.rate) + double(share.hold)) * to_seconds(kernel.moving);
+      if (share.way == Way::processors) processors += asked;
+      if (share.way == Way::memory) memory += asked;
+    }
+  }
+  if (f.moving == Time{}) return f;
+  f.rate = graph::kLeastRate;
+  const double scale = to_seconds(f.moving) * double(f.rate);
+  const auto weight = [&](double asked, Wide capacity) {
+    return static_cast<std::int64_t>(std::min(asked / scale, double(capacity) / double(f.rate)) * kRoundedDown);
+  };
+  f.shares.push_back({Way::processors, weight(processors, graph::capacity(machine_.gpu.sms))});
+  f.shares.push_back({Way::memory, weight(memory, graph::capacity(machine_.gpu.sustained_memory_bandwidth))});
+  return f;
+}
+
 // Each way of a GPU is a resource of its own; links are no obstacle between a kernel and a collective.
 Time CostModel::together(const std::vector<Footprint>& all) const {
   const std::vector<Wide> capacities{graph::capacity(machine_.gpu.sms),

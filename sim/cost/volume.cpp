@@ -55,7 +55,8 @@ std::vector<Volume> CostModel::volumes(std::span<const graph::Work> works) const
     } else if (const auto* message = std::get_if<graph::Message>(&work)) {
       volume = this->volume(*message);
     } else if (const auto* both = std::get_if<graph::Beside>(&work)) {
-      volume.own = all[both->collective.index()].own;
+      volume.own = all[both->kernel.index()].own;
+      volume.own.add(all[both->collective.index()].own);
     } else if (const auto* sequence = std::get_if<graph::Sequence>(&work)) {
       for (const auto& item : sequence->items) volume.own.add(all[item.work.index()].own, item.count);
     }

@@ -104,7 +104,8 @@ WorkId GraphBuilder::under(WorkId work, const Condition& kernels, const Conditio
     return intern(changed);
   }
   const bool waits = std::holds_alternative<Wait>(changed) || std::holds_alternative<Receive>(changed);
-  const bool moves = std::holds_alternative<Collective>(changed) || std::holds_alternative<Message>(changed);
+  const bool moves = std::holds_alternative<Collective>(changed) || std::holds_alternative<Dispatch>(changed) ||
+                     std::holds_alternative<Message>(changed);
   return waits ? work : intern(changed, moves ? links : kernels);
 }
 

@@ -27,14 +27,15 @@ struct Collective {
   friend auto operator<=>(const Collective&, const Collective&) = default;
 };
 
-// Tokens on their way to the experts that they are routed to, or back, by kernels that know where those stand: each once
-// to every rank of its own NVLink domain that has one of its experts, and once to every other such domain, where it is
-// handed on (DeepEP, HybridEP; the counts: cost/dispatch.hpp).
+// Tokens on their way to the experts that they are routed to, or back: a copy for every expert (an all-to-all), or by
+// kernels that know where experts stand: once to every rank of its own NVLink domain that has one of them, and once to
+// every other such domain, where it is handed on (DeepEP, HybridEP; cost/dispatch.cpp).
 struct Dispatch {
   std::int64_t tokens = 0;  // of each rank
   Bytes each;               // of a token
   std::int64_t experts = 0, per_token = 0;
   std::int64_t most_domains = 0;  // that a token is sent to; 0: any number
+  bool two_hop = true;
   GroupShape group;
   double load = 1;  // of the rank that most is sent to, over the mean
   friend auto operator<=>(const Dispatch&, const Dispatch&) = default;

@@ -123,7 +123,7 @@ Folds::Recipe Folds::steps(std::uint32_t stage, Pass pass, std::size_t use, cons
     TaskRecipe task;
     task.work = operation.work, task.pass = operation.pass, task.layer = its.layer;
     task.group = operation.group, task.beside = operation.beside;
-    task.beside_along = operation.beside_along;
+    task.beside_along = operation.beside_along, task.beside_tasks = operation.beside_operations;
     recipe.push_back(std::move(task));
   }
   for (const auto& event : events(stage, pass, use, layout)) {

@@ -55,7 +55,7 @@ struct Operations {
     return all;
   }
   std::vector<Operation> operator()(const models::TokenDispatch& d) const {
-    const graph::Dispatch work{d.tokens,       d.each, d.experts, d.per_token, d.most_domains,
+    const graph::Dispatch work{d.tokens,       d.each, d.experts, d.per_token, d.most_domains, d.two_hop,
                                plan.mesh.shape(Axis::expert), d.load};
     return {{.work = builder.intern(work), .pass = pass, .group = Axis::expert}};
   }
@@ -82,9 +82,17 @@ class PassBuilder {
       : plan_(plan), part_(part), builder_(builder) {}
 
   void add(const models::Step& step, const models::StepLife& life, Pass pass) {
-    auto operations = std::visit(Operations{builder_, plan_, part_, step, pass}, step.what);
+    const Operations make{builder_, plan_, part_, step, pass};
+    auto operations = std::visit(make, step.what);
     operations.front().born = life.born, operations.back().dies = life.dies;
+    if (step.beside) {
+      operations.front().beside = make(*step.beside).front().work;
+      operations.front().beside_along = Axis::expert;
+      beside_ = result_.operations.size(), steps_beside_ = step.beside_steps;
+    }
     for (auto& operation : operations) operation.step = &step, result_.operations.push_back(std::move(operation));
+    if (steps_beside_ > 0 && --steps_beside_ == 0)
+      result_.operations[beside_].beside_operations = result_.operations.size() - beside_;
   }
   // The operations since `first` take at least `host`: whatever their kernels leave, the GPU idles.
   void bound_by_host(std::size_t first, Time host, Pass pass) {
@@ -99,12 +107,18 @@ class PassBuilder {
   }
 
  private:
-  Sequence run(std::size_t first) const {
+  Sequence run(std::size_t first) const { return run(first, result_.operations.size(), true); }
+  Sequence run(std::size_t first, std::size_t end, bool with_beside) const {
     Sequence sequence;
-    for (std::size_t i = first; i < result_.operations.size(); i++) {
+    for (std::size_t i = first; i < end; i++) {
       const auto& operation = result_.operations[i];
-      const WorkId whole =
-          operation.beside ? builder_.intern(graph::Beside{operation.work, *operation.beside}) : operation.work;
+      WorkId whole = operation.work;
+      if (operation.beside && (with_beside || i > first)) {
+        const auto stretch = operation.beside_operations;
+        if (stretch > 1) whole = builder_.intern(run(i, i + stretch, false));
+        whole = builder_.intern(graph::Beside{whole, *operation.beside});
+        i += stretch - 1;
+      }
       const bool recompute = operation.pass == Pass::recompute;
       if (!sequence.items.empty() && sequence.items.back().work == whole &&
           sequence.items.back().recompute == recompute)
@@ -119,6 +133,7 @@ class PassBuilder {
   const models::Part& part_;
   GraphBuilder& builder_;
   PassWork result_;
+  std::size_t beside_ = 0, steps_beside_ = 0;  // where the last of them began, and steps to its end
 };
 
 // What values count as, and between which passes they live.

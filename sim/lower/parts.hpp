@@ -17,8 +17,10 @@ struct Operation {
   WorkId work;
   graph::Pass pass;                // recompute for what a backward repeats
   std::optional<Axis> group = {};  // a collective along this axis
-  std::optional<WorkId> beside{};  // a collective that starts with it; what follows waits for both
+  // A collective that starts with it and has ended when so many operations have, this one counted.
+  std::optional<WorkId> beside{};
   Axis beside_along = Axis::tensor;
+  std::size_t beside_operations = 1;
   std::vector<std::uint16_t> born = {}, dies = {};  // values of the part
   const models::Step* step = nullptr;               // that it is, or is a part of
 };

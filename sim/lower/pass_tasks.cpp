@@ -50,7 +50,11 @@ LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vect
 LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& live, std::vector<LocalTask> after,
                           const Extra& extra) {
   LocalTask last;
-  const bool closes = recipe.back().beside.has_value();
+  std::optional<LocalTask> beside;  // under way, and what is still to come before it is waited for
+  std::size_t left = 0;
+  bool closes = false;
+  for (std::size_t i = 0; i < recipe.size(); ++i)
+    closes = closes || (recipe[i].beside && i + recipe[i].beside_tasks == recipe.size());
   for (auto& task : recipe) {
     auto here = at;
     here.layer = task.layer, here.pass = task.pass;
@@ -66,13 +70,13 @@ LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& li
       released.emplace_back(*live.slots[slot], Access::free);
       live.slots[slot].reset();
     }
-    std::optional<LocalTask> beside;
     if (task.beside) {  // starts when the lane of the kernel comes to it
       auto before = after;
       if (const auto computed = program_.last(Lane::compute)) before.push_back(*computed);
       beside = program_.add({*task.beside, graph::lane_beside(task.beside_along), here,
                              ends_.group(task.beside_along, program_)},
                             before, {});
+      left = task.beside_tasks;
     }
     const bool takes = first && !extra.first.empty(), gives = ends && !closes && !extra.last.empty();
     if (takes && !task.fold) uses.insert(uses.end(), extra.first.begin(), extra.first.end());
@@ -87,7 +91,7 @@ LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& li
     const auto group = task.group ? ends_.group(*task.group, program_) : graph::kNoEndpoint;
     last = program_.add({task.work, Lane::compute, here, group, folded}, after, uses);
     after.clear();
-    if (beside) after.push_back(*beside);
+    if (beside && --left == 0) after.push_back(*std::exchange(beside, std::nullopt));
     if (ends && closes) {  // whoever waits for the part waits for both
       released.insert(released.end(), extra.last.begin(), extra.last.end());
       last = program_.add({works_.intern(graph::Wait{}), Lane::compute, here}, after, released);

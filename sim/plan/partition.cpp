@@ -107,9 +107,14 @@ std::vector<std::int64_t> deal_balanced(const PartTimes& times, std::int64_t sta
 }
 
 std::vector<std::int64_t> deal_layers(std::int64_t layers, std::int64_t stages, const Partition& partition,
-                                      std::vector<std::string>& warnings) {
+                                      std::vector<std::string>& warnings, std::int64_t after) {
   INVARIANT(partition.kind != Partition::Kind::balanced, "balanced layers are dealt where stage times are known");
-  if (partition.kind == Partition::Kind::uniform) return uniform(layers, stages, warnings);
+  if (partition.kind == Partition::Kind::uniform) {
+    auto part = uniform(layers + after, stages, warnings);
+    if (part.back() < after) return uniform(layers, stages, warnings);
+    part.back() -= after;
+    return part;
+  }
   const auto& list = partition.layers;
   if (static_cast<std::int64_t>(list.size()) != stages)
     throw UserError(fmt::format("partition lists {} stages, but pipeline x chunks = {}", list.size(), stages));

@@ -15,7 +15,6 @@ void refuse_unpriced(const Job& job) {
       {"context parallelism", job.parallelism.context > 1},
       {"training.context", t.context != models::ContextKind::ring},
       {"training.context_balance", !t.context_balance},
-      {"software.expert_overlap", s.expert_overlap},
       {"software.shared_expert_overlap", s.shared_expert_overlap},
       {"ZeRO-2 and 3 of experts", m.is_moe() && job.parallelism.zero >= 2},
       {"experts by this program's own kernels", m.is_moe() && s.own_kernels},

@@ -45,11 +45,11 @@ void add_memory(Prediction& p, const answer::Summary& summary) {
 Prediction predict_row(const Run& run, const Against& options) {
   Prediction p;
   p.run = run;
-  const auto [yaml, not_judged] = scenario_of(run, options.software);
-  p.not_judged = not_judged;
+  const auto row = scenario_of(run, options.software);
+  p.not_judged = row.not_judged;
   if (!p.not_judged.empty()) return p;
   try {
-    const auto scenario = scenario::load_text(yaml, fmt::format("{}:{}", run.file, run.line));
+    const auto scenario = scenario::load_text(row.yaml, fmt::format("{}:{}", run.file, run.line), row.sets);
     const auto prediction = answer::predict(
         scenario, {.without = options.without, .summary = {.memory = options.memory, .critical_path = false}});
     const auto& summary = prediction.summary;

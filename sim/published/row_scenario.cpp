@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/json.hpp"
+
 namespace rehearsal::published {
 namespace {
 
@@ -23,7 +25,7 @@ std::string why_not_judged(const Run& r) {
   if (!r.layers || !r.hidden || !r.sequence || !r.gpus || !r.global_batch) return "dimensions are not printed";
   if (!r.iteration_s && !r.out_of_memory()) return "no iteration time is printed";
   if (!r.micro_batch) return "the micro-batch is not printed";
-  if (r.experts.value_or(0) > 1) return "experts are not modelled";
+  if (r.experts.value_or(0) > 1 && !r.experts_per_token) return "how many experts a token sees is not printed";
   if (r.context.value_or(1) > 1) return "context parallelism is not modelled";
   if (begins(r.table, "titan") && r.pipeline.value_or(1) > 1) return "the schedule of its pipeline is not printed";
   if (begins(r.table, "jz_104b")) return "the source doubts its FFN size";
@@ -62,6 +64,7 @@ ClusterName cluster_of(const Run& r) {
 }
 
 std::string cluster_yaml(const Run& r) {
+  if (r.cluster.starts_with('{')) return r.cluster;
   auto [use, gpu, width] = cluster_of(r);
   const auto gpus = *r.gpus;
   const std::string size =
@@ -73,8 +76,20 @@ std::string model_yaml(const Run& r) {
   const bool llama = has(r.model, "llama") || has(r.model, "nemotron") || has(r.model, "qwen") ||
                      has(r.model, "deepseek") || has(r.model, "mixtral");
   const auto h = *r.hidden;
+  const bool moe = r.experts.value_or(0) > 1;
   // DLPerf prints no heads; a head of 96 is what its rows on one GPU agree with.
   const auto heads = r.heads.value_or(h / (begins(r.table, "dlperf") ? 96 : 128));
+  // Latent attention makes keys for all heads.
+  const bool latent = has(r.knobs, "model.mla");
+  const auto kv = latent ? std::string() : fmt::format("kv_heads: {}, ", r.kv_heads.value_or(heads));
+  if (moe) {
+    const auto dense = has(r.knobs, "dense_layers") ? fmt::format("ffn: {}, ", r.ffn.value_or(4 * h)) : "";
+    return fmt::format(
+        "{{family: moe, layers: {}, hidden: {}, heads: {}, {}{}experts: {}, experts_per_token: {}, expert_ffn: {}, "
+        "vocabulary: {}, sequence: {}}}",
+        *r.layers, h, heads, kv, dense, *r.experts, *r.experts_per_token, r.expert_ffn.value_or(r.ffn.value_or(4 * h)),
+        r.vocabulary.value_or(51200), *r.sequence);
+  }
   return fmt::format(
       "{{family: {}{}, layers: {}, hidden: {}, heads: {}, kv_heads: {}, ffn: {}, vocabulary: {}, sequence: {}}}",
       llama ? "llama" : "gpt", llama && has(r.model, "nemotron") ? ", ffn_kind: gelu" : "", *r.layers, h, heads,
@@ -143,8 +158,8 @@ std::string software_yaml(const SoftwareName& software, SoftwareDetail detail) {
 }  // namespace
 
 RowScenario scenario_of(const Run& r, SoftwareDetail detail) {
-  if (auto reason = why_not_judged(r); !reason.empty()) return {"", reason};
-  if (cluster_of(r).use.empty()) return {"", fmt::format("no cluster file describes '{}'", r.gpu)};
+  if (auto reason = why_not_judged(r); !reason.empty()) return {"", reason, {}};
+  if (cluster_of(r).use.empty()) return {"", fmt::format("no cluster file describes '{}'", r.gpu), {}};
   const auto degree = [](const std::optional<std::int64_t>& value) { return value.value_or(1); };
   const bool early_stop = detail == SoftwareDetail::knobs && begins(r.precision, "amp");
   const auto recompute = recompute_of(r);
@@ -160,6 +175,7 @@ RowScenario scenario_of(const Run& r, SoftwareDetail detail) {
   const bool sequence = (recipe || begins(r.sequence_parallel, "yes")) && degree(r.tensor) > 1;
   yaml += fmt::format("parallelism: {{tensor: {}, sequence: {}, pipeline: {}, chunks: {}, zero: {}}}\n",
                       degree(r.tensor), sequence, degree(r.pipeline), degree(r.chunks), r.zero.value_or(0));
+  if (degree(r.expert) > 1) yaml.insert(yaml.size() - 2, fmt::format(", expert: {}", *r.expert));
   yaml += fmt::format("batch: {{global: {}, micro: {}}}\n", *r.global_batch, *r.micro_batch);
   yaml += "schedule: " + schedule_of(r) + "\n";
   yaml += fmt::format("training: {{precision: {}, recompute: {}, attention: {}}}\n",
@@ -170,7 +186,12 @@ RowScenario scenario_of(const Run& r, SoftwareDetail detail) {
     yaml += "software: " + software_yaml(software, detail) + "\n";
   // Zero Bubble deals one layer fewer to the first and the last stage; the uniform partition does so where the layers
   // do not divide, as in all of its runs.
-  return {yaml, ""};
+  RowScenario scenario{yaml, "", {}};
+  if (r.knobs.empty() || detail == SoftwareDetail::none) return scenario;
+  const auto knobs = Json::parse(r.knobs);
+  if (!knobs.is_object()) return {"", "its knobs are no JSON object", {}};
+  for (const auto& [key, value] : knobs.members()) scenario.sets.push_back(key + "=" + value.dump());
+  return scenario;
 }
 
 }  // namespace rehearsal::published

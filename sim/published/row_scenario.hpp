@@ -2,6 +2,7 @@
 // through these rules, which look at what the table prints: nothing is chosen by the result.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "published/run.hpp"
 
@@ -10,6 +11,7 @@ namespace rehearsal::published {
 struct RowScenario {
   std::string yaml;        // a scenario file; empty when the row is not judged
   std::string not_judged;  // why
+  std::vector<std::string> sets;  // "batch.micro=2": what its knobs change of the file
 };
 
 // What the scenario says of the framework: everything that the table tells, only the profile of its generation, or

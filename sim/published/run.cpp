@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/tokenizer.hpp>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -18,10 +17,19 @@ namespace {
 constexpr std::size_t kLargestTable = 64 << 20;
 
 std::vector<std::string> cells(const std::string& line) {
-  // No escape character: a doubled quote closes and opens, which leaves the text without it.
-  const boost::escaped_list_separator<char> csv("", ",", "\"");
-  const boost::tokenizer<boost::escaped_list_separator<char>> split(line, csv);
-  return {split.begin(), split.end()};
+  std::vector<std::string> all(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"')
+      all.back() += line[++i];  // doubled within quotes: itself
+    else if (line[i] == '"')
+      quoted = !quoted;
+    else if (line[i] == ',' && !quoted)
+      all.emplace_back();
+    else
+      all.back() += line[i];
+  }
+  return all;
 }
 
 class Row {
@@ -77,13 +85,15 @@ Run run_of(const Row& row) {
   r.layers = row.integer("layers"), r.hidden = row.integer("hidden"), r.heads = row.integer("heads");
   r.kv_heads = row.integer("kv_heads"), r.ffn = row.integer("ffn"), r.vocabulary = row.integer("vocab");
   r.sequence = row.integer("seq"), r.experts = row.integer("n_experts");
+  r.experts_per_token = row.integer("topk"), r.expert_ffn = row.integer("moe_ffn");
   r.gpus = row.integer("n_gpus"), r.gpus_per_node = row.integer("gpus_per_node");
   r.gpu_memory_gb = row.integer("gpu_mem_gb");
   r.tensor = row.integer("tp"), r.pipeline = row.integer("pp"), r.chunks = row.integer("vp");
-  r.context = row.integer("cp"), r.data = row.integer("dp"), r.zero = row.leading_digit("zero_stage");
+  r.context = row.integer("cp"), r.expert = row.integer("ep"), r.data = row.integer("dp"), r.zero = row.leading_digit("zero_stage");
   r.micro_batch = row.integer("micro_batch"), r.global_batch = row.integer("global_batch");
   r.iteration_s = row.number("iter_time_s"), r.peak_memory = row.number("peak_mem_gb");
   r.memory_kind = row.text("mem_kind"), r.cluster = row.text("cluster"), r.software = row.text("software");
+  r.knobs = row.text("knobs");
   return r;
 }
 
