@@ -258,6 +258,9 @@ const Description& software_fields() {
                                        "all-to-alls of experts run under the shared experts"),
       field<&S::fused_grouped_mlp>("fused_grouped_mlp", boolean(), kUsual,
                                    "products of experts with activation and casts in one kernel"),
+      field<&S::fused_expert_activation>(
+          "fused_expert_activation", boolean(), kUsual,
+          "activation of experts in one kernel; else a clamped GLU with biases, operation by operation (GPT-OSS)"),
       field<&S::host_bound_to_cores>("host_bound_to_cores", boolean(), kUsual,
                                      "each process launches from cores of its own"),
       choice<&S::loss>("loss",

@@ -185,6 +185,7 @@ struct Software {
   bool expert_overlap = false;         // all-to-alls run under the passes of another micro-batch
   bool shared_expert_overlap = false;  // and under the shared experts
   bool fused_grouped_mlp = false;      // products of the experts with activation and casts in one kernel
+  bool fused_expert_activation = true;  // else every operation of a clamped GLU with biases is a kernel (GPT-OSS)
   bool host_bound_to_cores = true;     // each process launches from cores of its own
   // What it holds besides parameters, activations and the optimizer's states.
   LossKernels loss = LossKernels::vocabulary_parallel;
