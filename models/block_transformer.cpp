@@ -216,7 +216,7 @@ class Transformers {
   // experts work on the rank's own tokens; what is shared is cut over the tensor group like any feed-forward layer.
   Index experts_half(BlockBuilder& b, Index x) const {
     const auto& m = model_;
-    const std::int64_t h = m.hidden, k = m.experts_per_token, held = m.experts / options_.shard.expert;
+    const std::int64_t h = m.hidden, k = m.experts_per_token, held = options_.shard.experts_held(m);
     const std::int64_t x_ = options_.shard.expert_tensor, f = m.expert_ffn / x_, up = gated_ ? 2 : 1;
     b.section(Section::router, RecomputeModule::layernorm);
     const List norm2 = norm_parameters(b, TensorKind::norm2_gain, TensorKind::norm2_bias);

@@ -268,6 +268,8 @@ const Description& software_fields() {
                         {"torch", LossKernels::torch},
                         {"fused", LossKernels::fused}},
                        kUsual, "cross-entropy: Megatron's, torch's kernels one by one, or fused"),
+      field<&S::saves_casts>("saves_casts", boolean(), kUsual,
+                             "in fp8 the narrow copy of what a product reads is kept for its weight gradient"),
       field<&S::saves_gathered>("saves_gathered", boolean(), kUsual,
                                 "with sequence parallelism: gathered inputs are kept for the weight gradient"),
       field<&S::keeps_stage_output>("keeps_stage_output", boolean(), kUsual,

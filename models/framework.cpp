@@ -5,7 +5,7 @@
 namespace rehearsal::models {
 
 Network framework_network(const Transformer& model, const Training& training, const Software& software,
-                          const Shard& shard, const Routing& routing) {
+                          const Shard& shard, const Routed& routing) {
   const auto parts = blocks(
       model, {.shard = shard, .separate_projections = software.separate_projections, .routed = routing.load});
   const FrameworkRun run{model, training, software, shard, routing};

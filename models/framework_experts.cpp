@@ -142,7 +142,7 @@ void FrameworkRewrite::share_rows(const Operator& op, bool back) {
 // One product for every expert of the rank.
 Gemm FrameworkRewrite::expert_product(const Operator& op) const {
   const auto &in = block_.values[op.in[0]], &out = block_.values[op.out[0]];
-  const std::int64_t experts = run_.model.experts / run_.shard.expert, rows = in.elements / in.columns;
+  const std::int64_t experts = run_.shard.experts_held(run_.model), rows = in.elements / in.columns;
   return {(rows + experts - 1) / experts, out.columns, in.columns, experts, run_.training.precision, false};
 }
 double FrameworkRewrite::expert_activation_bytes(bool back) const {
@@ -164,6 +164,7 @@ void FrameworkRewrite::expert_cast(List& list, const Operator& op, bool back, Op
   const Index narrow = value(size);
   list.push_back(plain("fp8 cast", 4 * factor * size, 0, {read(back ? *gradients_[v] : v), write(narrow)}));
   of_product.push_back(read(narrow));
+  if (!back && run_.software.saves_casts) casts_[v] = narrow;
 }
 void FrameworkRewrite::forward_experts(const Operator& op) {
   Operands operands{read(op.in[0])};
@@ -183,9 +184,10 @@ void FrameworkRewrite::backward_experts(const Operator& op) {
   const auto* name = up ? "experts up gradient" : "experts down gradient";
   part_.input_gradient_steps.push_back({name, input, std::move(operands)});
   const Gemm weights{forward.n, forward.k, forward.m, forward.batch, forward.precision, true};
+  const Index kept = casts_[x].value_or(x);
   weights_.push_back({name,
-                      {up ? "experts up weights" : "experts down weights", weights, {read(dy), read(x)}},
-                      {read(dy), read(x)}});
+                      {up ? "experts up weights" : "experts down weights", weights, {read(dy), read(kept)}},
+                      {read(dy), read(kept)}});
 }
 
 // What is shared, beside what was routed; read twice, written once.
@@ -224,7 +226,7 @@ FrameworkRewrite::Launches FrameworkRewrite::expert_launches() const {
                                  (run_.model.shared_ffn > 0 ? kShared : 0);
   const bool blocks = software.fp8_scaling == Fp8Scaling::blockwise || software.fp8_scaling == Fp8Scaling::mx;
   const double scales = !run_.fp8() ? 1 : blocks ? kBlockScales : kTensorScales;
-  const auto held = double(run_.model.experts / run_.shard.expert);
+  const auto held = double(run_.shard.experts_held(run_.model));
   launches.experts = software.fused_grouped_mlp ? kGroupedMlp : std::llround(2 * held * scales) + kAroundExperts;
   return launches;
 }

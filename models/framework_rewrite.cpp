@@ -70,6 +70,7 @@ FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
       fused_(run.compiled() ? kCompiledTraffic : 1),
       gradients_(block.values.size()),
       before_gather_(block.values.size()),
+      casts_(block.values.size()),
       entered_from_(block.values.size()),
       masks_(block.operators.size()) {
   for (const auto& v : block.values) value(2. * double(v.elements));
@@ -398,6 +399,7 @@ void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands&
   const Index narrow = value(moved);
   operands.push_back(write(narrow));
   of_product.push_back(read(narrow));
+  if (!back && run_.software.saves_casts && !entered_from_[op.in[0]]) casts_[op.in[0]] = narrow;
   list.insert(list.end() - (before ? 1 : 0),
               traffic("fp8 cast", cast_bytes(scaling) * moved, op.name == last ? 1 : 0, back, std::move(operands)));
 }
@@ -434,8 +436,9 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
     weight.step.operands.push_back(read(again));
     weight.kept.push_back(read(parts));
   } else {
-    weight.step.operands.push_back(read(in));
-    weight.kept.push_back(read(in));
+    const Index kept = casts_[in].value_or(in);
+    weight.step.operands.push_back(read(kept));
+    weight.kept.push_back(read(kept));
   }
   step.operands.push_back(write(gradient_of(in)));
   list.push_back(std::move(step));

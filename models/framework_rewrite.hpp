@@ -18,7 +18,7 @@ struct FrameworkRun {
   const Training& training;
   const Software& software;
   const Shard& shard;
-  const Routing& routing;
+  const Routed& routing;
 
   bool fp8() const { return training.precision == Precision::fp8; }
   bool cut() const { return shard.tensor > 1; }
@@ -120,6 +120,7 @@ class FrameworkRewrite {
   Part part_;
   std::vector<std::optional<Index>> gradients_;      // by value of the block
   std::vector<std::optional<Index>> before_gather_;  // of a gradient: what every rank keeps of it
+  std::vector<std::optional<Index>> casts_;          // of a value that a product reads: its narrow copy, if kept
   std::vector<std::optional<Index>> entered_from_;   // of a value that was gathered: what it was gathered from
   std::vector<std::optional<Index>> masks_;          // by operator
   std::optional<Index> state_;                       // of attention or the loss, for its gradient

@@ -111,7 +111,7 @@ struct Network {
   std::array<Part, kLayerKinds> layers;  // those kinds that the model has
   std::array<Part, kLayerKinds> kept;    // those that are not recomputed, where only some are
   Part prediction;                       // a module of multi-token prediction
-  const Part& layer(LayerKind kind) const { return layers[static_cast<std::size_t>(kind)]; }
+  const Part& layer(LayerKind kind = LayerKind::dense) const { return layers[static_cast<std::size_t>(kind)]; }
   Precision precision = Precision::fp32;  // of activations, their gradients and parameters; of performed networks
 };
 

@@ -189,6 +189,7 @@ struct Software {
   bool host_bound_to_cores = true;     // each process launches from cores of its own
   // What it holds besides parameters, activations and the optimizer's states.
   LossKernels loss = LossKernels::vocabulary_parallel;
+  bool saves_casts = false;         // the fp8 copy of what a product reads, for its weight gradient, instead of the original
   bool saves_gathered = false;      // with sequence parallelism the gathered GEMM inputs, for the weight gradient
   bool keeps_stage_output = false;  // a stage's output from its forward to its backward, beside the message
   double flat_gradient_bytes = 0;   // per parameter, a flat buffer beside the gradients (DeepSpeed's ZeRO-1 of 2021)
@@ -212,6 +213,8 @@ struct Shard {
   // Experts fold tensor x context x data a second time (plan/mesh.hpp): GPUs that share the experts of a layer, and
   // those that share one.
   std::int64_t expert = 1, expert_tensor = 1;
+  std::int64_t redundant_experts = 0;  // of a layer: replicas beside one of each
+  std::int64_t experts_held(const Transformer& model) const { return (model.experts + redundant_experts) / expert; }
   std::int64_t tokens() const { return micro_batch * sequence / context; }
 };
 

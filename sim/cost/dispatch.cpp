@@ -77,8 +77,7 @@ double CostModel::dispatch(const graph::Dispatch& work) const { return dispatch_
 graph::Footprint CostModel::of_dispatch(const graph::Dispatch& work, Time price) const {
   graph::Footprint f;
   if (price == Time{} || work.group.ranks <= 1) return {Time{}, price, 0, {}};
-  f.trailing = std::min(price, seconds(kFixed));
-  f.moving = price - f.trailing;
+  f.moving = price;
   const auto& machine = communication_.machine();
   const auto& reach = machine.reach(work.group);
   const auto moved = hops(work);

@@ -56,6 +56,16 @@ void note_sharding(Plan& plan) {
                        : "gradients are reduced bucket by bucket, in every micro-batch"));
 }
 
+void note_routing(Plan& plan, const models::Routed& routed) {
+  if (routed.load != routed.kept)
+    plan.assumptions.push_back(
+        fmt::format("Experts: every GPU is as busy as the busiest of its group, which gets {:.3g} times the mean.",
+                    routed.load / routed.kept));
+  if (routed.kept < 1)
+    plan.warnings.push_back(
+        fmt::format("experts.capacity drops {:.3g} % of what tokens are sent to experts", 100 * (1 - routed.kept)));
+}
+
 void note_kernels(Plan& plan) {
   if (plan.performed()) return;
   auto& notes = plan.assumptions;
@@ -105,7 +115,8 @@ Plan make_plan(Job job) {
                 .microbatches = job.microbatches,
                 .context = p.context,
                 .expert = p.expert,
-                .expert_tensor = p.expert_tensor};
+                .expert_tensor = p.expert_tensor,
+                .redundant_experts = job.experts.redundant};
   if (job.software.own_kernels) {
     check_performed(job, layers);
     // Padding serves the slicing; one GPU alone sees the vocabulary as it is.
@@ -113,8 +124,10 @@ Plan make_plan(Job job) {
         job.model,
         {plan.shard, p.data, job.training.causal, p.gpus() > 1, job.training.precision, job.training.recompute}));
   } else {
+    const auto routed = routing(job);
+    note_routing(plan, routed);
     plan.network = std::make_shared<const models::Network>(
-        models::framework_network(job.model, job.training, job.software, plan.shard, routing(job)));
+        models::framework_network(job.model, job.training, job.software, plan.shard, routed));
   }
 
   plan.machine = std::make_shared<const cluster::Machine>(job.cluster);

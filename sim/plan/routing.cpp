@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "balance/eplb.hpp"
+#include "balance/answer.hpp"
 #include "balance/placement.hpp"
 #include "balance/problem.hpp"
 
@@ -13,6 +13,8 @@ namespace {
 
 using balance::Loads;
 using models::Skew;
+
+constexpr double kSearch = .05;  // seconds of search for a placement, counted in steps
 
 // Of each layer of each step that is told apart.
 std::vector<std::vector<Loads>> loads_of(const models::ExpertSettings& settings, std::int64_t experts) {
@@ -33,34 +35,57 @@ std::vector<std::vector<Loads>> loads_of(const models::ExpertSettings& settings,
   return {{loads}};
 }
 
+// Rows of the busiest rank over the mean, in the mean of all steps and layers.
+double busiest(const Job& job, const std::vector<std::vector<Loads>>& steps) {
+  const auto& settings = job.experts;
+  const auto ranks = static_cast<std::uint32_t>(job.parallelism.expert);
+  const auto experts = static_cast<std::uint32_t>(job.model.experts);
+  if (ranks == 1 || settings.skew.kind == Skew::Kind::uniform) return 1;
+  std::vector<double> all;
+  if (settings.balance == models::ExpertBalance::none) {
+    const balance::Shape shape{false, experts, experts, 1, 1, ranks};
+    for (const auto& step : steps)
+      for (const auto& loads : step) all.push_back(balance::max_over_mean(balance::gpu_loads_in_order(shape, loads)));
+  } else {
+    balance::Question question;
+    question.problem = {steps.front(), experts + static_cast<std::uint32_t>(settings.redundant), 1, 1, ranks,
+                        balance::Policy::automatic};
+    question.method = settings.balance == models::ExpertBalance::best ? "best" : "eplb";
+    question.time_limit = seconds(kSearch);
+    if (steps.size() > 1) question.trace = steps;
+    question.every = static_cast<std::uint32_t>(settings.every.value_or(0));
+    const auto answer = balance::answer(question);
+    for (const auto& step : answer.steps) all.insert(all.end(), step.max_over_mean.begin(), step.max_over_mean.end());
+    if (answer.steps.empty())
+      for (const auto& layer : answer.layers) all.push_back(layer.max_over_mean);
+  }
+  return std::accumulate(all.begin(), all.end(), 0.) / double(all.size());
+}
+
 }  // namespace
 
-models::Routing routing(const Job& job) {
-  models::Routing routing;
+models::Routed routing(const Job& job) {
+  models::Routed routing;
   if (!job.model.is_moe()) return routing;
   const auto& settings = job.experts;
   routing.waits = !settings.capacity;
   routing.two_hop = job.software.dispatcher != models::Dispatcher::nccl ||
                     settings.dispatch == models::Dispatch::two_hop;
   routing.most_domains = settings.limit_nodes.value_or(0);
-  const auto ranks = static_cast<std::size_t>(job.parallelism.expert);
-  double busiest = 0, kept = 0, layers = 0;
-  for (const auto& step : loads_of(settings, job.model.experts))
-    for (auto loads : step) {
+  auto steps = loads_of(settings, job.model.experts);
+  double kept = 0, layers = 0;
+  for (auto& step : steps)
+    for (auto& loads : step) {
       const double mean = std::accumulate(loads.begin(), loads.end(), 0.) / double(loads.size());
-      double all = 0;
       for (auto& load : loads) {
         load = mean > 0 ? load / mean : 1;
         if (settings.capacity) load = std::min(load, *settings.capacity);
-        all += load;
+        kept += load / double(loads.size());
       }
-      const balance::Shape shape{false, std::uint32_t(loads.size()), std::uint32_t(loads.size()), 1, 1,
-                                 std::uint32_t(ranks)};
-      const auto of_ranks = balance::gpu_loads_in_order(shape, loads);
-      busiest += *std::max_element(of_ranks.begin(), of_ranks.end()) * double(ranks) / double(loads.size());
-      kept += all / double(loads.size()), layers += 1;
+      ++layers;
     }
-  routing.load = busiest / layers, routing.kept = kept / layers;
+  if (settings.capacity) routing.kept = kept / layers;
+  routing.load = routing.kept * busiest(job, steps);
   return routing;
 }
 

@@ -6,6 +6,6 @@
 
 namespace rehearsal::plan {
 
-models::Routing routing(const Job& job);
+models::Routed routing(const Job& job);
 
 }  // namespace rehearsal::plan

@@ -43,6 +43,7 @@ class RandomTraining {
       data_ = one_of({1, 2, 2, 3, 4, 8});
       gpus_ = tensor_ * pipeline_ * data_;
     } while (gpus_ > 32 || gpus_ < 2);
+    experts_ = chance(25);
     std::vector<int> sizes;
     for (int g = 1; g <= 8; ++g)
       if (gpus_ % g == 0) sizes.push_back(g);
@@ -52,6 +53,14 @@ class RandomTraining {
 
   std::string model() {
     const int layers = std::clamp(pipeline_ * one_of({1, 2, 2, 4}), 2, 8);
+    if (experts_)
+      return fmt::format(
+          "model: {{family: moe, layers: {}, hidden: {}, heads: 16, {}experts: 16, experts_per_token: {}, expert_ffn: {}, "
+          "shared_experts: {}, dense_layers: {}, ffn: 1024, vocabulary: {}, sequence: {}}}\n",
+          layers, one_of({256, 1024, 2048}),
+          one_of({"kv_heads: 8, ", "mla: {query_rank: 64, kv_rank: 64, rotary_dim: 16, head_dim: 32, value_dim: 16}, "}),
+          one_of({1, 2, 4}), one_of({64, 256}), below(2), one_of({0, 1}), one_of({1024, 32000}),
+          one_of({128, 512, 2048}));
     return fmt::format("model: {{family: {}, layers: {}, hidden: {}, heads: 16, vocabulary: {}, sequence: {}}}\n",
                        one_of({"gpt", "llama"}), layers, one_of({256, 1024, 2048, 4096}), one_of({1024, 32000}),
                        one_of({128, 512, 2048}));
@@ -122,10 +131,21 @@ class RandomTraining {
     if (chance(60))
       for (std::size_t i = axes.size(); i > 1; --i) std::swap(axes[i - 1], axes[below(i)]);
     const int micro = one_of({1, 1, 2}), microbatches = (pipeline_ > 1 ? pipeline_ : 1) * one_of({1, 2, 3});
+    std::string folded;
+    if (experts_) {
+      std::vector<int> degrees;
+      for (int e = 1; e <= 16; e *= 2)
+        if (tensor_ * data_ % e == 0) degrees.push_back(e);
+      folded = fmt::format(", expert: {}", degrees[below(degrees.size())]);
+      if (chance(40))
+        folded += fmt::format("}}\nexperts: {{skew: {}, {}limit_nodes: 2", one_of({"uniform", "{zipf: 0.5}"}),
+                              one_of({"", "capacity: 1.25, "}));
+    }
     return fmt::format(
-        "parallelism: {{tensor: {}, sequence: {}, pipeline: {}, data: {}, chunks: {}, zero: {}}}\nplacement: [{}]\n"
+        "parallelism: {{tensor: {}, sequence: {}, pipeline: {}, data: {}, chunks: {}, zero: {}{}}}\nplacement: [{}]\n"
         "schedule: {}\nbatch: {{global: {}, micro: {}}}\n",
-        tensor_, tensor_ > 1 && chance(50), pipeline_, data_, schedule.chunks, below(4), fmt::join(axes, ", "),
+        tensor_, tensor_ > 1 && (chance(50) || experts_), pipeline_, data_, schedule.chunks,
+        std::min<std::uint64_t>(below(4), experts_ ? 1 : 3), folded, fmt::join(axes, ", "),
         schedule.name, data_ * micro * microbatches, micro);
   }
 
@@ -136,14 +156,17 @@ class RandomTraining {
         one_of({"", "", ", blocking_sends: true", ", blocking_sends: false", ", gradient_overlap: always",
                 ", gradient_overlap: always, blocking_sends: false", ", sharded_sends: true", ", async_tensor: true",
                 ", async_tensor: true, host_time_per_kernel: 0us", ", weight_gradient_overlap: true"});
+    const auto dispatcher =
+        experts_ ? one_of({"", ", dispatcher: deepep", ", dispatcher: hybridep, cuda_graph: attention"}) : "";
     return fmt::format(
-        "software: {{use: {}{}}}\ntraining: {{precision: {}, recompute: {}, attention: {}, bucket: {}}}\n"
+        "software: {{use: {}{}{}}}\ntraining: {{precision: {}, recompute: {}, attention: {}, bucket: {}}}\n"
         "simulate: {{detail: {}}}\n",
-        software, changes, one_of({"bf16", "fp16"}), one_of({"none", "selective", "full"}),
+        software, changes, dispatcher, one_of({"bf16", "fp16"}), one_of({"none", "selective", "full"}),
         one_of({"flash", "unfused"}), one_of({"1MB", "25MB", "1GB"}), one_of({"stage", "layer", "operator"}));
   }
 
   Random random_;
+  bool experts_ = false;
   int tensor_ = 1, pipeline_ = 1, data_ = 1, gpus_ = 1, per_node_ = 1;
   std::string text_;
 };

@@ -66,12 +66,13 @@ inline Work work_of(const Part& part) {
   const auto lives = models::lives(part);
   work.activations = lives.activations, work.recomputed = lives.recomputed, work.weight_hold = lives.weight_hold;
   work.parameters = part.parameters;
-  work.forward_kernels = part.forward_launches, work.backward_kernels = part.backward_launches;
+  for (const auto& run : part.forward_launches) work.forward_kernels += run.launches;
+  work.backward_kernels = part.backward_launches;
   work.highest_forward = highest(part, lives, false), work.highest_backward = highest(part, lives, true);
   return work;
 }
 inline Work layer_work(const Transformer& m, const Training& t, const Software& s, const Shard& shard) {
-  return work_of(framework_network(m, t, s, shard).layer);
+  return work_of(framework_network(m, t, s, shard).layer());
 }
 inline Work head_work(const Transformer& m, const Training& t, const Software& s, const Shard& shard) {
   return work_of(framework_network(m, t, s, shard).head);

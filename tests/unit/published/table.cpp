@@ -72,7 +72,7 @@ TEST_CASE("quotes, empty cells and the sign of a byte order") {
       "t-2,24,2304,2048,32,A100,512,n/a,,\n");
   const auto runs = read_runs(table.path());
   REQUIRE(runs.size() == 2);
-  CHECK(runs[0].gpu == "A100, 80GB");
+  CHECK(runs[0].gpu == "A100, \"80GB\"");
   CHECK(runs[0].table == "t");
   CHECK(runs[0].line == 2);
   CHECK(*runs[0].iteration_s == 3.5);

@@ -1,0 +1,133 @@
+// What a user changes about experts moves the answer, the right way.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "answer/predict.hpp"
+#include "base/error.hpp"
+#include "scenario/scenario.hpp"
+
+using namespace rehearsal;
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+// Qwen3 30B with four of its layers on two nodes of H100.
+const std::string kSmall =
+    "version: 1\nmodel: {use: qwen3-30b-a3b, layers: 4}\ncluster: {use: dgx-h100, nodes: 2}\n"
+    "parallelism: {expert: 8, zero: 1}\nbatch: {global: 64, micro: 2}\ntraining: {precision: bf16}\n"
+    "software: megatron-2025\n";
+
+answer::Prediction run(const Sets& sets, const std::string& text = kSmall) {
+  ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
+  ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
+  return answer::predict(scenario::load_text(text, "experts", sets));
+}
+double step(const Sets& sets) { return to_seconds(run(sets).summary.iteration); }
+Sets with(Sets sets, const Sets& more) {
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+double spent(const answer::Prediction& p, graph::Category category) {
+  return to_seconds(p.summary.breakdown[static_cast<std::size_t>(category)]);
+}
+
+}  // namespace
+
+TEST_CASE("an expert group inside a node is faster than one across nodes, and two hops help across") {
+  const Sets across{"parallelism.expert=16"};
+  CHECK(step({}) < step(across));
+  CHECK(step(with(across, {"software.dispatcher=deepep"})) < step(across));
+  CHECK(step(with(across, {"software.dispatcher=deepep", "experts.limit_nodes=1"})) <
+        step(with(across, {"software.dispatcher=deepep"})));
+  CHECK(step(with(across, {"experts.dispatch=two-hop"})) < step(across));
+  CHECK(spent(run({}), graph::Category::expert_comm) > 0);
+  CHECK(run({}).summary.traffic.per_gpu.expert > 0);
+  CHECK(spent(run({"parallelism.expert=1"}), graph::Category::expert_comm) == 0);
+}
+
+TEST_CASE("the link that carries tokens decides how long they travel") {
+  const Sets across{"parallelism.expert=16"};
+  CHECK(step(with(across, {"cluster.links.nic.bandwidth=100Gb/s"})) > step(across) * 1.2);
+  CHECK(step({"cluster.links.nvlink.bandwidth=100GB/s"}) > step({}));
+}
+
+TEST_CASE("skewed loads cost time and memory; a capacity cuts both and drops tokens; a better placement saves") {
+  const Sets skewed{"experts.skew={zipf: 0.6}"};
+  CHECK(step(skewed) > step({}) * 1.05);
+  CHECK(run(skewed).summary.peak.allocated > run({}).summary.peak.allocated);
+  const auto cut = run(with(skewed, {"experts.capacity=1.25"}));
+  CHECK(to_seconds(cut.summary.iteration) < step(skewed));
+  bool told = false;
+  for (const auto& warning : cut.warnings) told |= warning.find("drops") != std::string::npos;
+  CHECK(told);
+  const double best = step(with(skewed, {"experts.balance=best"}));
+  CHECK(best < step(skewed));
+  const Sets steep{"experts.skew={zipf: 1.2}", "experts.balance=best"};  // the busiest expert alone is more than a mean
+  CHECK(step(with(steep, {"experts.redundant=8"})) < step(steep));
+}
+
+TEST_CASE("switches of releases move the step the way that their authors say") {
+  const Sets blocks{"software.host_time_per_kernel=60us"};
+  CHECK(step(with(blocks, {"software.cuda_graph=attention"})) < step(blocks));
+  CHECK(step(with(blocks, {"software.cuda_graph=full"})) < step(with(blocks, {"software.cuda_graph=attention"})));
+  CHECK(step(with(blocks, {"experts.capacity=1"})) < step(blocks));  // the host runs ahead
+  CHECK(step(with(blocks, {"cluster.launch_factor=1.6"})) > step(blocks));
+  CHECK(step(with(blocks, {"software.host_bound_to_cores=false"})) > step(blocks));
+  CHECK(step({"software.expert_overlap=true"}) < step({}));
+  CHECK(step({"software.fused_grouped_mlp=true"}) < step({}));
+  CHECK(step({"software.fused_expert_activation=false"}) > step({}));
+  CHECK(run({"training.recompute={mode: selective, modules: [moe_act]}"}).summary.peak.allocated <
+        run({}).summary.peak.allocated);
+  CHECK(run({"training.recompute={mode: selective, modules: [moe]}"}).summary.peak.allocated <
+        run({"training.recompute={mode: selective, modules: [moe_act]}"}).summary.peak.allocated);
+  CHECK(step({"model.mtp_layers=1"}) > step({}) * 1.1);
+}
+
+TEST_CASE("states of experts are shared out among their own replicas") {
+  // 16 GPUs: experts have 2 replicas over expert 8, all others 16.
+  CHECK(run({"parallelism.zero=1"}).summary.peak.allocated < run({"parallelism.zero=0"}).summary.peak.allocated);
+  CHECK(run({"parallelism.expert=16"}).summary.peak.allocated < run({}).summary.peak.allocated);
+}
+
+TEST_CASE("every published mixture of experts runs where it fits") {
+  for (const auto& [model, layout] : std::vector<std::pair<std::string, std::string>>{
+           {"mixtral-8x7b", "tensor: 2, sequence: true, expert: 8"},
+           {"mixtral-8x22b", "tensor: 2, sequence: true, pipeline: 8, expert: 8"},
+           {"deepseek-v2", "pipeline: 8, expert: 8"},
+           {"deepseek-v3", "pipeline: 16, expert: 8"},
+           {"qwen3-30b-a3b", "expert: 16"},
+           {"qwen3-235b-a22b", "pipeline: 8, expert: 8"},
+           {"gpt-oss-20b", "expert: 8"},
+           {"gpt-oss-120b", "expert: 32"},
+           {"grok-1", "tensor: 8, sequence: true, pipeline: 4, expert: 8"}}) {
+    CAPTURE(model);
+    const auto text = fmt::format(
+        "version: 1\nmodel: {}\ncluster: {{use: dgx-h100, nodes: 16}}\nparallelism: {{{}, zero: 1}}\n"
+        "batch: {{global: 512, micro: 1}}\ntraining: {{precision: bf16}}\n",
+        model, layout);
+    const auto p = run({}, text);
+    CHECK(to_seconds(p.summary.iteration) > 0);
+    REQUIRE(p.summary.mfu);
+    CHECK(*p.summary.mfu > .05);
+    CHECK(*p.summary.mfu < .7);
+  }
+}
+
+TEST_CASE("what does not fit together is refused where it stands, with a way out") {
+  const auto why = [](const Sets& sets) {
+    try {
+      run(sets);
+    } catch (const UserError& error) {
+      return error.diagnostics().front().message;
+    }
+    return std::string("nothing");
+  };
+  CHECK(why({"parallelism.tensor=2"}).find("'sequence' to true") != std::string::npos);
+  CHECK(why({"parallelism.zero=3"}).find("ZeRO-2 and 3 of experts") != std::string::npos);
+  CHECK(why({"parallelism.expert=5"}).find("nearest") != std::string::npos);
+}

@@ -1,0 +1,64 @@
+// Tokens on their way to their experts, by hand: which bytes go where, and what they take beside kernels.
+#include <doctest/doctest.h>
+
+#include "machines.hpp"
+#include "models/closed_forms.hpp"
+
+using namespace rehearsal;
+using graph::Dispatch;
+
+namespace {
+
+constexpr double kFixed = 60e-6;
+
+cost::CostModel model(models::Dispatcher dispatcher, std::int64_t nodes) {
+  models::Software software;
+  software.dispatcher = dispatcher;
+  return {test::dgx_a100(nodes), {}, software};
+}
+// 1,000 tokens of 1,000 bytes, 16 experts of which each sees 2.
+Dispatch tokens(std::uint32_t ranks, bool two_hop) {
+  return {1000, Bytes(1000), 16, 2, 0, two_hop, {ranks, 1}, 1};
+}
+
+}  // namespace
+
+TEST_CASE("inside a node: a copy for each expert, or one for each GPU that has some") {
+  // 2 copies, 7 of 8 to others, at .35 of 300 GB/s.
+  CHECK(model(models::Dispatcher::nccl, 1).dispatch(tokens(8, false)) ==
+        doctest::Approx(1e6 * 2 * 7 / 8 / (.35 * 300e9) + kFixed));
+  const double met = models::expected_groups(16, 2, 8);
+  CHECK(met == doctest::Approx(8 * (1 - (14. / 16) * (13. / 15))));
+  CHECK(model(models::Dispatcher::deepep, 1).dispatch(tokens(8, true)) ==
+        doctest::Approx(1e6 * met * 7 / 8 / (.30 * 300e9) + kFixed));
+  CHECK(model(models::Dispatcher::deepep, 1).dispatch(tokens(1, true)) == 0);
+}
+
+TEST_CASE("between nodes the slower way decides; two hops send a token to a node once") {
+  const double out = .8 * 25e9, met = models::expected_groups(16, 2, 2);
+  const double copies = 1e6 * 2 / 2. / out, once = 1e6 * met / 2 / out;
+  const double nccl = model(models::Dispatcher::nccl, 2).dispatch(tokens(16, false));
+  CHECK(nccl >= copies + kFixed);
+  CHECK(nccl <= copies * 1.15 + kFixed);
+  const double two_hops = model(models::Dispatcher::deepep, 2).dispatch(tokens(16, true));
+  CHECK(two_hops >= once + kFixed);
+  CHECK(two_hops < nccl);
+  auto limited = tokens(16, true);
+  limited.most_domains = 1;
+  CHECK(model(models::Dispatcher::deepep, 2).dispatch(limited) < two_hops);
+  auto uneven = tokens(16, true);
+  uneven.load = 2;
+  CHECK(model(models::Dispatcher::deepep, 2).dispatch(uneven) - kFixed == doctest::Approx(2 * (two_hops - kFixed)));
+}
+
+TEST_CASE("kernels beside an exchange lose the multiprocessors that it holds") {
+  const auto cost = model(models::Dispatcher::deepep, 1);
+  const Gemm gemm{4096, 4096, 4096, 1, Precision::bf16, false};
+  const std::vector<graph::Work> works{gemm, tokens(8, true), graph::Sequence{{{WorkId(0), 4, false}}},
+                                       graph::Beside{WorkId(2), WorkId(1)}};
+  const auto price = cost.price(works);
+  const double kernels = to_seconds(price[2]), exchange = to_seconds(price[1]), both = to_seconds(price[3]);
+  REQUIRE(kernels > exchange);
+  // 24 of 108 as long as it lasts.
+  CHECK(both == doctest::Approx(kernels + exchange * 24 / 108).epsilon(1e-6));
+}
