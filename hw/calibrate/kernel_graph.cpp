@@ -13,7 +13,7 @@ namespace {
 using graph::Access;
 
 constexpr int kRounds = 6, kIterations = 3;
-constexpr std::int64_t kLine = 16;  // floats of a cache line
+constexpr std::int64_t kCacheLine = 16;  // floats of a cache line
 
 }  // namespace
 
@@ -56,7 +56,7 @@ KernelGraph kernel_graph(std::span<const Kernel> kernels, unsigned ranks, Bytes 
     Rotation r{.operands = needed.count};
     std::int64_t set = 0;
     for (std::size_t i = 0; i < needed.count; i++)
-      r.stride[i] = (needed.elements[i] + kLine - 1) / kLine * kLine, set += 4 * r.stride[i];
+      r.stride[i] = (needed.elements[i] + kCacheLine - 1) / kCacheLine * kCacheLine, set += 4 * r.stride[i];
     r.sets = std::clamp<std::int64_t>(footprint.count() / set, 1, 256);
     for (std::size_t i = 0; i < needed.count; i++) largest[i] = std::max(largest[i], r.sets * r.stride[i]);
     rotations.push_back(r);

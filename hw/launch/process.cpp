@@ -18,7 +18,7 @@ namespace rehearsal::launch {
 namespace {
 
 constexpr std::size_t kKept = 64 << 10;
-const Time kGrace = seconds(3), kLook = seconds(20e-3);
+const Time kGrace = seconds(3), kEndedLook = seconds(20e-3);
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> list;
@@ -133,7 +133,7 @@ void end(std::span<Process* const> some) {
   for (Process* process : some)
     if (!process->ended()) kill(process->pid_, SIGTERM);
   const Time insist = dispatch::now() + kGrace;
-  while (!all_ended() && dispatch::now() < insist) dispatch::sleep_until(dispatch::now() + kLook);
+  while (!all_ended() && dispatch::now() < insist) dispatch::sleep_until(dispatch::now() + kEndedLook);
   for (Process* process : some) {
     if (process->ended()) continue;
     if (kill(-process->pid_, SIGKILL) != 0) kill(process->pid_, SIGKILL);  // not yet a group of its own

@@ -19,10 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const std::string& what, const fs::path& file) {
-  throw MachineError(fmt::format("cannot {} {}: {}", what, file.string(), std::strerror(errno)));
-}
-
 }  // namespace
 
 Board::Board(const fs::path& file, std::size_t ranks, bool create) : ranks_(ranks) {

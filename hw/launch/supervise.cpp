@@ -17,8 +17,8 @@ namespace rehearsal::launch {
 namespace {
 
 constexpr std::string_view kError = "error: ";  // the class of the error puts it in front
-const Time kLook = seconds(20e-3);
-const Time kLastWords = seconds(5);
+const Time kWait = seconds(20e-3);
+const Time kToExplain = seconds(5);
 // From the start of the processes to the first task of every rank.
 const Time kStartTimeout = seconds(120);
 
@@ -49,7 +49,7 @@ class Running {
 
   std::vector<std::string> results() {
     while (!launcher_->ended()) {
-      launcher_->wait(kLook);
+      launcher_->wait(kWait);
       if (const auto signal = signals_.ending()) throw Interrupted{*signal};
       watch();
       if (job_.progress) job_.progress(iterations());
@@ -97,7 +97,7 @@ class Running {
     if (dead_ || (dead_ = dead())) {
       // One that died without a word: the launcher is about to say how, on a busy machine not at once.
       if (dead_since_ == Time{}) dead_since_ = now;
-      if (folder_.read(*dead_, Leaf::error) || now - dead_since_ > kLastWords) launcher_->end();
+      if (folder_.read(*dead_, Leaf::error) || now - dead_since_ > kToExplain) launcher_->end();
       return;
     }
     if (all_done)

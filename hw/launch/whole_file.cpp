@@ -11,13 +11,10 @@
 #include "base/error.hpp"
 
 namespace rehearsal::launch {
-namespace {
 
-[[noreturn]] void fail(const std::string& what, const std::filesystem::path& file) {
+void fail(const std::string& what, const std::filesystem::path& file) {
   throw MachineError(fmt::format("cannot {} {}: {}", what, file.string(), std::strerror(errno)));
 }
-
-}  // namespace
 
 void write_whole(const std::filesystem::path& file, std::string_view bytes) {
   const std::filesystem::path partial = file.string() + ".part";

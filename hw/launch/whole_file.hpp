@@ -10,4 +10,7 @@ namespace rehearsal::launch {
 void write_whole(const std::filesystem::path& file, std::string_view bytes);  // throws MachineError
 std::optional<std::string> read_whole(const std::filesystem::path& file);     // nothing where there is no such file
 
+// After a call of the system failed: "cannot write /tmp/x: No space left on device", a MachineError.
+[[noreturn]] void fail(const std::string& what, const std::filesystem::path& file);
+
 }  // namespace rehearsal::launch

@@ -12,7 +12,7 @@
 namespace rehearsal::cli {
 namespace {
 
-CommandText command_text() {
+CommandText balance_text() {
   std::string methods = "Methods:\n";
   for (const auto& [name, method] : balance::registry()) methods += fmt::format("  {:<6} {}\n", name, method.summary);
   return {
@@ -32,7 +32,7 @@ CommandText command_text() {
 }  // namespace
 
 int run_balance(const Arguments& arguments) {
-  const CommandText text = command_text();
+  const CommandText text = balance_text();
   CommonOptions common;
   std::string svg;
   const OptionList own{{"svg", "FILE", "draw the loads of the GPUs as a picture", &svg}};

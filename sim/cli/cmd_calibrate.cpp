@@ -5,7 +5,7 @@
 namespace rehearsal::cli {
 namespace {
 
-const CommandText kText{
+const CommandText kCalibrateText{
     .name = "calibrate",
     .operands = "[SCENARIO] --backend loopback|mpi|cuda [OPTIONS]",
     .summary =
@@ -39,7 +39,7 @@ int run_calibrate(const Arguments& arguments) {
   Arguments given = arguments;
   if (given.size() >= 2 && given[given.size() - 2] == kPart && performer().is_rank())
     what.part = given.back(), given.resize(given.size() - 2);
-  const auto line = parse(kText, own, given, common);
+  const auto line = parse(kCalibrateText, own, given, common);
   if (!line) return 0;
   what.scenarios = line->operands;
   if (what.backend.empty())

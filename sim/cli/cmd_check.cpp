@@ -14,7 +14,7 @@
 namespace rehearsal::cli {
 namespace {
 
-const CommandText kText{
+const CommandText kCheckText{
     .name = "check",
     .operands = "FILE... | --schema [OPTIONS]",
     .summary =
@@ -78,7 +78,7 @@ int run_check(const Arguments& arguments) {
   CommonOptions common;
   bool schema = false;
   const OptionList own{{"schema", "", "print the JSON Schema of scenarios; no FILE then", &schema}};
-  const auto line = parse(kText, own, arguments, common);
+  const auto line = parse(kCheckText, own, arguments, common);
   if (!line) return 0;
   if (schema) return print_schema(common, *line);
   if (line->operands.empty()) throw UserError("check: name a file, for example scenarios/gpt3-175b-1024xa100.yaml");

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 1'000'000, kMostBytes = 1'000'000'000'000'000;
 
-CommandText command_text() {
+CommandText collective_text() {
   std::string algorithms;
   for (const auto& [name, algorithm] : collective::registry())
     if (!algorithm.point_to_point) algorithms += fmt::format("  {}\n", name);
@@ -72,7 +72,7 @@ Version nccl_version(const std::string& text) {
 }  // namespace
 
 int run_collective(const Arguments& arguments) {
-  const CommandText text = command_text();
+  const CommandText text = collective_text();
   CommonOptions common;
   std::string ranks, per_node, size = "1GiB", machine = "dgx-h100", nccl, svg;
   const OptionList own{

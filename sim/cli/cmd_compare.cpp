@@ -15,7 +15,7 @@
 namespace rehearsal::cli {
 namespace {
 
-const CommandText kText{
+const CommandText kCompareText{
     .name = "compare",
     .operands = "SCENARIO... [--vary KEY=V1,V2,...]...",
     .summary =
@@ -57,7 +57,7 @@ int run_compare(const Arguments& arguments) {
   const OptionList own{{"vary", "KEY=V1,V2,...", "values of one key; repeatable", &vary},
                        {"jobs", "N", "variants at a time (default: one per core)", &jobs}};
   CommonOptions common;
-  const auto line = parse(kText, own, arguments, common);
+  const auto line = parse(kCompareText, own, arguments, common);
   if (!line) return 0;
   if (line->operands.empty())
     throw UserError("compare: name a scenario file, for example scenarios/teaching-1f1b-8-stages.yaml");

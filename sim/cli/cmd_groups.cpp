@@ -12,7 +12,7 @@
 namespace rehearsal::cli {
 namespace {
 
-const CommandText kText{
+const CommandText kGroupsText{
     .name = "groups",
     .operands = "SCENARIO [OPTIONS]",
     .summary =
@@ -46,9 +46,9 @@ int run_groups(const Arguments& arguments) {
   const OptionList own{{"expert", "N", "GPUs that share the experts of a layer (default: the scenario's)", &expert},
                        {"expert-tensor", "N", "GPUs that share one expert (default: the scenario's)", &expert_tensor},
                        {"svg", "FILE", "draw nodes and GPUs, one panel per axis, a colour per group", &svg}};
-  const auto line = parse(kText, own, arguments, common);
+  const auto line = parse(kGroupsText, own, arguments, common);
   if (!line) return 0;
-  const auto& path = one_operand(kText, *line, "a scenario file");
+  const auto& path = one_operand(kGroupsText, *line, "a scenario file");
   const auto given = [&](const std::string& option, const std::string& text) {
     return line->has(option) ? std::optional(degree(("--" + option).c_str(), text)) : std::nullopt;
   };

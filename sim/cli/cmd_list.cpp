@@ -111,7 +111,7 @@ constexpr std::array kKinds{
     Kind{"backends", "what can rehearse or perform a task graph", listed_backends},
 };
 
-CommandText command_text() {
+CommandText list_text() {
   std::string kinds = "Kinds:\n";
   for (const auto& k : kKinds) kinds += fmt::format("  {:<12} {}\n", k.name, k.summary);
   return {"list", "KIND [NAME] [OPTIONS]",
@@ -203,7 +203,7 @@ std::string constants_report(const std::string& kind, const std::string& name, c
 }  // namespace
 
 int run_list(const Arguments& arguments) {
-  const CommandText text = command_text();
+  const CommandText text = list_text();
   CommonOptions common;
   const auto line = parse(text, {}, arguments, common);
   if (!line) return 0;

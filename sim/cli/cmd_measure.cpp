@@ -15,7 +15,7 @@
 namespace rehearsal::cli {
 namespace {
 
-const CommandText kText{
+const CommandText kMeasureText{
     .name = "measure",
     .operands = "SCENARIO --backend NAME",
     .summary =
@@ -54,14 +54,14 @@ backend::Trained train_serially(const Performing& performing, const CommonOption
   return explore::perform(serial, *backend, options).trained;
 }
 
-struct Options {
+struct MeasureOptions {
   PerformingOptions performing;
   bool verify = false, require_fit = false;
   int steps = 3;
   std::string weights;
 };
 
-void check(const CommandLine& line, Options& options) {
+void check(const CommandLine& line, MeasureOptions& options) {
   if (!options.verify) {
     if (line.has("steps")) throw UserError("--steps belongs to --verify; --iterations says how much is measured");
     return;
@@ -80,7 +80,7 @@ void check(const CommandLine& line, Options& options) {
 }  // namespace
 
 int run_measure(const Arguments& arguments) {
-  Options options;
+  MeasureOptions options;
   OptionList own = performing_options(options.performing);
   own.insert(own.end(),
              {{"verify", "", "train a few steps and compare with the same training on one rank", &options.verify},
@@ -88,9 +88,9 @@ int run_measure(const Arguments& arguments) {
               {"weights", "FILE", "write the trained weights as .safetensors; real compute", &options.weights},
               {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}});
   CommonOptions common;
-  const auto line = parse(kText, own, arguments, common);
+  const auto line = parse(kMeasureText, own, arguments, common);
   if (!line) return 0;
-  const auto& path = one_operand(kText, *line, "a scenario file");
+  const auto& path = one_operand(kMeasureText, *line, "a scenario file");
   check(*line, options);
 
   check_outputs(common,

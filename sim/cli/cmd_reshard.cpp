@@ -12,7 +12,7 @@
 namespace rehearsal::cli {
 namespace {
 
-CommandText command_text() {
+CommandText reshard_text() {
   std::string planners = "Planners:\n";
   for (const auto& [name, planner] : reshard::registry())
     planners += fmt::format("  {:<13} {}\n", name, planner.summary);
@@ -54,7 +54,7 @@ int compare(const CommandLine& line, const CommonOptions& common) {
     report::Compared row{question.name, {}};
     for (const auto& planner : planners) {
       question.planner = planner;
-      row.plans.push_back(answer(question).plan);
+      row.plans.push_back(reshard::answer(question).plan);
     }
     rows.push_back(std::move(row));
   }
@@ -75,7 +75,7 @@ int compare(const CommandLine& line, const CommonOptions& common) {
 }  // namespace
 
 int run_reshard(const Arguments& arguments) {
-  const CommandText text = command_text();
+  const CommandText text = reshard_text();
   CommonOptions common;
   bool comparing = false;
   std::string svg;
@@ -88,7 +88,7 @@ int run_reshard(const Arguments& arguments) {
   if (comparing) return compare(*line, common);
 
   const auto question = load(one_operand(text, *line, "a file"), common);
-  const auto result = answer(question);
+  const auto result = reshard::answer(question);
   if (line->has("svg")) write_file(svg, report::to_svg(question, result));
   switch (common.format) {
     case Format::json:

@@ -13,7 +13,7 @@
 namespace rehearsal::cli {
 namespace {
 
-const CommandText kText{
+const CommandText kRunText{
     .name = "run",
     .operands = "SCENARIO...",
     .summary = "Predicts one iteration of each scenario: time, throughput, MFU, bubble, memory of each rank, timeline.",
@@ -28,13 +28,13 @@ const CommandText kText{
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --trace gpt3.json.gz   # open in ui.perfetto.dev",
     .takes_set = true};
 
-struct Options {
+struct RunOptions {
   std::string timeline, trace;
   bool require_fit = false, assumptions = false;
 };
 
 // A file with `jobs`.
-int run_jobs(const scenario::Jobs& file, const Options& options, const CommonOptions& common) {
+int run_jobs(const scenario::Jobs& file, const RunOptions& options, const CommonOptions& common) {
   if (!options.timeline.empty() || !options.trace.empty())
     throw UserError("run: --timeline and --trace take a scenario; a file with 'jobs' holds several");
   if (common.format == Format::csv)
@@ -49,7 +49,7 @@ int run_jobs(const scenario::Jobs& file, const Options& options, const CommonOpt
 }  // namespace
 
 int run_run(const Arguments& arguments) {
-  Options options;
+  RunOptions options;
   const OptionList own{
       {"timeline", "FILE", "write every span, in our own JSON (sim/design/timeline-json.md)", &options.timeline},
       {"trace", "FILE", "write a trace for ui.perfetto.dev; a name ending in .gz is compressed", &options.trace},
@@ -57,7 +57,7 @@ int run_run(const Arguments& arguments) {
        &options.assumptions},
       {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}};
   CommonOptions common;
-  const auto line = parse(kText, own, arguments, common);
+  const auto line = parse(kRunText, own, arguments, common);
   if (!line) return 0;
   if (line->operands.empty())
     throw UserError("run: name a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");

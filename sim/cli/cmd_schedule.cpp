@@ -25,7 +25,7 @@ std::string names_text() {
   return text + line + "\n";
 }
 
-CommandText command_text() {
+CommandText schedule_text() {
   return {"schedule",
           "NAME --pipeline P --microbatches M --forward T --backward T [OPTIONS]\n"
           "       rehearse schedule --batch CASES.jsonl [--output FILE]",
@@ -170,7 +170,7 @@ ScheduleCase case_from_line(const CommandText& text, const CommandLine& line) {
 }  // namespace
 
 int run_schedule(const Arguments& arguments) {
-  const CommandText text = command_text();
+  const CommandText text = schedule_text();
   CommonOptions common;
   const auto line = parse(text, own_options(), arguments, common);
   if (!line) return 0;

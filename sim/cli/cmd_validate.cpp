@@ -15,7 +15,7 @@
 namespace rehearsal::cli {
 namespace {
 
-const CommandText kText{
+const CommandText kValidateText{
     .name = "validate",
     .operands = "SCENARIO --backend NAME | --against TABLE.csv...",
     .summary =
@@ -74,7 +74,7 @@ int run_validate(const Arguments& arguments) {
   const OptionList more = against_options(against);
   own.insert(own.end(), more.begin(), more.end());
   CommonOptions common;
-  const auto line = parse(kText, own, arguments, common);
+  const auto line = parse(kValidateText, own, arguments, common);
   if (!line) return 0;
   if (!against.tables.empty()) {
     if (line->has("tolerance")) against.tolerance = parse_tolerance(tolerance);
@@ -82,7 +82,7 @@ int run_validate(const Arguments& arguments) {
       throw UserError("validate --against takes tables only, no scenario and no --backend");
     return validate_against(common, against);
   }
-  const auto& path = one_operand(kText, *line, "a scenario file");
+  const auto& path = one_operand(kValidateText, *line, "a scenario file");
   std::optional<double> within;
   if (line->has("tolerance")) within = parse_tolerance(tolerance);
   check_outputs(common, {{"--prediction", prediction}, {"--timeline", options.timeline}, {"--trace", options.trace}},

@@ -20,16 +20,16 @@ struct Direction {
   double head64, head256;  // rate with other head sizes
   double square, causal;   // tokens of half rate: short rows waste the ends of blocks, causal ones the diagonal too
 };
-struct KernelFit {
+struct AttentionFit {
   double square_rate;  // not causal, over causal
   Direction forward, backward;
 };
 constexpr double backward_rate(double forward) { return 2.5 / (3.5 - 1 / forward); }
-constexpr KernelFit kFlash2{1 / .959, {1.09, .85, .96, 45, 356}, {backward_rate(1.09), .87, .96, 247, 533}};
-constexpr KernelFit kFlash3{1 / .959, {1.187, .70, 1.13, 279, 686}, {backward_rate(1.187), .83, 1.13, 361, 768}};
-constexpr KernelFit kCudnn{1 / .90, {1.132, .65, 1.03, 67, 339}, {backward_rate(1.132), .825, 1.03, 293, 564}};
+constexpr AttentionFit kFlash2{1 / .959, {1.09, .85, .96, 45, 356}, {backward_rate(1.09), .87, .96, 247, 533}};
+constexpr AttentionFit kFlash3{1 / .959, {1.187, .70, 1.13, 279, 686}, {backward_rate(1.187), .83, 1.13, 361, 768}};
+constexpr AttentionFit kCudnn{1 / .90, {1.132, .65, 1.03, 67, 339}, {backward_rate(1.132), .825, 1.03, 293, 564}};
 
-const KernelFit& fit_of(AttentionKernel kernel) {
+const AttentionFit& fit_of(AttentionKernel kernel) {
   switch (kernel) {
     case AttentionKernel::flash2:
       return kFlash2;
@@ -78,7 +78,7 @@ double attention_time(const cluster::Gpu& gpu, const FusedAttention& shape, Atte
   const double rate = rate_of(gpu, kernel).value();
   if (rate <= 0)
     throw UserError(fmt::format("GPU '{}' has no fused attention kernel; set training.attention to unfused", gpu.name));
-  const KernelFit& fit = fit_of(kernel);
+  const AttentionFit& fit = fit_of(kernel);
   const Direction& d = shape.backward ? fit.backward : fit.forward;
   const double ideal = rate * d.rate * (shape.causal ? 1 : fit.square_rate) * head_rate(d, double(shape.head_dim + shape.values()) / 2);
   const double ends = 1 + (shape.causal ? d.causal : d.square) / double(shape.keys);

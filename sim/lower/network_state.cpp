@@ -14,8 +14,8 @@ using graph::MemoryCategory;
 using graph::Pass;
 
 namespace {
-Bytes bytes(std::int64_t elements, Precision precision) { return Bytes(bytes_per_element(precision) * elements); }
-Bytes floats(std::int64_t n) { return bytes(n, Precision::fp32); }
+Bytes sized(std::int64_t elements, Precision precision) { return Bytes(bytes_per_element(precision) * elements); }
+Bytes floats(std::int64_t n) { return sized(n, Precision::fp32); }
 }  // namespace
 
 LocalTask Sequencer::compute(WorkId work, const Coordinates& at, std::span<const BufferUse> uses,
@@ -34,7 +34,7 @@ LocalTask Sequencer::kernel(Kernel kernel, const Coordinates& at, std::span<cons
 
 void Sequencer::collective(CollectiveKind kind, Precision precision, std::int64_t elements, const Coordinates& at,
                            std::span<const BufferUse> uses, bool embedding) {
-  const Bytes size = bytes(elements, precision);
+  const Bytes size = sized(elements, precision);
   std::vector<LocalTask> before;
   if (any_) before.push_back(last_);
   if (embedding) {
@@ -98,7 +98,7 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     held.copy = (segment.tied && head) || stage >= stages;  // the second direction's are copies, too
     const std::int64_t shard = held.elements / shards_;
     held.parameters =
-        program.resident({bytes(zero_ == 3 ? shard : held.elements, precision()), MemoryCategory::parameters});
+        program.resident({sized(zero_ == 3 ? shard : held.elements, precision()), MemoryCategory::parameters});
     if (!lomo())
       held.gradients = program.resident({floats(zero_ >= 2 ? shard : held.elements), MemoryCategory::gradients});
     const bool master = precision() != Precision::fp32 && !lomo();
@@ -107,7 +107,7 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     if (states > 0) held.states = program.resident({floats(states * shard), MemoryCategory::optimizer});
 
     if (updates() == schedule::Updates::late)
-      held.previous = program.resident({bytes(held.elements, precision()), MemoryCategory::parameters});
+      held.previous = program.resident({sized(held.elements, precision()), MemoryCategory::parameters});
     graph::Segment described{held.parameters, held.elements,   shards_,     zero_ == 3, held.previous,
                              held.copy,       segment.tensors, precision(), {}};
     if (master) described.master = held.states;
@@ -163,7 +163,7 @@ void NetworkState::end_backward(const Coordinates& at, const std::vector<std::si
       }
       if (wanted(at.stage, current, at.microbatch)) {  // into the old one's place where there is one
         const BufferId place =
-            old ? *old : draft_.program.buffer({bytes(held.elements, precision()), MemoryCategory::parameters});
+            old ? *old : draft_.program.buffer({sized(held.elements, precision()), MemoryCategory::parameters});
         std::vector<BufferUse> uses{{held.parameters, Access::read}, {place, Access::write}};
         if (!old) uses.emplace_back(place, Access::allocate);
         sequencer_.kernel({.kind = KernelKind::copy, .dims = {held.elements}}, here, uses);

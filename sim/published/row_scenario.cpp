@@ -14,7 +14,7 @@ std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
 }
-bool has(const std::string& text, const char* part) { return lower(text).find(part) != std::string::npos; }
+bool says(const std::string& text, const char* part) { return lower(text).find(part) != std::string::npos; }
 bool begins(const std::string& text, const char* with) { return lower(text).starts_with(with); }
 bool any_begins(const std::string& text, std::initializer_list<const char*> starts) {
   return std::any_of(starts.begin(), starts.end(), [&](const char* s) { return begins(text, s); });
@@ -38,28 +38,28 @@ struct ClusterName {
   std::int64_t width = 8;
 };
 ClusterName cluster_of(const Run& r) {
-  const bool roce = has(r.interconnect, "roce");
+  const bool roce = says(r.interconnect, "roce");
   if (!r.cluster.empty()) return {r.cluster, "", r.gpus_per_node.value_or(8)};
-  if (has(r.gpu, "v100")) {
-    if (has(r.gpu, "sxm3") || has(r.gpu, "dgx-2")) return {"dgx2-v100-32g", "", 16};
+  if (says(r.gpu, "v100")) {
+    if (says(r.gpu, "sxm3") || says(r.gpu, "dgx-2")) return {"dgx2-v100-32g", "", 16};
     const bool small = r.gpu_memory_gb.value_or(32) == 16;
     if (r.gpus_per_node == 4) return {"v100-32g-opa", small ? "v100-16g-sxm2" : "", 4};
     return {"v100-16g-ib100", small ? "" : "v100-32g-sxm2", 8};
   }
-  if (has(r.gpu, "a100")) {
-    if (has(r.gpu, "40gb")) return {roce ? "a100-40g-roce" : "dgx-a100-40g", "", 8};
-    if (has(r.gpu, "not printed") || begins(r.table, "vtrain")) return {"a100-80g-ib800", "", 8};
-    if (has(r.interconnect, "omni-path") || has(r.interconnect, "opa")) return {"a100-80g-opa", "", 8};
+  if (says(r.gpu, "a100")) {
+    if (says(r.gpu, "40gb")) return {roce ? "a100-40g-roce" : "dgx-a100-40g", "", 8};
+    if (says(r.gpu, "not printed") || begins(r.table, "vtrain")) return {"a100-80g-ib800", "", 8};
+    if (says(r.interconnect, "omni-path") || says(r.interconnect, "opa")) return {"a100-80g-opa", "", 8};
     return {roce ? "a100-80g-roce" : "dgx-a100-80g", "", 8};
   }
-  if (has(r.gpu, "h100")) {
-    if (has(r.gpu, "96gb") || has(r.gpu, "500w") || has(r.gpu, "500 w")) return {"h100-96g-500w", "", 8};
+  if (says(r.gpu, "h100")) {
+    if (says(r.gpu, "96gb") || says(r.gpu, "500w") || says(r.gpu, "500 w")) return {"h100-96g-500w", "", 8};
     return {roce ? "h100-roce400" : "dgx-h100", "", 8};
   }
-  if (has(r.gpu, "h800")) return {"h800-roce", "", 8};
-  if (has(r.gpu, "h200")) return {"h200-sxm", "", 8};
-  if (has(r.gpu, "gb200")) return {"gb200-nvl72", "", 72};
-  if (has(r.gpu, "b200")) return {"b200-sxm", "", 8};
+  if (says(r.gpu, "h800")) return {"h800-roce", "", 8};
+  if (says(r.gpu, "h200")) return {"h200-sxm", "", 8};
+  if (says(r.gpu, "gb200")) return {"gb200-nvl72", "", 72};
+  if (says(r.gpu, "b200")) return {"b200-sxm", "", 8};
   return {};
 }
 
@@ -73,8 +73,8 @@ std::string cluster_yaml(const Run& r) {
 }
 
 std::string model_yaml(const Run& r) {
-  const bool llama = has(r.model, "llama") || has(r.model, "nemotron") || has(r.model, "qwen") ||
-                     has(r.model, "deepseek") || has(r.model, "mixtral");
+  const bool llama = says(r.model, "llama") || says(r.model, "nemotron") || says(r.model, "qwen") ||
+                     says(r.model, "deepseek") || says(r.model, "mixtral");
   const auto h = *r.hidden;
   const bool moe = r.experts.value_or(0) > 1;
   // DLPerf prints no heads; a head of 96 is what its rows on one GPU agree with.
@@ -92,14 +92,14 @@ std::string model_yaml(const Run& r) {
   }
   return fmt::format(
       "{{family: {}{}, layers: {}, hidden: {}, heads: {}, kv_heads: {}, ffn: {}, vocabulary: {}, sequence: {}}}",
-      llama ? "llama" : "gpt", llama && has(r.model, "nemotron") ? ", ffn_kind: gelu" : "", *r.layers, h, heads,
+      llama ? "llama" : "gpt", llama && says(r.model, "nemotron") ? ", ffn_kind: gelu" : "", *r.layers, h, heads,
       r.kv_heads.value_or(heads), r.ffn.value_or(4 * h), r.vocabulary.value_or(51200), *r.sequence);
 }
 
 std::string schedule_of(const Run& r) {
   for (const char* name : {"zb-1p", "zb-2p", "zb-v"})
-    if (has(r.schedule, name)) return name;
-  return r.chunks.value_or(1) > 1 || has(r.schedule, "1f1b-i") ? "interleaved-1f1b" : "1f1b";
+    if (says(r.schedule, name)) return name;
+  return r.chunks.value_or(1) > 1 || says(r.schedule, "1f1b-i") ? "interleaved-1f1b" : "1f1b";
 }
 
 bool flash(const Run& r) {
@@ -108,12 +108,12 @@ bool flash(const Run& r) {
 }
 
 std::string precision_of(const Run& r) {
-  if (has(r.precision, "fp8") || has(r.precision, "float8")) return "fp8";
-  return has(r.precision, "bf16") ? "bf16" : "fp16";
+  if (says(r.precision, "fp8") || says(r.precision, "float8")) return "fp8";
+  return says(r.precision, "bf16") ? "bf16" : "fp16";
 }
 
 std::string recompute_of(const Run& r) {
-  if (has(r.recompute, "selective")) return "selective";
+  if (says(r.recompute, "selective")) return "selective";
   return begins(r.recompute, "full") ? "full" : "none";
 }
 
@@ -124,29 +124,29 @@ struct SoftwareName {
 };
 SoftwareName software_of(const Run& r) {
   if (!r.software.empty()) return {r.software, {}};
-  if (has(r.framework, "oneflow")) return {"oneflow-2021", {}};
+  if (says(r.framework, "oneflow")) return {"oneflow-2021", {}};
   // The scripts of DLPerf and of the paper's figures leave --DDP-impl at its default, "local", which reduces gradients
   // after the backward; those of Table 1 choose torch's for models without a pipeline, as the profile says.
   const std::string local_ddp = "gradient_overlap: never";
   if (begins(r.table, "dlperf")) return {"megatron-2021", {local_ddp}};
-  if (has(r.framework, "deepspeed") || any_begins(r.table, {"mtnlg", "vtrain", "jz_"})) return {"deepspeed-2021", {}};
+  if (says(r.framework, "deepspeed") || any_begins(r.table, {"mtnlg", "vtrain", "jz_"})) return {"deepspeed-2021", {}};
   if (begins(r.table, "zerobubble")) return {"megatron-2022", {}};
   if (begins(r.table, "mosaic")) return {"fsdp-2023", {}};
   if (begins(r.table, "titan")) {
     SoftwareName titan{"titan-2024", {}};
-    if (has(r.precision, "eager")) titan.knobs.push_back("compiled: false");
-    if (has(r.precision, "async")) titan.knobs.push_back("async_tensor: true");
-    if (has(r.precision, "rowwise")) titan.knobs.push_back("fp8_scaling: rowwise");
+    if (says(r.precision, "eager")) titan.knobs.push_back("compiled: false");
+    if (says(r.precision, "async")) titan.knobs.push_back("async_tensor: true");
+    if (says(r.precision, "rowwise")) titan.knobs.push_back("fp8_scaling: rowwise");
     return titan;
   }
-  if (begins(r.table, "mbridge") || has(r.framework, "megatron-bridge") || has(r.framework, "megatron-core") ||
-      has(r.framework, "nemo"))
+  if (begins(r.table, "mbridge") || says(r.framework, "megatron-bridge") || says(r.framework, "megatron-core") ||
+      says(r.framework, "nemo"))
     return {"megatron-2024", {}};
   if (!begins(r.table, "megatron")) return {};
   SoftwareName megatron{"megatron-2021", {}};
   if (begins(r.table, "megatron21_fig15")) megatron.knobs.push_back(local_ddp);
   // Figure 18 of Megatron-LM 2021 compares sends with and without scatter and gather.
-  if (has(r.schedule, "no scatter")) megatron.knobs.push_back("sharded_sends: false");
+  if (says(r.schedule, "no scatter")) megatron.knobs.push_back("sharded_sends: false");
   return megatron;
 }
 

@@ -11,10 +11,7 @@
 namespace rehearsal::report {
 namespace {
 
-using balance::Answer;
-using balance::Question;
-
-std::string_view policy_name(const Answer& answer) {
+std::string_view policy_name(const balance::Answer& answer) {
   return balance::name(answer.shape.hierarchical ? balance::Policy::hierarchical : balance::Policy::global);
 }
 
@@ -63,7 +60,7 @@ std::string heat(const balance::Loads& loads, double most, std::size_t width) {
 
 }  // namespace
 
-Json to_json(const Question& question, const Answer& answer) {
+Json to_json(const balance::Question& question, const balance::Answer& answer) {
   const auto& placement = answer.placement;
   Json json{{"name", question.name},         {"method", question.method},
             {"policy", policy_name(answer)}, {"phy2log", rows(placement.phy2log, placement.layers, placement.replicas)},
@@ -85,7 +82,7 @@ Json to_json(const Question& question, const Answer& answer) {
   return json;
 }
 
-std::string to_csv(const Answer& answer) {
+std::string to_csv(const balance::Answer& answer) {
   std::string text = "layer,before_max_over_mean,max_over_mean,lower_bound,moved_replicas\n";
   for (std::size_t l = 0; l < answer.layers.size(); l++) {
     const auto& layer = answer.layers[l];
@@ -95,7 +92,7 @@ std::string to_csv(const Answer& answer) {
   return text;
 }
 
-std::string to_svg(const Question& question, const Answer& answer) {
+std::string to_svg(const balance::Question& question, const balance::Answer& answer) {
   constexpr int left = 110, top = 44, width = 720, row = 10, gap = 6;
   const auto layers = static_cast<int>(answer.layers.size());
   const int height = top + layers * (2 * row + gap) + 24;
@@ -136,7 +133,7 @@ std::string to_svg(const Question& question, const Answer& answer) {
   return svg + "</svg>\n";
 }
 
-std::string to_text(const Question& question, const Answer& answer, const TextOptions& options) {
+std::string to_text(const balance::Question& question, const balance::Answer& answer, const TextOptions& options) {
   const auto& shape = answer.shape;
   std::string text = fmt::format("{}\n{} layers of {} experts, {} replicas on {} GPUs in {} node{}; {}, method {}\n\n",
                                  question.name, answer.layers.size(), shape.experts, shape.replicas, shape.gpus,

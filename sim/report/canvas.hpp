@@ -15,6 +15,7 @@ namespace rehearsal::report {
 // Lengths are in hundredths of a pixel.
 using Length = std::int64_t;
 constexpr Length px(std::int64_t pixels) { return pixels * 100; }
+inline constexpr Length kMargin = px(24);  // around a picture
 
 inline std::string text_of(Length length) {
   std::string text = fmt::format("{}{}", length < 0 ? "-" : "", std::abs(length) / 100);

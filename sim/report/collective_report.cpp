@@ -18,7 +18,7 @@ namespace {
 
 using cost::OneCollective;
 
-constexpr std::uint32_t kMostSteps = 24;
+constexpr std::uint32_t kMostRows = 24;
 
 std::string rate_text(Bandwidth rate) { return fmt::format("{:.4g} GB/s", rate.value() / 1e9); }
 std::string time_text(double s) { return show(seconds(s)); }
@@ -102,7 +102,7 @@ std::string candidate_note(const cost::CommunicationModel& model, const OneColle
 std::vector<std::string> step_lines(const OneCollective& one, int width) {
   std::vector<std::string> lines;
   const auto count = std::uint32_t(one.steps.size());
-  const Fold fold = fold_rows(count, kMostSteps);
+  const Fold fold = fold_rows(count, kMostRows);
   for (std::uint32_t k = 0; k < count; ++k) {
     if (fold.hidden && k == fold.first) {
       lines.push_back(fmt::format("       ... {} more steps ...", fold.hidden));

@@ -19,7 +19,7 @@ using cost::OneCollective;
 
 constexpr std::uint32_t kMostRanks = 32;
 constexpr std::size_t kMostSteps = 200;
-constexpr Length kMargin = px(24), kNames = px(92), kBand = px(64), kBox = px(24);
+constexpr Length kNames = px(92), kBand = px(64), kBox = px(24);
 constexpr std::array kChunks{Rgb{66, 122, 214}, Rgb{38, 156, 142}, Rgb{226, 150, 40}, Rgb{196, 78, 96},
                              Rgb{126, 87, 194}, Rgb{96, 148, 60},  Rgb{90, 110, 130}, Rgb{180, 100, 60}};
 

@@ -12,7 +12,7 @@ namespace rehearsal::report {
 namespace {
 
 constexpr std::uint32_t kMostGpus = 1024;
-constexpr Length kMargin = px(24), kGpu = px(24), kGap = px(3), kPad = px(7), kName = px(16), kApart = px(10);
+constexpr Length kGpu = px(24), kGap = px(3), kPad = px(7), kName = px(16), kApart = px(10);
 constexpr std::array kHues{Rgb{66, 122, 214}, Rgb{226, 150, 40}, Rgb{38, 156, 142}, Rgb{196, 78, 96},
                            Rgb{126, 87, 194}, Rgb{96, 148, 60},  Rgb{90, 110, 130}, Rgb{180, 100, 60}};
 constexpr std::array kTints{0, 420, 680};  // of white

@@ -14,9 +14,6 @@
 namespace rehearsal::report {
 namespace {
 
-using reshard::Answer;
-using reshard::Question;
-
 constexpr std::size_t kMostTableRows = 32;
 constexpr std::uint32_t kMostGridRows = 32;
 
@@ -47,7 +44,7 @@ std::string verdict(const reshard::Plan& plan) {
 // Elements over one NIC as time at its bandwidth.
 class Clock {
  public:
-  explicit Clock(const Question& question)
+  explicit Clock(const reshard::Question& question)
       : seconds_per_element_(double(question.method.element_bytes) / question.method.link.nic) {}
   Time at(std::int64_t elements) const { return seconds(double(elements) * seconds_per_element_); }
 
@@ -56,7 +53,7 @@ class Clock {
 };
 
 // One row per NIC's sending side, then one per receiving side.
-std::vector<std::string> row_names(const Question& question, const Answer& answer) {
+std::vector<std::string> row_names(const reshard::Question& question, const reshard::Answer& answer) {
   const char* nic = question.resharding && question.method.nic == reshard::NicSharing::host ? "host" : "NIC";
   std::vector<std::string> names;
   for (const auto id : answer.numbered.sender_nics) names.push_back(fmt::format("{} {} out", nic, id));
@@ -65,7 +62,7 @@ std::vector<std::string> row_names(const Question& question, const Answer& answe
 }
 
 template <class Each>  // each(row, sending, kind)
-void for_each_row(const Answer& answer, const Each& each) {
+void for_each_row(const reshard::Answer& answer, const Each& each) {
   for (const auto& s : answer.plan.schedule) {
     each(s.sender, s, 'S');
     for (const auto r : answer.numbered.problem.tasks[s.task].receivers)
@@ -73,14 +70,14 @@ void for_each_row(const Answer& answer, const Each& each) {
   }
 }
 
-std::string title(const Question& question) {
+std::string title(const reshard::Question& question) {
   if (!question.resharding) return fmt::format("{}: {} tasks", question.name, question.given.size());
   const auto& r = *question.resharding;
   return fmt::format("{}: {} to {}, tensor {}", question.name, layout_text(r.source), layout_text(r.destination),
                      fmt::join(r.shape, "x"));
 }
 
-std::string performed(const Answer& answer) {
+std::string performed(const reshard::Answer& answer) {
   std::vector<std::string_view> names;
   for (const auto strategy : answer.performed) names.push_back(reshard::name(strategy));
   return fmt::format("{}", fmt::join(names, " and "));
@@ -88,7 +85,7 @@ std::string performed(const Answer& answer) {
 
 }  // namespace
 
-Json to_json(const Question& question, const Answer& answer) {
+Json to_json(const reshard::Question& question, const reshard::Answer& answer) {
   Json tasks = Json::array(), schedule = Json::array();
   for (const auto& t : answer.transfers) {
     Json box = nullptr;
@@ -124,7 +121,7 @@ Json to_json(const Question& question, const Answer& answer) {
           {"warnings", answer.warnings}};
 }
 
-std::string to_csv(const Answer& answer) {
+std::string to_csv(const reshard::Answer& answer) {
   std::string csv = csv_line({"task", "strategy", "box", "size", "senders", "receivers", "sender", "start", "end"});
   for (const auto& s : answer.plan.schedule) {
     const auto& t = answer.transfers[s.task];
@@ -136,7 +133,7 @@ std::string to_csv(const Answer& answer) {
   return csv;
 }
 
-std::string to_text(const Question& question, const Answer& answer, const TextOptions& options) {
+std::string to_text(const reshard::Question& question, const reshard::Answer& answer, const TextOptions& options) {
   const Paint paint{options.color};
   const auto& plan = answer.plan;
   const Clock clock(question);
@@ -187,7 +184,7 @@ std::string to_text(const Question& question, const Answer& answer, const TextOp
          notes("Warnings", answer.warnings, options.width, paint);
 }
 
-std::string to_svg(const Question& question, const Answer& answer) {
+std::string to_svg(const reshard::Question& question, const reshard::Answer& answer) {
   const Clock clock(question);
   Drawing drawing;
   drawing.title = title(question);

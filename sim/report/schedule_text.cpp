@@ -11,7 +11,7 @@
 namespace rehearsal::report {
 namespace {
 
-constexpr std::uint32_t kMaxRows = 32;
+constexpr std::uint32_t kMostRanksInText = 32;
 
 std::string moment(Time time) { return time == Time() ? "0" : show(time); }
 
@@ -28,7 +28,7 @@ std::string rank_table(const schedule::Evaluation& result, const Paint& paint) {
   const auto& r = result.replay;
   std::vector<std::vector<std::string>> rows{{"rank", result.problem.chunks > 1 ? "stages" : "stage", "start", "end",
                                               "busy", "idle", "F..I", "F..W", "memory"}};
-  const Fold fold = fold_rows(result.problem.ranks, kMaxRows);
+  const Fold fold = fold_rows(result.problem.ranks, kMostRanksInText);
   for (std::uint32_t rank = 0; rank < result.problem.ranks; rank++) {
     if (fold.hidden && rank == fold.first) {
       rows.push_back({"...", "", "", "", "", "", "", "", ""});
@@ -96,7 +96,7 @@ std::string to_text(const schedule::Evaluation& result, const TextOptions& optio
             "\n";
   } else {
     GridOptions grid;
-    grid.width = options.width, grid.color = options.color, grid.max_rows = kMaxRows;
+    grid.width = options.width, grid.color = options.color, grid.max_rows = kMostRanksInText;
     text += draw_grid(grid_spans(result), p.ranks, grid);
   }
   text += "\n" + rank_table(result, paint);

@@ -16,28 +16,29 @@
 namespace rehearsal::report {
 namespace {
 
-constexpr std::uint32_t kMaxRows = 64;      // more ranks than this: the middle is left out
-constexpr std::uint32_t kMaxStrips = 12;    // more ranks than this: memory as lines in one frame
-constexpr std::size_t kMaxWithTips = 4000;  // boxes
+constexpr std::uint32_t kMostRanksDrawn = 64;  // more ranks than this: the middle is left out
+constexpr std::uint32_t kMaxStrips = 12;       // more ranks than this: memory as lines in one frame
+constexpr std::size_t kMaxWithTips = 4000;     // boxes
 constexpr Length kSmallestDigit = px(7);
-constexpr Length kMargin = px(24), kNames = px(64);
+constexpr Length kNameWidth = px(64);
 
-struct Kind {
+struct Filling {
   char letter;
   std::string_view name;
   Rgb color;
 };
-constexpr std::array kKinds{Kind{'F', "forward", {66, 122, 214}},
-                            Kind{'I', "backward, input gradient", {38, 156, 142}},
-                            Kind{'W', "backward, weight gradient", {240, 176, 66}},
-                            Kind{'B', "backward, both gradients", {84, 158, 84}},
-                            Kind{'S', "sends", {66, 122, 214}},
-                            Kind{'R', "receives", {38, 156, 142}}};
-constexpr Rgb kOther{140, 146, 156};
+constexpr std::array kFillings{Filling{'F', "forward", {66, 122, 214}},
+                               Filling{'I', "backward, input gradient", {38, 156, 142}},
+                               Filling{'W', "backward, weight gradient", {240, 176, 66}},
+                               Filling{'B', "backward, both gradients", {84, 158, 84}},
+                               Filling{'S', "sends", {66, 122, 214}},
+                               Filling{'R', "receives", {38, 156, 142}}};
+constexpr Rgb kOtherFilling{140, 146, 156};
 
 Rgb color_of(char kind, std::uint32_t chunk, std::uint32_t chunks) {
-  const auto* found = std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.letter == kind; });
-  const Rgb full = found == kKinds.end() ? kOther : found->color;
+  const auto* found =
+      std::find_if(kFillings.begin(), kFillings.end(), [&](const Filling& k) { return k.letter == kind; });
+  const Rgb full = found == kFillings.end() ? kOtherFilling : found->color;
   return chunks < 2 ? full : mix(full, kWhite, int(580 * std::min(chunk, chunks - 1) / (chunks - 1)));
 }
 // 1, 2 or 5 times a power of ten.
@@ -61,7 +62,7 @@ TimeUnit unit_of(std::int64_t step) {
 
 class Picture {
  public:
-  explicit Picture(const Drawing& drawing) : drawing_(drawing), fold_(fold_rows(drawing.rows, kMaxRows)) {
+  explicit Picture(const Drawing& drawing) : drawing_(drawing), fold_(fold_rows(drawing.rows, kMostRanksDrawn)) {
     std::int64_t last = 0;
     begin_ = INT64_MAX;
     std::vector<std::size_t> boxes_of(drawing.rows);
@@ -94,8 +95,7 @@ class Picture {
   }
 
  private:
-
-  Length left() const { return kMargin + kNames; }
+  Length left() const { return kMargin + kNameWidth; }
   Length x(std::int64_t time) const { return left() + Length((Wide(time - begin_) * width_ + span_ / 2) / span_); }
   std::string row_name(std::int64_t r) const {
     return drawing_.row_names.empty() ? fmt::format("rank {}", r) : drawing_.row_names[std::size_t(r)];
@@ -312,7 +312,7 @@ class Picture {
   void legend(Length& y) {
     y += px(20);
     Length at = left();
-    for (const auto& kind : kKinds) {
+    for (const auto& kind : kFillings) {
       if (std::none_of(drawing_.boxes.begin(), drawing_.boxes.end(),
                        [&](const SvgBox& box) { return box.kind == kind.letter; }))
         continue;

@@ -14,7 +14,7 @@
 namespace rehearsal::report {
 namespace {
 
-constexpr std::uint32_t kMaxRows = 24;  // of the picture: two per rank
+constexpr std::uint32_t kMaxRanks = 24;  // of the picture: two per rank
 constexpr std::size_t kMaxClasses = 20;
 
 std::string percent(double share) { return fmt::format("{:+.1f} %", share * 100); }
@@ -113,7 +113,7 @@ std::string picture(const Validation& v, const RunTextOptions& options) {
   const auto measured = pipeline_spans(graph, v.measured.timeline, 2, 1);
   spans.insert(spans.end(), measured.begin(), measured.end());
   GridOptions grid;
-  grid.width = options.width, grid.color = options.color, grid.max_rows = kMaxRows;
+  grid.width = options.width, grid.color = options.color, grid.max_rows = kMaxRanks;
   grid.row_name = [&](std::uint32_t row) {
     return row % 2 ? std::string("  measured") : fmt::format("rank {} predicted", graph.ranks()[row / 2].job_rank);
   };

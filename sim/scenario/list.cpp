@@ -22,11 +22,11 @@ std::string folder_of(const std::string& kind) {
   throw UserError(fmt::format("cannot list {}{}", in_quotes(kind), suggestion(kind, kinds)));
 }
 
-std::string text_of(const Node& node) {
+std::string written(const Node& node) {
   if (node.kind == Node::Kind::scalar) return node.text;
   std::vector<std::string> parts;
-  for (const auto* item : node.items) parts.push_back(text_of(*item));
-  for (const auto& [key, value] : node.entries) parts.push_back(key->text + ": " + text_of(*value));
+  for (const auto* item : node.items) parts.push_back(written(*item));
+  for (const auto& [key, value] : node.entries) parts.push_back(key->text + ": " + written(*value));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -36,11 +36,11 @@ void collect(const Node& map, const std::string& prefix, std::vector<Constant>& 
   for (const auto& [key, value] : map.entries) {
     const std::string path = prefix + key->text;
     if (value->kind != Node::Kind::map) {
-      all.push_back({path, text_of(*value), "", false});
+      all.push_back({path, written(*value), "", false});
     } else if (const Node* inner = value->find("value")) {
       const Node *source = value->find("source"), *assumed = value->find("assumed");
       const auto add = [&](const std::string& whose, const Node& node) {
-        all.push_back({whose, text_of(node), source ? source->text : "", assumed && assumed->text == "true"});
+        all.push_back({whose, written(node), source ? source->text : "", assumed && assumed->text == "true"});
       };
       if (inner->kind != Node::Kind::map) add(path, *inner);
       for (const auto& [part, number] : inner->entries) add(path + "." + part->text, *number);  // peak.bf16

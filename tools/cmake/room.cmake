@@ -1,22 +1,25 @@
-# room(DIR [USES room...] [WITH package...])
+# room(DIR [USES room...] [WITH package...] [APART file...])
 #
 # One room of the house = one static library named after its folder. Each room gets an include folder of its own that
 # holds one symbolic link to its sources, and passes it on to the rooms that use it: an include of a room that is not
 # in USES (or below one that is) does not compile. `search/` holds more of a room's sources. `all/`, `topology/` and
 # `planners/` hold plug-ins: every file X.cpp there defines register_X(Registry&), and a generated file calls them in
-# sorted order (no static initialisers, which a linker drops).
+# sorted order (no static initialisers, which a linker drops). APART: files that share names with others of the room, so
+# that they are not compiled in one batch with them (batches.cmake).
 function(room DIR)
-  cmake_parse_arguments(R "" "" "USES;WITH" ${ARGN})
+  cmake_parse_arguments(R "" "" "USES;WITH;APART" ${ARGN})
   get_filename_component(NAME ${DIR} NAME)
   set(SRC ${CMAKE_SOURCE_DIR}/${DIR})
   file(GLOB SOURCES CONFIGURE_DEPENDS ${SRC}/*.cpp ${SRC}/search/*.cpp)
   list(FILTER SOURCES EXCLUDE REGEX "/main\\.cpp$")
+  list(TRANSFORM R_APART PREPEND ${SRC}/)
   foreach(SHELF all topology planners)
     if(IS_DIRECTORY ${SRC}/${SHELF})
       file(GLOB PLUGINS CONFIGURE_DEPENDS ${SRC}/${SHELF}/*.cpp)
       list(SORT PLUGINS)
       room_registration(${NAME} ${SHELF} "${PLUGINS}" GENERATED)
       list(APPEND SOURCES ${PLUGINS} ${GENERATED})
+      list(APPEND R_APART ${PLUGINS})
     endif()
   endforeach()
 
@@ -28,6 +31,7 @@ function(room DIR)
     add_library(${NAME} STATIC ${SOURCES})
     target_include_directories(${NAME} PUBLIC ${INC})
     target_link_libraries(${NAME} PUBLIC ${R_USES} PRIVATE ${R_WITH})
+    batched(${NAME} "${R_APART}")
     if(fmt::fmt IN_LIST R_WITH AND NOT DIR MATCHES "^hw/")
       precompiled(${NAME})
     endif()
