@@ -69,13 +69,15 @@ void FrameworkRewrite::route(const Operator& op, bool back) {
                       {read(dlogits), read(x)}});
 }
 
-// Rows travel in 16 bits both ways.
+// Rows travel in 16 bits, or with a scale for each block of 128 in 8 bits to the experts: tokens, and gradients of what
+// experts make (2412.19437, section 3.3.2).
 void FrameworkRewrite::exchange(List& list, std::string_view name, Index from, Index to) {
   const auto& run = run_;
   const auto& model = run.model;
+  const bool narrow = run.fp8() && run.software.fp8_dispatch && (name == "dispatch" || name == "combine gradient");
   const std::int64_t tokens = local_.tokens / (run.scattered() ? run.shard.tensor : 1);
   list.push_back({name,
-                  TokenDispatch{tokens, Bytes(2 * model.hidden), model.experts, model.experts_per_token,
+                  TokenDispatch{tokens, narrow ? Bytes(model.hidden + 4 * model.hidden / 128) : Bytes(2 * model.hidden), model.experts, model.experts_per_token,
                                 run.routing.most_domains, run.routing.two_hop, run.routing.load},
                   {read(from), write(to)}});
 }

@@ -99,6 +99,7 @@ class CostModel {
     double inside = 0, out = 0, all = 0;
   };
   DispatchTime dispatch_time(const graph::Dispatch& work) const;
+  double processors_held() const;  // by the kernels that send tokens
   graph::Footprint of_dispatch(const graph::Dispatch& work, Time price) const;
   graph::Moved moved(const graph::Dispatch& work) const;
   // Of a load of so many bytes/s at the rate of a footprint; what holds so many multiprocessors.

@@ -11,14 +11,17 @@ namespace {
 
 using graph::Way;
 
-// Shares of the links that the kernels reach, how many multiprocessors they hold, and the fixed cost of a call. NCCL and
-// DeepEP: fitted on the same published steps as models/framework_experts.cpp; HybridEP: its own table (DeepSeek's DeepEP
-// repository, GB200: 750 of 900 GB/s with 8 ranks, 640 with 32, which is the power below). NICs: DeepEP's table of two
-// hops and one published step of 64 ranks over InfiniBand. Multiprocessors: DeepEP's default 20 to 24, HybridEP's 32.
+// What the kernels reach of NVLink, by each multiprocessor that they hold and at most, and how many those are. NCCL:
+// fitted on the same published steps as models/framework_experts.cpp (.35 of 900 GB/s on GB200 and B200). DeepEP: 158 of
+// 200 GB/s on H800 (its README) and, fitted on the same steps, 270 GB/s on GB200 with 24. HybridEP: its own table (GB200:
+// 750 of 900 GB/s with 8 ranks and 16 multiprocessors, no more with 32, and 640 with 32 ranks, which is the power below)
+// with 32, as overlapped steps lose them. NICs: DeepEP's table of two hops and one
+// published step of 64 ranks over InfiniBand.
 struct Kernels {
-  double nvlink, grows, processors;
+  double share, each;  // of a link; bytes/s
+  double grows, processors;
 };
-constexpr Kernels kNccl{.35, 0, 24}, kDeepEp{.30, 0, 24}, kHybridEp{.83, -.12, 32};
+constexpr Kernels kNccl{.35, 1e12, 0, 24}, kDeepEp{.79, 11.25e9, 0, 24}, kHybridEp{.83, 46.9e9, -.12, 32};
 constexpr double kNicShare = .80;
 constexpr double kOther = .15;  // of the quicker way that still shows
 constexpr double kFixed = 60e-6;
@@ -57,6 +60,10 @@ CostModel::Hops CostModel::hops(const graph::Dispatch& work) const {
   return hops;
 }
 
+double CostModel::processors_held() const {
+  return software_.dispatch_sms > 0 ? double(software_.dispatch_sms) : kernels(software_.dispatcher).processors;
+}
+
 CostModel::DispatchTime CostModel::dispatch_time(const graph::Dispatch& work) const {
   if (work.group.ranks <= 1) return {};
   const auto& reach = communication_.machine().reach(work.group);
@@ -65,7 +72,8 @@ CostModel::DispatchTime CostModel::dispatch_time(const graph::Dispatch& work) co
   const double ranks = std::clamp(double(work.group.ranks), kFewestRanks, kMostRanks);
   DispatchTime time;
   if (reach.in_domain > 1)
-    time.inside = moved.inside / (reach.port.value() * k.nvlink * std::pow(ranks / kFewestRanks, k.grows));
+    time.inside = moved.inside / (std::min(reach.port.value() * k.share, k.each * processors_held()) *
+                                  std::pow(ranks / kFewestRanks, k.grows));
   for (const auto& border : reach.out)
     time.out = std::max(time.out, moved.out / (border.rate.value() / double(reach.in_domain) * kNicShare *
                                                machine_.fabric));
@@ -93,7 +101,7 @@ graph::Footprint CostModel::of_dispatch(const graph::Dispatch& work, Time price)
   }
   const double memory = std::min(2 * (inside + out), machine_.gpu.sustained_memory_bandwidth.value());
   f.shares.push_back({Way::memory, weight_of(f, memory)});
-  f.shares.push_back({Way::processors, 0, processors_of(kernels(software_.dispatcher).processors)});
+  f.shares.push_back({Way::processors, 0, processors_of(processors_held())});
   return f;
 }
 

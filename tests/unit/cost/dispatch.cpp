@@ -30,7 +30,7 @@ TEST_CASE("inside a node: a copy for each expert, or one for each GPU that has s
   const double met = models::expected_groups(16, 2, 8);
   CHECK(met == doctest::Approx(8 * (1 - (14. / 16) * (13. / 15))));
   CHECK(model(models::Dispatcher::deepep, 1).dispatch(tokens(8, true)) ==
-        doctest::Approx(1e6 * met * 7 / 8 / (.30 * 300e9) + kFixed));
+        doctest::Approx(1e6 * met * 7 / 8 / (.79 * 300e9) + kFixed));
   CHECK(model(models::Dispatcher::deepep, 1).dispatch(tokens(1, true)) == 0);
 }
 
