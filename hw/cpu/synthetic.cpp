@@ -41,6 +41,7 @@ Distribution distribution(const graph::Tensor& tensor) {
     case norm1_gain:
     case norm2_gain:
     case norm_gain:
+    case latent_gain:
       return {1, 0};
     case norm1_bias:
     case norm2_bias:
@@ -68,6 +69,12 @@ Distribution distribution(const graph::Tensor& tensor) {
     case expert_down_weight:
     case shared_gate_up_weight:
     case shared_down_weight:
+    case expert_up_weight:
+    case query_down_weight:
+    case query_up_weight:
+    case latent_down_weight:
+    case latent_up_weight:
+    case joining_weight:
       // Inputs are the inner dimension, or the middle one of a matrix that is cut along its inputs.
       return {0, 1 / std::sqrt(double(tensor.inner > 1 ? tensor.inner : tensor.extent))};
   }
