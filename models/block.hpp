@@ -35,6 +35,8 @@ enum class OperatorKind : std::uint8_t {
   expert_linear,  // (rows; y)  a product for each expert of the rank; parameters: weights
   scatter_rows,   // (all; rows)  sums of the ranks that share an expert
   combine,        // (rows, chosen; y)  back to the ranks of the tokens, and added up there by weight
+  own_rows,       // (x; y)  of what all ranks of a tensor group have, each its part
+  all_rows,       // (x; y)  and back
   join,           // (a, b; y)  their sum
   concatenate,    // (a, b; y)  columns of both
   pass_on,        // (x; y)  what goes on beside what was made of it

@@ -213,7 +213,8 @@ class Transformers {
   }
 
   // x + sum of the chosen experts of norm(x), by weight + what every token sees of it. The router, dispatch and the
-  // experts work on the rank's own tokens; what is shared is cut over the tensor group like any feed-forward layer.
+  // experts work on the rank's own tokens, also where all ranks of a tensor group have all of them; what is shared is
+  // cut over the tensor group like any feed-forward layer.
   Index experts_half(BlockBuilder& b, Index x) const {
     const auto& m = model_;
     const std::int64_t h = m.hidden, k = m.experts_per_token, held = options_.shard.experts_held(m);
@@ -221,8 +222,11 @@ class Transformers {
     b.section(Section::router, RecomputeModule::layernorm);
     const List norm2 = norm_parameters(b, TensorKind::norm2_gain, TensorKind::norm2_bias);
     const Index router = b.parameter(whole(TensorKind::router_weight, m.experts, h));
-    const Index y = residual(b);
-    b.add(norm, "norm", {x}, {y}, norm2);
+    const Index normed = residual(b);
+    b.add(norm, "norm", {x}, {normed}, norm2);
+    const bool cuts = t_ > 1 && !scattered();
+    const Index y = cuts ? b.value(b.at(normed).elements / t_, h) : normed;
+    if (cuts) b.add(own_rows, "own tokens", {normed}, {y});
     const std::int64_t own = b.at(y).elements / h;
     const auto rows = static_cast<std::int64_t>(std::ceil(double(own * k) * options_.routed));
     const auto routed = [&](std::int64_t ranks, std::int64_t columns) {
@@ -248,12 +252,14 @@ class Transformers {
     b.add(expert_linear, "experts down", {g}, {z}, {down_weight});
     const Index back = x_ > 1 ? routed(1, h) : z;
     if (x_ > 1) b.add(scatter_rows, "expert scatter", {z}, {back});
-    Index sum = residual(b);
-    b.add(combine, "combine", {back, chosen}, {sum});
+    const Index combined = b.value(b.at(y).elements, h);
+    b.add(combine, "combine", {back, chosen}, {combined});
+    Index sum = cuts ? residual(b) : combined;
+    if (cuts) b.add(all_rows, "tokens of all", {combined}, {sum});
     if (m.shared_ffn > 0) {
       b.segment();
       b.section(Section::router, RecomputeModule::shared_experts);
-      const Index shared = shared_experts(b, y), both = residual(b);
+      const Index shared = shared_experts(b, normed), both = residual(b);
       b.section(Section::experts, RecomputeModule::moe);
       b.add(join, "add shared", {sum, shared}, {both});
       sum = both;

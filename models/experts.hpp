@@ -33,8 +33,8 @@ struct ExpertSettings {
 
 // What routing means for the ranks of one expert group.
 struct Routed {
-  double load = 1;  // rows of the busiest rank over the mean of all, both before any are dropped
-  double kept = 1;  // of all rows, those that are not dropped
+  double load = 1;    // rows of the busiest rank over the mean of all, both before any are dropped
+  double kept = 1;    // of all rows, those that are not dropped
   bool waits = true;  // nobody knows before the routing how many rows an expert gets, so the host waits for it
   bool two_hop = false;
   std::int64_t most_domains = 0;  // 0: any number

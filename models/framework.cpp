@@ -6,8 +6,8 @@ namespace rehearsal::models {
 
 Network framework_network(const Transformer& model, const Training& training, const Software& software,
                           const Shard& shard, const Routed& routing) {
-  const auto parts = blocks(
-      model, {.shard = shard, .separate_projections = software.separate_projections, .routed = routing.load});
+  const auto parts =
+      blocks(model, {.shard = shard, .separate_projections = software.separate_projections, .routed = routing.load});
   const FrameworkRun run{model, training, software, shard, routing};
   const auto rewrite = [&](const Block& block, Recompute mode) { return FrameworkRewrite(block, run).build(mode); };
   Network network{rewrite(parts.embedding, Recompute::none), rewrite(parts.head, Recompute::none), {}, {}, {}};

@@ -18,9 +18,7 @@ void FrameworkRewrite::forward_attention(const Operator& op) {
   auto& list = part_.forward;
   if (flash()) {
     state_ = value(4 * double(local_.tokens * local_.heads));  // an fp32 log-sum-exp per query and head
-    list.push_back({"attention",
-                    fused_attention(false),
-                    with({write(op.out[0]), write(*state_)})});
+    list.push_back({"attention", fused_attention(false), with({write(op.out[0]), write(*state_)})});
     return;
   }
   const Index raw = value(2 * scores_);
@@ -54,9 +52,7 @@ void FrameworkRewrite::backward_attention(const Operator& op) {
     return list_of;
   };
   if (flash()) {
-    list.push_back({"attention gradient",
-                    fused_attention(true),
-                    with({read(op.out[0]), read(*state_)}, true)});
+    list.push_back({"attention gradient", fused_attention(true), with({read(op.out[0]), read(*state_)}, true)});
     return;
   }
   const Index ddropped = value(2 * scores_), dscores = value(2 * scores_);  // each product has two gradients
@@ -73,8 +69,8 @@ void FrameworkRewrite::backward_attention(const Operator& op) {
 FusedAttention FrameworkRewrite::fused_attention(bool backward) const {
   const auto& shard = run_.shard;
   const std::int64_t values = run_.model.mla ? run_.model.value_dim() : 0;
-  return {shard.micro_batch,     local_.heads, shard.sequence, shard.sequence, run_.model.score_dim(),
-          run_.training.causal, backward,     values};
+  return {shard.micro_batch,      local_.heads,         shard.sequence, shard.sequence,
+          run_.model.score_dim(), run_.training.causal, backward,       values};
 }
 
 // Latent heads are split and put together again: one and a half times their columns, read and written.

@@ -1,5 +1,5 @@
-// Layers with experts as frameworks run them: the router, tokens on their way to their experts and back, products of the
-// experts, and what the host launches for all that.
+// Layers with experts as frameworks run them: the router, tokens on their way to their experts and back, products of
+// the experts, and what the host launches for all that.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -18,9 +18,10 @@ using Kind = OperatorKind;
 constexpr double kPermuted = 1.4, kActivated = 3.4;
 constexpr double kFusedActivation = .6;  // what one fused kernel leaves of the latter; of the same runs
 
-// Launches of the modules of Megatron-Core around and in a layer with experts, forward: counted there, and the attention
-// module with what it launches beyond its kernels. With one scale a block every product of an expert is quantised and
-// its scales swizzled by kernels of their own. Fitted together with the time of a launch, on the same runs.
+// Launches of the modules of Megatron-Core around and in a layer with experts, forward: counted there, and the
+// attention module with what it launches beyond its kernels. With one scale a block every product of an expert is
+// quantised and its scales swizzled by kernels of their own. Fitted together with the time of a launch, on the same
+// runs.
 constexpr double kAttentionModule = 1.6;
 constexpr std::int64_t kAttention = 14, kLatentAttention = 24, kCasts = 4;
 constexpr std::int64_t kRouter = 12, kFusedDispatch = 12, kExchange = 26, kShared = 8;
@@ -53,8 +54,7 @@ void FrameworkRewrite::route(const Operator& op, bool back) {
     part_.values[op.out[0]].size = Bytes(4 * logits.elements);
     part_.values[op.out[1]].size = Bytes(8 * chosen.elements);  // which, and its weight
     part_.forward.push_back({"router", product, {read(x), write(op.out[0])}});
-    part_.forward.push_back(
-        plain("top-k", 12 * double(logits.elements), 1, {read(op.out[0]), write(op.out[1])}));
+    part_.forward.push_back(plain("top-k", 12 * double(logits.elements), 1, {read(op.out[0]), write(op.out[1])}));
     return;
   }
   const Index dlogits = value(4 * double(logits.elements));
@@ -63,10 +63,10 @@ void FrameworkRewrite::route(const Operator& op, bool back) {
   Gemm input = product;
   std::swap(input.n, input.k);
   list.push_back({"router gradient", input, {read(dlogits), write(gradient_of(x))}});
-  weights_.push_back({"router gradient",
-                      {"router weights", Gemm{product.n, product.k, product.m, 1, Precision::tf32, true},
-                       {read(dlogits), read(x)}},
-                      {read(dlogits), read(x)}});
+  weights_.push_back(
+      {"router gradient",
+       {"router weights", Gemm{product.n, product.k, product.m, 1, Precision::tf32, true}, {read(dlogits), read(x)}},
+       {read(dlogits), read(x)}});
 }
 
 // Rows travel in 16 bits, or with a scale for each block of 128 in 8 bits to the experts: tokens, and gradients of what
@@ -75,10 +75,11 @@ void FrameworkRewrite::exchange(List& list, std::string_view name, Index from, I
   const auto& run = run_;
   const auto& model = run.model;
   const bool narrow = run.fp8() && run.software.fp8_dispatch && (name == "dispatch" || name == "combine gradient");
-  const std::int64_t tokens = local_.tokens / (run.scattered() ? run.shard.tensor : 1);
+  const std::int64_t tokens = local_.tokens / run.shard.tensor;
   list.push_back({name,
-                  TokenDispatch{tokens, narrow ? Bytes(model.hidden + 4 * model.hidden / 128) : Bytes(2 * model.hidden), model.experts, model.experts_per_token,
-                                run.routing.most_domains, run.routing.two_hop, run.routing.load},
+                  TokenDispatch{tokens, narrow ? Bytes(model.hidden + 4 * model.hidden / 128) : Bytes(2 * model.hidden),
+                                model.experts, model.experts_per_token, run.routing.most_domains, run.routing.two_hop,
+                                run.routing.load},
                   {read(from), write(to)}});
 }
 
@@ -139,6 +140,15 @@ void FrameworkRewrite::share_rows(const Operator& op, bool back) {
                               Axis::expert_tensor, part_.values[all].size};
   if (!back) return part_.forward.push_back({op.name, moved, {read(op.in[0]), write(op.out[0])}});
   part_.input_gradient_steps.push_back({op.name, moved, {read(*gradients_[op.out[0]]), write(gradient_of(op.in[0]))}});
+}
+
+// A part of a value is there already; the whole of a gradient, or of what experts made, is gathered.
+void FrameworkRewrite::own_tokens(const Operator& op, bool back) {
+  const Index from = back ? *gradients_[op.out[0]] : op.in[0], to = back ? gradient_of(op.in[0]) : op.out[0];
+  auto& list = back ? part_.input_gradient_steps : part_.forward;
+  if ((op.kind == Kind::own_rows) != back) return list.push_back(plain(op.name, 0, 0, {read(from), write(to)}));
+  const Index whole = op.kind == Kind::own_rows ? op.in[0] : op.out[0];
+  list.push_back(collective(op.name, CollectiveKind::all_gather, whole, {read(from), write(to)}));
 }
 
 // One product for every expert of the rank.
@@ -202,9 +212,8 @@ void FrameworkRewrite::concatenate(const Operator& op, bool back) {
   const double moved = 4 * double(block_.values[op.out[0]].elements);
   if (!back)
     return part_.forward.push_back(plain(op.name, moved, 1, {read(op.in[0]), read(op.in[1]), write(op.out[0])}));
-  part_.input_gradient_steps.push_back(
-      plain(op.name, moved, 1,
-            {read(*gradients_[op.out[0]]), write(gradient_of(op.in[0])), write(gradient_of(op.in[1]))}));
+  part_.input_gradient_steps.push_back(plain(
+      op.name, moved, 1, {read(*gradients_[op.out[0]]), write(gradient_of(op.in[0])), write(gradient_of(op.in[1]))}));
 }
 void FrameworkRewrite::pass_on(const Operator& op, bool back) {
   if (!back) return part_.forward.push_back(plain(op.name, 0, 0, {read(op.in[0]), write(op.out[0])}));
@@ -257,9 +266,9 @@ void FrameworkRewrite::launch_experts() {
   } else {
     part_.forward_launches = {{forward.size(), launches.all()}};
   }
-  const auto modules = run_.training.recompute == Recompute::none        ? 0
-                       : run_.training.recompute_modules.empty() ? 1
-                                                                 : std::ssize(run_.training.recompute_modules);
+  const auto modules = run_.training.recompute == Recompute::none ? 0
+                       : run_.training.recompute_modules.empty()  ? 1
+                                                                  : std::ssize(run_.training.recompute_modules);
   const bool full = run_.software.cuda_graph == CudaGraph::full;
   const double again = full ? 0 : double(kRecomputedModule * modules) / run_.software.host_backward_factor;
   part_.backward_launches = 2 * launches.all() + std::llround(again);

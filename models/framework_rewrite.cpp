@@ -245,6 +245,9 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
     case Kind::gather_rows:
     case Kind::scatter_rows:
       return share_rows(op, false);
+    case Kind::own_rows:
+    case Kind::all_rows:
+      return own_tokens(op, false);
     case Kind::expert_linear:
       return forward_experts(op);
     case Kind::combine:
@@ -293,6 +296,9 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
     case Kind::gather_rows:
     case Kind::scatter_rows:
       return share_rows(op, true);
+    case Kind::own_rows:
+    case Kind::all_rows:
+      return own_tokens(op, true);
     case Kind::expert_linear:
       return backward_experts(op);
     case Kind::combine:
@@ -313,7 +319,8 @@ void FrameworkRewrite::forward_norm(const Operator& op) {
   const double size = double(block_.values[op.in[0]].elements);
   const double norm = cost_.norm.bytes * size, residual = cost_.residual.bytes * size;
   Operands operands{read(op.in[0]), write(op.out[0])};
-  if (op.section == Section::none) return part_.forward.push_back(plain(op.name, norm, cost_.norm.kernels, std::move(operands)));
+  if (op.section == Section::none)
+    return part_.forward.push_back(plain(op.name, norm, cost_.norm.kernels, std::move(operands)));
   if (!run_.compiled())
     return part_.forward.push_back(traffic("norm", norm, cost_.norm.kernels, false, std::move(operands)));
   operands.insert(operands.end(), pending_.begin(), pending_.end());
@@ -457,9 +464,8 @@ void FrameworkRewrite::activate(const Operator& op, bool back) {
     operands.push_back(write(op.out[0]));
   }
   auto& list = back ? part_.input_gradient_steps : part_.forward;
-  list.push_back(traffic(back ? "activation gradient" : "activation",
-                         bytes * double(block_.values[op.out[0]].elements), cost.kernels, back,
-                         std::move(operands)));
+  list.push_back(traffic(back ? "activation gradient" : "activation", bytes * double(block_.values[op.out[0]].elements),
+                         cost.kernels, back, std::move(operands)));
 }
 
 // Around each half of the layer: with sequence parallelism gather before the first GEMM and reduce-scatter after the
@@ -489,7 +495,8 @@ void FrameworkRewrite::leave(const Operator& op, bool back) {
     return;
   }
   if (!back) {
-    part_.forward.push_back(collective("tensor reduce-scatter", CollectiveKind::reduce_scatter, x, {read(x), write(y)}));
+    part_.forward.push_back(
+        collective("tensor reduce-scatter", CollectiveKind::reduce_scatter, x, {read(x), write(y)}));
     return;
   }
   const Index parts = *gradients_[y];

@@ -74,6 +74,7 @@ class FrameworkRewrite {
   void combine(const Operator& op, bool back);
   void exchange(List& list, std::string_view name, Index from, Index to);
   void share_rows(const Operator& op, bool back);
+  void own_tokens(const Operator& op, bool back);
   void forward_experts(const Operator& op);
   void backward_experts(const Operator& op);
   void expert_cast(List& list, const Operator& op, bool back, Operands& of_product);
@@ -138,8 +139,8 @@ bool is_expert_product(std::string_view step);  // by its name
 // The ranks' pieces of a scattered product arrive one by one and are added up by a kernel.
 void pipeline(std::vector<Step>& list, const FrameworkRun& run);
 // Tokens travel under the passes of another micro-batch (`software.expert_overlap`): its exchanges are as long as those
-// of this one, which therefore stand beside the steps of this pass, one beside each of the two stretches of kernels that
-// they divide it into: attention, and experts (DualPipe's order, 2412.19437, figure 4; Megatron-Core's
+// of this one, which therefore stand beside the steps of this pass, one beside each of the two stretches of kernels
+// that they divide it into: attention, and experts (DualPipe's order, 2412.19437, figure 4; Megatron-Core's
 // --overlap-moe-expert-parallel-comm).
 void hide_exchanges(std::vector<Step>& list, const FrameworkRun& run);
 // Both gradients in one pass: those of weights where their inputs are at hand.

@@ -95,8 +95,8 @@ struct Part {
     bool experts = false;
   };
   std::vector<Gradient> gradients;  // in the order in which a backward completes them
-  // Launches of each pass, for the regime in which the host decides. The forward in runs: where the host has to wait for
-  // a result of the GPU (how many tokens an expert gets) it starts anew. Backward: of both gradients.
+  // Launches of each pass, for the regime in which the host decides. The forward in runs: where the host has to wait
+  // for a result of the GPU (how many tokens an expert gets) it starts anew. Backward: of both gradients.
   struct Run {
     std::size_t until;  // steps of the forward before this one
     std::int64_t launches;

@@ -182,16 +182,16 @@ struct Software {
   // Of mixtures of experts.
   CudaGraph cuda_graph = CudaGraph::none;
   Dispatcher dispatcher = Dispatcher::nccl;
-  std::int64_t dispatch_sms = 0;       // multiprocessors that its kernels hold; 0: as they are shipped
-  bool fp8_dispatch = false;           // tokens travel to their experts in 8 bits, and back in 16 (DeepSeek-V3)
-  bool expert_overlap = false;         // all-to-alls run under the passes of another micro-batch
-  bool shared_expert_overlap = false;  // and under the shared experts
-  bool fused_grouped_mlp = false;      // products of the experts with activation and casts in one kernel
+  std::int64_t dispatch_sms = 0;        // multiprocessors that its kernels hold; 0: as they are shipped
+  bool fp8_dispatch = false;            // tokens travel to their experts in 8 bits, and back in 16 (DeepSeek-V3)
+  bool expert_overlap = false;          // all-to-alls run under the passes of another micro-batch
+  bool shared_expert_overlap = false;   // and under the shared experts
+  bool fused_grouped_mlp = false;       // products of the experts with activation and casts in one kernel
   bool fused_expert_activation = true;  // else every operation of a clamped GLU with biases is a kernel (GPT-OSS)
-  bool host_bound_to_cores = true;     // each process launches from cores of its own
+  bool host_bound_to_cores = true;      // each process launches from cores of its own
   // What it holds besides parameters, activations and the optimizer's states.
   LossKernels loss = LossKernels::vocabulary_parallel;
-  bool saves_casts = false;         // the fp8 copy of what a product reads, for its weight gradient, instead of the original
+  bool saves_casts = false;  // the fp8 copy of what a product reads, for its weight gradient, instead of the original
   bool saves_gathered = false;      // with sequence parallelism the gathered GEMM inputs, for the weight gradient
   bool keeps_stage_output = false;  // a stage's output from its forward to its backward, beside the message
   double flat_gradient_bytes = 0;   // per parameter, a flat buffer beside the gradients (DeepSpeed's ZeRO-1 of 2021)

@@ -134,7 +134,8 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
   std::vector<std::int64_t> layers;
   for (const auto& stage : plan.stages) layers.push_back(stage.layers);
   std::optional<plan::DataVolume> volume;
-  if (plan.replicas() > 1 && plan.job.copies == 1 && !plan.performed() && !plan.job.model.is_moe()) volume = plan::data_volume(plan, ranks);
+  if (plan.replicas() > 1 && plan.job.copies == 1 && !plan.performed() && !plan.job.model.is_moe())
+    volume = plan::data_volume(plan, ranks);
   const auto kinds = kinds_of_stages(plan);
   Staged staged{std::move(cost),
                 lower::Lowering(std::move(plan), ranks),

@@ -80,7 +80,8 @@ double attention_time(const cluster::Gpu& gpu, const FusedAttention& shape, Atte
     throw UserError(fmt::format("GPU '{}' has no fused attention kernel; set training.attention to unfused", gpu.name));
   const AttentionFit& fit = fit_of(kernel);
   const Direction& d = shape.backward ? fit.backward : fit.forward;
-  const double ideal = rate * d.rate * (shape.causal ? 1 : fit.square_rate) * head_rate(d, double(shape.head_dim + shape.values()) / 2);
+  const double ideal =
+      rate * d.rate * (shape.causal ? 1 : fit.square_rate) * head_rate(d, double(shape.head_dim + shape.values()) / 2);
   const double ends = 1 + (shape.causal ? d.causal : d.square) / double(shape.keys);
   const double rows = double((shape.queries + std::int64_t(kRows) - 1) / std::int64_t(kRows));
   const double blocks = double(shape.batch * shape.heads) * rows / (kBlocksPerSm * double(gpu.sms));

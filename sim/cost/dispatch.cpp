@@ -12,11 +12,11 @@ namespace {
 using graph::Way;
 
 // What the kernels reach of NVLink, by each multiprocessor that they hold and at most, and how many those are. NCCL:
-// fitted on the same published steps as models/framework_experts.cpp (.35 of 900 GB/s on GB200 and B200). DeepEP: 158 of
-// 200 GB/s on H800 (its README) and, fitted on the same steps, 270 GB/s on GB200 with 24. HybridEP: its own table (GB200:
-// 750 of 900 GB/s with 8 ranks and 16 multiprocessors, no more with 32, and 640 with 32 ranks, which is the power below)
-// with 32, as overlapped steps lose them. NICs: DeepEP's table of two hops and one
-// published step of 64 ranks over InfiniBand.
+// fitted on the same published steps as models/framework_experts.cpp (.35 of 900 GB/s on GB200 and B200). DeepEP: 158
+// of 200 GB/s on H800 (its README) and, fitted on the same steps, 270 GB/s on GB200 with 24. HybridEP: its own table
+// (GB200: 750 of 900 GB/s with 8 ranks and 16 multiprocessors, no more with 32, and 640 with 32 ranks, which is the
+// power below) with 32, as overlapped steps lose them. NICs: DeepEP's table of two hops and one published step of 64
+// ranks over InfiniBand.
 struct Kernels {
   double share, each;  // of a link; bytes/s
   double grows, processors;
@@ -75,8 +75,8 @@ CostModel::DispatchTime CostModel::dispatch_time(const graph::Dispatch& work) co
     time.inside = moved.inside / (std::min(reach.port.value() * k.share, k.each * processors_held()) *
                                   std::pow(ranks / kFewestRanks, k.grows));
   for (const auto& border : reach.out)
-    time.out = std::max(time.out, moved.out / (border.rate.value() / double(reach.in_domain) * kNicShare *
-                                               machine_.fabric));
+    time.out =
+        std::max(time.out, moved.out / (border.rate.value() / double(reach.in_domain) * kNicShare * machine_.fabric));
   time.all = std::max(time.inside, time.out) + kOther * std::min(time.inside, time.out) + kFixed;
   return time;
 }
@@ -93,8 +93,7 @@ graph::Footprint CostModel::of_dispatch(const graph::Dispatch& work, Time price)
   const double inside = moved.inside / span, out = moved.out / span;
   f.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::max(inside, out) / graph::kRateUnit));
   const auto along = [](Way way) { return graph::along(Axis::expert, way); };
-  if (reach.in_domain > 1)
-    f.shares.push_back({along(Way::port), weight_of(f, std::min(inside, reach.port.value()))});
+  if (reach.in_domain > 1) f.shares.push_back({along(Way::port), weight_of(f, std::min(inside, reach.port.value()))});
   if (!reach.out.empty()) {
     const double domains = double(work.group.ranks) / double(reach.in_domain);
     f.shares.push_back({along(Way::spread), weight_of(f, out / (domains - 1) / double(machine.stripes()))});

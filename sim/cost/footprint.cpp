@@ -151,7 +151,8 @@ Footprint CostModel::of_stretch(const std::vector<Footprint>& kernels) const {
   for (const auto& kernel : kernels) {
     f.moving += kernel.moving, f.trailing += kernel.trailing;
     for (const auto& share : kernel.shares) {
-      const double asked = (double(share.weight) * double(kernel.rate) + double(share.hold)) * to_seconds(kernel.moving);
+      const double asked =
+          (double(share.weight) * double(kernel.rate) + double(share.hold)) * to_seconds(kernel.moving);
       if (share.way == Way::processors) processors += asked;
       if (share.way == Way::memory) memory += asked;
     }

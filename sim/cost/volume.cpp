@@ -16,11 +16,8 @@ Moved CostModel::moved(const graph::Collective& work) const {
   const auto in_domain = machine.reach(work.group).in_domain;
   const collective::Shape shape{work.group.ranks, static_cast<std::uint32_t>(in_domain)};
   const double pieces = work.pieces;
-  const auto over = [&](Way way) -> Bytes& {
-    return moved.over[static_cast<std::size_t>(along(work.inside, way))];
-  };
-  moved.sent[index(work.inside)] =
-      bytes(double(algorithm->bytes_sent_per_rank(shape, work.size).count()) / pieces);
+  const auto over = [&](Way way) -> Bytes& { return moved.over[static_cast<std::size_t>(along(work.inside, way))]; };
+  moved.sent[index(work.inside)] = bytes(double(algorithm->bytes_sent_per_rank(shape, work.size).count()) / pieces);
   const auto split = collective::split(*algorithm, shape, work.size);
   over(Way::port) = bytes(split.inside / pieces);
   if (shape.nodes() <= 1) return moved;

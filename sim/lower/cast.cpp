@@ -133,7 +133,8 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
     route.clear();
     resources.add_route(job.gpu(static_cast<std::uint32_t>(hop.from)), job.gpu(static_cast<std::uint32_t>(hop.to)),
                         hop.stripe, route);
-    for (const auto resource : route) row.push_back({hop.way == Way::path ? hop.way : along(axis, hop.way), resource, 1});
+    for (const auto resource : route)
+      row.push_back({hop.way == Way::path ? hop.way : along(axis, hop.way), resource, 1});
   };
   const auto close = [&] {
     merge(row);
@@ -172,7 +173,8 @@ Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
     all.of[r].gpu = job.cluster.kind_of(job.gpu(r));
     if (plan.health) all.of[r].slowdown = plan.health->slowdown(r);
   }
-  const bool several = mesh.size(Axis::context) > 1 || mesh.size(Axis::expert) > 1 || mesh.size(Axis::expert_tensor) > 1;
+  const bool several =
+      mesh.size(Axis::context) > 1 || mesh.size(Axis::expert) > 1 || mesh.size(Axis::expert_tensor) > 1;
   if (in_step && several)
     throw UserError(
         "passes wait for the slowest of their context and expert groups, which reach beyond a tensor group: set "
@@ -200,8 +202,7 @@ Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
   };
   for (std::uint32_t r = 0; r < cast.ranks(); ++r)
     for (const Axis axis : kInside)
-      if (mesh.size(axis) > 1)
-        for_each_hop(machine, mesh.group(axis, r), exchanges(axis), narrow(all.inside[r]));
+      if (mesh.size(axis) > 1) for_each_hop(machine, mesh.group(axis, r), exchanges(axis), narrow(all.inside[r]));
   for (std::size_t g = 0; g < cast.groups.size(); ++g)
     if (cast.groups[g].ranks.size() > 1)
       for_each_hop(machine, cast.groups[g].ranks, exchanges(cast.groups[g].axes), narrow(all.of[cast.group(g)]));

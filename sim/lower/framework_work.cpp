@@ -98,8 +98,7 @@ class FrameworkWork : public RankWork {
     if (experts && pipe_.plan->expert_replicas() == 1) return;
     const auto work = draft_.works.intern(gradient_reduction(*pipe_.plan, parameters, experts));
     const auto end = draft_.group_end(experts ? Axis::expert_data : Axis::data);
-    reduced_ =
-        draft_.program.add({work, graph::Lane::data_comm, bucket_at_, end}, std::vector{bucket_complete_});
+    reduced_ = draft_.program.add({work, graph::Lane::data_comm, bucket_at_, end}, std::vector{bucket_complete_});
   }
 
   void resident_states() {

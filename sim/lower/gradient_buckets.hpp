@@ -18,8 +18,8 @@ class GradientBuckets {
   GradientBuckets(const plan::Plan& plan, const Parts& parts, bool one_table)
       : plan_(plan), parts_(parts), one_table_(one_table) {}
 
-  // What a part puts into one bucket, in parameters, and what that bucket then holds. Experts have buckets of their own,
-  // as they have replicas of their own.
+  // What a part puts into one bucket, in parameters, and what that bucket then holds. Experts have buckets of their
+  // own, as they have replicas of their own.
   struct Share {
     double added = 0, bucket = 0;
     bool full = false, experts = false;

@@ -189,8 +189,7 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
     return std::optional(Lowered{std::move(builder).finish(), std::move(surroundings), detail});
   };
   auto lowered = *build(options.detail, builder_, std::nullopt);
-  if (options.detail == Detail::operators || !shares || lowered.surroundings->classes_in_groups == 0)
-    return lowered;
+  if (options.detail == Detail::operators || !shares || lowered.surroundings->classes_in_groups == 0) return lowered;
   auto fine = build(Detail::operators, std::move(builder_), lowered.surroundings->classes_in_groups);
   return fine ? *std::move(fine) : lowered;
 }

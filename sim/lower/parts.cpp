@@ -55,8 +55,8 @@ struct Operations {
     return all;
   }
   std::vector<Operation> operator()(const models::TokenDispatch& d) const {
-    const graph::Dispatch work{d.tokens,       d.each, d.experts, d.per_token, d.most_domains, d.two_hop,
-                               plan.mesh.shape(Axis::expert), d.load};
+    const graph::Dispatch work{
+        d.tokens, d.each, d.experts, d.per_token, d.most_domains, d.two_hop, plan.mesh.shape(Axis::expert), d.load};
     return {{.work = builder.intern(work), .pass = pass, .group = Axis::expert}};
   }
   // The kernel with the offsets of its parameters and gradients in their segments.

@@ -49,24 +49,16 @@ struct Part {
   // gradient (M_B and M_W of Zero Bubble, 2401.10241; a weight_hold beyond the activation is made by the input
   // gradient).
   Bytes activation, weight_hold;
-  double parameters = 0, expert_parameters = 0;           // of which those of experts
+  double parameters = 0, expert_parameters = 0;        // of which those of experts
   std::vector<models::Part::Gradient> gradients = {};  // by tensor, in the order in which a backward completes them
-  const models::Part* model = nullptr;  // null where times are given
+  const models::Part* model = nullptr;                 // null where times are given
 
   const PassWork& of(models::PassKind pass) const { return passes[static_cast<std::size_t>(pass)]; }
   const PassWork& of(graph::Pass pass) const;
 };
 
 // The parts of a model; which of them there are depends on it. Kept: layers where not all are recomputed alike.
-enum ModelPart : std::size_t {
-  kEmbedding,
-  kDense,
-  kExperts,
-  kHead,
-  kKeptDense,
-  kKeptExperts,
-  kPrediction
-};
+enum ModelPart : std::size_t { kEmbedding, kDense, kExperts, kHead, kKeptDense, kKeptExperts, kPrediction };
 inline constexpr std::size_t kModelParts = kPrediction + 1;
 
 // One stage: indices into the parts of the pipeline, in model order.
@@ -81,8 +73,8 @@ struct StageParts {
 
 struct Parts {
   std::vector<Part> parts;
-  std::vector<StageParts> stages;  // copy after copy where the model is trained in two directions
-  bool performed = false;          // by this program's own kernels
+  std::vector<StageParts> stages;             // copy after copy where the model is trained in two directions
+  bool performed = false;                     // by this program's own kernels
   std::array<std::size_t, kModelParts> at{};  // of a model: index of each part that it has
 
   bool is_head(const StageParts::Use& use) const { return stages_have_ends && use.part == at[kHead]; }

@@ -73,9 +73,9 @@ LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& li
     if (task.beside) {  // starts when the lane of the kernel comes to it
       auto before = after;
       if (const auto computed = program_.last(Lane::compute)) before.push_back(*computed);
-      beside = program_.add({*task.beside, graph::lane_beside(task.beside_along), here,
-                             ends_.group(task.beside_along, program_)},
-                            before, {});
+      beside = program_.add(
+          {*task.beside, graph::lane_beside(task.beside_along), here, ends_.group(task.beside_along, program_)}, before,
+          {});
       left = task.beside_tasks;
     }
     const bool takes = first && !extra.first.empty(), gives = ends && !closes && !extra.last.empty();

@@ -48,7 +48,11 @@ double busiest(const Job& job, const std::vector<std::vector<Loads>>& steps) {
       for (const auto& loads : step) all.push_back(balance::max_over_mean(balance::gpu_loads_in_order(shape, loads)));
   } else {
     balance::Question question;
-    question.problem = {steps.front(), experts + static_cast<std::uint32_t>(settings.redundant), 1, 1, ranks,
+    question.problem = {steps.front(),
+                        experts + static_cast<std::uint32_t>(settings.redundant),
+                        1,
+                        1,
+                        ranks,
                         balance::Policy::automatic};
     question.method = settings.balance == models::ExpertBalance::best ? "best" : "eplb";
     question.time_limit = seconds(kSearch);
@@ -69,8 +73,8 @@ models::Routed routing(const Job& job) {
   if (!job.model.is_moe()) return routing;
   const auto& settings = job.experts;
   routing.waits = !settings.capacity;
-  routing.two_hop = job.software.dispatcher != models::Dispatcher::nccl ||
-                    settings.dispatch == models::Dispatch::two_hop;
+  routing.two_hop =
+      job.software.dispatcher != models::Dispatcher::nccl || settings.dispatch == models::Dispatch::two_hop;
   routing.most_domains = settings.limit_nodes.value_or(0);
   auto steps = loads_of(settings, job.model.experts);
   double kept = 0, layers = 0;

@@ -80,15 +80,6 @@ struct Checks {
                                             p.expert_tensor, gpus(), near()));
   }
 
-  // Each rank of a tensor group routes tokens of its own (Megatron-Core asks for the same).
-  void routed_tokens() {
-    if (model.is_moe() && p.tensor > 1 && !p.sequence)
-      add("parallelism.sequence",
-          fmt::format("experts over 'tensor' {} need sequence parallelism, with which each GPU routes its own tokens: "
-                      "set 'sequence' to true",
-                      p.tensor));
-  }
-
   void placement() {
     if (!model.is_moe()) return;
     const bool placed = experts.balance != models::ExpertBalance::none;
@@ -156,7 +147,6 @@ std::vector<Broken> broken_by_degrees(const models::Transformer& model, const mo
   checks.shards();
   checks.folding();
   checks.placement();
-  checks.routed_tokens();
   checks.context();
   checks.recomputation();
   return std::move(checks.all);

@@ -9,8 +9,8 @@
 namespace rehearsal::published {
 
 struct RowScenario {
-  std::string yaml;        // a scenario file; empty when the row is not judged
-  std::string not_judged;  // why
+  std::string yaml;               // a scenario file; empty when the row is not judged
+  std::string not_judged;         // why
   std::vector<std::string> sets;  // "batch.micro=2": what its knobs change of the file
 };
 

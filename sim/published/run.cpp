@@ -89,7 +89,8 @@ Run run_of(const Row& row) {
   r.gpus = row.integer("n_gpus"), r.gpus_per_node = row.integer("gpus_per_node");
   r.gpu_memory_gb = row.integer("gpu_mem_gb");
   r.tensor = row.integer("tp"), r.pipeline = row.integer("pp"), r.chunks = row.integer("vp");
-  r.context = row.integer("cp"), r.expert = row.integer("ep"), r.data = row.integer("dp"), r.zero = row.leading_digit("zero_stage");
+  r.context = row.integer("cp"), r.expert = row.integer("ep"), r.data = row.integer("dp"),
+  r.zero = row.leading_digit("zero_stage");
   r.micro_batch = row.integer("micro_batch"), r.global_batch = row.integer("global_batch");
   r.iteration_s = row.number("iter_time_s"), r.peak_memory = row.number("peak_mem_gb");
   r.memory_kind = row.text("mem_kind"), r.cluster = row.text("cluster"), r.software = row.text("software");

@@ -12,14 +12,15 @@ struct Run {
   std::string id, table, file;
   int line = 0;
   std::string framework, model, gpu, interconnect, recompute, sequence_parallel, schedule, precision;
-  std::optional<std::int64_t> layers, hidden, heads, kv_heads, ffn, vocabulary, sequence, experts, experts_per_token, expert_ffn;
+  std::optional<std::int64_t> layers, hidden, heads, kv_heads, ffn, vocabulary, sequence, experts, experts_per_token,
+      expert_ffn;
   std::optional<std::int64_t> gpus, gpus_per_node, gpu_memory_gb;
   std::optional<std::int64_t> tensor, pipeline, chunks, context, expert, data, zero;
   std::optional<std::int64_t> micro_batch, global_batch;
   std::optional<double> iteration_s, peak_memory;
-  std::string memory_kind;        // unit and counter of `peak_memory`; "OOM": the run did not fit
-  // Said by the table itself; otherwise rules choose (scenario_of). The cluster: a name, or the section of a scenario as
-  // JSON; knobs: settings of a scenario, as JSON by their dotted names.
+  std::string memory_kind;  // unit and counter of `peak_memory`; "OOM": the run did not fit
+  // Said by the table itself; otherwise rules choose (scenario_of). The cluster: a name, or the section of a scenario
+  // as JSON; knobs: settings of a scenario, as JSON by their dotted names.
   std::string cluster, software, knobs;
   bool out_of_memory() const { return memory_kind.rfind("OOM", 0) == 0; }
 };
@@ -28,7 +29,8 @@ struct Run {
 // micro_batch, iter_time_s are needed; table, framework, model, heads, kv_heads, ffn, vocab, n_experts, gpu_mem_gb,
 // topk, moe_ffn,
 // gpus_per_node, interconnect, tp, pp, vp, cp, ep, dp, zero_stage, recompute, seq_parallel, schedule, precision,
-// peak_mem_gb, mem_kind, cluster, software, knobs are understood; others are passed over. Throws UserError with file and line.
+// peak_mem_gb, mem_kind, cluster, software, knobs are understood; others are passed over. Throws UserError with file
+// and line.
 std::vector<Run> read_runs(const std::string& path);
 
 }  // namespace rehearsal::published

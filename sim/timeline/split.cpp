@@ -29,7 +29,8 @@ struct CategoryOf {
   Category operator()(const Kernel&) const { return context.pass == Pass::optimizer ? Category::optimizer : kernel(); }
   Category operator()(const graph::Handover&) const { return Category::pipeline_comm; }
   Category operator()(const graph::Collective& w) const {
-    return is_data_parallel(context.pass, context.lane) ? Category::data_comm : graph::info(graph::lane_beside(w.inside)).idle_is;
+    return is_data_parallel(context.pass, context.lane) ? Category::data_comm
+                                                        : graph::info(graph::lane_beside(w.inside)).idle_is;
   }
   Category operator()(const graph::Dispatch&) const { return Category::expert_comm; }
   Category operator()(const graph::Beside&) const { return kernel(); }  // of one without duration

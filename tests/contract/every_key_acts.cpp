@@ -77,6 +77,13 @@ const std::vector<Question>& questions() {
        {"batch.global=8", "parallelism={pipeline: 2, data: 4, chunks: 2}", "schedule={name: interleaved-1f1b}"}},
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "training.recompute={mode: full, every: 2}"}},
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "training.kernels=unfused", "training.attention=unfused"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={expert: 8}", "model={use: qwen3-30b-a3b, layers: 2}",
+        "software={use: megatron-2025, dispatcher: deepep}"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={expert: 8}", "cluster={use: b200-sxm, nodes: 1}", "training.precision=fp8",
+        "model={use: qwen3-30b-a3b, layers: 2}",
+        "software={use: megatron-2026, dispatcher: deepep, fp8_scaling: mx, expert_overlap: true}"}},
       {"gpu/tensor-4.yaml", {}},
       {"measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml", {}},
       {"teaching-1f1b-8-stages.yaml", {}}};

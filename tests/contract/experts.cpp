@@ -127,7 +127,6 @@ TEST_CASE("what does not fit together is refused where it stands, with a way out
     }
     return std::string("nothing");
   };
-  CHECK(why({"parallelism.tensor=2"}).find("'sequence' to true") != std::string::npos);
   CHECK(why({"parallelism.zero=3"}).find("ZeRO-2 and 3 of experts") != std::string::npos);
   CHECK(why({"parallelism.expert=5"}).find("nearest") != std::string::npos);
 }

@@ -55,10 +55,12 @@ class RandomTraining {
     const int layers = std::clamp(pipeline_ * one_of({1, 2, 2, 4}), 2, 8);
     if (experts_)
       return fmt::format(
-          "model: {{family: moe, layers: {}, hidden: {}, heads: 16, {}experts: 16, experts_per_token: {}, expert_ffn: {}, "
+          "model: {{family: moe, layers: {}, hidden: {}, heads: 16, {}experts: 16, experts_per_token: {}, expert_ffn: "
+          "{}, "
           "shared_experts: {}, dense_layers: {}, ffn: 1024, vocabulary: {}, sequence: {}}}\n",
           layers, one_of({256, 1024, 2048}),
-          one_of({"kv_heads: 8, ", "mla: {query_rank: 64, kv_rank: 64, rotary_dim: 16, head_dim: 32, value_dim: 16}, "}),
+          one_of(
+              {"kv_heads: 8, ", "mla: {query_rank: 64, kv_rank: 64, rotary_dim: 16, head_dim: 32, value_dim: 16}, "}),
           one_of({1, 2, 4}), one_of({64, 256}), below(2), one_of({0, 1}), one_of({1024, 32000}),
           one_of({128, 512, 2048}));
     return fmt::format("model: {{family: {}, layers: {}, hidden: {}, heads: 16, vocabulary: {}, sequence: {}}}\n",
@@ -144,9 +146,9 @@ class RandomTraining {
     return fmt::format(
         "parallelism: {{tensor: {}, sequence: {}, pipeline: {}, data: {}, chunks: {}, zero: {}{}}}\nplacement: [{}]\n"
         "schedule: {}\nbatch: {{global: {}, micro: {}}}\n",
-        tensor_, tensor_ > 1 && (chance(50) || experts_), pipeline_, data_, schedule.chunks,
-        std::min<std::uint64_t>(below(4), experts_ ? 1 : 3), folded, fmt::join(axes, ", "),
-        schedule.name, data_ * micro * microbatches, micro);
+        tensor_, tensor_ > 1 && chance(50), pipeline_, data_, schedule.chunks,
+        std::min<std::uint64_t>(below(4), experts_ ? 1 : 3), folded, fmt::join(axes, ", "), schedule.name,
+        data_ * micro * microbatches, micro);
   }
 
   std::string training() {

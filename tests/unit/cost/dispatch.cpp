@@ -17,9 +17,7 @@ cost::CostModel model(models::Dispatcher dispatcher, std::int64_t nodes) {
   return {test::dgx_a100(nodes), {}, software};
 }
 // 1,000 tokens of 1,000 bytes, 16 experts of which each sees 2.
-Dispatch tokens(std::uint32_t ranks, bool two_hop) {
-  return {1000, Bytes(1000), 16, 2, 0, two_hop, {ranks, 1}, 1};
-}
+Dispatch tokens(std::uint32_t ranks, bool two_hop) { return {1000, Bytes(1000), 16, 2, 0, two_hop, {ranks, 1}, 1}; }
 
 }  // namespace
 

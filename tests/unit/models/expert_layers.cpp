@@ -1,5 +1,5 @@
-// Layers with experts as a framework runs them, on a model small enough to count by hand; and every published mixture of
-// experts has as many parameters as its closed form says.
+// Layers with experts as a framework runs them, on a model small enough to count by hand; and every published mixture
+// of experts has as many parameters as its closed form says.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -46,7 +46,8 @@ const Gemm& product(const std::vector<Step>& list, std::string_view name) {
   return std::get<Gemm>(found->what);
 }
 double held(const Transformer& m, const Network& network) {
-  double sum = network.embedding.parameters + network.head.parameters + double(m.mtp_layers) * network.prediction.parameters;
+  double sum =
+      network.embedding.parameters + network.head.parameters + double(m.mtp_layers) * network.prediction.parameters;
   for (const auto kind : {LayerKind::dense, LayerKind::experts})
     sum += double(m.layers_of(kind)) * network.layer(kind).parameters;
   return sum;

@@ -97,8 +97,8 @@ TEST_CASE("launches of what CUDA graphs leave") {
     const auto w = layer_work(gpt(), t, s, shard(tensor));
     return std::pair(w.forward_kernels, w.backward_kernels);
   };
-  // Of 13 and 24 the feed-forward half has: norm, up, activation, down, sum; gradients of sum, down, activation, up, norm
-  // (two kernels), and two weights.
+  // Of 13 and 24 the feed-forward half has: norm, up, activation, down, sum; gradients of sum, down, activation, up,
+  // norm (two kernels), and two weights.
   CHECK(launched(CudaGraph::attention, 1) == std::pair<std::int64_t, std::int64_t>(5, 8));
   CHECK(launched(CudaGraph::attention_router, 1) == launched(CudaGraph::attention, 1));
   CHECK(launched(CudaGraph::full, 1) == std::pair<std::int64_t, std::int64_t>(0, 0));
