@@ -7,9 +7,9 @@
 namespace rehearsal::models {
 
 void FrameworkRewrite::forward_attention(const Operator& op) {
+  if (run_.shard.context > 1) return context_attention(op, false);
   const auto& shard = run_.shard;
-  Operands heads;
-  for (const auto v : op.in) heads.push_back(read(v));
+  const Operands heads = attended(op);
   const auto with = [&](std::initializer_list<Operand> more) {
     auto all = heads;
     all.insert(all.end(), more);
@@ -37,14 +37,12 @@ void FrameworkRewrite::forward_attention(const Operator& op) {
 }
 
 void FrameworkRewrite::backward_attention(const Operator& op) {
+  if (run_.shard.context > 1) return context_attention(op, true);
   const auto& shard = run_.shard;
   auto& list = part_.input_gradient_steps;
-  const Index dout = *gradients_[op.out[0]];
-  Operands operands{read(dout)};
-  for (const auto v : op.in) operands.push_back(read(v));
-  Operands made;  // gradients of queries, keys and values; the rotated queries have none of their own
-  const std::size_t rotated = llama() && !run_.model.mla ? 1 : 0;
-  for (std::size_t i = 0; i + rotated < op.in.size(); ++i) made.push_back(write(gradient_of(op.in[i])));
+  Operands operands{read(*gradients_[op.out[0]])};
+  const Operands seen = attended(op), made = gradients_of_attended(op);
+  operands.insert(operands.end(), seen.begin(), seen.end());
   const auto with = [&](std::initializer_list<Operand> more, bool all) {
     auto list_of = operands;
     list_of.insert(list_of.end(), more);
@@ -64,6 +62,19 @@ void FrameworkRewrite::backward_attention(const Operator& op) {
       traffic("softmax gradient", back_.scores.bytes * scores_, back_.scores.kernels, true, std::move(softmax)));
   for (int i = 0; i < 2; ++i)
     list.push_back(batched("scores gradient", shard.sequence, local_.head_dim, with({read(dscores)}, true)));
+}
+
+FrameworkRewrite::Operands FrameworkRewrite::attended(const Operator& op) const {
+  Operands all;
+  for (const auto v : op.in) all.push_back(read(v));
+  return all;
+}
+// Of queries, keys and values; the rotated queries have none of their own.
+FrameworkRewrite::Operands FrameworkRewrite::gradients_of_attended(const Operator& op) {
+  Operands made;
+  const std::size_t rotated = llama() && !run_.model.mla ? 1 : 0;
+  for (std::size_t i = 0; i + rotated < op.in.size(); ++i) made.push_back(write(gradient_of(op.in[i])));
+  return made;
 }
 
 FusedAttention FrameworkRewrite::fused_attention(bool backward) const {

@@ -28,6 +28,7 @@ struct ByOperator {
   Part& part;
   const Block& block;
   const FrameworkRun& run;
+  const Modules& modules;
   std::int64_t gemms = 0;
   std::vector<Step> again = {};
   std::vector<std::uint16_t> kept = {};  // what steps that are not repeated have made
@@ -35,6 +36,10 @@ struct ByOperator {
   void keep(const Step& step) {
     for (const Operand& o : step.operands)
       if (o.written) kept.push_back(o.index), part.values[o.index].stays = true;
+  }
+  void stay(const Step& step) {
+    for (const Operand& o : step.operands)
+      if (o.written) part.values[o.index].stays = true;
   }
   void linear(const Step& step, const Gemm& product) {
     std::vector<Operand> made;
@@ -59,11 +64,14 @@ struct ByOperator {
   }
 
   std::vector<Step> steps() && {
-    for (const auto& step : part.forward) {
+    for (std::size_t i = 0; i < part.forward.size(); ++i) {
+      const auto& step = part.forward[i];
       const auto* gemm = std::get_if<Gemm>(&step.what);
       const auto* collective = std::get_if<GroupCollective>(&step.what);
       const bool scatters = collective && collective->kind == CollectiveKind::reduce_scatter;
-      if (gemm && gemm->batch == 1)
+      if (run.shard.context > 1 && modules[i] == RecomputeModule::core_attn)  // kernels, and what travels between them
+        stay(step);
+      else if (gemm && gemm->batch == 1)
         linear(step, *gemm);
       else if (scatters || std::holds_alternative<FusedAttention>(step.what))
         keep(step);
@@ -94,7 +102,7 @@ void pipeline(std::vector<Step>& list, const FrameworkRun& run) {
   const auto joined = [&](const Step& gemm, const Step& collective) {
     auto piece = std::get<Gemm>(gemm.what);
     piece.m /= t;
-    return Step{gemm.name, OverlappedGemm{piece, t, std::get<GroupCollective>(collective.what)}, {}};
+    return Step{gemm.name, OverlappedKernel{piece, t, std::get<GroupCollective>(collective.what)}, {}};
   };
   std::vector<Step> result;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -169,7 +177,7 @@ std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const
         i + 1 < input_gradient.size() ? std::get_if<GroupCollective>(&input_gradient[i + 1].what) : nullptr;
     const auto* gemm = std::get_if<Gemm>(&next->step.what);
     if (run.software.weight_gradient_overlap && run.cut() && after && gemm) {
-      all.push_back({next->step.name, OverlappedGemm{*gemm, 1, *after},
+      all.push_back({next->step.name, OverlappedKernel{*gemm, 1, *after},
                      both(next->step.operands, input_gradient[i + 1].operands)});
       ++i;
     } else {
@@ -189,7 +197,7 @@ std::vector<Step> recomputed_steps(Part& part, const Block& block, const Modules
   if (mode == Recompute::full) return run.software.early_stop ? needed_again(part, part.forward) : part.forward;
   auto wanted = run.training.recompute_modules;
   if (wanted.empty()) {
-    if (run.software.selective_recompute == SelectiveRecompute::operators) return ByOperator{part, block, run}.steps();
+    if (run.software.selective_recompute == SelectiveRecompute::operators) return ByOperator{part, block, run, modules}.steps();
     wanted = {RecomputeModule::core_attn};
   }
   if (wanted.contains(RecomputeModule::core_attn))
@@ -204,11 +212,15 @@ std::vector<Step> recomputed_steps(Part& part, const Block& block, const Modules
 
 std::int64_t launches(const std::vector<Step>& steps) {
   std::int64_t n = 0;
+  const auto of_attention = [](const FusedAttention& a) { return a.backward ? 2 : 1; };
   for (const auto& step : steps) {
     if (const auto* memory = std::get_if<MemoryBound>(&step.what)) n += memory->kernels;
-    if (const auto* attention = std::get_if<FusedAttention>(&step.what)) n += attention->backward ? 2 : 1;
+    if (const auto* attention = std::get_if<FusedAttention>(&step.what)) n += of_attention(*attention);
     if (std::holds_alternative<Gemm>(step.what)) ++n;
-    if (const auto* overlapped = std::get_if<OverlappedGemm>(&step.what)) n += overlapped->pieces;
+    if (const auto* overlapped = std::get_if<OverlappedKernel>(&step.what)) {
+      const auto* attention = std::get_if<FusedAttention>(&overlapped->piece);
+      n += overlapped->pieces * (attention ? of_attention(*attention) : 1);
+    }
   }
   return n;
 }

@@ -437,7 +437,7 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
   if (entered_from_[in] && !run_.software.saves_gathered) {
     const Index parts = *entered_from_[in];
     const Index again = value(double(part_.values[in].size.count()), Value::Holds::gathered);
-    step.what = OverlappedGemm{back, 1, of_tokens(CollectiveKind::all_gather, in)};
+    step.what = OverlappedKernel{back, 1, of_tokens(CollectiveKind::all_gather, in)};
     step.operands.push_back(read(parts));
     step.operands.push_back(write(again));
     weight.step.operands.push_back(read(again));

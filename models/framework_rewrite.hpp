@@ -81,7 +81,18 @@ class FrameworkRewrite {
   Gemm expert_product(const Operator& op) const;
   double expert_activation_bytes(bool back) const;  // per element of the experts' width
   double rotation_traffic() const;
+  Operands attended(const Operator& op) const;
+  Operands gradients_of_attended(const Operator& op);
   FusedAttention fused_attention(bool backward) const;
+  // Of sequences that are cut over the context group: framework_context.cpp.
+  void context_attention(const Operator& op, bool back);
+  void ring_forward(const Operator& op);
+  void ring_backward(const Operator& op);
+  void gather_context(const Operator& op, bool back);
+  void exchange_heads(const Operator& op, bool back);
+  FusedAttention context_block(std::int64_t keys, bool causal, bool backward) const;
+  FusedAttention ring_block(std::int64_t step, bool backward) const;
+  double context_columns(bool keys) const;  // of the keys here, or of the values
   void count_parameters();
   bool has_experts() const;
   // Launches of the host by section, of a forward.
@@ -126,6 +137,7 @@ class FrameworkRewrite {
   std::vector<std::optional<Index>> masks_;          // by operator
   std::optional<Index> state_;                       // of attention or the loss, for its gradient
   std::optional<Index> dropped_, score_mask_;        // scores after dropout, and its mask
+  Operands whole_heads_;                             // queries, keys, values and results of some heads, of all tokens
   Operands pending_;                                 // of an add that a compiler fuses with what follows
   std::vector<WeightGradient> weights_;
 };

@@ -25,11 +25,11 @@ struct GroupCollective {
   Precision precision = Precision::fp32;  // of its elements, in networks that are performed
 };
 
-// A GEMM and a collective at once; what follows waits for both. In one piece neither needs the other. In several, one
+// A kernel and a collective at once; what follows waits for both. In one piece neither needs the other. In several, one
 // for each rank of the group, the piece of one rank travels while that of another is multiplied, and the last one
 // alone: copy engines move them.
-struct OverlappedGemm {
-  Gemm piece;
+struct OverlappedKernel {
+  std::variant<Gemm, FusedAttention> piece;
   std::int64_t pieces = 1;
   GroupCollective collective;
 };
@@ -54,7 +54,7 @@ struct Operand {
 
 struct Step {
   std::string_view name;  // "qkv", "scores", "softmax+dropout": the same in every layer
-  std::variant<Gemm, FusedAttention, MemoryBound, GroupCollective, OverlappedGemm, Kernel, TokenDispatch> what;
+  std::variant<Gemm, FusedAttention, MemoryBound, GroupCollective, OverlappedKernel, Kernel, TokenDispatch> what;
   // Of kernels in the order of KernelKind; a collective of a performed network works in place. Offsets of parameters
   // within their segment are not filled in here.
   std::vector<Operand> operands = {};

@@ -32,6 +32,10 @@ bool is(const Step& step) {
   return std::holds_alternative<Shape>(step.what);
 }
 bool is_softmax(const Step& step) { return step.name.starts_with("softmax"); }
+const FusedAttention* attention_beside(const Step& step) {
+  const auto* both = std::get_if<models::OverlappedKernel>(&step.what);
+  return both ? std::get_if<FusedAttention>(&both->piece) : nullptr;
+}
 bool is_attention(const Step& step) {
   const auto* gemm = std::get_if<Gemm>(&step.what);
   return is<FusedAttention>(step) || (gemm && gemm->batch > 1) || is_softmax(step);
@@ -48,11 +52,14 @@ void make_free(plan::Plan& plan, Test&& test) {
 // Without its collective a GEMM is by itself, whole, and has no parts to add up.
 void without_collectives(plan::Plan& plan) {
   each_step(plan, [](Step& step) {
-    if (const auto* overlapped = std::get_if<models::OverlappedGemm>(&step.what)) {
-      auto whole = overlapped->piece;
+    if (const auto* block = attention_beside(step)) {
+      step.what = FusedAttention(*block);
+    } else if (const auto* overlapped = std::get_if<models::OverlappedKernel>(&step.what)) {
+      auto whole = std::get<Gemm>(overlapped->piece);
       whole.m *= overlapped->pieces;
       step.what = whole;
-    } else if (is<models::GroupCollective>(step) || is<models::TokenDispatch>(step) || step.name == models::kSumOfParts) {
+    } else if (is<models::GroupCollective>(step) || is<models::TokenDispatch>(step) ||
+               step.name == models::kSumOfParts) {
       make_free(step);
     }
   });
@@ -72,6 +79,16 @@ void constant_rate(plan::Plan& plan) {
   });
 }
 
+// Keys and values travel all the same.
+void without_attention(plan::Plan& plan) {
+  each_step(plan, [](Step& step) {
+    if (attention_beside(step))
+      step.what = models::GroupCollective(std::get<models::OverlappedKernel>(step.what).collective);
+    else if (is_attention(step))
+      make_free(step);
+  });
+}
+
 void without_ends(plan::Plan& plan) {
   auto network = *plan.network;
   for (auto* part : {&network.embedding, &network.head}) each_step(*part, [](Step& step) { make_free(step); });
@@ -81,7 +98,7 @@ void without_ends(plan::Plan& plan) {
 constexpr Effect kEffects[] = {
     {"tiles", "GEMMs at .70 of peak whatever their shape", nullptr, constant_rate},
     {"clock", "GEMMs at the rate of short bursts", [](Concrete& c) { c.cluster.gpu.sustained_clock = 1; }},
-    {"attention", "no attention core", nullptr, [](plan::Plan& p) { make_free(p, is_attention); }},
+    {"attention", "no attention core", nullptr, without_attention},
     {"memory-bound", "no norms, activations, residuals, casts", nullptr,
      [](plan::Plan& p) { make_free(p, [](const Step& step) { return is<MemoryBound>(step) && !is_softmax(step); }); }},
     {"ends", "no embedding and no output head", nullptr, without_ends},

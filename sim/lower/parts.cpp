@@ -44,8 +44,8 @@ struct Operations {
   std::vector<Operation> operator()(const models::GroupCollective& c) const {
     return {{.work = builder.intern(placed(c)), .pass = pass, .group = c.axis}};
   }
-  std::vector<Operation> operator()(const models::OverlappedGemm& g) const {
-    const WorkId piece = builder.intern(g.piece);
+  std::vector<Operation> operator()(const models::OverlappedKernel& g) const {
+    const WorkId piece = std::visit([&](const auto& kernel) { return builder.intern(kernel); }, g.piece);
     auto collective = placed(g.collective);
     collective.pieces = static_cast<std::uint32_t>(std::max<std::int64_t>(1, g.pieces - 1));
     const Operation both{

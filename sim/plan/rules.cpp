@@ -109,6 +109,11 @@ struct Checks {
           fmt::format("'context' {} cuts a sequence, and family 'mlp' has none; leave it out", p.context));
       return;
     }
+    if (training.attention == models::AttentionKind::unfused)
+      add("training.attention",
+          fmt::format("'context' {} cuts a sequence, whose scores are whole in unfused attention; set 'attention' to "
+                      "flash, or leave 'context' out",
+                      p.context));
     if (training.context != models::ContextKind::all_to_all || model.heads % p.tensor != 0) return;
     const std::int64_t heads = model.heads / p.tensor;
     // A key-value head goes whole to one rank, or a copy of it to each rank that has some of its queries.

@@ -12,9 +12,9 @@ void refuse_unpriced(const Job& job) {
   const auto& t = job.training;
   const auto& s = job.software;
   const std::pair<const char*, bool> asked[] = {
-      {"context parallelism", job.parallelism.context > 1},
-      {"training.context", t.context != models::ContextKind::ring},
-      {"training.context_balance", !t.context_balance},
+      {"context parallelism by this program's own kernels", job.parallelism.context > 1 && s.own_kernels},
+      {"software.expert_overlap beside a ring of context",
+       s.expert_overlap && job.parallelism.context > 1 && t.context == models::ContextKind::ring},
       {"software.shared_expert_overlap", s.shared_expert_overlap},
       {"ZeRO-2 and 3 of experts", m.is_moe() && job.parallelism.zero >= 2},
       {"experts by this program's own kernels", m.is_moe() && s.own_kernels},

@@ -26,7 +26,6 @@ std::string why_not_judged(const Run& r) {
   if (!r.iteration_s && !r.out_of_memory()) return "no iteration time is printed";
   if (!r.micro_batch) return "the micro-batch is not printed";
   if (r.experts.value_or(0) > 1 && !r.experts_per_token) return "how many experts a token sees is not printed";
-  if (r.context.value_or(1) > 1) return "context parallelism is not modelled";
   if (begins(r.table, "titan") && r.pipeline.value_or(1) > 1) return "the schedule of its pipeline is not printed";
   if (begins(r.table, "jz_104b")) return "the source doubts its FFN size";
   return {};
@@ -175,6 +174,7 @@ RowScenario scenario_of(const Run& r, SoftwareDetail detail) {
   const bool sequence = (recipe || begins(r.sequence_parallel, "yes")) && degree(r.tensor) > 1;
   yaml += fmt::format("parallelism: {{tensor: {}, sequence: {}, pipeline: {}, chunks: {}, zero: {}}}\n",
                       degree(r.tensor), sequence, degree(r.pipeline), degree(r.chunks), r.zero.value_or(0));
+  if (degree(r.context) > 1) yaml.insert(yaml.size() - 2, fmt::format(", context: {}", *r.context));
   if (degree(r.expert) > 1) yaml.insert(yaml.size() - 2, fmt::format(", expert: {}", *r.expert));
   yaml += fmt::format("batch: {{global: {}, micro: {}}}\n", *r.global_batch, *r.micro_batch);
   yaml += "schedule: " + schedule_of(r) + "\n";

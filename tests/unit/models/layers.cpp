@@ -117,7 +117,7 @@ TEST_CASE("collectives of the tensor group") {
   int gathers = 0, scatters = 0, again = 0;
   for (const auto* list : {&split.forward, &split.input_gradient}) {
     for (const auto& op : *list) {
-      if (const auto* both = std::get_if<OverlappedGemm>(&op.what)) {
+      if (const auto* both = std::get_if<OverlappedKernel>(&op.what)) {
         CHECK(both->pieces == 1);
         CHECK(both->collective.size == Bytes(2 * 1024 * 1024));
         again += both->collective.kind == CollectiveKind::all_gather;
@@ -181,9 +181,9 @@ TEST_CASE("asynchronous tensor parallelism cuts GEMMs into pieces") {
   const auto plain = layer_work(llama(), t, software(false), shard(4, true));
   const auto work = layer_work(llama(), t, async, shard(4, true));
   const auto pieces = [](const std::vector<Step>& operators) {
-    std::vector<OverlappedGemm> found;
+    std::vector<OverlappedKernel> found;
     for (const auto& op : operators)
-      if (const auto* p = std::get_if<OverlappedGemm>(&op.what); p && p->pieces > 1) found.push_back(*p);
+      if (const auto* p = std::get_if<OverlappedKernel>(&op.what); p && p->pieces > 1) found.push_back(*p);
     return found;
   };
   for (const auto* list : {&work.forward, &work.input_gradient}) {
@@ -192,16 +192,16 @@ TEST_CASE("asynchronous tensor parallelism cuts GEMMs into pieces") {
     REQUIRE(found.size() == (list == &work.forward ? 4 : 2));
     for (const auto& p : found) {
       CHECK(p.pieces == 4);
-      CHECK(p.piece.m == 1024 / 4);
+      CHECK(std::get<Gemm>(p.piece).m == 1024 / 4);
       CHECK(p.collective.size == Bytes(2 * 1024 * 1024));
     }
   }
   const auto forward = pieces(work.forward);  // gather + qkv, out + scatter, gather + up, down + scatter
   CHECK(forward[0].collective.kind == CollectiveKind::all_gather);
-  CHECK(forward[0].piece.n == (1024 + 512) / 4);
+  CHECK(std::get<Gemm>(forward[0].piece).n == (1024 + 512) / 4);
   CHECK(forward[1].collective.kind == CollectiveKind::reduce_scatter);
   double flops = 0;
-  for (const auto& p : forward) flops += 4 * p.piece.flops().value();
+  for (const auto& p : forward) flops += 4 * std::get<Gemm>(p.piece).flops().value();
   CHECK(flops + totals(work.forward).flops == totals(plain.forward).flops);
   // What is left alone: what the whole products scatter. The scatters leave four parts to add up: 2 T h/4 (4 + 1).
   CHECK(totals(work.forward).collectives == 0);

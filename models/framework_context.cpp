@@ -1,0 +1,193 @@
+// Attention of a sequence that is cut over the context group: c ranks with s/c tokens each, of which nothing but
+// attention sees the others'. Keys and values travel around (Ring Attention, 2310.01889; Megatron-Core's "p2p"), are
+// gathered (Llama 3, 2407.21783, section 3.3.2), or heads are cut instead meanwhile (Ulysses, 2309.14509).
+//
+// A causal mask leaves rank i of the sequence in order i + 1/2 blocks of s/c x s/c scores. Balanced, each rank has
+// piece i and piece 2c - 1 - i of 2c, and c half blocks: its own with the diagonal through it, and of each of the
+// others either all queries with the earlier half of the keys or the later half of the queries with all keys. Every
+// rank is as busy as the busiest one, which is the last.
+#include <array>
+#include <utility>
+
+#include "base/error.hpp"
+#include "models/framework_rewrite.hpp"
+
+namespace rehearsal::models {
+namespace {
+
+// Bytes per element when the part of one block is added to a sum: 2 read of the part, 4 read and 4 written of the fp32
+// sum. On 8 GPUs (zhuzilin/ring-flash-attention, README) what blocks cost beyond one large kernel asks for as much.
+constexpr double kAddPart = 2 + 4 + 4;
+
+}  // namespace
+
+void FrameworkRewrite::context_attention(const Operator& op, bool back) {
+  INVARIANT(flash(), "scores of a cut sequence are never in memory");
+  switch (run_.training.context) {
+    case ContextKind::ring:
+      return back ? ring_backward(op) : ring_forward(op);
+    case ContextKind::all_gather:
+      return gather_context(op, back);
+    case ContextKind::all_to_all:
+      return exchange_heads(op, back);
+  }
+}
+
+// Of the keys of all heads here, or of their values. Latent heads all have their own.
+double FrameworkRewrite::context_columns(bool keys) const {
+  const auto& m = run_.model;
+  if (m.mla) return double(local_.heads * (keys ? m.score_dim() : m.value_dim()));
+  return double(local_.qkv - local_.query) / 2;
+}
+
+// All queries here with so many keys.
+FusedAttention FrameworkRewrite::context_block(std::int64_t keys, bool causal, bool backward) const {
+  auto block = fused_attention(backward);
+  block.queries = run_.shard.sequence / run_.shard.context, block.keys = keys, block.causal = causal;
+  return block;
+}
+
+FusedAttention FrameworkRewrite::ring_block(std::int64_t step, bool backward) const {
+  const std::int64_t own = run_.shard.sequence / run_.shard.context;
+  const bool causal = run_.training.causal;
+  if (step == 0) return context_block(own, causal, backward);
+  return context_block(causal && run_.training.context_balance ? own / 2 : own, false, backward);
+}
+
+// While a block is attended to, the next keys and values arrive in the other of two buffers.
+void FrameworkRewrite::ring_forward(const Operator& op) {
+  const auto c = run_.shard.context;
+  const double rows = double(local_.tokens), results = double(block_.values[op.out[0]].elements);
+  const double travels = 2 * rows * (context_columns(true) + context_columns(false));
+  const std::array buffers{value(travels, Value::Holds::gathered), value(travels, Value::Holds::gathered)};
+  const Index sum = value(4 * results), part = value(2 * results);
+  state_ = value(4 * rows * double(local_.heads));  // an fp32 log-sum-exp per query and head
+  auto& list = part_.forward;
+  for (std::int64_t i = 0; i < c; ++i) {
+    const auto block = ring_block(i, false);
+    const bool last = i + 1 == c;
+    auto operands = attended(op);
+    if (i > 0) operands.push_back(read(buffers[std::size_t(i - 1) % 2]));
+    if (!last) operands.push_back(write(buffers[std::size_t(i) % 2]));
+    operands.push_back(write(i > 0 ? part : sum)), operands.push_back(write(*state_));
+    Step step{"attention", block, std::move(operands)};
+    if (!last) step.what = OverlappedKernel{block, 1, {CollectiveKind::shift, Axis::context, bytes(travels)}};
+    list.push_back(std::move(step));
+    if (i > 0)  // by their log-sum-exps
+      list.push_back(plain("attention sum", kAddPart * results, 1,
+                           {read(part), write(sum), write(*state_), last ? write(op.out[0]) : read(part)}));
+  }
+}
+
+// Keys and values travel once more, and with them the gradients of those that were there before.
+void FrameworkRewrite::ring_backward(const Operator& op) {
+  const auto c = run_.shard.context;
+  const double rows = double(local_.tokens), queries = rows * double(local_.heads * run_.model.score_dim());
+  const double keys = rows * (context_columns(true) + context_columns(false)), travels = 2 * 2 * keys;
+  const std::array buffers{value(travels, Value::Holds::gathered), value(travels, Value::Holds::gathered)};
+  const Index sum = value(4 * queries), part = value(2 * (queries + keys));
+  const Operands seen = attended(op), made = gradients_of_attended(op);
+  auto& list = part_.input_gradient_steps;
+  for (std::int64_t i = 0; i < c; ++i) {
+    const auto block = ring_block(i, true);
+    const bool last = i + 1 == c;
+    Operands operands{read(*gradients_[op.out[0]]), read(op.out[0]), read(*state_)};
+    operands.insert(operands.end(), seen.begin(), seen.end());
+    if (i > 0) operands.push_back(read(buffers[std::size_t(i - 1) % 2]));
+    if (!last) operands.push_back(write(buffers[std::size_t(i) % 2]));
+    operands.push_back(write(sum)), operands.push_back(write(part));
+    Step step{"attention gradient", block, std::move(operands)};
+    if (!last) step.what = OverlappedKernel{block, 1, {CollectiveKind::shift, Axis::context, bytes(travels)}};
+    list.push_back(std::move(step));
+    if (i == 0) continue;
+    const double met = double(block.keys) * double(c) / double(run_.shard.sequence);  // of the keys of this block
+    Operands added{read(part), write(sum)};
+    if (last) added.insert(added.end(), made.begin(), made.end());
+    list.push_back(plain("attention gradient sum", kAddPart * (queries + met * keys), 1, std::move(added)));
+  }
+}
+
+// What is gathered is gathered again for the backward, which scatters the gradients. One kernel has all keys that the
+// last rank sees: as many scores as it has, exactly.
+void FrameworkRewrite::gather_context(const Operator& op, bool back) {
+  const std::int64_t s = run_.shard.sequence, own = s / run_.shard.context;
+  const bool causal = run_.training.causal, balanced = run_.training.context_balance;
+  const auto block = causal && !balanced ? context_block(s - own / 2, false, back) : context_block(s, causal, back);
+  const double all =
+      2 * double(local_.tokens) * double(run_.shard.context) * (context_columns(true) + context_columns(false));
+  const Operands seen = attended(op);
+  const auto with = [&](Operands operands) {
+    operands.insert(operands.end(), seen.begin(), seen.end());
+    return operands;
+  };
+  const auto travels = [&](std::string_view name, CollectiveKind kind, Operands operands) {
+    return Step{name, GroupCollective{kind, Axis::context, bytes(all)}, std::move(operands)};
+  };
+  auto& list = back ? part_.input_gradient_steps : part_.forward;
+  const Index gathered = value(all, Value::Holds::gathered);
+  list.push_back(travels("context all-gather", CollectiveKind::all_gather, with({write(gathered)})));
+  if (!back) {
+    state_ = value(4 * double(local_.tokens * local_.heads));
+    list.push_back({"attention", block, with({read(gathered), write(op.out[0]), write(*state_)})});
+    return;
+  }
+  const Index gradients = value(all, Value::Holds::gathered);
+  const Operands made = gradients_of_attended(op);
+  auto operands =
+      with({read(*gradients_[op.out[0]]), read(op.out[0]), read(*state_), read(gathered), write(gradients)});
+  operands.insert(operands.end(), made.begin(), made.end());
+  list.push_back({"attention gradient", block, std::move(operands)});
+  Operands scattered{read(gradients)};
+  scattered.insert(scattered.end(), made.begin(), made.end());
+  list.push_back(travels("context reduce-scatter", CollectiveKind::reduce_scatter, std::move(scattered)));
+}
+
+// Each rank attends to all tokens with a c-th of the heads. Where there are fewer keys than ranks, several get a copy.
+// What the exchange made is kept for the backward, not what it was made of.
+void FrameworkRewrite::exchange_heads(const Operator& op, bool back) {
+  const auto c = run_.shard.context;
+  const double rows = double(local_.tokens), heads = double(local_.heads);
+  const double keys = run_.model.mla ? heads : context_columns(true) / double(local_.head_dim);
+  const double copies = keys < double(c) ? double(c) / keys : 1;
+  const std::array sizes{2 * rows * heads * double(run_.model.score_dim()), 2 * rows * context_columns(true) * copies,
+                         2 * rows * context_columns(false) * copies, 2. * double(block_.values[op.out[0]].elements)};
+  constexpr std::array kNames{"context all-to-all of queries", "context all-to-all of keys",
+                              "context all-to-all of values", "context all-to-all of results"};
+  auto& list = back ? part_.input_gradient_steps : part_.forward;
+  const auto exchange = [&](std::size_t i, Operands operands) {
+    list.push_back(
+        {kNames[i], GroupCollective{CollectiveKind::all_to_all, Axis::context, bytes(sizes[i])}, std::move(operands)});
+  };
+  auto kernel = fused_attention(back);
+  kernel.heads /= c;
+  if (!back) {
+    state_ = value(4 * rows * heads);
+    whole_heads_.clear();
+    for (const double size : sizes) whole_heads_.push_back(read(value(size)));
+    for (std::size_t i = 0; i < 3; ++i) {
+      auto operands = attended(op);
+      operands.push_back(write(whole_heads_[i].index));
+      exchange(i, std::move(operands));
+    }
+    auto operands = whole_heads_;
+    operands.back().written = true;
+    operands.push_back(write(*state_));
+    list.push_back({"attention", kernel, std::move(operands)});
+    exchange(3, {whole_heads_[3], write(op.out[0])});
+    return;
+  }
+  std::vector<Index> gradients;
+  for (const double size : sizes) gradients.push_back(value(size));
+  exchange(3, {read(*gradients_[op.out[0]]), write(gradients[3])});
+  auto operands = whole_heads_;
+  operands.push_back(read(*state_)), operands.push_back(read(gradients[3]));
+  for (std::size_t i = 0; i < 3; ++i) operands.push_back(write(gradients[i]));
+  list.push_back({"attention gradient", kernel, std::move(operands)});
+  for (std::size_t i = 0; i < 3; ++i) {
+    auto made = gradients_of_attended(op);
+    made.push_back(read(gradients[i]));
+    exchange(i, std::move(made));
+  }
+}
+
+}  // namespace rehearsal::models
