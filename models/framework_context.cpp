@@ -4,8 +4,9 @@
 //
 // A causal mask leaves rank i of the sequence in order i + 1/2 blocks of s/c x s/c scores. Balanced, each rank has
 // piece i and piece 2c - 1 - i of 2c, and c half blocks: its own with the diagonal through it, and of each of the
-// others either all queries with the earlier half of the keys or the later half of the queries with all keys. Every
-// rank is as busy as the busiest one, which is the last.
+// others either all queries with the earlier half of the keys or the later half of the queries with all keys. Each is
+// priced as a block with a diagonal: as many scores, and counted whole where masks are not discounted. Every rank is as
+// busy as the busiest one, which is the last.
 #include <array>
 #include <utility>
 
@@ -16,7 +17,7 @@ namespace rehearsal::models {
 namespace {
 
 // Bytes per element when the part of one block is added to a sum: 2 read of the part, 4 read and 4 written of the fp32
-// sum. On 8 GPUs (zhuzilin/ring-flash-attention, README) what blocks cost beyond one large kernel asks for as much.
+// sum.
 constexpr double kAddPart = 2 + 4 + 4;
 
 }  // namespace
@@ -48,10 +49,9 @@ FusedAttention FrameworkRewrite::context_block(std::int64_t keys, bool causal, b
 }
 
 FusedAttention FrameworkRewrite::ring_block(std::int64_t step, bool backward) const {
-  const std::int64_t own = run_.shard.sequence / run_.shard.context;
-  const bool causal = run_.training.causal;
-  if (step == 0) return context_block(own, causal, backward);
-  return context_block(causal && run_.training.context_balance ? own / 2 : own, false, backward);
+  const auto& training = run_.training;
+  return context_block(run_.shard.sequence / run_.shard.context,
+                       training.causal && (training.context_balance || step == 0), backward);
 }
 
 // While a block is attended to, the next keys and values arrive in the other of two buffers.
@@ -100,7 +100,7 @@ void FrameworkRewrite::ring_backward(const Operator& op) {
     if (!last) step.what = OverlappedKernel{block, 1, {CollectiveKind::shift, Axis::context, bytes(travels)}};
     list.push_back(std::move(step));
     if (i == 0) continue;
-    const double met = double(block.keys) * double(c) / double(run_.shard.sequence);  // of the keys of this block
+    const double met = block.causal ? .5 : 1;  // of the keys of this block
     Operands added{read(part), write(sum)};
     if (last) added.insert(added.end(), made.begin(), made.end());
     list.push_back(plain("attention gradient sum", kAddPart * (queries + met * keys), 1, std::move(added)));

@@ -67,9 +67,10 @@ class TextReport {
          sc.batch.sequence);
     line("{} GPUs ({}) in {} node{} ({}); software {}", s_.gpus, gpus_of(c.cluster), c.cluster.nodes,
          c.cluster.nodes == 1 ? "" : "s", c.cluster.name, c.software.name);
-    line("tensor {}{} x pipeline {} x data {}{}; {} sequences = {} micro-batch{} of {} per pipeline; {}", p.tensor,
-         p.sequence ? " (sequence)" : "", p.pipeline, p.data, p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "",
-         sc.batch.global, s_.microbatches, s_.microbatches == 1 ? "" : "es", sc.batch.micro, schedule);
+    line("tensor {}{}{} x pipeline {} x data {}{}; {} sequences = {} micro-batch{} of {} per pipeline; {}", p.tensor,
+         p.sequence ? " (sequence)" : "", p.context > 1 ? fmt::format(" x context {}", p.context) : "", p.pipeline,
+         p.data, p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "", sc.batch.global, s_.microbatches,
+         s_.microbatches == 1 ? "" : "es", sc.batch.micro, schedule);
     const auto& layers = run_.question->layers;
     if (std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end())
       line("layers per stage: {}", counted(layers));

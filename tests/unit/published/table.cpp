@@ -151,10 +151,16 @@ TEST_CASE("without its framework a row is left to the defaults") {
   CHECK(named.concrete->cluster.name == "a100-40g-roce");
 }
 
+TEST_CASE("ranks that share a sequence") {
+  const auto s = loaded(
+      "x-1,x,F,LLAMA3-8B,32,4096,32,8,14336,128256,8192,H100,80,8,8,,1,1,1,4,3,1,64,none,no,,bf16,1");
+  CHECK(s.parallelism.context == 4);
+  CHECK(s.parallelism.data == 2);
+}
+
 TEST_CASE("rows that are not judged say why") {
   const std::string start = "x-1,x,F,M,32,4096,32,8,14336,128256,8192,";
   CHECK(contains(not_judged(start + "H100,80,8,8,,1,1,1,1,3,,64,none,no,,bf16,1"), "micro-batch"));
-  CHECK(contains(not_judged(start + "H100,80,8,8,,1,1,1,4,3,1,64,none,no,,bf16,1"), "context"));
   CHECK(contains(not_judged(start + "H100,80,8,8,,1,1,1,1,3,1,64,none,no,,bf16,"), "no iteration time"));
   CHECK(contains(not_judged(start + "MI300X,192,8,8,,1,1,1,1,3,1,64,none,no,,bf16,1"), "MI300X"));
 }
