@@ -79,10 +79,10 @@ std::string model_yaml(const Run& r) {
   // DLPerf prints no heads; a head of 96 is what its rows on one GPU agree with.
   const auto heads = r.heads.value_or(h / (begins(r.table, "dlperf") ? 96 : 128));
   // Latent attention makes keys for all heads.
-  const bool latent = has(r.knobs, "model.mla");
+  const bool latent = says(r.knobs, "model.mla");
   const auto kv = latent ? std::string() : fmt::format("kv_heads: {}, ", r.kv_heads.value_or(heads));
   if (moe) {
-    const auto dense = has(r.knobs, "dense_layers") ? fmt::format("ffn: {}, ", r.ffn.value_or(4 * h)) : "";
+    const auto dense = says(r.knobs, "dense_layers") ? fmt::format("ffn: {}, ", r.ffn.value_or(4 * h)) : "";
     return fmt::format(
         "{{family: moe, layers: {}, hidden: {}, heads: {}, {}{}experts: {}, experts_per_token: {}, expert_ffn: {}, "
         "vocabulary: {}, sequence: {}}}",

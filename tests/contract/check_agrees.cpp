@@ -60,18 +60,29 @@ TEST_CASE("what has no price is refused in one message, after every rule was che
     return "file.yaml:4:14: error: " + what +
            " not priced yet: what the scenario says is right, but nobody knows how long it takes";
   };
-  CHECK(refused({"model=mixtral-8x7b", "cluster.nodes=8", "parallelism.expert=8"}) == says("mixture of experts is"));
+  const std::string shards = "parallelism={expert: 8, pipeline: 8, zero: 2}";
+  CHECK(refused({"model=mixtral-8x7b", "cluster.nodes=8", shards}) == says("ZeRO-2 and 3 of experts is"));
   CHECK(refused({"model=mixtral-8x7b", "parallelism.expert=3"}).find("'expert' 3 does not divide the 8 experts") !=
         std::string::npos);
-  CHECK(refused({"parallelism={context: 8}"}).find("context parallelism is not priced yet") != std::string::npos);
-  for (const char* knob :
-       {"dispatcher=deepep", "expert_overlap=true", "shared_expert_overlap=true", "fused_grouped_mlp=true"}) {
-    const std::string set = knob;
-    CHECK(refused({"software." + set}) == says("software." + set.substr(0, set.find('=')) + " is"));
-  }
-  CHECK(refused({"software.fp8_scaling=mx", "training.precision=fp8", "training.context=all-gather",
-                 "training.recompute={modules: [layernorm]}"}) ==  // which is priced
-        says("training.context, software.fp8_scaling mx are"));
+  CHECK(refused({"software.shared_expert_overlap=true"}) == says("software.shared_expert_overlap is"));
+  CHECK(refused({"model=mixtral-8x7b", "cluster.nodes=8", shards, "software.shared_expert_overlap=true"}) ==
+        says("software.shared_expert_overlap, ZeRO-2 and 3 of experts are"));
+  CHECK(refused({"parallelism={context: 8}", "software=rehearsal"})
+            .find("context parallelism by this program's own kernels") != std::string::npos);
+}
+
+TEST_CASE("a sequence that is cut over GPUs, in every way") {
+  for (const char* way : {"ring", "all-gather", "all-to-all"})
+    for (const char* balance : {"true", "false"}) {
+      const auto scenario = scenario::load_text(kModel, "file.yaml",
+                                                {"parallelism={context: 8}", "training.context=" + std::string(way),
+                                                 "training.context_balance=" + std::string(balance)});
+      CHECK(refusal([&] { answer::check(scenario); }).empty());
+      CHECK(refusal([&] { answer::predict(scenario); }).empty());
+    }
+  CHECK(refusal([&] {
+          scenario::load_text(kModel, "file.yaml", {"parallelism={context: 8}", "training.attention=unfused"});
+        }).find("set 'attention' to flash") != std::string::npos);
 }
 
 TEST_CASE("check names the place of what run would refuse, and exits with 2") {

@@ -84,6 +84,7 @@ const std::vector<Question>& questions() {
        {"batch.global=8", "parallelism={expert: 8}", "cluster={use: b200-sxm, nodes: 1}", "training.precision=fp8",
         "model={use: qwen3-30b-a3b, layers: 2}",
         "software={use: megatron-2026, dispatcher: deepep, fp8_scaling: mx, expert_overlap: true}"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "parallelism={data: 4, context: 2}"}},
       {"gpu/tensor-4.yaml", {}},
       {"measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml", {}},
       {"teaching-1f1b-8-stages.yaml", {}}};

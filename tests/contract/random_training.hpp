@@ -26,6 +26,7 @@ class RandomTraining {
   explicit RandomTraining(std::uint64_t seed) : random_(Random(seed).next()) {  // streams with nothing in common
     degrees();
     text_ = "version: 1\n" + model() + cluster() + layout() + training();
+    share_sequences();
   }
   const std::string& text() const { return text_; }
 
@@ -35,6 +36,21 @@ class RandomTraining {
   template <class T>
   T one_of(std::initializer_list<T> all) {
     return all.begin()[below(all.size())];
+  }
+
+  // Some of the replicas have each sequence between them instead, where attention is fused.
+  void share_sequences() {
+    std::vector<int> degrees;
+    for (const int c : {2, 4})
+      if (data_ % c == 0 && text_.find("attention: flash") != std::string::npos) degrees.push_back(c);
+    if (degrees.empty() || !chance(50)) return;
+    const int context = degrees[below(degrees.size())];
+    const auto replace = [&](const std::string& what, const std::string& by) {
+      text_.replace(text_.find(what), what.size(), by);
+    };
+    replace(fmt::format("data: {},", data_), fmt::format("data: {}, context: {},", data_ / context, context));
+    replace("training: {", fmt::format("training: {{context: {}, context_balance: {}, causal: {}, ",
+                                       one_of({"ring", "ring", "all-gather", "all-to-all"}), chance(70), chance(80)));
   }
 
   void degrees() {
