@@ -16,10 +16,11 @@ constexpr const char* kRing =
     "version: 1\n"
     "model: {family: llama, layers: 2, hidden: 1024, heads: 8, kv_heads: 2, vocabulary: 1024, sequence: 16384}\n"
     "cluster: {use: dgx-h100, nodes: 1, message_overhead: 0s,\n"
-    "          gpu: {use: h100-80g-sxm, sms: 100000, sustained_memory_bandwidth: 100TB/s, attention_tail: 0}}\n"
+    "          gpu: {use: h100-80g-sxm, sms: 100000, memory_bandwidth: 100TB/s, sustained_memory_bandwidth: 100TB/s, "
+    "attention_tail: 0}}\n"
     "parallelism: {context: 8, zero: 1}\n"
     "batch: {global: 2, micro: 1}\n"
-    "software: megatron-2024\n";
+    "software: {use: megatron-2024, host_time_per_kernel: 0us}\n";
 
 answer::Prediction ask(const std::vector<std::string>& sets) {
   return answer::predict(scenario::load_text(kRing, "ring", sets));
@@ -30,9 +31,9 @@ bool near(Time a, double seconds) { return to_seconds(a) == doctest::Approx(seco
 }  // namespace
 
 TEST_CASE("a ring takes the longer of block and transfer, step by step, and the sums") {
-  for (const char* link : {"80GB/s", "300MB/s"}) {
+  for (const char* link : {"450GB/s", "1MB/s"}) {
     CAPTURE(link);
-    const auto p = ask({"cluster.links.nvlink.message=" + std::string(link)});
+    const auto p = ask({"batch.sequence=131072", "cluster.links.nvlink.message=" + std::string(link)});
     const auto& works = p.question->graph.works();
     const auto& times = p.question->durations;
     int rings = 0;
@@ -46,7 +47,6 @@ TEST_CASE("a ring takes the longer of block and transfer, step by step, and the 
         const auto& work = works[item.work.index()];
         if (const auto* both = std::get_if<graph::Beside>(&work)) {
           const Time block = times[both->kernel.index()], shift = times[both->collective.index()];
-          CHECK((std::string(link) == "80GB/s" ? block > shift * 2 : shift > block * 2));
           took += times[item.work.index()] * item.count, beside += item.count;
           expected += to_seconds(std::max(block, shift)) * item.count;
         } else if (std::holds_alternative<FusedAttention>(work)) {
@@ -82,7 +82,7 @@ TEST_CASE("more ranks, less to hold and less to wait for") {
   const auto of = [](const std::string& context, const char* way, const std::string& more = "simulate.detail=stage") {
     const auto p =
         ask({"parallelism={context: " + context + ", data: 1, zero: 1}", "training.context=" + std::string(way),
-             "cluster.nodes=1", "cluster.gpus_per_node=" + context, more});
+             "cluster.gpu.sms=132", "cluster.gpus_per_node=" + context, more});
     return std::pair(p.summary.iteration, p.question->problem.activation.front());
   };
   const auto alone = of("1", "ring");
