@@ -136,7 +136,7 @@ Plan make_plan(Job job) {
   plan.mesh = mesh_of(p, job.placement);
   plan.tensor_group = plan.mesh.shape(Axis::tensor);
   plan.data_group = plan.mesh.shape(plan.mesh.replicas());
-  plan.expert_data_group = plan.mesh.shape(Axis::expert_data);
+  if (job.model.is_moe()) plan.expert_data_group = plan.mesh.shape(Axis::expert_data);
   if (job.copies > 1) {  // as if the mirrored ranks followed
     plan.data_group.ranks *= static_cast<std::uint32_t>(job.copies);
     plan.data_group.stride = std::min(plan.data_group.stride, plan.mesh.stride(Axis::pipeline));

@@ -1,0 +1,142 @@
+// Linear layers as frameworks run them: products, casts of what they read to fp8, and both gradients.
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "models/framework_rewrite.hpp"
+
+namespace rehearsal::models {
+namespace {
+
+// Bytes per element that a cast to fp8 moves: 2 read, 1 written. The largest of a row is known only after the whole row
+// was read, so a row is read twice; the 128 elements of a block stay in registers, with an fp32 scale for each block.
+// The largest of a tensor comes from the kernel before.
+constexpr double cast_bytes(Fp8Scaling scaling) {
+  switch (scaling) {
+    case Fp8Scaling::tensorwise:
+      return 3;
+    case Fp8Scaling::rowwise:
+      return 5;
+    case Fp8Scaling::blockwise:
+      return 3 + 4. / 128;
+    case Fp8Scaling::mx:
+      return 3 + 1. / 32;
+  }
+  return 0;
+}
+
+// The steps of a linear operator.
+struct Names {
+  std::string_view forward, gradient, weights;
+};
+constexpr Names kLinear[] = {{"qkv", "qkv gradient", "qkv weights"},
+                             {"attention out", "attention out gradient", "attention out weights"},
+                             {"mlp up", "mlp up gradient", "mlp up weights"},
+                             {"mlp down", "mlp down gradient", "mlp down weights"},
+                             {"head", "head gradient", "head weights"},
+                             {"query down", "query down gradient", "query down weights"},
+                             {"query up", "query up gradient", "query up weights"},
+                             {"latent down", "latent down gradient", "latent down weights"},
+                             {"latent up", "latent up gradient", "latent up weights"},
+                             {"shared up", "shared up gradient", "shared up weights"},
+                             {"shared down", "shared down gradient", "shared down weights"},
+                             {"join", "join gradient", "join weights"}};
+const Names& names(std::string_view linear) {
+  const auto* found =
+      std::find_if(std::begin(kLinear), std::end(kLinear), [&](auto& n) { return n.forward == linear; });
+  INVARIANT(found != std::end(kLinear), "every linear operator has names for its gradients");
+  return *found;
+}
+
+}  // namespace
+
+Gemm FrameworkRewrite::product(const Operator& op) const {
+  const auto precision = op.section != Section::none ? run_.training.precision : unscaled(run_.training.precision);
+  const auto& in = block_.values[op.in[0]];
+  return {in.elements / in.columns, block_.columns(op.out), block_.columns(op.in), 1, precision, false};
+}
+
+// Elements that a GEMM of this rank casts of an operand. A tensor's scale is known before its parts are gathered, so
+// each rank casts its own part; with a scale a row, every rank casts all that it gathered (torchtitan gathers in fp8
+// with tensor-wise scales alone).
+double FrameworkRewrite::cast_elements(Index v) const {
+  const bool whole = run_.software.fp8_scaling == Fp8Scaling::rowwise;
+  const auto source = entered_from_[v];
+  return double(block_.values[source && !whole ? *source : v].elements);
+}
+// In one kernel a pass, but for which casts are parts of the kernels before them.
+void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands& of_product) {
+  if (!run_.fp8() || op.section == Section::none) return;
+  const auto scaling = run_.software.fp8_scaling;
+  const double inputs = cast_elements(op.in[0]);
+  double moved = inputs;
+  std::string_view last = "mlp down";
+  if (back) {
+    // One scale a tensor serves the input gradient and the weight gradient. Scales along K do not: the weight gradient
+    // sums over tokens, so gradients are cast a second time that way, and the inputs again.
+    double gradients = 0;
+    const bool whole = scaling == Fp8Scaling::rowwise;
+    for (const auto v : op.out)
+      gradients += before_gather_[v] && !whole ? double(part_.values[*before_gather_[v]].size.count()) / 2
+                                               : double(block_.values[v].elements);
+    moved = scaling == Fp8Scaling::tensorwise ? gradients : 2 * gradients + inputs;
+    last = "qkv";
+  }
+  // What is gathered is gathered when it has been cast.
+  const auto* gather = list.empty() ? nullptr : std::get_if<GroupCollective>(&list.back().what);
+  const bool before = gather && gather->kind == CollectiveKind::all_gather;
+  Operands operands;
+  if (before)
+    operands.push_back(list.back().operands.front());
+  else
+    for (const auto v : back ? op.out : op.in) operands.push_back(read(back ? *gradients_[v] : v));
+  const Index narrow = value(moved);
+  operands.push_back(write(narrow));
+  of_product.push_back(read(narrow));
+  if (!back && run_.software.saves_casts && !entered_from_[op.in[0]]) casts_[op.in[0]] = narrow;
+  list.insert(list.end() - (before ? 1 : 0),
+              traffic("fp8 cast", cast_bytes(scaling) * moved, op.name == last ? 1 : 0, back, std::move(operands)));
+}
+
+void FrameworkRewrite::forward_linear(const Operator& op) {
+  Operands operands{read(op.in[0])};
+  cast(part_.forward, op, false, operands);
+  for (const auto v : op.out) operands.push_back(write(v));
+  part_.forward.push_back({op.name, product(op), std::move(operands)});
+}
+
+// With sequence parallelism the gathered input, which the weight gradient needs, was not kept and is gathered again
+// meanwhile (Korthikanti 2205.05198, section 4.2.2). In a pass of its own the weight gradient finds the parts alone.
+void FrameworkRewrite::backward_linear(const Operator& op) {
+  auto& list = part_.input_gradient_steps;
+  const Gemm forward = product(op);
+  Gemm back = forward, weights{forward.n, forward.k, forward.m, 1, forward.precision, true};
+  std::swap(back.n, back.k);
+  const Index in = op.in[0];
+  Step step{names(op.name).gradient, back, {}};
+  cast(list, op, true, step.operands);
+  WeightGradient weight{names(op.name).gradient, {names(op.name).weights, weights, {}}, {}};
+  for (const auto v : op.out) {
+    step.operands.push_back(read(*gradients_[v]));
+    weight.step.operands.push_back(read(*gradients_[v]));
+    weight.kept.push_back(read(before_gather_[v].value_or(*gradients_[v])));
+  }
+  if (entered_from_[in] && !run_.software.saves_gathered) {
+    const Index parts = *entered_from_[in];
+    const Index again = value(double(part_.values[in].size.count()), Value::Holds::gathered);
+    step.what = OverlappedKernel{back, 1, of_tokens(CollectiveKind::all_gather, in)};
+    step.operands.push_back(read(parts));
+    step.operands.push_back(write(again));
+    weight.step.operands.push_back(read(again));
+    weight.kept.push_back(read(parts));
+  } else {
+    const Index kept = casts_[in].value_or(in);
+    weight.step.operands.push_back(read(kept));
+    weight.kept.push_back(read(kept));
+  }
+  step.operands.push_back(write(gradient_of(in)));
+  list.push_back(std::move(step));
+  weights_.push_back(std::move(weight));
+}
+
+}  // namespace rehearsal::models
