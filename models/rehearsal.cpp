@@ -5,325 +5,302 @@
 
 #include "base/error.hpp"
 #include "models/lives.hpp"
+#include "models/rehearsal_rewrite.hpp"
 #include "models/shapes.hpp"
 
 namespace rehearsal::models {
-namespace {
 
-using Index = std::uint16_t;
-using Kind = OperatorKind;
-using Steps = std::vector<Step>;
-
-Operand read(Index v) { return {Operand::Of::value, v, false}; }
-Operand write(Index v) { return {Operand::Of::value, v, true}; }
-Operand weight(Index p) { return {Operand::Of::parameter, p, false}; }
-Operand gradient(Index p) { return {Operand::Of::gradient, p, true}; }
-Operand sum_of_losses() { return {Operand::Of::loss, 0, true}; }
-
-// Operands as the table of KernelKind lists them.
-void kernel(Steps& steps, KernelKind kind, const std::vector<std::int64_t>& dims, std::vector<Operand> operands) {
+void KernelRewrite::kernel(Steps& steps, KernelKind kind, const std::vector<std::int64_t>& dims,
+                           std::vector<Operand> operands) {
   Kernel kernel{.kind = kind};
   std::copy(dims.begin(), dims.end(), kernel.dims.begin());
   steps.push_back({name(kind), kernel, std::move(operands)});
 }
-// Of the whole value, in place.
-void collective(Steps& steps, CollectiveKind kind, Index v) {
+void KernelRewrite::collective(Steps& steps, CollectiveKind kind, Index v) {
   steps.push_back({name(kind), GroupCollective{kind, Axis::tensor, Bytes{}}, {write(v)}});
 }
 
-class Performed {
- public:
-  Performed(const Block& block, const Transformer& model, const NetworkShape& shape)
-      : block_(block),
-        model_(model),
-        shape_(shape),
-        rows_(shape.shard.tokens()),
-        total_(rows_ * shape.shard.microbatches * shape.data),
-        place_(block.values.size()),
-        gradients_(block.values.size()),
-        statistics_(block.operators.size()) {}
+KernelRewrite::KernelRewrite(const Block& block, const Transformer& model, const NetworkShape& shape)
+    : block_(block),
+      model_(model),
+      shape_(shape),
+      rows_(shape.shard.tokens()),
+      total_(rows_ * shape.shard.microbatches * shape.data),
+      place_(block.values.size()),
+      gradients_(block.values.size()),
+      statistics_(block.operators.size()) {}
 
-  Part build(Recompute recompute) {
-    segments();
-    for (std::size_t v = 0; v < block_.values.size(); ++v) place_[v] = value(block_.values[v].elements);
-    for (std::size_t i = 0; i < block_.operators.size(); ++i) forward(block_.operators[i], i);
-    if (block_.input) part_.input = place_[*block_.input];
-    if (block_.output) {
-      part_.output = place_[*block_.output];
-      if (trains_below()) part_.output_gradient = gradients_[*block_.output] = like(*block_.output);
+Part KernelRewrite::build(Recompute recompute) {
+  segments();
+  for (std::size_t v = 0; v < block_.values.size(); ++v) place_[v] = value(block_.values[v].elements);
+  size_slots();
+  for (std::size_t i = 0; i < block_.operators.size(); ++i) forward(block_.operators[i], i);
+  if (block_.input) part_.input = place_[*block_.input];
+  if (block_.output) {
+    part_.output = place_[*block_.output];
+    if (trains_below()) part_.output_gradient = gradients_[*block_.output] = like(*block_.output);
+  }
+  for (std::size_t i = block_.operators.size(); i-- > 0;)
+    if (trains_below()) backward(block_.operators[i], i);
+  if (block_.input) part_.input_gradient = gradients_[*block_.input];
+
+  Steps again;
+  for (const auto& step : part_.forward)
+    if (recompute == Recompute::full || (recompute == Recompute::selective && std::get_if<Kernel>(&step.what) &&
+                                         std::get<Kernel>(step.what).kind == KernelKind::attention))
+      again.push_back(step);
+  again = needed_again(part_, again);
+  part_.backward = part_.input_gradient_steps;
+  part_.backward.insert(part_.backward.end(), part_.weight_gradient_steps.begin(), part_.weight_gradient_steps.end());
+  repeat(part_, std::move(again));
+  store();
+  return std::move(part_);
+}
+
+// Keys have no bias here: softmax does not see it, its gradient is rounding noise, and Adam would make weights of
+// that.
+void KernelRewrite::segments() {
+  for (auto segment : block_.segments) {
+    segment.elements = 0;
+    for (auto& tensor : segment.tensors) {
+      if (tensor.kind == TensorKind::qkv_bias) tensor.kind = TensorKind::qv_bias, tensor.outer = 2;
+      tensor.offset = segment.elements;
+      segment.elements += tensor.elements();
+      part_.parameters += double(tensor.elements());
+      if (tensor.kind == TensorKind::expert_gate_up_weight || tensor.kind == TensorKind::expert_down_weight)
+        part_.expert_parameters += double(tensor.elements());
     }
-    for (std::size_t i = block_.operators.size(); i-- > 0;)
-      if (trains_below()) backward(block_.operators[i], i);
-    if (block_.input) part_.input_gradient = gradients_[*block_.input];
-
-    Steps again;
-    for (const auto& step : part_.forward)
-      if (recompute == Recompute::full || (recompute == Recompute::selective && std::get_if<Kernel>(&step.what) &&
-                                           std::get<Kernel>(step.what).kind == KernelKind::attention))
-        again.push_back(step);
-    again = needed_again(part_, again);
-    part_.backward = part_.input_gradient_steps;
-    part_.backward.insert(part_.backward.end(), part_.weight_gradient_steps.begin(), part_.weight_gradient_steps.end());
-    repeat(part_, std::move(again));
-    store();
-    return std::move(part_);
+    part_.segments.push_back(std::move(segment));
   }
+}
 
- private:
-  // Rows that are given have no parameters below them.
-  bool trains_below() const { return block_.operators.front().kind != OperatorKind::load_rows; }
-
-  Index value(std::int64_t elements) {
-    elements_.push_back(elements);
-    part_.values.emplace_back();
-    return static_cast<Index>(elements_.size() - 1);
-  }
-  Index like(Index v) { return value(block_.values[v].elements); }
-  Index at(Index v) const { return place_[v]; }
-  std::int64_t columns(Index v) const { return block_.values[v].columns; }
-
-  // Keys have no bias here: softmax does not see it, its gradient is rounding noise, and Adam would make weights of
-  // that.
-  void segments() {
-    for (auto segment : block_.segments) {
-      segment.elements = 0;
-      for (auto& tensor : segment.tensors) {
-        if (tensor.kind == TensorKind::qkv_bias) tensor.kind = TensorKind::qv_bias, tensor.outer = 2;
-        tensor.offset = segment.elements;
-        segment.elements += tensor.elements();
-        part_.parameters += double(tensor.elements());
-      }
-      part_.segments.push_back(std::move(segment));
-    }
-  }
-
-  void forward(const Operator& op, std::size_t number) {
-    Steps& F = part_.forward;
-    const std::int64_t T = rows_;
-    switch (op.kind) {
-      case Kind::embed:
-        return kernel(F, KernelKind::embed, {T, columns(op.out[0]), slice(op)},
-                      {weight(op.parameters[0]), write(at(op.out[0]))});
-      case Kind::add_positions:
-        return kernel(F, KernelKind::add_positions, {T, columns(op.in[0]), shape_.shard.sequence},
-                      {weight(op.parameters[0]), write(at(op.in[0]))});
-      case Kind::load_rows:
-        return kernel(F, KernelKind::load_rows, {T, columns(op.out[0])}, {write(at(op.out[0]))});
-      case Kind::norm: {
-        if (llama()) {
-          statistics_[number] = value(T);
-          return kernel(
-              F, KernelKind::rms_norm, {T, columns(op.in[0])},
-              {read(at(op.in[0])), weight(op.parameters[0]), write(at(op.out[0])), write(*statistics_[number])});
-        }
-        statistics_[number] = value(2 * T);
-        return kernel(F, KernelKind::layer_norm, {T, columns(op.in[0])},
-                      {read(at(op.in[0])), weight(op.parameters[0]), weight(op.parameters[1]), write(at(op.out[0])),
-                       write(*statistics_[number])});
-      }
-      case Kind::linear: {
-        kernel(F, KernelKind::linear, {T, columns(op.out[0]), columns(op.in[0])},
-               {read(at(op.in[0])), weight(op.parameters[0]), write(at(op.out[0]))});
-        if (const auto bias = bias_of(op))
-          kernel(F, KernelKind::add_bias, {T, columns(op.out[0]), columns_of(*bias)},
-                 {weight(*bias), write(at(op.out[0]))});
-        return;
-      }
-      case Kind::attention: {
-        statistics_[number] = value(T * heads());
-        return kernel(F, KernelKind::attention, attention_dims(),
-                      {read(at(op.in[0])), write(at(op.out[0])), write(*statistics_[number])});
-      }
-      case Kind::activate:
-        if (gated())
-          return kernel(F, KernelKind::swiglu, {T, columns(op.out[0])}, {read(at(op.in[0])), write(at(op.out[0]))});
-        return kernel(F, KernelKind::gelu, {T * columns(op.in[0])}, {read(at(op.in[0])), write(at(op.out[0]))});
-      case Kind::leave:
-        return collective(F, CollectiveKind::all_reduce, at(op.in[0]));
-      case Kind::add:  // in the place of the branch
-        place_[op.out[0]] = at(op.in[1]);
-        if (op.parameters.empty())
-          return kernel(F, KernelKind::add, {T * columns(op.in[0])}, {read(at(op.in[0])), write(at(op.in[1]))});
-        return kernel(F, KernelKind::add_residual, {T, columns(op.in[0])},
-                      {read(at(op.in[0])), weight(op.parameters[0]), write(at(op.in[1]))});
-      case Kind::add_bias:
-        return kernel(F, KernelKind::add_bias, {T, columns(op.in[0]), std::int64_t(Bias::whole)},
-                      {weight(op.parameters[0]), write(at(op.in[0]))});
-      case Kind::loss: {
-        // From per-slice maxima and sums: one small all-gather where Megatron-LM has three all-reduces.
-        const std::int64_t t = shape_.shard.tensor, n = columns(op.in[0]), all = model_.vocabulary;
-        const Index parts = value(3 * T * t);
+void KernelRewrite::forward(const Operator& op, std::size_t number) {
+  Steps& F = part_.forward;
+  const std::int64_t T = rows_;
+  switch (op.kind) {
+    case Kind::embed:
+      return kernel(F, KernelKind::embed, {T, columns(op.out[0]), slice(op)},
+                    {weight(op.parameters[0]), write(at(op.out[0]))});
+    case Kind::add_positions:
+      return kernel(F, KernelKind::add_positions, {T, columns(op.in[0]), shape_.shard.sequence},
+                    {weight(op.parameters[0]), write(at(op.in[0]))});
+    case Kind::load_rows:
+      return kernel(F, KernelKind::load_rows, {T, columns(op.out[0])}, {write(at(op.out[0]))});
+    case Kind::norm: {
+      if (llama()) {
         statistics_[number] = value(T);
-        kernel(F, KernelKind::cross_entropy_local, {T, n, all, t}, {read(at(op.in[0])), write(parts)});
-        if (t > 1) collective(F, CollectiveKind::all_gather, parts);
-        return kernel(F, KernelKind::cross_entropy, {T, n, all, t, total_},
-                      {read(parts), write(*statistics_[number]), sum_of_losses()});
+        return kernel(
+            F, KernelKind::rms_norm, {T, columns(op.in[0])},
+            {read(at(op.in[0])), weight(op.parameters[0]), write(at(op.out[0])), write(*statistics_[number])});
       }
-      case Kind::squared_error:
-        return kernel(F, KernelKind::squared_error, {T, columns(op.in[0]), total_},
-                      {read(at(op.in[0])), sum_of_losses()});
-      case Kind::rotate:  // in place
-        if (llama()) kernel(F, KernelKind::rotary, rotary_dims(op), {write(at(op.in[0]))});
-        return;
-      case Kind::enter:
-        return;
-      default:
-        INVARIANT(false, "refused before");
+      statistics_[number] = value(2 * T);
+      return kernel(F, KernelKind::layer_norm, {T, columns(op.in[0])},
+                    {read(at(op.in[0])), weight(op.parameters[0]), weight(op.parameters[1]), write(at(op.out[0])),
+                     write(*statistics_[number])});
     }
-  }
-
-  void backward(const Operator& op, std::size_t number) {
-    Steps &I = part_.input_gradient_steps, &W = part_.weight_gradient_steps;
-    const std::int64_t T = rows_;
-    const auto grad = [&](Index v) -> std::optional<Index>& { return gradients_[v]; };
-    switch (op.kind) {
-      case Kind::embed:
-        return kernel(W, KernelKind::embed_gradient, {T, columns(op.out[0]), slice(op)},
-                      {read(*grad(op.out[0])), gradient(op.parameters[0])});
-      case Kind::add_positions:
-        return kernel(W, KernelKind::positions_gradient, {T, columns(op.in[0]), shape_.shard.sequence},
-                      {read(*grad(op.in[0])), gradient(op.parameters[0])});
-      case Kind::norm: {
-        const Index d = *grad(op.out[0]), x = op.in[0];
-        std::vector<Operand> operands{read(at(x)), read(*statistics_[number]), weight(op.parameters[0]),
-                                      gradient(op.parameters[0])};
-        if (!llama()) operands.push_back(gradient(op.parameters[1]));
-        operands.push_back(write(d));
-        kernel(I, llama() ? KernelKind::rms_norm_gradient : KernelKind::layer_norm_gradient, {T, columns(x)},
-               std::move(operands));
-        if (const auto branch = grad(x)) kernel(I, KernelKind::add, {T * columns(x)}, {read(*branch), write(d)});
-        grad(x) = d;
-        return;
-      }
-      case Kind::linear: {
-        const Index dy = *grad(op.out[0]), x = op.in[0];
-        const std::int64_t n = columns(op.out[0]), k = columns(x);
-        if (const auto bias = bias_of(op))
-          kernel(I, KernelKind::bias_gradient, {T, n, columns_of(*bias)}, {read(dy), gradient(*bias)});
-        grad(x) = like(x);
-        kernel(I, KernelKind::linear_input_gradient, {T, n, k}, {read(dy), weight(op.parameters[0]), write(*grad(x))});
-        return kernel(W, KernelKind::linear_weight_gradient, {T, n, k},
-                      {read(dy), read(at(x)), gradient(op.parameters[0])});
-      }
-      case Kind::attention: {
-        grad(op.in[0]) = like(op.in[0]);
-        return kernel(I, KernelKind::attention_gradient, attention_dims(),
-                      {read(at(op.in[0])), read(at(op.out[0])), read(*statistics_[number]), read(*grad(op.out[0])),
-                       write(*grad(op.in[0]))});
-      }
-      case Kind::activate:
-        if (gated()) {
-          grad(op.in[0]) = like(op.in[0]);
-          return kernel(I, KernelKind::swiglu_gradient, {T, columns(op.out[0])},
-                        {read(at(op.in[0])), read(*grad(op.out[0])), write(*grad(op.in[0]))});
-        }
-        grad(op.in[0]) = grad(op.out[0]);  // in place
-        return kernel(I, KernelKind::gelu_gradient, {T * columns(op.in[0])},
-                      {read(at(op.in[0])), write(*grad(op.in[0]))});
-      case Kind::enter:
-        return collective(I, CollectiveKind::all_reduce, *grad(op.in[0]));
-      case Kind::add: {
-        const Index d = *grad(op.out[0]);
-        grad(op.in[0]) = grad(op.in[1]) = d;
-        if (op.parameters.empty()) return;
-        return kernel(I, KernelKind::bias_gradient, {T, columns(op.in[0]), std::int64_t(Bias::whole)},
-                      {read(d), gradient(op.parameters[0])});
-      }
-      case Kind::add_bias:
-        return kernel(I, KernelKind::bias_gradient, {T, columns(op.in[0]), std::int64_t(Bias::whole)},
-                      {read(*grad(op.in[0])), gradient(op.parameters[0])});
-      case Kind::loss:  // in the place of the logits
-        grad(op.in[0]) = at(op.in[0]);
-        return kernel(I, KernelKind::cross_entropy_gradient, {T, columns(op.in[0]), model_.vocabulary, total_},
-                      {read(*statistics_[number]), write(at(op.in[0]))});
-      case Kind::squared_error:
-        grad(op.in[0]) = like(op.in[0]);
-        return kernel(I, KernelKind::squared_error_gradient, {T, columns(op.in[0]), total_},
-                      {read(at(op.in[0])), write(*grad(op.in[0]))});
-      case Kind::rotate:
-        if (llama()) kernel(I, KernelKind::rotary_gradient, rotary_dims(op), {write(*grad(op.in[0]))});
-        return;
-      case Kind::leave:
-      case Kind::load_rows:
-        return;
-      default:
-        INVARIANT(false, "refused before");
+    case Kind::linear: {
+      kernel(F, KernelKind::linear, {T, columns(op.out[0]), columns(op.in[0])},
+             {read(at(op.in[0])), weight(op.parameters[0]), write(at(op.out[0]))});
+      if (const auto bias = bias_of(op))
+        kernel(F, KernelKind::add_bias, {T, columns(op.out[0]), columns_of(*bias)},
+               {weight(*bias), write(at(op.out[0]))});
+      return;
     }
+    case Kind::attention: {
+      statistics_[number] = value(T * heads());
+      return kernel(F, KernelKind::attention, attention_dims(),
+                    {read(at(op.in[0])), write(at(op.out[0])), write(*statistics_[number])});
+    }
+    case Kind::activate:
+      if (gated())
+        return kernel(F, KernelKind::swiglu, {of_experts(op) ? slot_rows() : T, columns(op.out[0])},
+                      {read(at(op.in[0])), write(at(op.out[0]))});
+      return kernel(F, KernelKind::gelu, {T * columns(op.in[0])}, {read(at(op.in[0])), write(at(op.out[0]))});
+    case Kind::leave:
+      return collective(F, CollectiveKind::all_reduce, at(op.in[0]));
+    case Kind::add:  // in the place of the branch
+      place_[op.out[0]] = at(op.in[1]);
+      if (op.parameters.empty())
+        return kernel(F, KernelKind::add, {T * columns(op.in[0])}, {read(at(op.in[0])), write(at(op.in[1]))});
+      return kernel(F, KernelKind::add_residual, {T, columns(op.in[0])},
+                    {read(at(op.in[0])), weight(op.parameters[0]), write(at(op.in[1]))});
+    case Kind::join:  // in the place of the second
+      place_[op.out[0]] = at(op.in[1]);
+      return kernel(F, KernelKind::add, {T * columns(op.in[0])}, {read(at(op.in[0])), write(at(op.in[1]))});
+    case Kind::route:
+      return route(op);
+    case Kind::dispatch:
+      return dispatch(op);
+    case Kind::expert_linear:
+      return expert_linear(op);
+    case Kind::combine:
+      return combine(op);
+    case Kind::add_bias:
+      return kernel(F, KernelKind::add_bias, {T, columns(op.in[0]), std::int64_t(Bias::whole)},
+                    {weight(op.parameters[0]), write(at(op.in[0]))});
+    case Kind::loss: {
+      // From per-slice maxima and sums: one small all-gather where Megatron-LM has three all-reduces.
+      const std::int64_t t = shape_.shard.tensor, n = columns(op.in[0]), all = model_.vocabulary;
+      const Index parts = value(3 * T * t);
+      statistics_[number] = value(T);
+      kernel(F, KernelKind::cross_entropy_local, {T, n, all, t}, {read(at(op.in[0])), write(parts)});
+      if (t > 1) collective(F, CollectiveKind::all_gather, parts);
+      return kernel(F, KernelKind::cross_entropy, {T, n, all, t, total_},
+                    {read(parts), write(*statistics_[number]), sum_of_losses()});
+    }
+    case Kind::squared_error:
+      return kernel(F, KernelKind::squared_error, {T, columns(op.in[0]), total_},
+                    {read(at(op.in[0])), sum_of_losses()});
+    case Kind::rotate:  // in place
+      if (llama()) kernel(F, KernelKind::rotary, rotary_dims(op), {write(at(op.in[0]))});
+      return;
+    case Kind::enter:
+      return;
+    default:
+      INVARIANT(false, "refused before");
   }
+}
 
-  std::int64_t slice(const Operator& op) const { return block_.tensor(op.parameters[0]).slice; }
-  bool llama() const { return model_.family == Family::llama; }
-  bool gated() const { return model_.ffn_kind == FfnKind::swiglu; }
-  // The last parameter of a linear operator, where that is no matrix. The weights before it follow each other in
-  // memory.
-  std::optional<Index> bias_of(const Operator& op) const {
-    const auto kind = block_.tensor(op.parameters.back()).kind;
-    const bool bias = kind == TensorKind::qkv_bias || kind == TensorKind::up_bias;
-    return bias ? std::optional(op.parameters.back()) : std::nullopt;
-  }
-  std::int64_t columns_of(Index bias) const {
-    const bool qkv = block_.tensor(bias).kind == TensorKind::qkv_bias;
-    return std::int64_t(qkv ? Bias::query_value : Bias::whole);
-  }
-  std::int64_t kv_heads() const { return model_.kv_heads / shape_.shard.tensor; }
-  std::vector<std::int64_t> rotary_dims(const Operator& op) const {
-    return {rows_, shape_.shard.sequence, heads() + kv_heads(), model_.head_dim, columns(op.in[0])};
-  }
-  std::int64_t heads() const { return model_.heads / shape_.shard.tensor; }
-  std::vector<std::int64_t> attention_dims() const {
-    return {shape_.shard.micro_batch, heads(),       shape_.shard.sequence,
-            model_.head_dim,          shape_.causal, kv_heads() == heads() ? 0 : kv_heads()};
-  }
+// The first gradient of a value that several operators read is the place of the sum.
+void KernelRewrite::add_gradient(Index v, Index made) {
+  auto& sum = gradients_[v];
+  if (sum)
+    kernel(part_.input_gradient_steps, KernelKind::add, {elements_[made]}, {read(made), write(*sum)});
+  else
+    sum = made;
+}
 
-  // Gives the kernels the precision of the network, and values and collectives the sizes that follow from it.
-  void store() {
-    const auto lists = {&part_.forward, &part_.input_gradient_steps, &part_.weight_gradient_steps, &part_.backward};
-    std::vector<std::optional<Precision>> stored(part_.values.size());
-    for (auto* steps : lists)
-      for (auto& step : *steps) {
-        auto* kernel = std::get_if<Kernel>(&step.what);
-        if (!kernel) continue;
-        kernel->precision = shape_.precision;
-        for (std::size_t i = 0; i < step.operands.size(); ++i) {
-          if (step.operands[i].of != Operand::Of::value) continue;
-          auto& known = stored[step.operands[i].index];
-          const Precision here = operand_precision(*kernel, i);
-          INVARIANT(!known || *known == here, std::string(name(kernel->kind)) + " finds a value in another precision");
-          known = here;
-        }
+void KernelRewrite::backward(const Operator& op, std::size_t number) {
+  Steps &I = part_.input_gradient_steps, &W = part_.weight_gradient_steps;
+  const std::int64_t T = rows_;
+  const auto grad = [&](Index v) -> std::optional<Index>& { return gradients_[v]; };
+  switch (op.kind) {
+    case Kind::embed:
+      return kernel(W, KernelKind::embed_gradient, {T, columns(op.out[0]), slice(op)},
+                    {read(*grad(op.out[0])), gradient(op.parameters[0])});
+    case Kind::add_positions:
+      return kernel(W, KernelKind::positions_gradient, {T, columns(op.in[0]), shape_.shard.sequence},
+                    {read(*grad(op.in[0])), gradient(op.parameters[0])});
+    case Kind::norm: {
+      const Index d = *grad(op.out[0]), x = op.in[0];
+      std::vector<Operand> operands{read(at(x)), read(*statistics_[number]), weight(op.parameters[0]),
+                                    gradient(op.parameters[0])};
+      if (!llama()) operands.push_back(gradient(op.parameters[1]));
+      operands.push_back(write(d));
+      kernel(I, llama() ? KernelKind::rms_norm_gradient : KernelKind::layer_norm_gradient, {T, columns(x)},
+             std::move(operands));
+      if (const auto branch = grad(x)) kernel(I, KernelKind::add, {T * columns(x)}, {read(*branch), write(d)});
+      grad(x) = d;
+      return;
+    }
+    case Kind::linear: {
+      const Index dy = *grad(op.out[0]), x = op.in[0];
+      const std::int64_t n = columns(op.out[0]), k = columns(x);
+      if (const auto bias = bias_of(op))
+        kernel(I, KernelKind::bias_gradient, {T, n, columns_of(*bias)}, {read(dy), gradient(*bias)});
+      const Index dx = like(x);
+      kernel(I, KernelKind::linear_input_gradient, {T, n, k}, {read(dy), weight(op.parameters[0]), write(dx)});
+      add_gradient(x, dx);
+      return kernel(W, KernelKind::linear_weight_gradient, {T, n, k},
+                    {read(dy), read(at(x)), gradient(op.parameters[0])});
+    }
+    case Kind::attention: {
+      grad(op.in[0]) = like(op.in[0]);
+      return kernel(I, KernelKind::attention_gradient, attention_dims(),
+                    {read(at(op.in[0])), read(at(op.out[0])), read(*statistics_[number]), read(*grad(op.out[0])),
+                     write(*grad(op.in[0]))});
+    }
+    case Kind::activate:
+      if (gated()) {
+        grad(op.in[0]) = like(op.in[0]);
+        return kernel(I, KernelKind::swiglu_gradient, {of_experts(op) ? slot_rows() : T, columns(op.out[0])},
+                      {read(at(op.in[0])), read(*grad(op.out[0])), write(*grad(op.in[0]))});
       }
-    INVARIANT(elements_.size() == part_.values.size(), "nobody makes the output a second time");
-    for (std::size_t v = 0; v < elements_.size(); ++v)
-      part_.values[v].size = Bytes(elements_[v] * bytes_per_element(stored[v].value_or(shape_.precision)));
-    for (auto* steps : lists)
-      for (auto& step : *steps)
-        if (auto* collective = std::get_if<GroupCollective>(&step.what)) {
-          const auto v = step.operands.front().index;
-          collective->size = part_.values[v].size;
-          collective->precision = stored[v].value_or(shape_.precision);
-        }
+      grad(op.in[0]) = grad(op.out[0]);  // in place
+      return kernel(I, KernelKind::gelu_gradient, {T * columns(op.in[0])},
+                    {read(at(op.in[0])), write(*grad(op.in[0]))});
+    case Kind::enter:
+      return collective(I, CollectiveKind::all_reduce, *grad(op.in[0]));
+    case Kind::add: {
+      const Index d = *grad(op.out[0]);
+      grad(op.in[0]) = grad(op.in[1]) = d;
+      if (op.parameters.empty()) return;
+      return kernel(I, KernelKind::bias_gradient, {T, columns(op.in[0]), std::int64_t(Bias::whole)},
+                    {read(d), gradient(op.parameters[0])});
+    }
+    case Kind::join:
+      grad(op.in[0]) = grad(op.in[1]) = *grad(op.out[0]);
+      return;
+    case Kind::route:
+      return route_gradient(op);
+    case Kind::dispatch:
+      return dispatch_gradient(op);
+    case Kind::expert_linear:
+      return expert_linear_gradient(op);
+    case Kind::combine:
+      return combine_gradient(op);
+    case Kind::add_bias:
+      return kernel(I, KernelKind::bias_gradient, {T, columns(op.in[0]), std::int64_t(Bias::whole)},
+                    {read(*grad(op.in[0])), gradient(op.parameters[0])});
+    case Kind::loss:  // in the place of the logits
+      grad(op.in[0]) = at(op.in[0]);
+      return kernel(I, KernelKind::cross_entropy_gradient, {T, columns(op.in[0]), model_.vocabulary, total_},
+                    {read(*statistics_[number]), write(at(op.in[0]))});
+    case Kind::squared_error:
+      grad(op.in[0]) = like(op.in[0]);
+      return kernel(I, KernelKind::squared_error_gradient, {T, columns(op.in[0]), total_},
+                    {read(at(op.in[0])), write(*grad(op.in[0]))});
+    case Kind::rotate:
+      if (llama()) kernel(I, KernelKind::rotary_gradient, rotary_dims(op), {write(*grad(op.in[0]))});
+      return;
+    case Kind::leave:
+    case Kind::load_rows:
+      return;
+    default:
+      INVARIANT(false, "refused before");
   }
+}
 
-  const Block& block_;
-  const Transformer& model_;
-  const NetworkShape& shape_;
-  const std::int64_t rows_, total_;
-  Part part_;
-  std::vector<std::int64_t> elements_;            // by value of the part
-  std::vector<Index> place_;                      // of the values of the block
-  std::vector<std::optional<Index>> gradients_;   // by value of the block
-  std::vector<std::optional<Index>> statistics_;  // by operator: for its gradient
-};
-
-}  // namespace
+// Gives the kernels the precision of the network, and values and collectives the sizes that follow from it.
+void KernelRewrite::store() {
+  const auto lists = {&part_.forward, &part_.input_gradient_steps, &part_.weight_gradient_steps, &part_.backward};
+  std::vector<std::optional<Precision>> stored(part_.values.size());
+  for (auto* steps : lists)
+    for (auto& step : *steps) {
+      auto* kernel = std::get_if<Kernel>(&step.what);
+      if (!kernel) continue;
+      kernel->precision = shape_.precision;
+      for (std::size_t i = 0; i < step.operands.size(); ++i) {
+        if (step.operands[i].of != Operand::Of::value) continue;
+        auto& known = stored[step.operands[i].index];
+        const Precision here = operand_precision(*kernel, i);
+        INVARIANT(!known || *known == here, std::string(name(kernel->kind)) + " finds a value in another precision");
+        known = here;
+      }
+    }
+  INVARIANT(elements_.size() == part_.values.size(), "nobody makes the output a second time");
+  for (std::size_t v = 0; v < elements_.size(); ++v)
+    part_.values[v].size = Bytes(elements_[v] * bytes_per_element(stored[v].value_or(shape_.precision)));
+  for (auto* steps : lists)
+    for (auto& step : *steps)
+      if (auto* collective = std::get_if<GroupCollective>(&step.what)) {
+        const auto v = step.operands.front().index;
+        collective->size = part_.values[v].size;
+        collective->precision = stored[v].value_or(shape_.precision);
+      }
+}
 
 Network performed_network(const Transformer& model, const NetworkShape& shape) {
   const auto refuse = [](const char* what) {
     throw UserError(std::string("software rehearsal has no kernels for ") + what +
-                    "; it performs families gpt and mlp with gelu, llama with swiglu");
+                    "; it performs families gpt and mlp with gelu, llama and moe with swiglu");
   };
-  const bool llama = model.family == Family::llama;
-  if (llama != (model.ffn_kind == FfnKind::swiglu)) refuse(llama ? "llama with gelu" : "ffn_kind swiglu");
+  const bool moe = model.is_moe(), llama = model.family == Family::llama || moe;
+  if (llama != (model.ffn_kind == FfnKind::swiglu)) refuse(llama ? "llama or moe with gelu" : "ffn_kind swiglu");
+  if (model.mla) refuse("latent attention");
+  if (model.mtp_layers > 0) refuse("multi-token prediction");
+  if (moe && shape.shard.tensor * shape.shard.expert_tensor * shape.shard.context > 1)
+    refuse("experts over tensor, expert_tensor or context ranks");
   if (shape.shard.sequence_parallel) refuse("sequence parallelism");
   if (shape.precision != Precision::fp32 && shape.precision != Precision::bf16)
     throw UserError(std::string("software rehearsal has no kernels for precision ") + name(shape.precision) +
@@ -334,13 +311,13 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
     if (model.head_dim * model.heads != model.hidden) refuse("heads that do not add up to the hidden size");
   }
   const auto parts = blocks(model, {.shard = shape.shard, .pad_vocabulary = shape.pad_vocabulary});
-  const auto rewrite = [&](const Block& block, Recompute mode) { return Performed(block, model, shape).build(mode); };
-  Network network{rewrite(parts.embedding, Recompute::none),
-                  rewrite(parts.head, Recompute::none),
-                  {rewrite(parts.layers[0], shape.recompute), Part{}},
-                  {},
-                  {},
-                  shape.precision};
+  const auto rewrite = [&](const Block& block, Recompute mode) {
+    return KernelRewrite(block, model, shape).build(mode);
+  };
+  Network network{
+      rewrite(parts.embedding, Recompute::none), rewrite(parts.head, Recompute::none), {}, {}, {}, shape.precision};
+  for (std::size_t kind = 0; kind < kLayerKinds; ++kind)
+    if (!parts.layers[kind].operators.empty()) network.layers[kind] = rewrite(parts.layers[kind], shape.recompute);
   return network;
 }
 

@@ -3,6 +3,8 @@
 // statistics, gradients of parameters and the optimizer's states in fp32 (operand_precision()). Equations:
 // models/README.md, section 9.
 #pragma once
+#include <optional>
+
 #include "models/block.hpp"
 
 namespace rehearsal::models {
@@ -15,9 +17,11 @@ struct NetworkShape {
   bool pad_vocabulary = true;  // to a multiple of 128 t; the serial reference does without
   Precision precision = Precision::fp32;
   Recompute recompute = Recompute::none;  // of layers; the ends are not worth it
+  // Rows of one rank and micro-batch that an expert takes, over the mean; the rest are dropped. None: all of them.
+  std::optional<double> capacity = {};
 };
 
-// Throws UserError for what this program has no kernels for (sequence parallelism, experts).
+// Throws UserError for what this program has no kernels for (sequence parallelism, experts over tensor ranks).
 Network performed_network(const Transformer& model, const NetworkShape& shape);
 
 }  // namespace rehearsal::models

@@ -89,8 +89,8 @@ Cast::Cast(const plan::Mesh& mesh, const std::vector<Ends>& of_stages, bool mirr
   }
   for (const auto axis :
        {Axis::tensor, Axis::context, Axis::data, Axis::expert_tensor, Axis::expert, Axis::expert_data})
-    if (axis == Axis::data && mirrored)
-      add_mirrored_groups(mesh);
+    if (mirrored && (axis == Axis::data || axis == Axis::expert_data))
+      add_mirrored_groups(mesh, axis == Axis::data ? mesh.replicas() : axis, index(axis));
     else
       add_groups(mesh, axis == Axis::data ? mesh.replicas() : axis, index(axis));
   add_groups(mesh, Axis::pipeline, Ends::kEmbedding);
@@ -108,15 +108,16 @@ void Cast::add_groups(const plan::Mesh& mesh, Axes axes, std::size_t end) {
   }
 }
 
-void Cast::add_mirrored_groups(const plan::Mesh& mesh) {
+void Cast::add_mirrored_groups(const plan::Mesh& mesh, Axes axes, std::size_t end) {
+  if (std::none_of(ends.begin(), ends.end(), [&](const Ends& stage) { return stage.groups[end].has_value(); })) return;
   const auto last = mesh.size(Axis::pipeline) - 1, stride = mesh.stride(Axis::pipeline);
-  for (const auto& all : mesh.groups(mesh.replicas())) {
+  for (const auto& all : mesh.groups(axes)) {
     const auto p = stages[all.front()];
     if (p > last - p) continue;
     std::vector<std::uint32_t> ranks;
     for (const auto mirror : {p, last - p})
       for (const auto r : all) ranks.push_back(r + mirror * stride - p * stride);
-    groups.push_back({mesh.replicas() | Axis::pipeline, index(Axis::data), std::move(ranks)});
+    groups.push_back({axes | Axis::pipeline, end, std::move(ranks)});
   }
 }
 

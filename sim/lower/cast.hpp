@@ -43,7 +43,7 @@ struct Cast {
 
  private:
   void add_groups(const plan::Mesh& mesh, Axes axes, std::size_t end);
-  void add_mirrored_groups(const plan::Mesh& mesh);
+  void add_mirrored_groups(const plan::Mesh& mesh, Axes axes, std::size_t end);
 };
 
 // A row of loads for each actor, on resources that are numbered as they are met. The groups of a rank whose

@@ -16,6 +16,9 @@ using graph::Pass;
 namespace {
 Bytes sized(std::int64_t elements, Precision precision) { return Bytes(bytes_per_element(precision) * elements); }
 Bytes floats(std::int64_t n) { return sized(n, Precision::fp32); }
+std::int64_t numbered(Axis replicas) {
+  return static_cast<std::int64_t>(replicas == Axis::expert_data ? Replicas::expert_data : Replicas::data);
+}
 }  // namespace
 
 LocalTask Sequencer::compute(WorkId work, const Coordinates& at, std::span<const BufferUse> uses,
@@ -32,18 +35,16 @@ LocalTask Sequencer::kernel(Kernel kernel, const Coordinates& at, std::span<cons
   return compute(draft_.works.intern(kernel), at, uses);
 }
 
+std::vector<LocalTask> Sequencer::before() const { return any_ ? std::vector{last_} : std::vector<LocalTask>{}; }
+
 void Sequencer::collective(CollectiveKind kind, Precision precision, std::int64_t elements, const Coordinates& at,
-                           std::span<const BufferUse> uses, bool embedding) {
-  const Bytes size = sized(elements, precision);
-  std::vector<LocalTask> before;
-  if (any_) before.push_back(last_);
-  if (embedding) {
-    const auto work =
-        draft_.works.intern(graph::Collective{kind, size, draft_.pipe.plan->embedding_group, 1, precision});
-    waits_ = draft_.program.add({work, Lane::data_comm, at, draft_.embedding_end()}, before, uses);
-  } else {
-    waits_ = draft_.data_collective(kind, size, at, before, uses, 1, precision);
-  }
+                           std::span<const BufferUse> uses, Axis replicas) {
+  waits_ = draft_.data_collective(kind, sized(elements, precision), at, before(), uses, 1, precision, replicas);
+}
+
+void Sequencer::embedding_sum(std::int64_t elements, const Coordinates& at, std::span<const BufferUse> uses) {
+  const graph::Collective sum{CollectiveKind::all_reduce, floats(elements), draft_.pipe.plan->embedding_group};
+  waits_ = draft_.program.add({draft_.works.intern(sum), Lane::data_comm, at, draft_.embedding_end()}, before(), uses);
 }
 
 std::size_t first_position(const Parts& parts, std::uint32_t stage) {
@@ -55,8 +56,7 @@ std::size_t first_position(const Parts& parts, std::uint32_t stage) {
 NetworkState::NetworkState(Draft& draft, Sequencer& sequencer)
     : draft_(draft),
       sequencer_(sequencer),
-      zero_(draft.pipe.plan->job.parallelism.data > 1 ? draft.pipe.plan->job.parallelism.zero : 0),
-      shards_(zero_ > 0 ? draft.pipe.plan->job.parallelism.data : 1) {}
+      zero_(draft.pipe.plan->job.parallelism.data > 1 ? draft.pipe.plan->job.parallelism.zero : 0) {}
 
 Precision NetworkState::precision() const { return draft_.pipe.plan->network->precision; }
 
@@ -94,9 +94,13 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     const std::size_t stages = draft_.pipe.plan->stages.size();
     Held held;
     held.segment = &segment, held.tied = segment.tied, held.stage = static_cast<std::uint16_t>(stage % stages);
-    held.elements = (segment.elements + shards_ - 1) / shards_ * shards_;
+    const auto& plan = *draft_.pipe.plan;
+    if (segment.tensors.front().split == Split::expert) held.replicas = Axis::expert_data;
+    if (zero_ > 0)
+      held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.job.parallelism.data;
+    held.elements = (segment.elements + held.shards - 1) / held.shards * held.shards;
     held.copy = (segment.tied && head) || stage >= stages;  // the second direction's are copies, too
-    const std::int64_t shard = held.elements / shards_;
+    const std::int64_t shard = held.shard();
     held.parameters =
         program.resident({sized(zero_ == 3 ? shard : held.elements, precision()), MemoryCategory::parameters});
     if (!lomo())
@@ -108,8 +112,9 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
 
     if (updates() == schedule::Updates::late)
       held.previous = program.resident({sized(held.elements, precision()), MemoryCategory::parameters});
-    graph::Segment described{held.parameters, held.elements,   shards_,     zero_ == 3, held.previous,
-                             held.copy,       segment.tensors, precision(), {}};
+    graph::Segment described{
+        held.parameters, held.elements, held.shards, zero_ == 3 && held.shards > 1, held.previous, held.copy,
+        segment.tensors, precision(),   {}};
     if (master) described.master = held.states;
     for (auto& tensor : described.tensors) tensor.layer = layer;
     program.segment(std::move(described));
@@ -172,9 +177,9 @@ void NetworkState::end_backward(const Coordinates& at, const std::vector<std::si
       }
       here.pass = Pass::gradient_reduce;
       const BufferUse gradient(*held.gradients, Access::write);
-      if (draft_.replicated())
-        sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32, held.elements, here,
-                              std::span(&gradient, 1));
+      if (draft_.replicated(held.replicas))
+        sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32, held.elements, here, std::span(&gradient, 1),
+                              held.replicas);
       here.pass = Pass::optimizer;
       update(held, *held.gradients, false, here, old);
     }
@@ -185,30 +190,34 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
   const BufferUse whole(gradient, Access::write);
   at.pass = Pass::gradient_reduce;
   if (lomo()) {
-    if (draft_.replicated())
-      sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32, held.elements, at, std::span(&whole, 1));
+    if (draft_.replicated(held.replicas))
+      sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32, held.elements, at, std::span(&whole, 1),
+                            held.replicas);
     at.pass = Pass::optimizer;
     update(held, gradient, false, at, gradient);
     return;
   }
-  sequencer_.collective(CollectiveKind::reduce_scatter, Precision::fp32, held.elements, at, std::span(&whole, 1));
+  if (held.shards > 1)
+    sequencer_.collective(CollectiveKind::reduce_scatter, Precision::fp32, held.elements, at, std::span(&whole, 1),
+                          held.replicas);
   const std::vector<BufferUse> uses{
       {gradient, Access::read}, {*held.gradients, Access::write}, {gradient, Access::free}};
-  sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.elements / shards_}}, at, uses);
+  sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), numbered(held.replicas)}}, at, uses);
 }
 
 void NetworkState::update(const Held& held, BufferId gradient, bool part_of_gradient, const Coordinates& at,
                           std::optional<BufferId> free) {
   // ZeRO-3 holds the own shard alone, everybody else all parameters, of which the sharded update touches a part.
-  const bool part_of_parameters = shards_ > 1 && zero_ < 3;
+  const bool part_of_parameters = held.shards > 1 && zero_ < 3;
   const auto flat = [](bool part) { return static_cast<std::int64_t>(part ? Flat::part : Flat::own); };
   std::vector<BufferUse> uses{{gradient, Access::write}, {held.parameters, Access::write}};
   if (held.states) uses.emplace_back(*held.states, Access::write);
   if (free) uses.emplace_back(*free, Access::free);
   Kernel kernel{.kind = draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adamw ? KernelKind::adamw
                                                                                                  : KernelKind::sgd,
-                .dims = {held.elements / shards_, flat(part_of_gradient), flat(part_of_parameters)}};
+                .dims = {held.shard(), flat(part_of_gradient), flat(part_of_parameters)}};
   if (lomo() && precision() != Precision::fp32) kernel.dims[3] = static_cast<std::int64_t>(Master::none);
+  kernel.dims[4] = numbered(held.replicas);
   sequencer_.kernel(kernel, at, uses);
 }
 
@@ -230,28 +239,28 @@ void NetworkState::finish_step() {
   for (const Held& held : held_) {
     const BufferUse gradient(*held.gradients, Access::write);
     if (held.tied && plan.shares_embedding() && !held.both_ends)
-      sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32,
-                            zero_ >= 2 ? held.elements / shards_ : held.elements, with(Pass::embedding_reduce, held),
-                            std::span(&gradient, 1), true);
-    if (draft_.replicated() && zero_ < 2)
+      sequencer_.embedding_sum(zero_ >= 2 ? held.shard() : held.elements, with(Pass::embedding_reduce, held),
+                               std::span(&gradient, 1));
+    if (draft_.replicated(held.replicas) && zero_ < 2)
       sequencer_.collective(zero_ == 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, Precision::fp32,
-                            held.elements, with(Pass::gradient_reduce, held), std::span(&gradient, 1));
+                            held.elements, with(Pass::gradient_reduce, held), std::span(&gradient, 1), held.replicas);
   }
   for (const Held& held : held_) {
     if (held.previous) {
       const std::vector<BufferUse> uses{{held.parameters, Access::read}, {*held.previous, Access::write}};
       sequencer_.kernel({.kind = KernelKind::copy, .dims = {held.elements}}, with(Pass::optimizer, held), uses);
     }
-    update(held, *held.gradients, zero_ == 1, with(Pass::optimizer, held));
-    if (zero_ == 1) {  // the update cleared its own part; the others hold sums that went to their owners
+    const bool sharded = held.shards > 1;
+    update(held, *held.gradients, sharded && zero_ == 1, with(Pass::optimizer, held));
+    if (sharded && zero_ == 1) {  // the update cleared its own part; the others hold sums that went to their owners
       const BufferUse gradient(*held.gradients, Access::write);
       sequencer_.kernel({.kind = KernelKind::clear, .dims = {held.elements}}, with(Pass::optimizer, held),
                         std::span(&gradient, 1));
     }
-    if (zero_ == 1 || zero_ == 2) {
+    if (sharded && (zero_ == 1 || zero_ == 2)) {
       const BufferUse parameters(held.parameters, Access::write);
       sequencer_.collective(CollectiveKind::all_gather, precision(), held.elements, with(Pass::parameter_gather, held),
-                            std::span(&parameters, 1));
+                            std::span(&parameters, 1), held.replicas);
     }
   }
 }

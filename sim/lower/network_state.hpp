@@ -1,5 +1,6 @@
 // What a rank holds of the network: parameters, gradients and optimizer states of its segments, whole or as shards of
-// the data-parallel group (ZeRO, arXiv 1910.02054, section 5), and what the end of a step does to them.
+// those that hold the same ones (ZeRO, arXiv 1910.02054, section 5), and what the end of a step does to them. Experts
+// are replicated along Axis::expert_data, everything else over all data-parallel ranks.
 #pragma once
 #include <optional>
 #include <vector>
@@ -17,13 +18,16 @@ class Sequencer {
                     std::uint32_t endpoint = graph::kNoEndpoint, std::optional<LocalTask> after = {});
   // In the precision of the network.
   LocalTask kernel(Kernel kernel, const graph::Coordinates& at, std::span<const graph::BufferUse> uses);
-  // Of the data-parallel group, or of the `embedding` group.
+  // Of the group of replicas along an axis, or of the embedding's.
   void collective(CollectiveKind kind, Precision precision, std::int64_t elements, const graph::Coordinates& at,
-                  std::span<const graph::BufferUse> uses, bool embedding = false);
+                  std::span<const graph::BufferUse> uses, Axis replicas);
+  void embedding_sum(std::int64_t elements, const graph::Coordinates& at, std::span<const graph::BufferUse> uses);
   LocalTask last() const { return last_; }
 
  private:
   Draft& draft_;
+  std::vector<LocalTask> before() const;
+
   LocalTask last_;                  // of the compute lane
   std::optional<LocalTask> waits_;  // a collective that the next kernel follows
   bool any_ = false;
@@ -34,12 +38,15 @@ class NetworkState {
   struct Held {
     const models::Segment* segment = nullptr;
     std::int64_t elements = 0;  // padded to the shards
+    std::int64_t shards = 1;
+    Axis replicas = Axis::data;
     BufferId parameters;
     std::optional<BufferId> gradients, previous;
     std::optional<BufferId> states;  // of the optimizer: [moments, master copy], of the own shard
     bool copy = false, tied = false;
     bool both_ends = false;   // a tied table that serves an embedding and a head of this rank
     std::uint16_t stage = 0;  // of the model
+    std::int64_t shard() const { return elements / shards; }
   };
 
   NetworkState(Draft& draft, Sequencer& sequencer);
@@ -53,7 +60,6 @@ class NetworkState {
   BufferId loss() const { return *loss_; }
 
   int zero() const { return zero_; }
-  std::int64_t shards() const { return shards_; }
   bool lomo() const;
   Precision precision() const;  // of parameters
   // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3) or consumed at once (LOMO).
@@ -79,7 +85,6 @@ class NetworkState {
   Draft& draft_;
   Sequencer& sequencer_;
   int zero_ = 0;
-  std::int64_t shards_ = 1;
   std::vector<Held> held_;
   std::map<std::size_t, std::vector<std::size_t>> at_;  // position -> held
   std::optional<BufferId> loss_;

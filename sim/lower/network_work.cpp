@@ -126,8 +126,8 @@ class NetworkWork : public RankWork {
           return o.of == Operand::Of::parameter && place_of(*part.model, o.index).segment == s;
         });
       });
-      if (!needed) continue;
       const auto& held = state_.held(state_.segments_at(position)[s]);
+      if (!needed || held.shards == 1) continue;
       const Precision precision = state_.precision();
       whole[s] =
           draft_.program.buffer({Bytes(bytes_per_element(precision) * held.elements), MemoryCategory::parameters});
@@ -135,7 +135,7 @@ class NetworkWork : public RankWork {
           {*whole[s], Access::allocate}, {held.parameters, Access::read}, {*whole[s], Access::write}};
       auto here = at;
       here.pass = Pass::parameter_gather;
-      sequencer_.collective(CollectiveKind::all_gather, precision, held.elements, here, uses);
+      sequencer_.collective(CollectiveKind::all_gather, precision, held.elements, here, uses, held.replicas);
     }
     return whole;
   }

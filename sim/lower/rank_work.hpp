@@ -19,13 +19,19 @@ struct Draft {
 
   std::uint32_t group_end(Axis axis) { return ends.group(axis, program); }
   std::uint32_t embedding_end() { return ends.group(Ends::kEmbedding, program); }
-  // Somebody else computes gradients of the same parameters.
-  bool replicated() const { return pipe.plan && (pipe.plan->replicas() > 1 || pipe.plan->job.copies > 1); }
+  // Somebody else computes gradients of the same parameters: of experts, or of all others.
+  bool replicated(Axis replicas = Axis::data) const {
+    if (!pipe.plan) return false;
+    const auto ranks = replicas == Axis::expert_data ? pipe.plan->expert_replicas() : pipe.plan->replicas();
+    return ranks > 1 || pipe.plan->job.copies > 1;
+  }
   LocalTask data_collective(CollectiveKind kind, Bytes size, const graph::Coordinates& at,
                             std::span<const LocalTask> after, std::span<const graph::BufferUse> uses = {},
-                            std::uint32_t tensors = 1, Precision precision = Precision::fp32) {
-    const auto work = works.intern(graph::Collective{kind, size, pipe.plan->data_group, tensors, precision});
-    return program.add({work, graph::Lane::data_comm, at, group_end(Axis::data)}, after, uses);
+                            std::uint32_t tensors = 1, Precision precision = Precision::fp32,
+                            Axis replicas = Axis::data) {
+    const auto& group = replicas == Axis::expert_data ? pipe.plan->expert_data_group : pipe.plan->data_group;
+    const auto work = works.intern(graph::Collective{kind, size, group, tensors, precision});
+    return program.add({work, graph::Lane::data_comm, at, group_end(replicas)}, after, uses);
   }
 };
 

@@ -121,9 +121,9 @@ Plan make_plan(Job job) {
   if (job.software.own_kernels) {
     check_performed(job, layers);
     // Padding serves the slicing; one GPU alone sees the vocabulary as it is.
-    plan.network = std::make_shared<const models::Network>(models::performed_network(
-        job.model,
-        {plan.shard, p.data, job.training.causal, p.gpus() > 1, job.training.precision, job.training.recompute}));
+    plan.network = std::make_shared<const models::Network>(
+        models::performed_network(job.model, {plan.shard, p.data, job.training.causal, p.gpus() > 1,
+                                              job.training.precision, job.training.recompute, job.experts.capacity}));
   } else {
     const auto routed = routing(job);
     note_routing(plan, routed);
@@ -138,8 +138,10 @@ Plan make_plan(Job job) {
   plan.data_group = plan.mesh.shape(plan.mesh.replicas());
   if (job.model.is_moe()) plan.expert_data_group = plan.mesh.shape(Axis::expert_data);
   if (job.copies > 1) {  // as if the mirrored ranks followed
-    plan.data_group.ranks *= static_cast<std::uint32_t>(job.copies);
-    plan.data_group.stride = std::min(plan.data_group.stride, plan.mesh.stride(Axis::pipeline));
+    for (auto* group : {&plan.data_group, &plan.expert_data_group}) {
+      group->ranks *= static_cast<std::uint32_t>(job.copies);
+      group->stride = std::min(group->stride, plan.mesh.stride(Axis::pipeline));
+    }
   }
   plan.embedding_group = plan.mesh.ends(Axis::pipeline);
 

@@ -118,7 +118,7 @@ AbstractCosts load_costs(Context& context, const Node& costs, const Node* memory
 // file, for places.
 void check_kernels(Context& context, const Node& root, const std::optional<models::Transformer>& model,
                    const TrainingChoice& training, const models::Software& software,
-                   const ParallelismChoice& parallelism);
+                   const ParallelismChoice& parallelism, const models::ExpertSettings& experts);
 
 // Settles nodes, GPUs and the data-parallel degree against each other.
 void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism);

@@ -16,8 +16,33 @@ bool given(const Node& root, std::string_view part, std::string_view key) {
 // Whether it says how ZeRO-3 gathers.
 bool fsdp(const models::Training& training) { return training.prefetch || training.reshard_after_forward; }
 
+// Tensor ranks hold the same tokens: each would send all of them, and experts would add the gradient of every token up
+// once for each of those ranks.
+void check_own_experts(Context& context, const Node& root, const models::Software& software,
+                       const models::Transformer& model, const ParallelismChoice& parallelism,
+                       const models::ExpertSettings& experts) {
+  auto& problems = context.problems;
+  const auto refuse = [&](std::string_view path, bool wrong, const std::string& message) {
+    if (wrong) problems.error(place_of(root, path), fmt::format("software '{}' {}", software.name, message));
+  };
+  const auto& p = parallelism.value;
+  refuse("model.mla", model.mla.has_value(), "has no kernels for latent attention; leave 'mla' out");
+  refuse("model.mtp_layers", model.mtp_layers > 0, "does not build multi-token prediction; leave 'mtp_layers' out");
+  constexpr const char* kOver = "does not cut layers with experts over {} ranks yet: '{}' is {}; nearest: 1";
+  for (const auto& [key, ranks] : {std::pair("tensor", p.tensor), std::pair("expert_tensor", p.expert_tensor)})
+    refuse(fmt::format("parallelism.{}", key), ranks > 1, fmt::format(fmt::runtime(kOver), key, key, ranks));
+  refuse("experts.skew", experts.skew.kind != models::Skew::Kind::uniform,
+         "sends each token where its router says, whatever loads are given; leave 'skew' out");
+  refuse("experts.balance", experts.balance != models::ExpertBalance::none,
+         "leaves every expert where it is; leave 'balance' out");
+  refuse("experts.limit_nodes", experts.limit_nodes.has_value(), "sends a token to any node; leave 'limit_nodes' out");
+  refuse("experts.dispatch", experts.dispatch != models::Dispatch::all_to_all,
+         "exchanges rows in one all-to-all; leave 'dispatch' out");
+}
+
 void check_own(Context& context, const Node& root, const std::optional<models::Transformer>& model,
-               const TrainingChoice& choice, const models::Software& software, const ParallelismChoice& parallelism) {
+               const TrainingChoice& choice, const models::Software& software, const ParallelismChoice& parallelism,
+               const models::ExpertSettings& experts) {
   auto& problems = context.problems;
   const auto& training = choice.training;
   const auto refuse = [&](std::string_view path, bool wrong, const std::string& message) {
@@ -57,7 +82,9 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
            fmt::format("has 'own_kernels', which know no '{}'; leave it out", knob));
   if (!model) return;
   const bool llama = model->family == models::Family::llama, moe = model->family == models::Family::moe;
-  refuse("model.family", moe, "does not build family 'moe' yet; use gpt, llama or mlp");
+  if (moe) check_own_experts(context, root, software, *model, parallelism, experts);
+  refuse("model.ffn_kind", moe && model->ffn_kind != models::FfnKind::swiglu,
+         "builds experts with swiglu; leave 'ffn_kind' out");
   refuse("model.ffn_kind", !moe && llama != (model->ffn_kind == models::FfnKind::swiglu),
          llama ? "builds family 'llama' with swiglu; leave 'ffn_kind' out"
                : "builds 'swiglu' in family 'llama' alone; set 'ffn_kind' to gelu");
@@ -67,9 +94,9 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
 
 void check_kernels(Context& context, const Node& root, const std::optional<models::Transformer>& model,
                    const TrainingChoice& training, const models::Software& software,
-                   const ParallelismChoice& parallelism) {
+                   const ParallelismChoice& parallelism, const models::ExpertSettings& experts) {
   auto& problems = context.problems;
-  if (software.own_kernels) return check_own(context, root, model, training, software, parallelism);
+  if (software.own_kernels) return check_own(context, root, model, training, software, parallelism, experts);
   if (training.training.kernels == models::Kernels::unfused && software.compiled)
     problems.error(place_of(root, "training.kernels"),
                    "'unfused' for 'kernels' contradicts 'compiled: true' in 'software'; leave one of them out");

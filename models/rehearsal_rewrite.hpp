@@ -1,0 +1,106 @@
+// The rewrite of a block into this program's kernels (rehearsal.hpp). Layers with experts: rehearsal_experts.cpp.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "models/rehearsal.hpp"
+
+namespace rehearsal::models {
+
+class KernelRewrite {
+ public:
+  KernelRewrite(const Block& block, const Transformer& model, const NetworkShape& shape);
+  Part build(Recompute recompute);
+
+ private:
+  using Index = std::uint16_t;
+  using Kind = OperatorKind;
+  using Steps = std::vector<Step>;
+
+  static Operand read(Index v) { return {Operand::Of::value, v, false}; }
+  static Operand write(Index v) { return {Operand::Of::value, v, true}; }
+  static Operand weight(Index p) { return {Operand::Of::parameter, p, false}; }
+  static Operand gradient(Index p) { return {Operand::Of::gradient, p, true}; }
+  static Operand sum_of_losses() { return {Operand::Of::loss, 0, true}; }
+  // Operands as the table of KernelKind lists them.
+  static void kernel(Steps& steps, KernelKind kind, const std::vector<std::int64_t>& dims,
+                     std::vector<Operand> operands);
+  // Of the whole value, in place, in the tensor group.
+  static void collective(Steps& steps, CollectiveKind kind, Index v);
+
+  // Rows that are given have no parameters below them.
+  bool trains_below() const { return block_.operators.front().kind != OperatorKind::load_rows; }
+
+  Index value(std::int64_t elements) {
+    elements_.push_back(elements);
+    part_.values.emplace_back();
+    return static_cast<Index>(elements_.size() - 1);
+  }
+  Index like(Index v) { return value(elements_[place_[v]]); }
+  Index at(Index v) const { return place_[v]; }
+  std::int64_t columns(Index v) const { return block_.values[v].columns; }
+
+  void segments();
+  void forward(const Operator& op, std::size_t number);
+  void backward(const Operator& op, std::size_t number);
+  void add_gradient(Index v, Index made);
+  void store();
+
+  // --- layers with experts
+  std::int64_t slots() const;  // of one expert for the rows of one rank
+  std::int64_t slot_rows() const { return model_.experts * slots(); }
+  std::vector<std::int64_t> gating_dims() const;
+  std::vector<std::int64_t> dispatch_dims() const {
+    return {rows_, model_.hidden, model_.experts_per_token, model_.experts, slots()};
+  }
+  std::vector<std::int64_t> expert_dims(const Operator& op) const;
+  void size_slots();
+  Index exchanged(Steps& steps, Index v);
+  void route(const Operator& op);
+  void route_gradient(const Operator& op);
+  void dispatch(const Operator& op);
+  void dispatch_gradient(const Operator& op);
+  void expert_linear(const Operator& op);
+  void expert_linear_gradient(const Operator& op);
+  void combine(const Operator& op);
+  void combine_gradient(const Operator& op);
+
+  std::int64_t slice(const Operator& op) const { return block_.tensor(op.parameters[0]).slice; }
+  bool llama() const { return model_.family == Family::llama || model_.is_moe(); }
+  bool of_experts(const Operator& op) const { return op.section == Section::experts; }
+  bool gated() const { return model_.ffn_kind == FfnKind::swiglu; }
+  // The last parameter of a linear operator, where that is no matrix. The weights before it follow each other in
+  // memory.
+  std::optional<Index> bias_of(const Operator& op) const {
+    const auto kind = block_.tensor(op.parameters.back()).kind;
+    const bool bias = kind == TensorKind::qkv_bias || kind == TensorKind::up_bias;
+    return bias ? std::optional(op.parameters.back()) : std::nullopt;
+  }
+  std::int64_t columns_of(Index bias) const {
+    const bool qkv = block_.tensor(bias).kind == TensorKind::qkv_bias;
+    return std::int64_t(qkv ? Bias::query_value : Bias::whole);
+  }
+  std::int64_t kv_heads() const { return model_.kv_heads / shape_.shard.tensor; }
+  std::vector<std::int64_t> rotary_dims(const Operator& op) const {
+    return {rows_, shape_.shard.sequence, heads() + kv_heads(), model_.head_dim, columns(op.in[0])};
+  }
+  std::int64_t heads() const { return model_.heads / shape_.shard.tensor; }
+  std::vector<std::int64_t> attention_dims() const {
+    return {shape_.shard.micro_batch, heads(),       shape_.shard.sequence,
+            model_.head_dim,          shape_.causal, kv_heads() == heads() ? 0 : kv_heads()};
+  }
+
+  const Block& block_;
+  const Transformer& model_;
+  const NetworkShape& shape_;
+  const std::int64_t rows_, total_;
+  Part part_;
+  std::vector<std::int64_t> elements_;            // by value of the part
+  std::vector<Index> place_;                      // of the values of the block
+  std::vector<std::optional<Index>> gradients_;   // by value of the block
+  std::vector<std::optional<Index>> statistics_;  // by operator: for its gradient
+  // Of the rows of a layer with experts: the weights of the chosen ones, the rows that came back from them.
+  std::optional<Index> weights_, returned_;
+};
+
+}  // namespace rehearsal::models
