@@ -64,6 +64,11 @@ const Sets kSmallLlama{
     "model={family: llama, layers: 4, hidden: 32, heads: 4, kv_heads: 2, ffn: 48, vocabulary: 101, sequence: 16}",
     "training.optimizer=sgd", "batch.micro=1"};
 
+const Sets kSmallMoe{
+    "model={family: moe, layers: 4, dense_layers: 1, hidden: 32, heads: 4, kv_heads: 2, ffn: 48, experts: 4, "
+    "experts_per_token: 2, expert_ffn: 24, shared_experts: 1, vocabulary: 101, sequence: 16}",
+    "training.optimizer=sgd", "batch.micro=1"};
+
 Sets with(Sets sets, std::initializer_list<std::string> more) {
   sets.insert(sets.end(), more.begin(), more.end());
   return sets;
@@ -135,6 +140,44 @@ TEST_CASE("tensor parallelism, ZeRO, recomputation and optimizers train what one
   for (const char* layout : {"{tensor: 2, pipeline: 2, data: 2, zero: 2}", "{pipeline: 4}"})
     check_trains(kMlp, {fmt::format("parallelism={}", layout), "model.layers=4", "model.hidden=32", "model.ffn=48",
                         "model.sequence=4"});
+}
+
+TEST_CASE("experts over several ranks train what one rank trains, in the memory that was predicted") {
+  for (const Sets& layout : std::vector<Sets>{
+           {"parallelism={data: 4}", "training.optimizer=adamw"},
+           {"parallelism={data: 4, expert: 2}"},
+           {"parallelism={data: 4, expert: 4}", "training.optimizer=adamw"},
+           // Experts have fewer replicas than the rest, or none: their segments are sharded among those alone.
+           {"parallelism={data: 4, expert: 2, zero: 1}", "training.optimizer=adamw"},
+           {"parallelism={data: 4, expert: 4, zero: 1}"},
+           {"parallelism={data: 4, expert: 2, zero: 2}"},
+           {"parallelism={data: 2, expert: 2, zero: 3}", "training.recompute=full"},
+           {"parallelism={data: 4, expert: 2, zero: 3}", "placement=[pipeline, data, expert, context, tensor]"},
+           {"parallelism={pipeline: 2, data: 4, expert: 2, zero: 1}", "training.recompute=full", "schedule=zb-h1"},
+           {"parallelism={data: 4, expert: 4}", "model.shared_experts=0", "model.dense_layers=0",
+            "model.experts_per_token=1"},
+           // Slots are dealt out for each rank and micro-batch, which are those of one rank: it drops the same rows.
+           {"parallelism={data: 4, expert: 2}", "experts.capacity=0.75"},
+           {"parallelism={pipeline: 2, data: 2, expert: 2}", "experts.capacity=1", "training.recompute=selective"},
+           {"parallelism={data: 4, expert: 2, zero: 1}", "training.precision=bf16"},
+           {"parallelism={data: 2, expert: 2}", "training.optimizer=lomo", "batch.global=2"},
+       }) {
+    CAPTURE(layout.front());
+    Sets sets = kSmallMoe;
+    sets.insert(sets.end(), layout.begin(), layout.end());
+    check_trains(kGpt, sets);
+  }
+  for (const char* schedule :
+       {"gpipe", "1f1b", "zb-h1", "zb-1p", "interleaved-1f1b", "zb-v", "dualpipe", "dualpipev", "pipedream-2bw"}) {
+    CAPTURE(schedule);
+    const std::string name = schedule;
+    const bool twice = name == "interleaved-1f1b" || name == "zb-v" || name == "dualpipev";
+    // dualpipe: of each expert there are replicas in another pipeline and in the other direction.
+    const int data = name == "dualpipe" ? 4 : 2;
+    check_trains(kGpt, with(kSmallMoe, {fmt::format("parallelism={{pipeline: 2, data: {}, expert: 2, chunks: {}}}",
+                                                    data, twice ? 2 : 1),
+                                        "schedule=" + name}));
+  }
 }
 
 TEST_CASE("gradients that are nothing but rounding are no false alarm") {
@@ -232,6 +275,34 @@ TEST_CASE("runs broken on purpose are found out") {
     };
     found_out("a swapped micro-batch", swapped);
   }
+}
+
+TEST_CASE("experts that are broken on purpose are found out") {
+  const Sets sets = with(kSmallMoe, {"parallelism={data: 4, expert: 2}"});
+  const auto what = explore::load_performable(kGpt, sets, backend::Compute::real, "loopback");
+  const auto prepared = answer::prepare(what.scenario);
+  const auto& graph = prepared.graph;
+  const auto& program = graph.program_of(graph.ranks()[0]);  // of all ranks
+  const auto found_out = [&](const char* what_is_broken, LocalTask left_out) {
+    CAPTURE(what_is_broken);
+    backend::Tamper tamper;
+    tamper.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == left_out; };
+    CHECK(!train(kGpt, sets, tamper).verified.ok);
+  };
+  // Each task of one layer and micro-batch that experts have: four all-to-alls, and kernels of both directions.
+  int exchanges = 0, kernels = 0;
+  for (std::size_t t = 0; t < program.size(); ++t) {
+    const auto& at = program.coordinates[t];
+    if (at.layer != 1 || at.microbatch != 0) continue;
+    const auto& work = graph.work(program.work[t]);
+    if (const auto* c = std::get_if<graph::Collective>(&work); c && c->kind == CollectiveKind::all_to_all)
+      found_out("an all-to-all left out", LocalTask(t)), ++exchanges;
+    if (const auto* k = std::get_if<Kernel>(&work);
+        k && k->kind >= KernelKind::route && k->kind <= KernelKind::combine_rows_gradient)
+      found_out(name(k->kind), LocalTask(t)), ++kernels;
+  }
+  CHECK(exchanges == 4);
+  CHECK(kernels == 12);  // of the nine kinds each once, and the products of two layers
 }
 
 }  // namespace rehearsal
