@@ -7,10 +7,16 @@ EPSILON = 1e-5
 BASE = 10000.0
 
 
-def parameters(network):
+def mlp_parameters(network, l):
+    h, f = network.c["hidden"], network.c["ffn"]
+    network.make("gate_up_weight", l, (2 * f, h), h**-0.5)
+    network.make("down_weight", l, (h, f), f**-0.5)
+
+
+def parameters(network, feed_forward=mlp_parameters):
     """Makes them, with the initial weights of the program."""
     c = network.c
-    h, f, d = c["hidden"], c["ffn"], c["hidden"] // c["heads"]
+    h, d = c["hidden"], c["hidden"] // c["heads"]
     network.make("token_table", 0, (c["vocabulary"], h), 0.02)
     for l in range(c["layers"]):
         network.p[l, "norm1_gain"], network.p[l, "norm2_gain"] = np.ones(h), np.ones(h)
@@ -18,8 +24,7 @@ def parameters(network):
         network.make("key_weight", l, (c["kv_heads"] * d, h), h**-0.5)
         network.make("value_weight", l, (c["kv_heads"] * d, h), h**-0.5)
         network.make("out_weight", l, (h, h), h**-0.5)
-        network.make("gate_up_weight", l, (2 * f, h), h**-0.5)
-        network.make("down_weight", l, (h, f), f**-0.5)
+        feed_forward(network, l)
     network.p[0, "norm_gain"] = np.ones(h)
     network.make("head_weight", 0, (c["vocabulary"], h), h**-0.5)
 
@@ -76,7 +81,30 @@ def attention_back(do, q, k, v, probability):
     return ds @ wide_k, narrow(dk), narrow(dv)
 
 
-def gradients(c, batch, total, p):
+def swiglu(x, p, l, up_weight, down_weight):
+    gate, up = np.split(x @ p[l, up_weight].T, 2, -1)
+    return (gate * sigmoid(gate) * up) @ p[l, down_weight].T, (gate, up)
+
+
+def swiglu_back(dy, x, saved, p, l, g, up_weight, down_weight):
+    gate, up = saved
+    sg = sigmoid(gate)
+    g[l, down_weight] += dy.T @ (gate * sg * up)
+    dproduct = dy @ p[l, down_weight]
+    du = np.concatenate([dproduct * up * sg * (1 + gate * (1 - sg)), dproduct * gate * sg], -1)
+    g[l, up_weight] += du.T @ x
+    return du @ p[l, up_weight]
+
+
+def mlp(c, l, x, p):
+    return swiglu(x, p, l, "gate_up_weight", "down_weight")
+
+
+def mlp_back(c, l, dy, x, saved, p, g):
+    return swiglu_back(dy, x, saved, p, l, g, "gate_up_weight", "down_weight")
+
+
+def gradients(c, batch, total, p, feed_forward=mlp, feed_forward_back=mlp_back):
     """Loss (a mean over `total` tokens) and gradients of one micro-batch."""
     d = c["hidden"] // c["heads"]
     tokens, targets = batch
@@ -92,9 +120,9 @@ def gradients(c, batch, total, p):
             out = joined(out)
             x2 = x + out @ p[l, "out_weight"].T
             n2, s2 = norm(x2, p[l, "norm2_gain"])
-            gate, up = np.split(n2 @ p[l, "gate_up_weight"].T, 2, -1)
-            x = x2 + (gate * sigmoid(gate) * up) @ p[l, "down_weight"].T
-            saved.append((n1, s1, q, k, v, probability, out, n2, s2, gate, up))
+            y_ffn, inside = feed_forward(c, l, n2, p)
+            x = x2 + y_ffn
+            saved.append((n1, s1, q, k, v, probability, out, n2, s2, inside))
         n, st = norm(x, p[0, "norm_gain"])
         logits = n @ p[0, "head_weight"].T
         logits -= logits.max(-1, keepdims=True)
@@ -106,13 +134,9 @@ def gradients(c, batch, total, p):
         g[0, "head_weight"] += dl.T @ n
         dx = norm_back(dl @ p[0, "head_weight"], st, p[0, "norm_gain"], g, (0, "norm_gain"))
         for l in reversed(range(c["layers"])):
-            n1, s1, q, k, v, probability, out, n2, s2, gate, up = saved[l]
-            sg = sigmoid(gate)
-            g[l, "down_weight"] += dx.T @ (gate * sg * up)
-            dproduct = dx @ p[l, "down_weight"]
-            du = np.concatenate([dproduct * up * sg * (1 + gate * (1 - sg)), dproduct * gate * sg], -1)
-            g[l, "gate_up_weight"] += du.T @ n2
-            d2 = dx + norm_back(du @ p[l, "gate_up_weight"], s2, p[l, "norm2_gain"], g, (l, "norm2_gain"))
+            n1, s1, q, k, v, probability, out, n2, s2, inside = saved[l]
+            dn2 = feed_forward_back(c, l, dx, n2, inside, p, g)
+            d2 = dx + norm_back(dn2, s2, p[l, "norm2_gain"], g, (l, "norm2_gain"))
             g[l, "out_weight"] += d2.T @ out
             dq, dk, dv = attention_back(split(d2 @ p[l, "out_weight"], d), q, k, v, probability)
             dn = np.zeros_like(n1)

@@ -20,12 +20,14 @@ except ImportError:
     print("skipped: needs python3-numpy")
     sys.exit(77)
 import llama
+import moe
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 KINDS = ["token_table", "position_table", "norm1_gain", "norm1_bias", "qkv_weight", "qv_bias", "out_weight", "out_bias",
          "norm2_gain", "norm2_bias", "up_weight", "up_bias", "down_weight", "down_bias", "norm_gain", "norm_bias",
-         "head_weight", "query_weight", "key_weight", "value_weight", "gate_up_weight"]
+         "head_weight", "query_weight", "key_weight", "value_weight", "gate_up_weight", "router_weight", "expert_gate_up_weight",
+         "expert_down_weight", "shared_gate_up_weight", "shared_down_weight"]
 MAP_OF_TOKENS, FIRST_TOKEN, FOLLOWS_MAP, OTHER_TOKEN, INPUT_ROWS, MAP_OF_ROWS = range(6)
 EPSILON_NORM = 1e-5
 
@@ -57,7 +59,7 @@ def skewed(u, vocabulary):
 
 # --- network -----------------------------------------------------------------------------------------------------------
 class Network:
-    """GPT (pre-norm, no key bias, tanh GELU), Llama (llama.py) or MLP (no residual); parameters by (layer, kind)."""
+    """GPT (pre-norm, no key bias, tanh GELU), Llama (llama.py), with experts (moe.py), or MLP (no residual); parameters by (layer, kind)."""
 
     def __init__(self, c):
         self.c = c
@@ -79,6 +81,8 @@ class Network:
                 self.make("head_weight", 0, (c["vocabulary"], h), h**-0.5)
         elif c["family"] == "llama":
             llama.parameters(self)
+        elif c["family"] == "moe":
+            moe.parameters(self)
         else:
             for l in range(c["layers"]):
                 self.mlp(l, h, f)
@@ -98,6 +102,8 @@ class Network:
     def gradients(self, batch, total, p):
         if self.c["family"] == "llama":
             return llama.gradients(self.c, batch, total, p)
+        if self.c["family"] == "moe":
+            return moe.gradients(self.c, batch, total, p)
         return self.gpt(batch, total, p) if self.c["family"] == "gpt" else self.rows(batch, total, p)
 
     def gpt(self, batch, total, p):
@@ -368,6 +374,9 @@ def main():
     small_llama = ("model={family: llama, layers: 4, hidden: 64, heads: 4, kv_heads: 2, ffn: 96, vocabulary: 101, "
                    "sequence: 32}")
     grouped = dict(gpt, family="llama", kv_heads=2, ffn=96, tied=False)
+    mixture = dict(grouped, family="moe", experts=4, experts_per_token=2, expert_ffn=48, shared_experts=1, dense_layers=1)
+    small_moe = ("model={family: moe, layers: 4, dense_layers: 1, hidden: 64, heads: 4, kv_heads: 2, ffn: 96, experts: 4, "
+                 "experts_per_token: 2, expert_ffn: 48, shared_experts: 1, vocabulary: 101, sequence: 32}")
     cases = [
         ("GPT, 2 x 2 x 2 ranks, AdamW", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml", [], gpt),
         ("GPT, untied, ZeRO-3, zb-h1, SGD", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml",
@@ -377,6 +386,15 @@ def main():
          dict(grouped, optimizer="sgd", rate=0.1)),
         ("Llama, ZeRO-3, zb-h1, recomputed, AdamW", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml",
          [small_llama, "parallelism.zero=3", "schedule=zb-h1", "training.recompute=full"], grouped),
+        ("experts, 2 of 4 and one shared, over 4 ranks, SGD", "mixtral-tiny-ep4-this-machine.yaml", sgd + [small_moe],
+         dict(mixture, optimizer="sgd", rate=0.1)),
+        ("experts, 2 stages x 4 replicas, two of each expert, ZeRO-1, zb-h1, recomputed, AdamW",
+         "mixtral-tiny-ep4-this-machine.yaml",
+         [small_moe, "parallelism={pipeline: 2, data: 4, expert: 2, zero: 1}", "schedule=zb-h1", "training.recompute=full"],
+         mixture),
+        ("experts, 1 of 4, none shared, no dense layers, SGD", "mixtral-tiny-ep4-this-machine.yaml",
+         sgd + [small_moe, "model.experts_per_token=1", "model.shared_experts=0", "model.dense_layers=0"],
+         dict(mixture, optimizer="sgd", rate=0.1, experts_per_token=1, shared_experts=0, dense_layers=0)),
         ("MLP, 2 stages, SGD", "mlp-gemm-pipeline-2-ranks.yaml", small, mlp),
         ("MLP, PipeDream, 4 stages", "mlp-gemm-pipeline-2-ranks.yaml",
          small + ["parallelism.pipeline=4", "schedule=pipedream"], dict(mlp, updates="every_backward", stages=4)),
