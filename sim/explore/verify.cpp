@@ -92,6 +92,12 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
     else  // which keeps a master copy below fp32, where LOMO has none: itself, with one micro-batch
       serial.batch.micro = serial.batch.global, serial.microbatches = 1;
   }
+  // Slots are those of one micro-batch, and a larger one has room for other rows.
+  if (c.model.is_moe() && c.experts.capacity && serial.batch.micro != scenario.batch.micro)
+    throw UserError(
+        "optimizer lomo below fp32 is compared with one rank that takes the whole batch at once, where 'capacity' "
+        "drops "
+        "other tokens; set experts.capacity to dropless, or training.precision to fp32");
   if (updates == schedule::Updates::at_flush) {
     c.partition = {};
     return serial;

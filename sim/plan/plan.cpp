@@ -103,8 +103,7 @@ Plan make_plan(Job job) {
   check_sizes(job);
   Plan plan;
   const auto& p = job.parallelism;
-  const auto layers =
-      deal_layers(job.model.layers, p.stages() / job.copies, job.partition, plan.warnings, job.model.mtp_layers);
+  const auto layers = deal_layers(job.model.layers, p.stages() / job.copies, job.partition, plan.warnings, job.model.mtp_layers);
   std::int64_t first = 0;
   for (std::size_t s = 0; s < layers.size(); first += layers[s++])
     plan.stages.push_back({layers[s], first, s == 0, s + 1 == layers.size()});

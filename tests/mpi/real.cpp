@@ -90,6 +90,13 @@ TEST_CASE("two and four ranks train what one rank trains: schedules, ZeRO, tenso
   }
 }
 
+TEST_CASE("experts over four ranks, and two of each over two stages, train what one rank trains") {
+  const std::string mixture = "mixtral-tiny-ep4-this-machine.yaml";
+  check_same(mixture, {});
+  check_same(mixture, {"parallelism={pipeline: 2, data: 4, expert: 2, zero: 1}", "schedule=zb-h1",
+                       "training.optimizer=sgd", "training.recompute=full"});
+}
+
 }  // namespace rehearsal
 
 int main(int argc, char** argv) {
