@@ -180,6 +180,14 @@ TEST_CASE("experts over several ranks train what one rank trains, in the memory 
   }
 }
 
+TEST_CASE("a capacity is not compared with a rank that takes other micro-batches") {
+  const auto bf16 = with(kSmallMoe, {"parallelism={data: 4, expert: 2}", "experts.capacity=1", "batch.global=4",
+                                     "training.precision=bf16", "training.optimizer=lomo"});
+  CHECK_THROWS_WITH_AS(check_trains(kGpt, bf16), doctest::Contains("set experts.capacity to dropless"), UserError);
+  check_trains(kGpt, with(bf16, {"experts.capacity=dropless"}));
+  check_trains(kGpt, with(bf16, {"training.precision=fp32"}));
+}
+
 TEST_CASE("gradients that are nothing but rounding are no false alarm") {
   // Seeds of which some bias has elements whose gradients nearly vanish: AdamW steps by their signs, which the order of
   // sums decides, so that the whole bias differs by up to 4.3e-4 of its norm. The gradients agree to 5e-6.

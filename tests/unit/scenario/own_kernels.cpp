@@ -106,6 +106,31 @@ TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
         "7:37: software 'rehearsal' has 'own_kernels', which know no 'dropout'; leave it out");
 }
 
+TEST_CASE("of mixtures of experts what own kernels cannot do is refused by name") {
+  const std::string mixture = with(with(kTiny, "family: gpt", "family: moe, experts: 8, experts_per_token: 2, ffn: 64"),
+                                   "{tensor: 2, pipeline: 2, data: 2}", "{pipeline: 2, data: 4, expert: 2}");
+  CHECK(joined(mixture).empty());
+  CHECK(joined(mixture + "experts: {capacity: 1.25, skew: uniform}\n").empty());
+  CHECK(errors(mixture, "data: 4,", "data: 4, expert_tensor: 2,") ==
+        "4:38: software 'rehearsal' does not cut layers with experts over expert_tensor ranks yet: 'expert_tensor' is "
+        "2; nearest: 1");
+  CHECK(errors(mixture, "data: 4,", "data: 4, tensor: 2,")
+            .find("4:38: software 'rehearsal' does not cut layers with experts over tensor ranks yet: 'tensor' is 2; "
+                  "nearest: "
+                  "1") != std::string::npos);
+  CHECK(errors(mixture, "family: moe", "family: moe, ffn_kind: gelu")
+            .find("software 'rehearsal' builds experts with swiglu; leave 'ffn_kind' out") != std::string::npos);
+  CHECK(errors(mixture, "family: moe", "family: moe, mtp_layers: 1")
+            .find("software 'rehearsal' does not build multi-token prediction; leave 'mtp_layers' out") !=
+        std::string::npos);
+  CHECK(
+      joined(mixture + "experts: {skew: {zipf: 1}, balance: eplb, limit_nodes: 1, dispatch: two-hop}\n") ==
+      "7:17: software 'rehearsal' sends each token where its router says, whatever loads are given; leave 'skew' out\n"
+      "7:37: software 'rehearsal' leaves every expert where it is; leave 'balance' out\n"
+      "7:56: software 'rehearsal' sends a token to any node; leave 'limit_nodes' out\n"
+      "7:69: software 'rehearsal' exchanges rows in one all-to-all; leave 'dispatch' out");
+}
+
 TEST_CASE("what only own kernels can do names them") {
   const auto other = kGood + "software: megatron-2021\n";
   CHECK(
