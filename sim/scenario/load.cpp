@@ -104,10 +104,11 @@ void check_device(Context& context, const models::Training& training, bool own_k
 void check_scaling(Context& context, const models::Training& training, const models::Software& software,
                    const cluster::Gpu& gpu, const Location& place) {
   using models::Fp8Scaling;
-  const bool known = software.fp8_scaling == Fp8Scaling::tensorwise ||
-                     (software.fp8_scaling == Fp8Scaling::rowwise     ? gpu.fp8_rowwise_speedup
-                      : software.fp8_scaling == Fp8Scaling::blockwise ? gpu.fp8_blockwise_speedup
-                                                                      : gpu.fp8_mx_speedup) > 0;
+  const bool known =
+      software.fp8_scaling == Fp8Scaling::tensorwise ||
+      (software.fp8_scaling == Fp8Scaling::rowwise     ? gpu.fp8_rowwise_speedup
+       : software.fp8_scaling == Fp8Scaling::blockwise ? gpu.fp8_blockwise_speedup
+                                                       : gpu.fp8_mx_speedup) > 0;
   if (training.precision == Precision::fp8 && !known)
     context.problems.error(
         place, fmt::format("GPU '{}' has no rate for the scales that 'software.fp8_scaling' asks for", gpu.name));
