@@ -112,10 +112,10 @@ TEST_CASE("of mixtures of experts what own kernels cannot do is refused by name"
   CHECK(joined(mixture).empty());
   CHECK(joined(mixture + "experts: {capacity: 1.25, skew: uniform}\n").empty());
   CHECK(errors(mixture, "data: 4,", "data: 4, expert_tensor: 2,") ==
-        "4:38: software 'rehearsal' does not cut layers with experts over expert_tensor ranks yet: 'expert_tensor' is "
+        "4:52: software 'rehearsal' does not cut layers with experts over expert_tensor ranks yet: 'expert_tensor' is "
         "2; nearest: 1");
   CHECK(errors(mixture, "data: 4,", "data: 4, tensor: 2,")
-            .find("4:38: software 'rehearsal' does not cut layers with experts over tensor ranks yet: 'tensor' is 2; "
+            .find("4:45: software 'rehearsal' does not cut layers with experts over tensor ranks yet: 'tensor' is 2; "
                   "nearest: "
                   "1") != std::string::npos);
   CHECK(errors(mixture, "family: moe", "family: moe, ffn_kind: gelu")
