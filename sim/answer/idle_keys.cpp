@@ -31,9 +31,10 @@ constexpr std::string_view kElsewhere[] = {"cluster.gpu.memory",      "cluster.g
 const fields::Field* field_of(std::string_view key) {
   const auto alias = std::find_if(std::begin(kAliases), std::end(kAliases), [&](auto& a) { return a.given == key; });
   const auto* field = scenario::scenario_fields().find(alias == std::end(kAliases) ? key : alias->field);
-  const bool asked = field && field->set && field->acts && field->key_of_files &&
-                     (field->key == "placement" || field->key.starts_with("cluster.") ||
-                      field->key.starts_with("training.") || field->key.starts_with("software."));
+  const bool asked =
+      field && field->set && field->acts && field->key_of_files &&
+      (field->key == "placement" || field->key.starts_with("cluster.") || field->key.starts_with("training.") ||
+       field->key.starts_with("software.") || field->key.starts_with("experts."));
   return asked && std::find(std::begin(kElsewhere), std::end(kElsewhere), field->key) == std::end(kElsewhere) ? field
                                                                                                               : nullptr;
 }

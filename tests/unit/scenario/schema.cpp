@@ -73,6 +73,9 @@ std::string complaint(const json& schema, const json& value, const std::string& 
                                               "maximum",
                                               "pattern",
                                               "items",
+                                              "uniqueItems",
+                                              "minItems",
+                                              "maxItems",
                                               "properties",
                                               "minProperties",
                                               "required",
@@ -106,6 +109,14 @@ std::string complaint(const json& schema, const json& value, const std::string& 
     for (std::size_t i = 0; i < value.size(); ++i)
       if (auto wrong = complaint(schema["items"], value[i], at + "[" + std::to_string(i) + "]"); !wrong.empty())
         return wrong;
+  if (value.is_array()) {
+    if (schema.contains("minItems") && value.size() < schema["minItems"]) return at + ": too few items";
+    if (schema.contains("maxItems") && value.size() > schema["maxItems"]) return at + ": too many items";
+    const bool once = schema.contains("uniqueItems") && schema["uniqueItems"];
+    for (std::size_t i = 0; once && i < value.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (value[i] == value[j]) return at + ": one item twice";
+  }
   if (!value.is_object()) return "";
   if (schema.contains("minProperties") && value.size() < schema["minProperties"]) return at + ": too few keys";
   if (schema.contains("required"))
