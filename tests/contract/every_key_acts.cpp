@@ -142,6 +142,7 @@ const std::map<std::string, const char*> kExceptions = {
     {"training.learning_rate", "of performed training; idle_keys says so where a framework's step is predicted"},
     {"training.weight_decay", "of performed training; idle_keys says so where a framework's step is predicted"},
     {"software.cuda_graph", "where the ends alone wait for the host, a graph of attention leaves them as they were"},
+    {"experts.capacity", "one that no expert reaches drops nothing; those that do are in experts.cpp"},
     {"software.nccl", "two versions between which no algorithm came are the same; 2.14 for 2.29 acts, below"},
     {"cluster.collectives.measured_on.nccl", "as software.nccl"},
     {"cluster.gpu.memory", "it is what `fits` compares with: a tenth of it decides nothing where there is room"},
