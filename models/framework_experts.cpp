@@ -60,21 +60,18 @@ void FrameworkRewrite::route(const Operator& op, bool back) {
   const Index dlogits = value(4 * double(logits.elements));
   auto& list = part_.input_gradient_steps;
   list.push_back(plain("top-k gradient", 16 * double(logits.elements), 1, {read(op.out[0]), write(dlogits)}));
-  Gemm input = product;
-  std::swap(input.n, input.k);
-  list.push_back({"router gradient", input, {read(dlogits), write(gradient_of(x))}});
-  weights_.push_back(
-      {"router gradient",
-       {"router weights", Gemm{product.n, product.k, product.m, 1, Precision::tf32, true}, {read(dlogits), read(x)}},
-       {read(dlogits), read(x)}});
+  list.push_back({"router gradient", input_gradient(product), {read(dlogits), write(gradient_of(x))}});
+  weights_.push_back({"router gradient",
+                      {"router weights", weight_gradient(product), {read(dlogits), read(x)}},
+                      {read(dlogits), read(x)}});
 }
 
 // Rows travel in 16 bits, or with a scale for each block of 128 in 8 bits to the experts: tokens, and gradients of what
 // experts make (2412.19437, section 3.3.2).
-void FrameworkRewrite::exchange(List& list, std::string_view name, Index from, Index to) {
+void FrameworkRewrite::exchange(List& list, std::string_view name, bool to_experts, Index from, Index to) {
   const auto& run = run_;
   const auto& model = run.model;
-  const bool narrow = run.fp8() && run.software.fp8_dispatch && (name == "dispatch" || name == "combine gradient");
+  const bool narrow = run.fp8() && run.software.fp8_dispatch && to_experts;
   const std::int64_t tokens = local_.tokens / run.shard.tensor;
   list.push_back({name,
                   TokenDispatch{tokens, narrow ? Bytes(model.hidden + 4 * model.hidden / 128) : Bytes(2 * model.hidden),
@@ -83,51 +80,30 @@ void FrameworkRewrite::exchange(List& list, std::string_view name, Index from, I
                   {read(from), write(to)}});
 }
 
-// An all-to-all takes rows in the order of the ranks and leaves them so, which are put in the order of the experts;
-// kernels that know the experts send tokens, of which rows are made on arrival.
-void FrameworkRewrite::dispatch(const Operator& op, bool back) {
-  const Index x = op.in[0], chosen = op.in[1], sent = op.out[0];
-  const double size = double(part_.values[sent].size.count()), moved = 2 * size * kPermuted;
-  const bool travels = run_.shard.expert > 1, both_sides = travels && !run_.routing.two_hop;
-  auto& list = back ? part_.input_gradient_steps : part_.forward;
-  const auto permute = [&](Index from, Index to) {
-    list.push_back(plain("permute", moved, 1, {read(from), read(chosen), write(to)}));
-  };
-  const Index first = back ? *gradients_[sent] : x, last = back ? gradient_of(x) : sent;
-  if (!travels) return permute(first, last);
-  const Index here = value(size), there = value(size);
-  const char* name = back ? "dispatch gradient" : "dispatch";
-  if (back) {
-    permute(first, there);
-    exchange(list, name, there, both_sides ? here : last);
-    if (both_sides) permute(here, last);
-  } else {
-    if (both_sides) permute(first, here);
-    exchange(list, name, both_sides ? here : first, there);
-    permute(there, last);
-  }
-}
-
-// The weights of the chosen experts are multiplied in with the activation, so nothing but where rows belong is kept.
-void FrameworkRewrite::combine(const Operator& op, bool back) {
-  const Index rows = op.in[0], chosen = op.in[1], y = op.out[0];
+// Dispatch to the experts or combine on the way back, of which either is the other's gradient. An all-to-all takes rows
+// in the order of the ranks and leaves them so, which are put in the order of the experts; kernels that know the
+// experts send tokens, of which rows are made on arrival. The weights of the chosen experts are multiplied in with the
+// activation, so nothing but where rows belong is kept.
+void FrameworkRewrite::travel(const Operator& op, bool back) {
+  const bool dispatches = op.kind == Kind::dispatch, to_experts = dispatches != back;
+  const Index chosen = op.in[1], rows = dispatches ? op.out[0] : op.in[0];
   const double size = double(part_.values[rows].size.count()), moved = 2 * size * kPermuted;
   const bool travels = run_.shard.expert > 1, both_sides = travels && !run_.routing.two_hop;
   auto& list = back ? part_.input_gradient_steps : part_.forward;
   const auto permute = [&](Index from, Index to) {
-    list.push_back(plain("unpermute", moved, 1, {read(from), read(chosen), write(to)}));
+    list.push_back(plain(dispatches ? "permute" : "unpermute", moved, 1, {read(from), read(chosen), write(to)}));
   };
-  const Index first = back ? *gradients_[y] : rows, last = back ? gradient_of(rows) : y;
+  const Index first = back ? *gradients_[op.out[0]] : op.in[0], last = back ? gradient_of(op.in[0]) : op.out[0];
   if (!travels) return permute(first, last);
   const Index here = value(size), there = value(size);
-  const char* name = back ? "combine gradient" : "combine";
-  if (back) {
+  const char* name = dispatches ? back ? "dispatch gradient" : "dispatch" : back ? "combine gradient" : "combine";
+  if (to_experts) {
     if (both_sides) permute(first, here);
-    exchange(list, name, both_sides ? here : first, there);
+    exchange(list, name, true, both_sides ? here : first, there);
     permute(there, last);
   } else {
     permute(first, there);
-    exchange(list, name, there, both_sides ? here : last);
+    exchange(list, name, false, there, both_sides ? here : last);
     if (both_sides) permute(here, last);
   }
 }
@@ -164,14 +140,17 @@ double FrameworkRewrite::expert_activation_bytes(bool back) const {
   // the others, and what meets added up.
   if (!run_.software.fused_grouped_mlp && !run_.software.fused_expert_activation) return back ? 88 : 44;
   const double moved = back ? (gated ? 10 : 6) : (gated ? 6 : 4);
-  return moved * kActivated * (run_.software.fused_grouped_mlp ? kFusedActivation : 1);
+  return moved * activated();
+}
+double FrameworkRewrite::activated() const {
+  return kActivated * (run_.software.fused_grouped_mlp ? kFusedActivation : 1);
 }
 // Casts of one side of a product: rows are as wide as the network, or as an expert.
 void FrameworkRewrite::expert_cast(List& list, const Operator& op, bool back, Operands& of_product) {
   if (!run_.fp8()) return;
   const Index v = back ? op.out[0] : op.in[0];
   const bool wide = block_.values[v].columns == run_.model.hidden;
-  const double factor = wide ? kPermuted : kActivated * (run_.software.fused_grouped_mlp ? kFusedActivation : 1);
+  const double factor = wide ? kPermuted : activated();
   const double size = double(block_.values[v].elements);
   const Index narrow = value(size);
   list.push_back(plain("fp8 cast", 4 * factor * size, 0, {read(back ? *gradients_[v] : v), write(narrow)}));
@@ -187,19 +166,17 @@ void FrameworkRewrite::forward_experts(const Operator& op) {
 void FrameworkRewrite::backward_experts(const Operator& op) {
   const bool up = op.name == "experts up";
   const Gemm forward = expert_product(op);
-  Gemm input = forward;
-  std::swap(input.n, input.k);
   const Index x = op.in[0], dy = *gradients_[op.out[0]];
   Operands operands{read(dy)};
   expert_cast(part_.input_gradient_steps, op, true, operands);
   operands.push_back(write(gradient_of(x)));
   const auto* name = up ? "experts up gradient" : "experts down gradient";
-  part_.input_gradient_steps.push_back({name, input, std::move(operands)});
-  const Gemm weights{forward.n, forward.k, forward.m, forward.batch, forward.precision, true};
+  part_.input_gradient_steps.push_back({name, input_gradient(forward), std::move(operands)});
   const Index kept = casts_[x].value_or(x);
-  weights_.push_back({name,
-                      {up ? "experts up weights" : "experts down weights", weights, {read(dy), read(kept)}},
-                      {read(dy), read(kept)}});
+  weights_.push_back(
+      {name,
+       {up ? "experts up weights" : "experts down weights", weight_gradient(forward), {read(dy), read(kept)}},
+       {read(dy), read(kept)}});
 }
 
 // What is shared, beside what was routed; read twice, written once.

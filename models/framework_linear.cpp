@@ -110,12 +110,11 @@ void FrameworkRewrite::forward_linear(const Operator& op) {
 void FrameworkRewrite::backward_linear(const Operator& op) {
   auto& list = part_.input_gradient_steps;
   const Gemm forward = product(op);
-  Gemm back = forward, weights{forward.n, forward.k, forward.m, 1, forward.precision, true};
-  std::swap(back.n, back.k);
+  const Gemm back = input_gradient(forward);
   const Index in = op.in[0];
   Step step{names(op.name).gradient, back, {}};
   cast(list, op, true, step.operands);
-  WeightGradient weight{names(op.name).gradient, {names(op.name).weights, weights, {}}, {}};
+  WeightGradient weight{names(op.name).gradient, {names(op.name).weights, weight_gradient(forward), {}}, {}};
   for (const auto v : op.out) {
     step.operands.push_back(read(*gradients_[v]));
     weight.step.operands.push_back(read(*gradients_[v]));

@@ -196,7 +196,8 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
     case Kind::route:
       return route(op, false);
     case Kind::dispatch:
-      return dispatch(op, false);
+    case Kind::combine:
+      return travel(op, false);
     case Kind::gather_rows:
     case Kind::scatter_rows:
       return share_rows(op, false);
@@ -205,8 +206,6 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
       return own_tokens(op, false);
     case Kind::expert_linear:
       return forward_experts(op);
-    case Kind::combine:
-      return combine(op, false);
     case Kind::join:
       return join(op, false);
     case Kind::concatenate:
@@ -247,7 +246,8 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
     case Kind::route:
       return route(op, true);
     case Kind::dispatch:
-      return dispatch(op, true);
+    case Kind::combine:
+      return travel(op, true);
     case Kind::gather_rows:
     case Kind::scatter_rows:
       return share_rows(op, true);
@@ -256,8 +256,6 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
       return own_tokens(op, true);
     case Kind::expert_linear:
       return backward_experts(op);
-    case Kind::combine:
-      return combine(op, true);
     case Kind::join:
       return join(op, true);
     case Kind::concatenate:

@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/block.hpp"
@@ -70,9 +71,8 @@ class FrameworkRewrite {
   void leave(const Operator& op, bool back);
   // Of layers with experts: framework_experts.cpp.
   void route(const Operator& op, bool back);
-  void dispatch(const Operator& op, bool back);
-  void combine(const Operator& op, bool back);
-  void exchange(List& list, std::string_view name, Index from, Index to);
+  void travel(const Operator& op, bool back);
+  void exchange(List& list, std::string_view name, bool to_experts, Index from, Index to);
   void share_rows(const Operator& op, bool back);
   void own_tokens(const Operator& op, bool back);
   void forward_experts(const Operator& op);
@@ -80,6 +80,7 @@ class FrameworkRewrite {
   void expert_cast(List& list, const Operator& op, bool back, Operands& of_product);
   Gemm expert_product(const Operator& op) const;
   double expert_activation_bytes(bool back) const;  // per element of the experts' width
+  double activated() const;                         // times that kernels of that width move it
   double rotation_traffic() const;
   Operands attended(const Operator& op) const;
   Operands gradients_of_attended(const Operator& op);
@@ -141,6 +142,15 @@ class FrameworkRewrite {
   Operands pending_;                                 // of an add that a compiler fuses with what follows
   std::vector<WeightGradient> weights_;
 };
+
+// Of y = x w: the products that make dx, and dw.
+constexpr Gemm input_gradient(Gemm product) {
+  std::swap(product.n, product.k);
+  return product;
+}
+constexpr Gemm weight_gradient(const Gemm& product) {
+  return {product.n, product.k, product.m, product.batch, product.precision, true};
+}
 
 bool is_expert(const Segment& segment);
 bool is_expert_product(std::string_view step);  // by its name

@@ -90,15 +90,11 @@ class CostModel {
   // Kernels one after the other, as one.
   graph::Footprint of_stretch(const std::vector<graph::Footprint>& kernels) const;
   graph::Footprint of_collective(const graph::Collective& work, Time price) const;
-  // Bytes that each rank sends inside its domain and out of it; and what either takes.
+  // Bytes that each rank sends inside its domain and out of it.
   struct Hops {
     double inside = 0, out = 0;
   };
   Hops hops(const graph::Dispatch& work) const;
-  struct DispatchTime {
-    double inside = 0, out = 0, all = 0;
-  };
-  DispatchTime dispatch_time(const graph::Dispatch& work) const;
   double processors_held() const;  // by the kernels that send tokens
   graph::Footprint of_dispatch(const graph::Dispatch& work, Time price) const;
   graph::Moved moved(const graph::Dispatch& work) const;

@@ -64,23 +64,20 @@ double CostModel::processors_held() const {
   return software_.dispatch_sms > 0 ? double(software_.dispatch_sms) : kernels(software_.dispatcher).processors;
 }
 
-CostModel::DispatchTime CostModel::dispatch_time(const graph::Dispatch& work) const {
-  if (work.group.ranks <= 1) return {};
+double CostModel::dispatch(const graph::Dispatch& work) const {
+  if (work.group.ranks <= 1) return 0;
   const auto& reach = communication_.machine().reach(work.group);
   const auto& k = kernels(software_.dispatcher);
   const auto moved = hops(work);
   const double ranks = std::clamp(double(work.group.ranks), kFewestRanks, kMostRanks);
-  DispatchTime time;
+  double inside = 0, out = 0;
   if (reach.in_domain > 1)
-    time.inside = moved.inside / (std::min(reach.port.value() * k.share, k.each * processors_held()) *
-                                  std::pow(ranks / kFewestRanks, k.grows));
+    inside = moved.inside / (std::min(reach.port.value() * k.share, k.each * processors_held()) *
+                             std::pow(ranks / kFewestRanks, k.grows));
   for (const auto& border : reach.out)
-    time.out =
-        std::max(time.out, moved.out / (border.rate.value() / double(reach.in_domain) * kNicShare * machine_.fabric));
-  time.all = std::max(time.inside, time.out) + kOther * std::min(time.inside, time.out) + kFixed;
-  return time;
+    out = std::max(out, moved.out / (border.rate.value() / double(reach.in_domain) * kNicShare * machine_.fabric));
+  return std::max(inside, out) + kOther * std::min(inside, out) + kFixed;
 }
-double CostModel::dispatch(const graph::Dispatch& work) const { return dispatch_time(work).all; }
 
 graph::Footprint CostModel::of_dispatch(const graph::Dispatch& work, Time price) const {
   graph::Footprint f;

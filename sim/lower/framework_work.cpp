@@ -95,10 +95,9 @@ class FrameworkWork : public RankWork {
     return done;
   }
   void reduce(double parameters, bool experts) {
-    if (experts && pipe_.plan->expert_replicas() == 1) return;
-    const auto work = draft_.works.intern(gradient_reduction(*pipe_.plan, parameters, experts));
-    const auto end = draft_.group_end(experts ? Axis::expert_data : Axis::data);
-    reduced_ = draft_.program.add({work, graph::Lane::data_comm, bucket_at_, end}, std::vector{bucket_complete_});
+    const auto reduction = gradient_reduction(*pipe_.plan, parameters, experts);
+    reduced_ = draft_.data_collective(reduction.kind, reduction.size, bucket_at_, std::vector{bucket_complete_}, {}, 1,
+                                      Precision::fp32, experts ? Axis::expert_data : Axis::data);
   }
 
   void resident_states() {

@@ -24,7 +24,7 @@ class GradientBuckets {
     double added = 0, bucket = 0;
     bool full = false, experts = false;
   };
-  // The gradients of a part: of each kind all shares but the last fill their bucket.
+  // The gradients of a part that somebody else has too: of each kind all shares but the last fill their bucket.
   std::vector<Share> add(const StageParts::Use& use) {
     const double bytes_each = plan::state_bytes(plan_.job.training).gradients;
     std::vector<Share> shares;
@@ -32,7 +32,7 @@ class GradientBuckets {
     for (auto [tensor, experts] : parts_.parts[use.part].gradients) {
       const double left_out = std::min(skipped, tensor);
       skipped -= left_out, tensor -= left_out;
-      if (tensor <= 0) continue;
+      if (tensor <= 0 || (experts && plan_.expert_replicas() == 1)) continue;
       auto last = std::find_if(shares.rbegin(), shares.rend(), [&](const Share& s) { return s.experts == experts; });
       if (last == shares.rend() || last->full) {
         shares.push_back({.experts = experts});

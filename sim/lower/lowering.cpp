@@ -148,7 +148,6 @@ std::vector<Lowering::End::LastPart> Lowering::last_backward() {
   for (std::size_t i = uses.size(); i-- > 0;) {
     auto& part = parts.emplace_back(End::LastPart{backward(i), {}});
     const auto reduce = [&](double parameters, bool experts) {
-      if (experts && plan_->expert_replicas() == 1) return;
       part.reductions.push_back(builder_.intern(gradient_reduction(*plan_, parameters, experts)));
     };
     for (const auto& share : buckets.add(uses[i]))
