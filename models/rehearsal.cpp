@@ -25,7 +25,7 @@ KernelRewrite::KernelRewrite(const Block& block, const Transformer& model, const
       model_(model),
       shape_(shape),
       rows_(shape.shard.tokens()),
-      total_(rows_ * shape.shard.microbatches * shape.data),
+      total_(rows_ * shape.shard.microbatches * shape.data * shape.shard.context),
       place_(block.values.size()),
       gradients_(block.values.size()),
       statistics_(block.operators.size()) {}
@@ -45,10 +45,9 @@ Part KernelRewrite::build(Recompute recompute) {
   if (block_.input) part_.input_gradient = gradients_[*block_.input];
 
   Steps again;
-  for (const auto& step : part_.forward)
-    if (recompute == Recompute::full || (recompute == Recompute::selective && std::get_if<Kernel>(&step.what) &&
-                                         std::get<Kernel>(step.what).kind == KernelKind::attention))
-      again.push_back(step);
+  if (recompute == Recompute::full) again = part_.forward;
+  if (recompute == Recompute::selective)
+    again.assign(part_.forward.begin() + attention_.first, part_.forward.begin() + attention_.last);
   again = needed_again(part_, again);
   part_.backward = part_.input_gradient_steps;
   part_.backward.insert(part_.backward.end(), part_.weight_gradient_steps.begin(), part_.weight_gradient_steps.end());
@@ -82,8 +81,7 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
       return kernel(F, KernelKind::embed, {T, columns(op.out[0]), slice(op)},
                     {weight(op.parameters[0]), write(at(op.out[0]))});
     case Kind::add_positions:
-      return kernel(F, KernelKind::add_positions, {T, columns(op.in[0]), shape_.shard.sequence},
-                    {weight(op.parameters[0]), write(at(op.in[0]))});
+      return kernel(F, KernelKind::add_positions, positions_dims(op), {weight(op.parameters[0]), write(at(op.in[0]))});
     case Kind::load_rows:
       return kernel(F, KernelKind::load_rows, {T, columns(op.out[0])}, {write(at(op.out[0]))});
     case Kind::norm: {
@@ -106,11 +104,11 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
                {weight(*bias), write(at(op.out[0]))});
       return;
     }
-    case Kind::attention: {
-      statistics_[number] = value(T * heads());
-      return kernel(F, KernelKind::attention, attention_dims(),
-                    {read(at(op.in[0])), write(at(op.out[0])), write(*statistics_[number])});
-    }
+    case Kind::attention:
+      attention_.first = std::ptrdiff_t(F.size());
+      attention(op);
+      attention_.last = std::ptrdiff_t(F.size());
+      return;
     case Kind::activate:
       if (gated())
         return kernel(F, KernelKind::swiglu, {of_experts(op) ? slot_rows() : T, columns(op.out[0])},
@@ -179,7 +177,7 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
       return kernel(W, KernelKind::embed_gradient, {T, columns(op.out[0]), slice(op)},
                     {read(*grad(op.out[0])), gradient(op.parameters[0])});
     case Kind::add_positions:
-      return kernel(W, KernelKind::positions_gradient, {T, columns(op.in[0]), shape_.shard.sequence},
+      return kernel(W, KernelKind::positions_gradient, positions_dims(op),
                     {read(*grad(op.in[0])), gradient(op.parameters[0])});
     case Kind::norm: {
       const Index d = *grad(op.out[0]), x = op.in[0];
@@ -204,12 +202,8 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
       return kernel(W, KernelKind::linear_weight_gradient, {T, n, k},
                     {read(dy), read(at(x)), gradient(op.parameters[0])});
     }
-    case Kind::attention: {
-      grad(op.in[0]) = like(op.in[0]);
-      return kernel(I, KernelKind::attention_gradient, attention_dims(),
-                    {read(at(op.in[0])), read(at(op.out[0])), read(*statistics_[number]), read(*grad(op.out[0])),
-                     write(*grad(op.in[0]))});
-    }
+    case Kind::attention:
+      return attention_gradient(op);
     case Kind::activate:
       if (gated()) {
         grad(op.in[0]) = like(op.in[0]);
@@ -284,9 +278,9 @@ void KernelRewrite::store() {
   for (auto* steps : lists)
     for (auto& step : *steps)
       if (auto* collective = std::get_if<GroupCollective>(&step.what)) {
-        const auto v = step.operands.front().index;
-        collective->size = part_.values[v].size;
-        collective->precision = stored[v].value_or(shape_.precision);
+        for (const auto& operand : step.operands)  // the whole, of which others may have a part
+          collective->size = std::max(collective->size, part_.values[operand.index].size);
+        collective->precision = stored[step.operands.front().index].value_or(shape_.precision);
       }
 }
 
@@ -299,8 +293,7 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
   if (llama != (model.ffn_kind == FfnKind::swiglu)) refuse(llama ? "llama or moe with gelu" : "ffn_kind swiglu");
   if (model.mla) refuse("latent attention");
   if (model.mtp_layers > 0) refuse("multi-token prediction");
-  if (moe && shape.shard.tensor * shape.shard.expert_tensor * shape.shard.context > 1)
-    refuse("experts over tensor, expert_tensor or context ranks");
+  if (moe && shape.shard.tensor * shape.shard.expert_tensor > 1) refuse("experts over tensor or expert_tensor ranks");
   if (shape.shard.sequence_parallel) refuse("sequence parallelism");
   if (shape.precision != Precision::fp32 && shape.precision != Precision::bf16)
     throw UserError(std::string("software rehearsal has no kernels for precision ") + name(shape.precision) +
@@ -308,6 +301,8 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
   if (model.family != Family::mlp) {
     if (model.kv_heads != model.heads && !llama) refuse("grouped key-value heads");
     if (model.kv_heads < shape.shard.tensor) refuse("fewer key-value heads than tensor ranks");
+    if (shape.context == ContextKind::all_to_all && model.kv_heads / shape.shard.tensor % shape.shard.context != 0)
+      refuse("key-value heads that 'all-to-all' of context ranks does not divide");
     if (model.head_dim * model.heads != model.hidden) refuse("heads that do not add up to the hidden size");
   }
   const auto parts = blocks(model, {.shard = shape.shard, .pad_vocabulary = shape.pad_vocabulary});

@@ -14,6 +14,8 @@ struct NetworkShape {
   Shard shard;
   std::int64_t data = 1;  // data-parallel ranks: the loss is a mean over the global batch
   bool causal = true;
+  ContextKind context = ContextKind::ring;  // how ranks of a context group see the whole sequence
+  bool context_balance = true;
   bool pad_vocabulary = true;  // to a multiple of 128 t; the serial reference does without
   Precision precision = Precision::fp32;
   Recompute recompute = Recompute::none;  // of layers; the ends are not worth it

@@ -1,4 +1,5 @@
-// The rewrite of a block into this program's kernels (rehearsal.hpp). Layers with experts: rehearsal_experts.cpp.
+// The rewrite of a block into this program's kernels (rehearsal.hpp). Layers with experts: rehearsal_experts.cpp;
+// attention, of sequences that are whole or cut: rehearsal_attention.cpp.
 #pragma once
 #include <optional>
 #include <vector>
@@ -46,6 +47,27 @@ class KernelRewrite {
   void add_gradient(Index v, Index made);
   void store();
 
+  // --- attention
+  bool cut() const { return shape_.shard.context > 1; }
+  bool balanced() const { return cut() && shape_.context_balance; }
+  std::int64_t own_positions() const { return shape_.shard.sequence / shape_.shard.context; }
+  std::int64_t query_columns() const { return heads() * model_.head_dim; }
+  std::int64_t kv_columns() const { return 2 * kv_heads() * model_.head_dim; }
+  std::vector<std::int64_t> attention_dims(std::int64_t fewer_heads, std::int64_t positions) const;
+  std::vector<std::int64_t> part_dims(std::int64_t step) const;
+  std::vector<std::int64_t> positions_dims(const Operator& op) const;
+  std::vector<std::int64_t> rotary_dims(const Operator& op) const;
+  Index around(Steps& steps, Index v, CollectiveKind kind, std::int64_t elements);
+  void attention(const Operator& op);
+  void attention_gradient(const Operator& op);
+  Index keys_and_values(Steps& steps, const Operator& op);
+  void attention_of_parts(const Operator& op);
+  void attention_of_parts_gradient(const Operator& op);
+  Index whole_heads(Steps& steps, Index rows, std::int64_t n, std::int64_t m);
+  Index whole_rows(Steps& steps, Index heads, std::int64_t n, std::int64_t m);
+  void attention_of_heads(const Operator& op);
+  void attention_of_heads_gradient(const Operator& op);
+
   // --- layers with experts
   std::int64_t slots() const;  // of one expert for the rows of one rank
   std::int64_t slot_rows() const { return model_.experts * slots(); }
@@ -81,14 +103,7 @@ class KernelRewrite {
     return std::int64_t(qkv ? Bias::query_value : Bias::whole);
   }
   std::int64_t kv_heads() const { return model_.kv_heads / shape_.shard.tensor; }
-  std::vector<std::int64_t> rotary_dims(const Operator& op) const {
-    return {rows_, shape_.shard.sequence, heads() + kv_heads(), model_.head_dim, columns(op.in[0])};
-  }
   std::int64_t heads() const { return model_.heads / shape_.shard.tensor; }
-  std::vector<std::int64_t> attention_dims() const {
-    return {shape_.shard.micro_batch, heads(),       shape_.shard.sequence,
-            model_.head_dim,          shape_.causal, kv_heads() == heads() ? 0 : kv_heads()};
-  }
 
   const Block& block_;
   const Transformer& model_;
@@ -101,6 +116,11 @@ class KernelRewrite {
   std::vector<std::optional<Index>> statistics_;  // by operator: for its gradient
   // Of the rows of a layer with experts: the weights of the chosen ones, the rows that came back from them.
   std::optional<Index> weights_, returned_;
+  // Of attention: what its gradient reads besides the block's values, and which steps of the forward it is.
+  std::optional<Index> levels_, heads_seen_, heads_made_;
+  struct {
+    std::ptrdiff_t first = 0, last = 0;
+  } attention_;
 };
 
 }  // namespace rehearsal::models

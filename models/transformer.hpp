@@ -110,6 +110,7 @@ struct Training {
   bool context_balance = true;  // of 2c pieces, rank i has pieces i and 2c-1-i: causal attention is even
   Kernels kernels = Kernels::fused;
   bool causal = true;
+  bool balances_context() const { return causal && context_balance; }
   // Data parallelism. Gradients are reduced when at least `bucket` of them are complete (torch DDP: 25 MB).
   Bytes bucket{25'000'000};
   // ZeRO-3, as given: parts of the model gathered ahead of the one that computes; whether parameters are gathered again

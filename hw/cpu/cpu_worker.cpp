@@ -60,7 +60,7 @@ class CpuWorker final : public dispatch::Worker {
     for (std::size_t i = 0; i < operands.count; ++i) pointers[i] = at(operands.at[i]).data();
 
     Surroundings around{.tensor = rank_.place[Axis::tensor],
-                        .data = rank_.place[replicas(kernel)],
+                        .data = rank_.place.among(replicas(kernel)),
                         .context = rank_.place[Axis::context],
                         .learning = &learning_};
     if (uses_data(kernel.kind)) around.batch = batch(task);

@@ -22,9 +22,13 @@ std::size_t index_in_group(const graph::TaskGraph& graph, RankId id, const graph
   const auto me = std::find_if(group.members.begin(), group.members.end(), [&](const auto& m) { return m.rank == id; });
   INVARIANT(me != group.members.end(), "a rank is a member of the groups it joins");
   const auto index = static_cast<std::uint32_t>(me - group.members.begin());
-  for (const Axis axis : {Axis::data, Axis::tensor, Axis::context, Axis::expert, Axis::expert_data})
-    INVARIANT(group.axes != axis || index == graph.ranks()[id.index()].place[axis],
-              "a group lists its members by their places");
+  const RankPlace& place = graph.ranks()[id.index()].place;
+  const auto listed = [&](Axes axes, std::uint32_t at) {
+    INVARIANT(group.axes != axes || index == at, "a group lists its members by their places");
+  };
+  for (const Axis axis : {Axis::tensor, Axis::context, Axis::expert, Axis::expert_tensor, Axis::expert_data})
+    listed(axis, place[axis]);
+  for (const Axes replicas : {Axes(Axis::data), Axis::context | Axis::data}) listed(replicas, place.replica);
   return index;
 }
 
@@ -63,7 +67,7 @@ KernelOperands kernel_operands(const graph::TaskGraph& graph, RankId id, LocalTa
   const Kernel* kernel = std::get_if<Kernel>(&graph.work(program.work[task.index()]));
   INVARIANT(kernel, "only kernels compute for real, not '" + graph.label(id, task) + "'");
   const std::vector<BufferId> buffers = operands_of(program, task);
-  const OperandElements needed = operand_elements(*kernel, rank.place[replicas(*kernel)]);
+  const OperandElements needed = operand_elements(*kernel, rank.place.among(replicas(*kernel)));
   INVARIANT(buffers.size() == needed.count,
             fmt::format("'{}' has {} operands, {} are named", graph.label(id, task), needed.count, buffers.size()));
   KernelOperands result{.count = needed.count};

@@ -164,7 +164,7 @@ float initial(std::uint64_t seed, const graph::Tensor& tensor, std::uint64_t ind
 void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::Rank& rank, std::span<float> held) {
   INVARIANT(segment.elements % segment.shards == 0, "a segment divides evenly into its shards");
   const std::int64_t own = segment.elements / segment.shards;
-  const std::int64_t begin = segment.sharded_parameters ? rank.place[segment.replicas()] * own : 0;
+  const std::int64_t begin = segment.sharded_parameters ? rank.place.among(segment.replicas()) * own : 0;
   const std::int64_t end = segment.sharded_parameters ? begin + own : segment.elements;
   INVARIANT(static_cast<std::int64_t>(held.size()) == end - begin, "the whole segment or the own shard of it");
   std::fill(held.begin(), held.end(), 0.f);

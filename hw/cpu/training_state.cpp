@@ -20,12 +20,11 @@ std::size_t bytes_of(std::int64_t elements, Precision precision) {
 
 // Which of the elements that this rank's optimizer works on count for the norm of all gradients: every parameter of the
 // job once. Of a tied embedding the original counts; of what all tensor ranks hold, that of the first; of what all
-// replicas (and context ranks) update, that of the first, while the shards of ZeRO add up by themselves.
+// replicas update, that of the first, while the shards of ZeRO add up by themselves.
 std::vector<kernels::Range> counted_of(const graph::Segment& segment, const graph::Rank& rank) {
-  if (segment.copy || (segment.shards == 1 && rank.place[segment.replicas()] > 0)) return {};
-  if (segment.replicas() == Axis::data && rank.place[Axis::context] > 0) return {};
+  if (segment.copy || (segment.shards == 1 && rank.place.among(segment.replicas()) > 0)) return {};
   const std::int64_t own = segment.elements / segment.shards,
-                     begin = segment.shards == 1 ? 0 : rank.place[segment.replicas()] * own;
+                     begin = segment.shards == 1 ? 0 : rank.place.among(segment.replicas()) * own;
   std::vector<kernels::Range> ranges;
   for (const graph::Tensor& tensor : segment.tensors) {
     if (tensor.split == graph::Split::none && rank.place[Axis::tensor] > 0) continue;
@@ -92,7 +91,7 @@ std::span<float> TrainingState::updated(std::size_t index, std::span<float> held
   const graph::Segment& segment = segments()[index];
   const std::int64_t own = segment.elements / segment.shards;
   const bool part = segment.shards > 1 && !segment.sharded_parameters;
-  return held.subspan(part ? static_cast<std::size_t>(rank_.place[segment.replicas()] * own) : 0,
+  return held.subspan(part ? static_cast<std::size_t>(rank_.place.among(segment.replicas()) * own) : 0,
                       static_cast<std::size_t>(own));
 }
 

@@ -46,7 +46,7 @@ class Assembly {
   // Sharded: replica d holds the elements d e .. (d+1) e of the segment.
   void add(const graph::Rank& rank, const Segment& segment, bool sharded, std::span<const float> held) {
     const std::int64_t length = sharded ? segment.elements / segment.shards : segment.elements;
-    const std::int64_t begin = sharded ? rank.place[segment.replicas()] * length : 0;
+    const std::int64_t begin = sharded ? rank.place.among(segment.replicas()) * length : 0;
     INVARIANT(std::int64_t(held.size()) == length, "a rank shows all parameters that it holds");
     for (const Tensor& tensor : segment.tensors) {
       Whole& whole = find(tensor);

@@ -135,7 +135,7 @@ void GpuWorker::perform(LocalTask task) {
   const auto& kernel = std::get<Kernel>(graph_.work(program_.work[task.index()]));
   const cpu::KernelOperands& operands = operands_[task.index()];
   kernels::Call call;
-  call.kernel = kernel, call.tensor = rank_.place[Axis::tensor], call.data = rank_.place[replicas(kernel)],
+  call.kernel = kernel, call.tensor = rank_.place[Axis::tensor], call.data = rank_.place.among(replicas(kernel)),
   call.context = rank_.place[Axis::context], call.scratch = scratch_;
   for (std::size_t i = 0; i < operands.count; ++i) call.operands[i] = at(operands.at[i]);
   if (cpu::uses_data(kernel.kind)) {

@@ -60,6 +60,8 @@ backend::Learning learning(const scenario::Scenario& scenario) {
   learning.micro_batch = scenario.batch.micro;
   learning.sequence = scenario.batch.sequence;
   learning.microbatches = scenario.microbatches;
+  learning.context = scenario.parallelism.context;
+  learning.balanced = training.balances_context();
   learning.vocabulary = model.family == models::Family::mlp ? 0 : model.vocabulary;
   learning.width = model.hidden;
   learning.learning_rate = static_cast<float>(training.learning_rate);

@@ -54,9 +54,7 @@ std::size_t first_position(const Parts& parts, std::uint32_t stage) {
 }
 
 NetworkState::NetworkState(Draft& draft, Sequencer& sequencer)
-    : draft_(draft),
-      sequencer_(sequencer),
-      zero_(draft.pipe.plan->job.parallelism.data > 1 ? draft.pipe.plan->job.parallelism.zero : 0) {}
+    : draft_(draft), sequencer_(sequencer), zero_(draft.pipe.plan->zero()) {}
 
 Precision NetworkState::precision() const { return draft_.pipe.plan->network->precision; }
 
@@ -96,8 +94,7 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     held.segment = &segment, held.tied = segment.tied, held.stage = static_cast<std::uint16_t>(stage % stages);
     const auto& plan = *draft_.pipe.plan;
     if (segment.tensors.front().split == Split::expert) held.replicas = Axis::expert_data;
-    if (zero_ > 0)
-      held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.job.parallelism.data;
+    if (zero_ > 0) held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.replicas();
     held.elements = (segment.elements + held.shards - 1) / held.shards * held.shards;
     held.copy = (segment.tied && head) || stage >= stages;  // the second direction's are copies, too
     const std::int64_t shard = held.shard();

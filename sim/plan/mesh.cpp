@@ -66,6 +66,9 @@ RankPlace Mesh::at(std::uint32_t rank) const {
   INVARIANT(rank < ranks_, "a rank of the mesh");
   RankPlace place;
   for (std::size_t a = 0; a < kAxes; ++a) place.along[a] = along(static_cast<Axis>(a), rank);
+  const auto data = size(Axis::data), context = size(Axis::context);
+  place.replica = stride(Axis::context) < stride(Axis::data) ? place[Axis::data] * context + place[Axis::context]
+                                                             : place[Axis::context] * data + place[Axis::data];
   return place;
 }
 

@@ -103,7 +103,8 @@ Plan make_plan(Job job) {
   check_sizes(job);
   Plan plan;
   const auto& p = job.parallelism;
-  const auto layers = deal_layers(job.model.layers, p.stages() / job.copies, job.partition, plan.warnings, job.model.mtp_layers);
+  const auto layers =
+      deal_layers(job.model.layers, p.stages() / job.copies, job.partition, plan.warnings, job.model.mtp_layers);
   std::int64_t first = 0;
   for (std::size_t s = 0; s < layers.size(); first += layers[s++])
     plan.stages.push_back({layers[s], first, s == 0, s + 1 == layers.size()});
@@ -121,8 +122,15 @@ Plan make_plan(Job job) {
     check_performed(job, layers);
     // Padding serves the slicing; one GPU alone sees the vocabulary as it is.
     plan.network = std::make_shared<const models::Network>(
-        models::performed_network(job.model, {plan.shard, p.data, job.training.causal, p.gpus() > 1,
-                                              job.training.precision, job.training.recompute, job.experts.capacity}));
+        models::performed_network(job.model, {.shard = plan.shard,
+                                              .data = p.data,
+                                              .causal = job.training.causal,
+                                              .context = job.training.context,
+                                              .context_balance = job.training.balances_context(),
+                                              .pad_vocabulary = p.gpus() > 1,
+                                              .precision = job.training.precision,
+                                              .recompute = job.training.recompute,
+                                              .capacity = job.experts.capacity}));
   } else {
     const auto routed = routing(job);
     note_routing(plan, routed);

@@ -162,7 +162,7 @@ std::vector<Broken> broken_by_sequence(const models::Transformer& model, const m
                                        const Batch& batch) {
   std::vector<Broken> all;
   const std::int64_t tokens = batch.sequence;
-  const bool halves = p.context > 1 && training.causal && training.context_balance;
+  const bool halves = p.context > 1 && training.balances_context();
   const std::int64_t pieces = halves ? 2 : 1, cut = p.sequence ? p.tensor : 1;
   const auto legal = [&](std::int64_t context) { return tokens % (context > 1 ? pieces * context : 1) == 0; };
   if (model.family == models::Family::mlp) return all;

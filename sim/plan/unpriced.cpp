@@ -12,7 +12,6 @@ void refuse_unpriced(const Job& job) {
   const auto& t = job.training;
   const auto& s = job.software;
   const std::pair<const char*, bool> asked[] = {
-      {"context parallelism by this program's own kernels", job.parallelism.context > 1 && s.own_kernels},
       {"software.expert_overlap beside a ring of context",
        s.expert_overlap && job.parallelism.context > 1 && t.context == models::ContextKind::ring},
       {"software.shared_expert_overlap", s.shared_expert_overlap},

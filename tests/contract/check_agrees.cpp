@@ -70,8 +70,6 @@ TEST_CASE("what has no price is refused in one message, after every rule was che
   CHECK(refused({"model=mixtral-8x7b", "cluster.nodes=8", shards, "software.shared_expert_overlap=true"})
             .find("error: software.shared_expert_overlap, ZeRO-2 and 3 of experts are not priced") !=
         std::string::npos);
-  CHECK(refused({"parallelism={context: 8}", "software=rehearsal"})
-            .find("context parallelism by this program's own kernels") != std::string::npos);
 }
 
 TEST_CASE("a sequence that is cut over GPUs, in every way") {

@@ -1,80 +1,11 @@
 // A schedule promises that it trains the network that one rank alone would train. Here every one of them does, for
 // real, and a check that passes must be able to fail: runs broken on purpose are found out.
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 
-#include "base/error.hpp"
-#include "explore/perform.hpp"
-#include "explore/verify.hpp"
-#include "loopback/loopback.hpp"
-#include "timeline/memory.hpp"
+#include "performing.hpp"
 
 namespace rehearsal {
-namespace {
-
-using Sets = std::vector<std::string>;
-
-const std::string kGpt = PROJECT_ROOT "/scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml";
-const std::string kMlp = PROJECT_ROOT "/scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml";
-
-struct Outcome {
-  answer::Verification verified;
-  bool memory_as_predicted = true;
-};
-
-Outcome train(const std::string& path, const Sets& sets, const backend::Tamper& tamper = {}) {
-  const auto what = explore::load_performable(path, sets, backend::Compute::real, "loopback");
-  const auto loopback = loopback::make_loopback();
-  backend::RunOptions options;
-  options.compute = backend::Compute::real;
-  options.warmup = 0, options.iterations = 3;  // a loss one update late falls at the third step
-  options.times_matter = false;
-  const auto rehearsed = answer::predict(what.scenario);
-  options.tamper = tamper;
-  const auto performed = explore::perform(*rehearsed.question, *loopback, options);
-
-  const auto serial = explore::serial_reference(what.scenario);
-  options.tamper = {};
-  options.responses = true;
-  const auto reference = explore::perform(answer::prepare(serial), *loopback, options);
-  Outcome outcome;
-  outcome.verified = explore::verify(performed.trained, reference.trained, explore::limits(what.scenario));
-  for (std::size_t r = 0; r < performed.timeline.peak_bytes.size(); ++r)
-    outcome.memory_as_predicted =
-        outcome.memory_as_predicted && performed.timeline.peak_bytes[r] ==
-                                           timeline::memory_peak(rehearsed.graph(), rehearsed.timeline, RankId(r)).peak;
-  return outcome;
-}
-
-void check_trains(const std::string& path, const Sets& sets) {
-  const auto [verified, memory] = train(path, sets);
-  CAPTURE(verified.worst_tensor);
-  CAPTURE(verified.max_relative_difference);
-  CAPTURE(verified.failures.empty() ? std::string() : verified.failures.front());
-  CHECK(verified.ok);
-  CHECK(verified.loss.back() < verified.loss.front());
-  CHECK(memory);
-}
-
-const Sets kSmall{"model.hidden=32", "model.sequence=16", "training.optimizer=sgd", "batch.micro=1"};
-const Sets kSmallLlama{
-    "model={family: llama, layers: 4, hidden: 32, heads: 4, kv_heads: 2, ffn: 48, vocabulary: 101, sequence: 16}",
-    "training.optimizer=sgd", "batch.micro=1"};
-
-const Sets kSmallMoe{
-    "model={family: moe, layers: 4, dense_layers: 1, hidden: 32, heads: 4, kv_heads: 2, ffn: 48, experts: 4, "
-    "experts_per_token: 2, expert_ffn: 24, shared_experts: 1, vocabulary: 101, sequence: 16}",
-    "training.optimizer=sgd", "batch.micro=1"};
-
-Sets with(Sets sets, std::initializer_list<std::string> more) {
-  sets.insert(sets.end(), more.begin(), more.end());
-  return sets;
-}
-
-}  // namespace
 
 TEST_CASE("every schedule trains what one rank trains, in the memory that was predicted") {
   std::set<std::string> trained;

@@ -13,7 +13,7 @@ using enum graph::TensorKind;
 
 graph::Rank place(std::uint32_t tensor, std::uint32_t data) {
   graph::Rank rank;
-  rank.place[Axis::tensor] = tensor, rank.place[Axis::data] = data;
+  rank.place[Axis::tensor] = tensor, rank.place[Axis::data] = rank.place.replica = data;
   return rank;
 }
 

@@ -187,7 +187,7 @@ TEST_CASE("what nobody wrote is not a number") {
   CHECK(std::isnan(worker->learned().loss[0]));
 }
 
-// One segment of 16 elements on every place of two tensor and two data ranks: eight of a tensor that all tensor ranks
+// One segment of 16 elements on every place of two tensor ranks and two replicas, by data or by context: eight of a tensor that all tensor ranks
 // hold, eight of one that is split. All gradients are 1, so the square sum of a rank is the number that it counts.
 TEST_CASE("the norm of the gradients counts every parameter once") {
   struct Case {
@@ -195,10 +195,9 @@ TEST_CASE("the norm of the gradients counts every parameter once") {
     double plain, sharded;
     std::uint32_t context = 0;
   };
-  // Without ZeRO the first data rank counts both tensors, where the tensor rank is the first one, else only the split
-  // one. With ZeRO the data ranks count their shards: 0 has the first tensor, 1 the second. Other
-  // context ranks than the first count nothing.
-  for (const Case& c : {Case{0, 0, 16, 8}, Case{1, 0, 8, 0}, Case{0, 1, 0, 8}, Case{1, 1, 0, 8}, Case{0, 0, 0, 0, 1}})
+  // Without ZeRO the first replica counts both tensors, where the tensor rank is the first one, else only the split
+  // one. With ZeRO the replicas count their shards: 0 has the first tensor, 1 the second.
+  for (const Case& c : {Case{0, 0, 16, 8}, Case{1, 0, 8, 0}, Case{0, 1, 0, 8}, Case{1, 1, 0, 8}, Case{0, 0, 0, 8, 1}})
     for (const bool copy : {false, true})
       for (const std::int64_t shards : {1, 2}) {
         CAPTURE(c.tensor);

@@ -58,7 +58,7 @@ graph::TaskGraph holders(const std::vector<Holder>& ranks) {
       p.segment(segment);
     }
     graph.add_rank(graph.add(std::move(p).finish()), 1, number++, 0,
-                   RankPlace{{holder.tensor, 0, holder.data, 0, 0, holder.expert, holder.expert_data}});
+                   RankPlace{{holder.tensor, 0, holder.data, 0, 0, holder.expert, holder.expert_data}, holder.data});
   }
   return std::move(graph).finish();
 }

@@ -106,6 +106,7 @@ TEST_CASE("sizes and orders at random: places and ranks are one to one, groups p
     for (std::uint32_t r = 0; r < mesh.ranks(); r++) {
       REQUIRE(mesh.rank(mesh.at(r)) == r);
       for (std::size_t f = 0; f < kFactors; f++) CHECK(mesh.at(r).along[f] == mesh.along(static_cast<Axis>(f), r));
+      CHECK(mesh.group(mesh.replicas(), r)[mesh.at(r).replica] == r);
     }
     for (const Axes axes : {Axes(Axis::tensor), Axes(Axis::context), Axes(Axis::data), Axes(Axis::pipeline),
                             Axes(Axis::expert), Axes(Axis::expert_tensor), Axes(Axis::expert_data),

@@ -1,0 +1,157 @@
+// Attention by this program's own kernels. Where a sequence is cut over the ranks of a context group
+// (hw/kernels/cut.hpp says which rows are whose), queries see the keys and values of all: rank by rank, while those go
+// around (Ring Attention, Liu et al., arXiv 2310.01889); all at once, gathered (Llama 3, arXiv 2407.21783,
+// section 3.3.2); or each rank has some heads of whole sequences meanwhile (DeepSpeed Ulysses, Jacobs et al., arXiv
+// 2309.14509).
+#include "models/rehearsal_rewrite.hpp"
+
+namespace rehearsal::models {
+
+// Of whole sequences, or of some heads of them.
+std::vector<std::int64_t> KernelRewrite::attention_dims(std::int64_t fewer_heads, std::int64_t positions) const {
+  const std::int64_t a = heads() / fewer_heads, kv = kv_heads() / fewer_heads;
+  return {shape_.shard.micro_batch, a, positions, model_.head_dim, shape_.causal, kv == a ? 0 : kv};
+}
+std::vector<std::int64_t> KernelRewrite::part_dims(std::int64_t step) const {
+  const Mask mask = !shape_.causal ? Mask::none : balanced() ? Mask::causal_balanced : Mask::causal;
+  return {shape_.shard.micro_batch, heads(),    own_positions(),      model_.head_dim,
+          std::int64_t(mask),       kv_heads(), shape_.shard.context, step};
+}
+std::vector<std::int64_t> KernelRewrite::positions_dims(const Operator& op) const {
+  return {rows_, columns(op.in[0]), own_positions(), cut() ? shape_.shard.context : 0, balanced()};
+}
+std::vector<std::int64_t> KernelRewrite::rotary_dims(const Operator& op) const {
+  return {rows_,           own_positions(),   heads() + kv_heads(),
+          model_.head_dim, columns(op.in[0]), cut() ? shape_.shard.context : 0,
+          balanced()};
+}
+
+void KernelRewrite::attention(const Operator& op) {
+  if (cut()) return shape_.context == ContextKind::all_to_all ? attention_of_heads(op) : attention_of_parts(op);
+  levels_ = value(rows_ * heads());
+  kernel(part_.forward, KernelKind::attention, attention_dims(1, own_positions()),
+         {read(at(op.in[0])), write(at(op.out[0])), write(*levels_)});
+}
+void KernelRewrite::attention_gradient(const Operator& op) {
+  if (cut())
+    return shape_.context == ContextKind::all_to_all ? attention_of_heads_gradient(op)
+                                                     : attention_of_parts_gradient(op);
+  const Index dqkv = like(op.in[0]);
+  kernel(part_.input_gradient_steps, KernelKind::attention_gradient, attention_dims(1, own_positions()),
+         {read(at(op.in[0])), read(at(op.out[0])), read(*levels_), read(*gradients_[op.out[0]]), write(dqkv)});
+  gradients_[op.in[0]] = dqkv;
+}
+
+// From one buffer into another, in the context group.
+KernelRewrite::Index KernelRewrite::around(Steps& steps, Index v, CollectiveKind kind, std::int64_t elements) {
+  const Index there = value(elements);
+  steps.push_back({name(kind), GroupCollective{kind, Axis::context, Bytes{}}, {read(v), write(there)}});
+  return there;
+}
+
+// --- queries stay, keys and values come ------------------------------------------------------------------------------
+
+// Of the own rows; taken again for the gradient, so that qkv is all that is kept.
+KernelRewrite::Index KernelRewrite::keys_and_values(Steps& steps, const Operator& op) {
+  const std::int64_t kv = kv_columns();
+  const Index block = value(rows_ * kv);
+  kernel(steps, KernelKind::take_columns, {rows_, query_columns() + kv, query_columns(), kv},
+         {read(at(op.in[0])), write(block)});
+  return block;
+}
+
+void KernelRewrite::attention_of_parts(const Operator& op) {
+  auto& F = part_.forward;
+  const std::int64_t c = shape_.shard.context, q = query_columns();
+  const Index qkv = at(op.in[0]), sums = value(rows_ * q);
+  levels_ = value(rows_ * heads());
+  Index block = keys_and_values(F, op);
+  const auto look = [&](std::int64_t step) {
+    kernel(F, KernelKind::attention_part, part_dims(step), {read(qkv), read(block), write(sums), write(*levels_)});
+  };
+  if (shape_.context == ContextKind::all_gather) {
+    block = around(F, block, CollectiveKind::all_gather, c * elements_[block]);
+    look(kAllBlocks);
+  } else {
+    for (std::int64_t step = 0; step < c; ++step) {
+      if (step > 0) block = around(F, block, CollectiveKind::shift, elements_[block]);
+      look(step);
+    }
+  }
+  kernel(F, KernelKind::put_columns, {rows_, q, 0, q}, {read(sums), write(at(op.out[0]))});
+}
+
+// Sums of the gradients of a rank's keys and values travel with them, and once more to come home; of gathered ones they
+// are scattered.
+void KernelRewrite::attention_of_parts_gradient(const Operator& op) {
+  auto& I = part_.input_gradient_steps;
+  const std::int64_t c = shape_.shard.context, q = query_columns(), kv = kv_columns();
+  const Index qkv = at(op.in[0]), dq = value(rows_ * q);
+  const auto begin = [&](Index v) { kernel(I, KernelKind::clear, {elements_[v]}, {write(v)}); };
+  begin(dq);
+  Index block = keys_and_values(I, op), dblock;
+  const auto look = [&](std::int64_t step) {
+    kernel(I, KernelKind::attention_part_gradient, part_dims(step),
+           {read(qkv), read(block), read(at(op.out[0])), read(*levels_), read(*gradients_[op.out[0]]), write(dq),
+            write(dblock)});
+  };
+  if (shape_.context == ContextKind::all_gather) {
+    block = around(I, block, CollectiveKind::all_gather, c * elements_[block]);
+    begin(dblock = value(elements_[block]));
+    look(kAllBlocks);
+    dblock = around(I, dblock, CollectiveKind::reduce_scatter, rows_ * kv);
+  } else {
+    begin(dblock = value(elements_[block]));
+    for (std::int64_t step = 0; step < c; ++step) {
+      if (step > 0) block = around(I, block, CollectiveKind::shift, elements_[block]);
+      look(step);
+      dblock = around(I, dblock, CollectiveKind::shift, elements_[dblock]);
+    }
+  }
+  const Index dqkv = like(op.in[0]);
+  kernel(I, KernelKind::put_columns, {rows_, q + kv, 0, q}, {read(dq), write(dqkv)});
+  kernel(I, KernelKind::put_columns, {rows_, q + kv, q, kv}, {read(dblock), write(dqkv)});
+  gradients_[op.in[0]] = dqkv;
+}
+
+// --- some heads of whole sequences -----------------------------------------------------------------------------------
+
+// Rows of [n | m | m] columns become whole sequences of a share of each of the three.
+KernelRewrite::Index KernelRewrite::whole_heads(Steps& steps, Index rows, std::int64_t n, std::int64_t m) {
+  const std::int64_t c = shape_.shard.context;
+  const Index sent = value(elements_[rows]), whole = value(elements_[rows]);
+  kernel(steps, KernelKind::cut_columns, {rows_, c, n, m}, {read(rows), write(sent)});
+  const Index blocks = around(steps, sent, CollectiveKind::all_to_all, elements_[rows]);
+  kernel(steps, KernelKind::join_rows, {shape_.shard.micro_batch, own_positions(), (n + 2 * m) / c, c, balanced()},
+         {read(blocks), write(whole)});
+  return whole;
+}
+KernelRewrite::Index KernelRewrite::whole_rows(Steps& steps, Index heads, std::int64_t n, std::int64_t m) {
+  const std::int64_t c = shape_.shard.context;
+  const Index sent = value(elements_[heads]), rows = value(elements_[heads]);
+  kernel(steps, KernelKind::cut_rows, {shape_.shard.micro_batch, own_positions(), (n + 2 * m) / c, c, balanced()},
+         {read(heads), write(sent)});
+  const Index blocks = around(steps, sent, CollectiveKind::all_to_all, elements_[heads]);
+  kernel(steps, KernelKind::join_columns, {rows_, c, n, m}, {read(blocks), write(rows)});
+  return rows;
+}
+
+void KernelRewrite::attention_of_heads(const Operator& op) {
+  auto& F = part_.forward;
+  const std::int64_t c = shape_.shard.context, q = query_columns();
+  heads_seen_ = whole_heads(F, at(op.in[0]), q, kv_columns() / 2);
+  heads_made_ = value(rows_ * q), levels_ = value(rows_ * heads());
+  kernel(F, KernelKind::attention, attention_dims(c, shape_.shard.sequence),
+         {read(*heads_seen_), write(*heads_made_), write(*levels_)});
+  place_[op.out[0]] = whole_rows(F, *heads_made_, q, 0);
+}
+void KernelRewrite::attention_of_heads_gradient(const Operator& op) {
+  auto& I = part_.input_gradient_steps;
+  const std::int64_t c = shape_.shard.context, q = query_columns();
+  const Index dmade = whole_heads(I, *gradients_[op.out[0]], q, 0), dseen = value(elements_[*heads_seen_]);
+  kernel(I, KernelKind::attention_gradient, attention_dims(c, shape_.shard.sequence),
+         {read(*heads_seen_), read(*heads_made_), read(*levels_), read(dmade), write(dseen)});
+  gradients_[op.in[0]] = whole_rows(I, dseen, q, kv_columns() / 2);
+}
+
+}  // namespace rehearsal::models

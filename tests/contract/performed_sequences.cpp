@@ -1,0 +1,88 @@
+// Sequences that are cut over several ranks train what one rank trains that has whole ones; and a block of keys and
+// values that somebody misses is found out.
+#include "performing.hpp"
+
+namespace rehearsal {
+namespace {
+
+constexpr const char* kForms[] = {"ring", "all-gather", "all-to-all"};
+
+}  // namespace
+
+TEST_CASE("sequences over several ranks train what one rank trains, in the memory that was predicted") {
+  for (const std::string form : kForms)
+    for (const Sets& layout : std::vector<Sets>{
+             {"parallelism={context: 2, data: 2}", "training.optimizer=adamw"},
+             {"parallelism={context: 4}", "training.context_balance=false"},
+             {"parallelism={context: 2, data: 2}", "training.causal=false"},
+             // States are sharded over data x context, which the placement numbers either way.
+             {"parallelism={context: 2, data: 2, zero: 1}", "training.optimizer=adamw"},
+             {"parallelism={context: 2, data: 2, zero: 2}", "placement=[pipeline, context, expert, data, tensor]"},
+             {"parallelism={context: 2, data: 1, zero: 3}", "training.recompute=full"},
+             {"parallelism={context: 2, tensor: 2, zero: 1}", "training.recompute=selective"},
+             {"parallelism={context: 2, pipeline: 2, data: 2}", "schedule=zb-h1"},
+             {"parallelism={context: 2, pipeline: 2, chunks: 2}", "schedule=zb-v"},
+             {"parallelism={context: 2, pipeline: 2}", "schedule=dualpipe"},
+             {"parallelism={context: 2, data: 2, zero: 1}", "training.precision=bf16", "batch.global=8"},
+         })
+      for (const bool llama : {false, true}) {
+        CAPTURE(form);
+        CAPTURE(layout.front());
+        Sets sets = with(llama ? kSmallLlama : kSmall, {"training.context=" + form});
+        sets.insert(sets.end(), layout.begin(), layout.end());
+        if (llama && form == "all-to-all" && layout[0].find("context: 4") != std::string::npos)
+          sets.emplace_back("model.kv_heads=4");
+        if (llama && form == "all-to-all" && layout[0].find("tensor: 2") != std::string::npos)
+          sets.emplace_back("model.kv_heads=4");
+        check_trains(kGpt, sets);
+      }
+}
+
+TEST_CASE("experts and sequences over the same ranks train what one rank trains") {
+  for (const std::string form : kForms)
+    for (const char* parallelism : {"{context: 2, data: 2, expert: 4}", "{context: 2, data: 2, expert: 2, zero: 1}",
+                                    "{context: 2, pipeline: 2, data: 1, expert: 2}"}) {
+      CAPTURE(form);
+      CAPTURE(parallelism);
+      check_trains(kGpt, with(kSmallMoe, {std::string("parallelism=") + parallelism, "training.context=" + form}));
+    }
+}
+
+TEST_CASE("more ranks than key-value heads, and a capacity that depends on whose rows they are, are refused") {
+  CHECK_THROWS_WITH_AS(train(kGpt, with(kSmallLlama, {"parallelism={context: 4}", "training.context=all-to-all"})),
+                       doctest::Contains("key-value heads"), UserError);
+  CHECK_THROWS_WITH_AS(train(kGpt, with(kSmallMoe, {"parallelism={context: 2, data: 1}", "experts.capacity=1"})),
+                       doctest::Contains("set experts.capacity to dropless"), UserError);
+}
+
+TEST_CASE("a block of keys and values that is missed is found out") {
+  for (const std::string form : kForms) {
+    const Sets sets = with(kSmallLlama, {"parallelism={context: 2, data: 1}", "training.context=" + form});
+    const auto what = explore::load_performable(kGpt, sets, backend::Compute::real, "loopback");
+    const auto prepared = answer::prepare(what.scenario);
+    const auto& graph = prepared.graph;
+    const auto& program = graph.program_of(graph.ranks()[0]);
+    // Every exchange of one layer and micro-batch, and every kernel around them.
+    int exchanges = 0, kernels = 0;
+    for (std::size_t t = 0; t < program.size(); ++t) {
+      const auto& at = program.coordinates[t];
+      if (at.layer != 1 || at.microbatch != 0) continue;
+      const auto& work = graph.work(program.work[t]);
+      const auto* collective = std::get_if<graph::Collective>(&work);
+      const auto* kernel = std::get_if<Kernel>(&work);
+      const bool part = kernel && kernel->kind >= KernelKind::attention_part && kernel->kind <= KernelKind::cut_rows;
+      if (!part && !(collective && collective->inside == Axis::context)) continue;
+      CAPTURE(form);
+      CAPTURE(t);
+      backend::Tamper tamper;
+      tamper.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == LocalTask(t); };
+      CHECK(!train(kGpt, sets, tamper).verified.ok);
+      ++(part ? kernels : exchanges);
+    }
+    CAPTURE(form);
+    CHECK(exchanges == (form == "ring" ? 4 : form == "all-gather" ? 3 : 4));
+    CHECK(kernels == (form == "ring" ? 9 : form == "all-gather" ? 7 : 8));
+  }
+}
+
+}  // namespace rehearsal
