@@ -243,8 +243,8 @@ class Transformers {
     const Index u = routed(x_, up * f), g = routed(x_, f), z = routed(x_, h);
     b.segment();  // of experts alone: their replicas are others
     const auto kind = gated_ ? TensorKind::expert_gate_up_weight : TensorKind::expert_up_weight;
-    const Index up_weight = b.parameter(experts(kind, held * up * f, h)),
-                down_weight = b.parameter(experts(TensorKind::expert_down_weight, held * h, f));
+    const Index up_weight = b.parameter(experts(kind, held * up, f, h)),
+                down_weight = b.parameter(experts(TensorKind::expert_down_weight, held * h, f, 1));
     b.add(expert_linear, "experts up", {all}, {u}, {up_weight});
     b.module(RecomputeModule::moe_act);
     b.add(activate, "expert activation", {u}, {g});
@@ -279,9 +279,11 @@ class Transformers {
     b.add(linear, "shared down", {g}, {z}, down);
     return leave(b, z);
   }
-  Tensor experts(TensorKind kind, std::int64_t rows, std::int64_t columns) const {
-    const auto all = rows * options_.shard.expert;
-    return {kind, 0, 0, 1, rows, columns, all, options_.shard.expert > 1 ? Split::expert : Split::none};
+  // Of so many times [slice, inner] here, whose first dimension is cut over the ranks that share an expert.
+  Tensor experts(TensorKind kind, std::int64_t outer, std::int64_t slice, std::int64_t inner) const {
+    const std::int64_t ranks = options_.shard.expert, each = options_.shard.expert_tensor;
+    const Split split = each > 1 ? Split::expert_tensor : Split::none;
+    return {kind, 0, 0, outer, slice, inner, slice * each, split, ranks > 1 ? outer * ranks : 0};
   }
 
   Block prediction() const {

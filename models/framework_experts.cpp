@@ -35,8 +35,7 @@ bool moves_tokens(const Step& step) { return step.name == "dispatch" || step.nam
 }  // namespace
 
 bool is_expert(const Segment& segment) {
-  return !segment.tensors.empty() && (segment.tensors.front().kind == TensorKind::expert_gate_up_weight ||
-                                      segment.tensors.front().kind == TensorKind::expert_up_weight);
+  return !segment.tensors.empty() && is_of_experts(segment.tensors.front().kind);
 }
 bool is_expert_product(std::string_view step) { return step.starts_with("experts "); }
 

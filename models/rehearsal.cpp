@@ -19,6 +19,15 @@ void KernelRewrite::kernel(Steps& steps, KernelKind kind, const std::vector<std:
 void KernelRewrite::collective(Steps& steps, CollectiveKind kind, Index v) {
   steps.push_back({name(kind), GroupCollective{kind, Axis::tensor, Bytes{}}, {write(v)}});
 }
+void KernelRewrite::collective(Steps& steps, CollectiveKind kind, Axis axis, Index from, Index to) {
+  steps.push_back({name(kind), GroupCollective{kind, axis, Bytes{}}, {read(from), write(to)}});
+}
+KernelRewrite::Index KernelRewrite::moved(Steps& steps, CollectiveKind kind, Axis axis, Index from,
+                                          std::int64_t elements) {
+  const Index to = value(elements);
+  collective(steps, kind, axis, from, to);
+  return to;
+}
 
 KernelRewrite::KernelRewrite(const Block& block, const Transformer& model, const NetworkShape& shape)
     : block_(block),
@@ -66,16 +75,31 @@ void KernelRewrite::segments() {
       tensor.offset = segment.elements;
       segment.elements += tensor.elements();
       part_.parameters += double(tensor.elements());
-      if (tensor.kind == TensorKind::expert_gate_up_weight || tensor.kind == TensorKind::expert_down_weight)
-        part_.expert_parameters += double(tensor.elements());
+      if (is_of_experts(tensor.kind)) part_.expert_parameters += double(tensor.elements());
     }
     part_.segments.push_back(std::move(segment));
   }
+  for (const auto& op : block_.operators)
+    for (const Index p : op.parameters)
+      if (of_own_rows(op)) tensor(p).summed_over_tensor = true;
+}
+// Operators between leaving what is cut over the tensor group and entering it again have some of the rows, each rank
+// its own, where tokens are cut over it (Korthikanti et al., arXiv 2205.05198, section 4.2.2).
+bool KernelRewrite::of_own_rows(const Operator& op) const {
+  return !op.in.empty() && rows(op.in[0]) < rows_ && op.section != Section::experts;
+}
+Tensor& KernelRewrite::tensor(Index parameter) {
+  for (auto& segment : part_.segments) {
+    if (parameter < segment.tensors.size()) return segment.tensors[parameter];
+    parameter = static_cast<Index>(parameter - segment.tensors.size());
+  }
+  INVARIANT(false, "no such tensor");
+  return part_.segments.front().tensors.front();
 }
 
 void KernelRewrite::forward(const Operator& op, std::size_t number) {
   Steps& F = part_.forward;
-  const std::int64_t T = rows_;
+  const std::int64_t T = rows(op.out.empty() ? op.in[0] : op.out[0]);
   switch (op.kind) {
     case Kind::embed:
       return kernel(F, KernelKind::embed, {T, columns(op.out[0]), slice(op)},
@@ -111,11 +135,12 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
       return;
     case Kind::activate:
       if (gated())
-        return kernel(F, KernelKind::swiglu, {of_experts(op) ? slot_rows() : T, columns(op.out[0])},
+        return kernel(F, KernelKind::swiglu, {of_experts(op) ? held_rows() : T, columns(op.out[0])},
                       {read(at(op.in[0])), write(at(op.out[0]))});
       return kernel(F, KernelKind::gelu, {T * columns(op.in[0])}, {read(at(op.in[0])), write(at(op.out[0]))});
     case Kind::leave:
-      return collective(F, CollectiveKind::all_reduce, at(op.in[0]));
+      if (op.in[0] == op.out[0]) return collective(F, CollectiveKind::all_reduce, at(op.in[0]));
+      return collective(F, CollectiveKind::reduce_scatter, Axis::tensor, at(op.in[0]), at(op.out[0]));
     case Kind::add:  // in the place of the branch
       place_[op.out[0]] = at(op.in[1]);
       if (op.parameters.empty())
@@ -133,6 +158,16 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
       return expert_linear(op);
     case Kind::combine:
       return combine(op);
+    case Kind::own_rows:
+      return kernel(F, KernelKind::own_rows, {T, columns(op.in[0]), shape_.shard.tensor},
+                    {read(at(op.in[0])), write(at(op.out[0]))});
+    case Kind::all_rows:
+      return collective(F, CollectiveKind::all_gather, Axis::tensor, at(op.in[0]), at(op.out[0]));
+    case Kind::gather_rows:
+      entered_[op.out[0]] = {Axis::expert_tensor, op.in[0]};
+      return collective(F, CollectiveKind::all_gather, Axis::expert_tensor, at(op.in[0]), at(op.out[0]));
+    case Kind::scatter_rows:
+      return collective(F, CollectiveKind::reduce_scatter, Axis::expert_tensor, at(op.in[0]), at(op.out[0]));
     case Kind::add_bias:
       return kernel(F, KernelKind::add_bias, {T, columns(op.in[0]), std::int64_t(Bias::whole)},
                     {weight(op.parameters[0]), write(at(op.in[0]))});
@@ -153,10 +188,23 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
       if (llama()) kernel(F, KernelKind::rotary, rotary_dims(op), {write(at(op.in[0]))});
       return;
     case Kind::enter:
+      if (op.in[0] != op.out[0]) {
+        collective(F, CollectiveKind::all_gather, Axis::tensor, at(op.in[0]), at(op.out[0]));
+        entered_[op.out[0]] = {Axis::tensor, op.in[0]};
+      }
       return;
     default:
       INVARIANT(false, "refused before");
   }
+}
+
+// A value of the forward, for a weight gradient. What was gathered is gathered again rather than kept, as by
+// Korthikanti et al. (section 4.2.2).
+KernelRewrite::Index KernelRewrite::seen_again(Steps& steps, Index v) {
+  const auto found = entered_.find(v);
+  if (found == entered_.end()) return at(v);
+  const auto& [axis, from] = found->second;
+  return moved(steps, CollectiveKind::all_gather, axis, at(from), elements_[at(v)]);
 }
 
 // The first gradient of a value that several operators read is the place of the sum.
@@ -170,7 +218,7 @@ void KernelRewrite::add_gradient(Index v, Index made) {
 
 void KernelRewrite::backward(const Operator& op, std::size_t number) {
   Steps &I = part_.input_gradient_steps, &W = part_.weight_gradient_steps;
-  const std::int64_t T = rows_;
+  const std::int64_t T = rows(op.out.empty() ? op.in[0] : op.out[0]);
   const auto grad = [&](Index v) -> std::optional<Index>& { return gradients_[v]; };
   switch (op.kind) {
     case Kind::embed:
@@ -199,22 +247,25 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
       const Index dx = like(x);
       kernel(I, KernelKind::linear_input_gradient, {T, n, k}, {read(dy), weight(op.parameters[0]), write(dx)});
       add_gradient(x, dx);
+      const Index seen = seen_again(W, x);
       return kernel(W, KernelKind::linear_weight_gradient, {T, n, k},
-                    {read(dy), read(at(x)), gradient(op.parameters[0])});
+                    {read(dy), read(seen), gradient(op.parameters[0])});
     }
     case Kind::attention:
       return attention_gradient(op);
     case Kind::activate:
       if (gated()) {
         grad(op.in[0]) = like(op.in[0]);
-        return kernel(I, KernelKind::swiglu_gradient, {of_experts(op) ? slot_rows() : T, columns(op.out[0])},
+        return kernel(I, KernelKind::swiglu_gradient, {of_experts(op) ? held_rows() : T, columns(op.out[0])},
                       {read(at(op.in[0])), read(*grad(op.out[0])), write(*grad(op.in[0]))});
       }
       grad(op.in[0]) = grad(op.out[0]);  // in place
       return kernel(I, KernelKind::gelu_gradient, {T * columns(op.in[0])},
                     {read(at(op.in[0])), write(*grad(op.in[0]))});
     case Kind::enter:
-      return collective(I, CollectiveKind::all_reduce, *grad(op.in[0]));
+      if (op.in[0] == op.out[0]) return collective(I, CollectiveKind::all_reduce, *grad(op.in[0]));
+      return add_gradient(
+          op.in[0], moved(I, CollectiveKind::reduce_scatter, Axis::tensor, *grad(op.out[0]), elements_[at(op.in[0])]));
     case Kind::add: {
       const Index d = *grad(op.out[0]);
       grad(op.in[0]) = grad(op.in[1]) = d;
@@ -233,6 +284,21 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
       return expert_linear_gradient(op);
     case Kind::combine:
       return combine_gradient(op);
+    case Kind::own_rows:
+      return add_gradient(
+          op.in[0], moved(I, CollectiveKind::all_gather, Axis::tensor, *grad(op.out[0]), elements_[at(op.in[0])]));
+    case Kind::all_rows: {  // what comes after is the same on all ranks, and so is its gradient
+      const Index own = like(op.in[0]);
+      kernel(I, KernelKind::own_rows, {rows(op.in[0]), columns(op.in[0]), shape_.shard.tensor},
+             {read(*grad(op.out[0])), write(own)});
+      return add_gradient(op.in[0], own);
+    }
+    case Kind::gather_rows:
+      return add_gradient(op.in[0], moved(I, CollectiveKind::reduce_scatter, Axis::expert_tensor, *grad(op.out[0]),
+                                          elements_[at(op.in[0])]));
+    case Kind::scatter_rows:
+      return add_gradient(op.in[0], moved(I, CollectiveKind::all_gather, Axis::expert_tensor, *grad(op.out[0]),
+                                          elements_[at(op.in[0])]));
     case Kind::add_bias:
       return kernel(I, KernelKind::bias_gradient, {T, columns(op.in[0]), std::int64_t(Bias::whole)},
                     {read(*grad(op.in[0])), gradient(op.parameters[0])});
@@ -248,6 +314,9 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
       if (llama()) kernel(I, KernelKind::rotary_gradient, rotary_dims(op), {write(*grad(op.in[0]))});
       return;
     case Kind::leave:
+      if (op.in[0] != op.out[0])
+        grad(op.in[0]) = moved(I, CollectiveKind::all_gather, Axis::tensor, *grad(op.out[0]), elements_[at(op.in[0])]);
+      return;
     case Kind::load_rows:
       return;
     default:
@@ -293,8 +362,6 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
   if (llama != (model.ffn_kind == FfnKind::swiglu)) refuse(llama ? "llama or moe with gelu" : "ffn_kind swiglu");
   if (model.mla) refuse("latent attention");
   if (model.mtp_layers > 0) refuse("multi-token prediction");
-  if (moe && shape.shard.tensor * shape.shard.expert_tensor > 1) refuse("experts over tensor or expert_tensor ranks");
-  if (shape.shard.sequence_parallel) refuse("sequence parallelism");
   if (shape.precision != Precision::fp32 && shape.precision != Precision::bf16)
     throw UserError(std::string("software rehearsal has no kernels for precision ") + name(shape.precision) +
                     "; it computes in fp32 and bf16");

@@ -18,7 +18,8 @@ std::vector<std::int64_t> KernelRewrite::part_dims(std::int64_t step) const {
           std::int64_t(mask),       kv_heads(), shape_.shard.context, step};
 }
 std::vector<std::int64_t> KernelRewrite::positions_dims(const Operator& op) const {
-  return {rows_, columns(op.in[0]), own_positions(), cut() ? shape_.shard.context : 0, balanced()};
+  const std::int64_t own = rows(op.in[0]), parts = own < rows_ ? rows_ / own : 0;
+  return {own, columns(op.in[0]), own_positions(), cut() ? shape_.shard.context : 0, balanced(), parts};
 }
 std::vector<std::int64_t> KernelRewrite::rotary_dims(const Operator& op) const {
   return {rows_,           own_positions(),   heads() + kv_heads(),
@@ -42,13 +43,6 @@ void KernelRewrite::attention_gradient(const Operator& op) {
   gradients_[op.in[0]] = dqkv;
 }
 
-// From one buffer into another, in the context group.
-KernelRewrite::Index KernelRewrite::around(Steps& steps, Index v, CollectiveKind kind, std::int64_t elements) {
-  const Index there = value(elements);
-  steps.push_back({name(kind), GroupCollective{kind, Axis::context, Bytes{}}, {read(v), write(there)}});
-  return there;
-}
-
 // --- queries stay, keys and values come ------------------------------------------------------------------------------
 
 // Of the own rows; taken again for the gradient, so that qkv is all that is kept.
@@ -70,11 +64,11 @@ void KernelRewrite::attention_of_parts(const Operator& op) {
     kernel(F, KernelKind::attention_part, part_dims(step), {read(qkv), read(block), write(sums), write(*levels_)});
   };
   if (shape_.context == ContextKind::all_gather) {
-    block = around(F, block, CollectiveKind::all_gather, c * elements_[block]);
+    block = moved(F, CollectiveKind::all_gather, Axis::context, block, c * elements_[block]);
     look(kAllBlocks);
   } else {
     for (std::int64_t step = 0; step < c; ++step) {
-      if (step > 0) block = around(F, block, CollectiveKind::shift, elements_[block]);
+      if (step > 0) block = moved(F, CollectiveKind::shift, Axis::context, block, elements_[block]);
       look(step);
     }
   }
@@ -96,16 +90,16 @@ void KernelRewrite::attention_of_parts_gradient(const Operator& op) {
             write(dblock)});
   };
   if (shape_.context == ContextKind::all_gather) {
-    block = around(I, block, CollectiveKind::all_gather, c * elements_[block]);
+    block = moved(I, CollectiveKind::all_gather, Axis::context, block, c * elements_[block]);
     begin(dblock = value(elements_[block]));
     look(kAllBlocks);
-    dblock = around(I, dblock, CollectiveKind::reduce_scatter, rows_ * kv);
+    dblock = moved(I, CollectiveKind::reduce_scatter, Axis::context, dblock, rows_ * kv);
   } else {
     begin(dblock = value(elements_[block]));
     for (std::int64_t step = 0; step < c; ++step) {
-      if (step > 0) block = around(I, block, CollectiveKind::shift, elements_[block]);
+      if (step > 0) block = moved(I, CollectiveKind::shift, Axis::context, block, elements_[block]);
       look(step);
-      dblock = around(I, dblock, CollectiveKind::shift, elements_[dblock]);
+      dblock = moved(I, CollectiveKind::shift, Axis::context, dblock, elements_[dblock]);
     }
   }
   const Index dqkv = like(op.in[0]);
@@ -121,7 +115,7 @@ KernelRewrite::Index KernelRewrite::whole_heads(Steps& steps, Index rows, std::i
   const std::int64_t c = shape_.shard.context;
   const Index sent = value(elements_[rows]), whole = value(elements_[rows]);
   kernel(steps, KernelKind::cut_columns, {rows_, c, n, m}, {read(rows), write(sent)});
-  const Index blocks = around(steps, sent, CollectiveKind::all_to_all, elements_[rows]);
+  const Index blocks = moved(steps, CollectiveKind::all_to_all, Axis::context, sent, elements_[rows]);
   kernel(steps, KernelKind::join_rows, {shape_.shard.micro_batch, own_positions(), (n + 2 * m) / c, c, balanced()},
          {read(blocks), write(whole)});
   return whole;
@@ -131,7 +125,7 @@ KernelRewrite::Index KernelRewrite::whole_rows(Steps& steps, Index heads, std::i
   const Index sent = value(elements_[heads]), rows = value(elements_[heads]);
   kernel(steps, KernelKind::cut_rows, {shape_.shard.micro_batch, own_positions(), (n + 2 * m) / c, c, balanced()},
          {read(heads), write(sent)});
-  const Index blocks = around(steps, sent, CollectiveKind::all_to_all, elements_[heads]);
+  const Index blocks = moved(steps, CollectiveKind::all_to_all, Axis::context, sent, elements_[heads]);
   kernel(steps, KernelKind::join_columns, {rows_, c, n, m}, {read(blocks), write(rows)});
   return rows;
 }

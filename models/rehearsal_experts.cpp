@@ -1,7 +1,8 @@
 // Layers with experts by this program's own kernels (Lepikhin et al., arXiv 2006.16668, section 2.2). Every expert has
 // C slots for the rows of each rank of the expert group, so buffers and messages are known before anybody is routed: a
 // rank fills sent[E, C, h], of which an all-to-all hands block r, those of the experts of rank r, to that rank, which
-// finds [ranks, experts held, C, h]. The way back is the same all-to-all: it is its own inverse.
+// finds [ranks, experts held, C, h]. The way back is the same all-to-all: it is its own inverse. Ranks that share an
+// expert have a part of its columns each, gather each other's rows, and scatter the sums of their results.
 #include <algorithm>
 #include <cmath>
 
@@ -12,15 +13,16 @@ namespace rehearsal::models {
 // A row has distinct experts, so an expert gets no more than all rows: that many slots drop none. With a capacity as
 // many as GShard gives it (section 2.2), of the rows of one rank and micro-batch.
 std::int64_t KernelRewrite::slots() const {
-  if (!shape_.capacity) return rows_;
-  const double mean = double(rows_) * double(model_.experts_per_token) / double(model_.experts);
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(*shape_.capacity * mean)), 1, rows_);
+  const std::int64_t rows = routed_rows();
+  if (!shape_.capacity) return rows;
+  const double mean = double(rows) * double(model_.experts_per_token) / double(model_.experts);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(*shape_.capacity * mean)), 1, rows);
 }
 
 // The weights of the chosen experts are divided by their sum (Mixtral, arXiv 2401.04088, section 2.1); of one alone
 // that would leave nothing for the router to learn from, and it keeps its probability (Switch, arXiv 2101.03961, 2.1).
 std::vector<std::int64_t> KernelRewrite::gating_dims() const {
-  return {rows_,
+  return {routed_rows(),
           model_.experts,
           model_.experts_per_token,
           slots(),
@@ -29,45 +31,51 @@ std::vector<std::int64_t> KernelRewrite::gating_dims() const {
 }
 std::vector<std::int64_t> KernelRewrite::expert_dims(const Operator& op) const {
   const std::int64_t ranks = shape_.shard.expert;
-  return {ranks, model_.experts / ranks, slots(), columns(op.out[0]), columns(op.in[0])};
+  return {ranks * shape_.shard.expert_tensor, model_.experts / ranks, slots(), columns(op.out[0]), columns(op.in[0])};
 }
 
-// What the block counts in rows that are sent has a row for every slot here.
-void KernelRewrite::size_slots() {
+// Its own, also where all ranks of a tensor group have all of them.
+std::int64_t KernelRewrite::routed_rows() const {
   for (const auto& op : block_.operators)
-    if (op.kind == Kind::dispatch || op.kind == Kind::expert_linear || (op.kind == Kind::activate && of_experts(op)))
-      for (const Index v : op.out) elements_[place_[v]] = slot_rows() * columns(v);
+    if (op.kind == Kind::route) return rows(op.in[0]);
+  return 0;
+}
+
+// What the block counts in rows that are sent has a row for every slot here, and of each rank that shares an expert.
+void KernelRewrite::size_slots() {
+  for (const auto& op : block_.operators) {
+    const bool own = op.kind == Kind::dispatch || op.kind == Kind::scatter_rows;
+    const bool all =
+        op.kind == Kind::gather_rows || op.kind == Kind::expert_linear || (op.kind == Kind::activate && of_experts(op));
+    for (const Index v : op.out)
+      if (own || all) elements_[place_[v]] = (own ? slot_rows() : held_rows()) * columns(v);
+  }
 }
 
 // To the ranks of the experts, or back. A group of one has nothing to exchange.
 KernelRewrite::Index KernelRewrite::exchanged(Steps& steps, Index v) {
   if (shape_.shard.expert == 1) return v;
-  const Index there = value(elements_[v]);
-  steps.push_back({name(CollectiveKind::all_to_all),
-                   GroupCollective{CollectiveKind::all_to_all, Axis::expert, Bytes{}},
-                   {read(v), write(there)}});
-  return there;
+  return moved(steps, CollectiveKind::all_to_all, Axis::expert, v, elements_[v]);
 }
 
 void KernelRewrite::route(const Operator& op) {
-  const std::int64_t E = model_.experts;
-  const Index logits = value(rows_ * E);
-  weights_ = value(rows_ * model_.experts_per_token);
+  const std::int64_t E = model_.experts, T = routed_rows();
+  const Index logits = value(T * E);
+  weights_ = value(T * model_.experts_per_token);
   auto& F = part_.forward;
-  kernel(F, KernelKind::linear, {rows_, E, model_.hidden},
-         {read(at(op.in[0])), weight(op.parameters[0]), write(logits)});
+  kernel(F, KernelKind::linear, {T, E, model_.hidden}, {read(at(op.in[0])), weight(op.parameters[0]), write(logits)});
   kernel(F, KernelKind::route, gating_dims(),
          {read(logits), write(*weights_), write(at(op.out[1])), write(at(op.out[0]))});
 }
 void KernelRewrite::route_gradient(const Operator& op) {
-  const std::int64_t E = model_.experts, h = model_.hidden;
-  const Index dlogits = value(rows_ * E), x = op.in[0], dx = like(x);
+  const std::int64_t E = model_.experts, h = model_.hidden, T = routed_rows();
+  const Index dlogits = value(T * E), x = op.in[0], dx = like(x);
   auto& I = part_.input_gradient_steps;
   kernel(I, KernelKind::route_gradient, gating_dims(),
          {read(at(op.out[0])), read(at(op.out[1])), read(*gradients_[op.out[1]]), write(dlogits)});
-  kernel(I, KernelKind::linear_input_gradient, {rows_, E, h}, {read(dlogits), weight(op.parameters[0]), write(dx)});
+  kernel(I, KernelKind::linear_input_gradient, {T, E, h}, {read(dlogits), weight(op.parameters[0]), write(dx)});
   add_gradient(x, dx);
-  kernel(part_.weight_gradient_steps, KernelKind::linear_weight_gradient, {rows_, E, h},
+  kernel(part_.weight_gradient_steps, KernelKind::linear_weight_gradient, {T, E, h},
          {read(dlogits), read(at(x)), gradient(op.parameters[0])});
 }
 
@@ -93,8 +101,10 @@ void KernelRewrite::expert_linear_gradient(const Operator& op) {
   kernel(part_.input_gradient_steps, KernelKind::expert_linear_input_gradient, expert_dims(op),
          {read(dy), weight(op.parameters[0]), write(dx)});
   add_gradient(x, dx);
-  kernel(part_.weight_gradient_steps, KernelKind::expert_linear_weight_gradient, expert_dims(op),
-         {read(dy), read(at(x)), gradient(op.parameters[0])});
+  auto& W = part_.weight_gradient_steps;
+  const Index seen = seen_again(W, x);
+  kernel(W, KernelKind::expert_linear_weight_gradient, expert_dims(op),
+         {read(dy), read(seen), gradient(op.parameters[0])});
 }
 
 void KernelRewrite::combine(const Operator& op) {

@@ -1,7 +1,9 @@
 // The rewrite of a block into this program's kernels (rehearsal.hpp). Layers with experts: rehearsal_experts.cpp;
 // attention, of sequences that are whole or cut: rehearsal_attention.cpp.
 #pragma once
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "models/rehearsal.hpp"
@@ -28,6 +30,9 @@ class KernelRewrite {
                      std::vector<Operand> operands);
   // Of the whole value, in place, in the tensor group.
   static void collective(Steps& steps, CollectiveKind kind, Index v);
+  // From one value into another, or into a new one.
+  static void collective(Steps& steps, CollectiveKind kind, Axis axis, Index from, Index to);
+  Index moved(Steps& steps, CollectiveKind kind, Axis axis, Index from, std::int64_t elements);
 
   // Rows that are given have no parameters below them.
   bool trains_below() const { return block_.operators.front().kind != OperatorKind::load_rows; }
@@ -40,6 +45,10 @@ class KernelRewrite {
   Index like(Index v) { return value(elements_[place_[v]]); }
   Index at(Index v) const { return place_[v]; }
   std::int64_t columns(Index v) const { return block_.values[v].columns; }
+  std::int64_t rows(Index v) const { return block_.values[v].elements / columns(v); }
+  bool of_own_rows(const Operator& op) const;
+  Tensor& tensor(Index parameter);
+  Index seen_again(Steps& steps, Index v);
 
   void segments();
   void forward(const Operator& op, std::size_t number);
@@ -57,7 +66,6 @@ class KernelRewrite {
   std::vector<std::int64_t> part_dims(std::int64_t step) const;
   std::vector<std::int64_t> positions_dims(const Operator& op) const;
   std::vector<std::int64_t> rotary_dims(const Operator& op) const;
-  Index around(Steps& steps, Index v, CollectiveKind kind, std::int64_t elements);
   void attention(const Operator& op);
   void attention_gradient(const Operator& op);
   Index keys_and_values(Steps& steps, const Operator& op);
@@ -71,9 +79,11 @@ class KernelRewrite {
   // --- layers with experts
   std::int64_t slots() const;  // of one expert for the rows of one rank
   std::int64_t slot_rows() const { return model_.experts * slots(); }
+  std::int64_t held_rows() const { return slot_rows() * shape_.shard.expert_tensor; }
+  std::int64_t routed_rows() const;  // that a rank sends
   std::vector<std::int64_t> gating_dims() const;
   std::vector<std::int64_t> dispatch_dims() const {
-    return {rows_, model_.hidden, model_.experts_per_token, model_.experts, slots()};
+    return {routed_rows(), model_.hidden, model_.experts_per_token, model_.experts, slots()};
   }
   std::vector<std::int64_t> expert_dims(const Operator& op) const;
   void size_slots();
@@ -114,6 +124,8 @@ class KernelRewrite {
   std::vector<Index> place_;                      // of the values of the block
   std::vector<std::optional<Index>> gradients_;   // by value of the block
   std::vector<std::optional<Index>> statistics_;  // by operator: for its gradient
+  // Values of the block that were gathered: along which axis, and of what.
+  std::map<Index, std::pair<Axis, Index>> entered_;
   // Of the rows of a layer with experts: the weights of the chosen ones, the rows that came back from them.
   std::optional<Index> weights_, returned_;
   // Of attention: what its gradient reads besides the block's values, and which steps of the forward it is.

@@ -67,6 +67,7 @@ std::vector<Kernel> kernel_grid(bool quick) {
       });
   grid.add({attention_part, attention_part_gradient}, kHeads,
            [](auto& h) { return Dims{h[0], h[1], h[2], h[3], std::int64_t(Mask::none), h[1], 2, 0}; });
+  grid.add({own_rows}, kRows, [](auto& r) { return Dims{r[0], r[1], 2}; });
   grid.add({take_columns, put_columns}, kRows, [](auto& r) { return Dims{r[0], r[1], r[1] / 4, r[1] / 2}; });
   grid.add({cut_columns, join_columns}, kRows, [](auto& r) { return Dims{r[0], 2, r[1] / 2, r[1] / 4}; });
   grid.add({cut_rows, join_rows}, kRows, [](auto& r) { return Dims{1, r[0], r[1], 2, 1}; });

@@ -87,8 +87,10 @@ void embed(Shape shape, std::int64_t first, std::int64_t slice, std::span<const 
 void embed_gradient(Shape shape, std::int64_t first, std::int64_t slice, std::span<const std::int32_t> tokens,
                     const float* dy, float* dtable);
 // `positions` rows of each sequence.
-void add_positions(Shape shape, std::int64_t positions, kernels::Cut cut, const float* table, float* y);
-void positions_gradient(Shape shape, std::int64_t positions, kernels::Cut cut, const float* dy, float* dtable);
+void add_positions(Shape shape, std::int64_t positions, kernels::Cut cut, std::int64_t first, const float* table,
+                   float* y);
+void positions_gradient(Shape shape, std::int64_t positions, kernels::Cut cut, std::int64_t first, const float* dy,
+                        float* dtable);
 
 // --- loss.cpp
 // Logits have the columns first .. first + shape.columns of the vocabulary; those from `vocabulary` on are padding.

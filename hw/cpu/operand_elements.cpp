@@ -64,6 +64,8 @@ OperandElements operand_elements(const Kernel& kernel, std::int64_t data) {
       return list(a * b, kernels::ranks_of_cut(d) * c * b);
     case KernelKind::clear:
       return list(a);
+    case KernelKind::own_rows:
+      return list(c * a * b, a * b);
     case KernelKind::add_own_shard:
       return list((data + 1) * a, a);
     case KernelKind::sgd:

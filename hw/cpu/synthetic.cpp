@@ -175,7 +175,8 @@ void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::
     // Runs of `inner` elements are consecutive in the segment and in the whole tensor.
     for (std::int64_t run = 0; run < tensor.outer * tensor.slice; ++run) {
       const std::int64_t at = tensor.offset + run * tensor.inner;
-      const std::int64_t outer = run / tensor.slice, middle = first + run % tensor.slice;
+      const std::int64_t outer = tensor.first_outer(rank.place) + run / tensor.slice,
+                         middle = first + run % tensor.slice;
       if (middle >= tensor.extent) continue;  // padding
       const std::int64_t whole = (outer * tensor.extent + middle) * tensor.inner;
       for (std::int64_t i = std::max(at, begin); i < std::min(at + tensor.inner, end); ++i)

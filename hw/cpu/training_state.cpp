@@ -27,7 +27,8 @@ std::vector<kernels::Range> counted_of(const graph::Segment& segment, const grap
                      begin = segment.shards == 1 ? 0 : rank.place.among(segment.replicas()) * own;
   std::vector<kernels::Range> ranges;
   for (const graph::Tensor& tensor : segment.tensors) {
-    if (tensor.split == graph::Split::none && rank.place[Axis::tensor] > 0) continue;
+    const bool on_all = tensor.split == graph::Split::none && !is_of_experts(tensor.kind);
+    if (on_all && rank.place[Axis::tensor] > 0) continue;
     const std::int64_t from = std::max(tensor.offset, begin);
     const std::int64_t to = std::min(tensor.offset + tensor.elements(), begin + own);
     if (from < to) ranges.push_back({from - begin, to - begin});

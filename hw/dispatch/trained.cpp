@@ -72,11 +72,11 @@ class Assembly {
     const auto [it, fresh] = tensors_.try_emplace({tensor.layer, tensor.kind});
     Whole& whole = it->second;
     if (fresh) {
-      whole.outer = tensor.outer, whole.extent = tensor.extent, whole.inner = tensor.inner;
-      const auto size = static_cast<std::size_t>(tensor.outer * tensor.extent * tensor.inner);
+      whole.outer = tensor.outers(), whole.extent = tensor.extent, whole.inner = tensor.inner;
+      const auto size = static_cast<std::size_t>(whole.outer * tensor.extent * tensor.inner);
       whole.first.resize(size), whole.low.resize(size), whole.high.resize(size), whole.seen.resize(size);
     }
-    INVARIANT(whole.outer == tensor.outer && whole.extent == tensor.extent && whole.inner == tensor.inner,
+    INVARIANT(whole.outer == tensor.outers() && whole.extent == tensor.extent && whole.inner == tensor.inner,
               "all ranks agree on the shape of a tensor");
     return whole;
   }
@@ -84,7 +84,7 @@ class Assembly {
   // Where element `e` of the slice [outer, slice, inner] is in the whole [outer, extent, inner]; nothing for padding.
   static std::optional<std::size_t> entry_of(const Tensor& tensor, const graph::Rank& rank, std::int64_t e) {
     const std::int64_t inner = e % tensor.inner, middle = e / tensor.inner % tensor.slice,
-                       outer = e / tensor.inner / tensor.slice;
+                       outer = tensor.first_outer(rank.place) + e / tensor.inner / tensor.slice;
     const std::int64_t at = middle + tensor.first(rank.place);
     if (at >= tensor.extent) return std::nullopt;
     return static_cast<std::size_t>((outer * tensor.extent + at) * tensor.inner + inner);

@@ -101,6 +101,12 @@ std::vector<ProbedKernel> kernel_grid(bool quick) {
   grid.add({linear, linear_input_gradient, linear_weight_gradient}, {fp32}, kProducts, product, 21);
   grid.add({linear}, {tf32, fp8}, kProducts, product);
   grid.add({load_rows}, {bf16, fp32}, kRows, row, 6);
+  grid.add(
+      {own_rows}, {bf16, fp32}, kRows,
+      [](auto& r) {
+        return Dims{r[0] / 2, r[1], 2};
+      },
+      3);
   grid.add({rms_norm, rms_norm_gradient, swiglu, swiglu_gradient}, {bf16, fp32}, kRows, row, 6);
   grid.add(
       {attention_part, attention_part_gradient}, {bf16, fp32}, kHeads,

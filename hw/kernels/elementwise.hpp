@@ -202,9 +202,10 @@ struct AddPositions {
   T* y;
   std::int64_t rows, columns;
   Cut cut;
+  std::int64_t first;  // number of the first row in the batch
   template <int N>
   REHEARSAL_DEVICE void at(std::int64_t i) const {
-    const std::int64_t row = quotient(i, columns), position = cut.position(remainder(row, rows), rows);
+    const std::int64_t row = quotient(i, columns), position = cut.position(remainder(first + row, rows), rows);
     const Floats<N> a = load<N>(table + position * columns + (i - row * columns));
     Floats<N> b = load<N>(y + i);
     REHEARSAL_UNROLL

@@ -96,10 +96,11 @@ struct PositionsGradient {
   float* dtable;
   std::int64_t rows, columns, elements;  // of a sequence, and elements of dy
   Cut cut;
+  std::int64_t first;  // number of the first row of dy in the batch
   template <int N>
   REHEARSAL_DEVICE void at(std::int64_t i) const {
     const std::int64_t row = quotient(i, columns);
-    float* to = dtable + cut.position(row, rows) * columns + (i - row * columns);
+    float* to = dtable + cut.position((first + row) % rows, rows) * columns + (i - row * columns);
     Floats<N> sum = load<N>(to);
     for (std::int64_t j = i; j < elements; j += rows * columns) {
       const Floats<N> x = load<N>(dy + j);

@@ -126,6 +126,8 @@ const char* name(KernelKind kind) {
       return "join_rows";
     case KernelKind::cut_rows:
       return "cut_rows";
+    case KernelKind::own_rows:
+      return "own_rows";
   }
   return "?";
 }
@@ -371,6 +373,8 @@ Bytes Kernel::traffic() const {
     case KernelKind::join_rows:
     case KernelKind::cut_rows:
       return elements(2 * a * b * c * dims[3]);
+    case KernelKind::own_rows:
+      return elements(2 * a * b);
   }
   return Bytes();
 }

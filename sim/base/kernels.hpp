@@ -78,13 +78,13 @@ struct MemoryBound {
 // names its operands as buffer uses, in the order given here: (read; written). "In place" and accumulated operands are
 // written. All tensors are row major. T = rows (tokens of the micro-batch), n = outputs, k = inputs of a linear layer.
 // What differs between the ranks of a class (its tensor, data and context index) comes from the rank, not from the
-// kernel. A row of qkv holds [Q: heads d | K: kv d | V: kv d] columns; query head i reads the keys and values of head
+// kernel; where dims end in t the T rows are those of one of t tensor ranks (0: of all). A row of qkv holds [Q: heads d | K: kv d | V: kv d] columns; query head i reads the keys and values of head
 // i / (heads / kv) (Ainslie et al., arXiv 2305.13245). dims: kv = 0 means as many as heads.
 enum class KernelKind : std::uint8_t {
   // --- forward
   load_rows,            // (; x[T,n])  synthetic input rows of the micro-batch                dims T n
   embed,                // (table[r,n]; y[T,n])  rows of this tensor rank's slice, else 0     dims T n r
-  add_positions,        // (positions[cs,n]; y[T,n] in place)                                 dims T n s c balanced
+  add_positions,        // (positions[cs,n]; y[T,n] in place)                           dims T n s c balanced t
   layer_norm,           // (x, gain[n], bias[n]; y, stats[T,2]: mean and 1/deviation)         dims T n
   linear,               // (x[T,k], weight[n,k]; y[T,n])  y = x weight^T                      dims T n k
   add_bias,             // (bias; y[T,n] in place)                                            dims T n Bias
@@ -106,7 +106,7 @@ enum class KernelKind : std::uint8_t {
   // --- weight gradient
   linear_weight_gradient,  // (dy[T,n], x[T,k]; dweight[n,k] += dy^T x)                       dims T n k
   embed_gradient,          // (dy[T,n]; dtable[r,n] +=)                                       dims T n r
-  positions_gradient,      // (dy[T,n]; dpositions[cs,n] +=)                                  dims T n s c balanced
+  positions_gradient,      // (dy[T,n]; dpositions[cs,n] +=)                            dims T n s c balanced t
   // --- gradients and optimizers, over flat buffers
   clear,          // (; x = 0)                                                                dims elements
   copy,           // (a; b = a)                                                               dims elements
@@ -146,9 +146,10 @@ enum class KernelKind : std::uint8_t {
   cut_columns,   // (x[T,n+2m]; blocks[c,T,(n+2m)/c])                                        dims T c n m
   join_columns,  // (blocks; x)                                                              dims T c n m
   join_rows,     // (blocks[c,b,s,n]; y[b,c s,n])                                             dims b s n c balanced
-  cut_rows       // (y; blocks)                                                              dims b s n c balanced
+  cut_rows,      // (y; blocks)                                                              dims b s n c balanced
+  own_rows       // (x[t T,n]; y[T,n]: those of this tensor rank)                            dims T n t
 };
-inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::cut_rows) + 1;
+inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::own_rows) + 1;
 inline constexpr std::int64_t kAllBlocks = -1;
 const char* name(KernelKind kind);  // "linear", with underscores
 

@@ -76,6 +76,10 @@ const char* name(TensorKind kind) {
   return "?";
 }
 
+bool is_of_experts(TensorKind kind) {
+  return kind == TensorKind::expert_gate_up_weight || kind == TensorKind::expert_up_weight ||
+         kind == TensorKind::expert_down_weight;
+}
 bool is_of_layer(TensorKind kind) {
   switch (kind) {
     case TensorKind::token_table:

@@ -36,7 +36,7 @@ enum class TensorKind : std::uint8_t {
   expert_down_weight,
   shared_gate_up_weight,  // of the experts that every row goes to: as gate_up_weight and down_weight
   shared_down_weight,
-  qkv_bias,        // of frameworks; this program's own keys have none (qv_bias)
+  qkv_bias,          // of frameworks; this program's own keys have none (qv_bias)
   expert_up_weight,  // without a gate
   // Latent attention (2405.04434, section 2.1): into the narrow products and out of them.
   query_down_weight,
@@ -47,9 +47,10 @@ enum class TensorKind : std::uint8_t {
   joining_weight  // multi-token prediction: two hidden states to one
 };
 const char* name(TensorKind kind);
-bool is_of_layer(TensorKind kind);  // one per layer; the others stand at the ends of the network
-// Whole on every rank, or a slice over the tensor-parallel or the expert-parallel group.
-enum class Split : std::uint8_t { none, tensor, expert };
+bool is_of_layer(TensorKind kind);    // one per layer; the others stand at the ends of the network
+bool is_of_experts(TensorKind kind);  // they have replicas of their own, along Axis::expert_data
+// Whole on every rank, or a slice over the tensor-parallel group or that of the ranks that share an expert.
+enum class Split : std::uint8_t { none, tensor, expert_tensor };
 
 struct Tensor {
   TensorKind kind{};
@@ -59,12 +60,18 @@ struct Tensor {
   // group holds entries i slice .. (i+1) slice of the middle dimension (those beyond `extent` are padding).
   std::int64_t outer = 1, slice = 1, inner = 1, extent = 1;
   Split split = Split::none;
+  // Of experts: a rank holds `outer` entries of the outer dimension, its own of so many. 0: all of them.
+  std::int64_t outer_extent = 0;
+  // Each tensor rank has the gradient of rows of its own: their sum is that of all.
+  bool summed_over_tensor = false;
   std::int64_t elements() const { return outer * slice * inner; }
-  // The first entry of the middle dimension that a rank holds.
+  std::int64_t outers() const { return outer_extent > 0 ? outer_extent : outer; }
+  // The first entry of the middle dimension that a rank holds, and of the outer one.
   std::int64_t first(const RankPlace& place) const {
     if (split == Split::none) return 0;
-    return place[split == Split::tensor ? Axis::tensor : Axis::expert] * slice;
+    return place[split == Split::tensor ? Axis::tensor : Axis::expert_tensor] * slice;
   }
+  std::int64_t first_outer(const RankPlace& place) const { return outer_extent > 0 ? place[Axis::expert] * outer : 0; }
 };
 
 }  // namespace rehearsal

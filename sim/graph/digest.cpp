@@ -139,6 +139,7 @@ void add_program(Stream& out, const Program& program) {
     out.list(segment.tensors, [&out](const Tensor& t) {
       out.number(t.kind), out.number(t.layer), out.number(t.offset), out.number(t.split);
       out.number(t.outer), out.number(t.slice), out.number(t.inner), out.number(t.extent);
+      if (t.outer_extent > 0) out.number(t.outer_extent);
     });
     if (segment.precision == Precision::fp32) return;
     out.number(segment.precision), out.number(segment.master.has_value());

@@ -129,7 +129,7 @@ struct Segment {
 
   // Along which axis it is replicated and sharded: experts, which have segments of their own, along another one.
   Axis replicas() const {
-    return !tensors.empty() && tensors.front().split == Split::expert ? Axis::expert_data : Axis::data;
+    return !tensors.empty() && is_of_experts(tensors.front().kind) ? Axis::expert_data : Axis::data;
   }
 };
 

@@ -42,9 +42,51 @@ void Sequencer::collective(CollectiveKind kind, Precision precision, std::int64_
   waits_ = draft_.data_collective(kind, sized(elements, precision), at, before(), uses, 1, precision, replicas);
 }
 
+void Sequencer::tensor_sum(std::int64_t elements, const Coordinates& at, std::span<const BufferUse> uses) {
+  graph::Collective sum{CollectiveKind::all_reduce, floats(elements), draft_.pipe.plan->tensor_group};
+  sum.inside = Axis::tensor;
+  compute(draft_.works.intern(sum), at, uses, draft_.group_end(Axis::tensor));
+}
+
 void Sequencer::embedding_sum(std::int64_t elements, const Coordinates& at, std::span<const BufferUse> uses) {
   const graph::Collective sum{CollectiveKind::all_reduce, floats(elements), draft_.pipe.plan->embedding_group};
   waits_ = draft_.program.add({draft_.works.intern(sum), Lane::data_comm, at, draft_.embedding_end()}, before(), uses);
+}
+
+// Where tokens are cut over the tensor group its ranks have gradients of rows of their own for what all of them hold:
+// packed into one buffer, summed, and put back.
+void NetworkState::sum_over_tensor(const Held& held, BufferId gradient, const Coordinates& at) {
+  struct Run {
+    std::int64_t from, elements;
+  };
+  std::vector<Run> runs;
+  std::int64_t all = 0;
+  for (const auto& tensor : held.segment->tensors) {
+    if (!tensor.summed_over_tensor) continue;
+    if (runs.empty() || runs.back().from + runs.back().elements != tensor.offset) runs.push_back({tensor.offset, 0});
+    runs.back().elements += tensor.elements(), all += tensor.elements();
+  }
+  if (runs.empty()) return;
+  const BufferId packed = draft_.program.buffer({floats(all), MemoryCategory::communication});
+  const auto copy = [&](const Run& run, std::int64_t at_packed, bool back, std::vector<BufferUse> uses) {
+    Kernel kernel{.kind = KernelKind::copy, .dims = {run.elements}};
+    kernel.offsets = {back ? at_packed : run.from, back ? run.from : at_packed};
+    const BufferUse from(back ? packed : gradient, Access::read), to(back ? gradient : packed, Access::write);
+    uses.insert(uses.end(), {from, to});
+    if (back && at_packed + run.elements == all) uses.emplace_back(packed, Access::free);
+    sequencer_.compute(draft_.works.intern(kernel), at, uses);
+  };
+  std::int64_t filled = 0;
+  for (const Run& run : runs) {
+    std::vector<BufferUse> uses;
+    if (filled == 0) uses.emplace_back(packed, Access::allocate);
+    copy(run, filled, false, std::move(uses));
+    filled += run.elements;
+  }
+  const BufferUse sum(packed, Access::write);
+  sequencer_.tensor_sum(all, at, std::span(&sum, 1));
+  filled = 0;
+  for (const Run& run : runs) copy(run, filled, true, {}), filled += run.elements;
 }
 
 std::size_t first_position(const Parts& parts, std::uint32_t stage) {
@@ -93,7 +135,7 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     Held held;
     held.segment = &segment, held.tied = segment.tied, held.stage = static_cast<std::uint16_t>(stage % stages);
     const auto& plan = *draft_.pipe.plan;
-    if (segment.tensors.front().split == Split::expert) held.replicas = Axis::expert_data;
+    if (is_of_experts(segment.tensors.front().kind)) held.replicas = Axis::expert_data;
     if (zero_ > 0) held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.replicas();
     held.elements = (segment.elements + held.shards - 1) / held.shards * held.shards;
     held.copy = (segment.tied && head) || stage >= stages;  // the second direction's are copies, too
@@ -173,6 +215,7 @@ void NetworkState::end_backward(const Coordinates& at, const std::vector<std::si
         old.reset();
       }
       here.pass = Pass::gradient_reduce;
+      sum_over_tensor(held, *held.gradients, here);
       const BufferUse gradient(*held.gradients, Access::write);
       if (draft_.replicated(held.replicas))
         sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32, held.elements, here, std::span(&gradient, 1),
@@ -186,6 +229,7 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
   const Held& held = held_[index];
   const BufferUse whole(gradient, Access::write);
   at.pass = Pass::gradient_reduce;
+  sum_over_tensor(held, gradient, at);
   if (lomo()) {
     if (draft_.replicated(held.replicas))
       sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32, held.elements, at, std::span(&whole, 1),
@@ -235,6 +279,7 @@ void NetworkState::finish_step() {
   });
   for (const Held& held : held_) {
     const BufferUse gradient(*held.gradients, Access::write);
+    if (zero_ < 2) sum_over_tensor(held, *held.gradients, with(Pass::gradient_reduce, held));
     if (held.tied && plan.shares_embedding() && !held.both_ends)
       sequencer_.embedding_sum(zero_ >= 2 ? held.shard() : held.elements, with(Pass::embedding_reduce, held),
                                std::span(&gradient, 1));

@@ -21,6 +21,8 @@ class Sequencer {
   // Of the group of replicas along an axis, or of the embedding's.
   void collective(CollectiveKind kind, Precision precision, std::int64_t elements, const graph::Coordinates& at,
                   std::span<const graph::BufferUse> uses, Axis replicas);
+  // Of a buffer of gradients, over the tensor group.
+  void tensor_sum(std::int64_t elements, const graph::Coordinates& at, std::span<const graph::BufferUse> uses);
   void embedding_sum(std::int64_t elements, const graph::Coordinates& at, std::span<const graph::BufferUse> uses);
   LocalTask last() const { return last_; }
 
@@ -79,6 +81,7 @@ class NetworkState {
   void hold(const models::Part& part, std::size_t position, std::uint32_t stage, std::uint32_t layer, bool head);
   void update(const Held& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at,
               std::optional<BufferId> free = {});
+  void sum_over_tensor(const Held& held, BufferId gradient, const graph::Coordinates& at);
   bool wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const;
   schedule::Updates updates() const { return draft_.pipe.schedule.updates; }
 

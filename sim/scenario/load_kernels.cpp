@@ -16,21 +16,14 @@ bool given(const Node& root, std::string_view part, std::string_view key) {
 // Whether it says how ZeRO-3 gathers.
 bool fsdp(const models::Training& training) { return training.prefetch || training.reshard_after_forward; }
 
-// Tensor ranks hold the same tokens: each would send all of them, and experts would add the gradient of every token up
-// once for each of those ranks.
 void check_own_experts(Context& context, const Node& root, const models::Software& software,
-                       const models::Transformer& model, const ParallelismChoice& parallelism,
-                       const models::ExpertSettings& experts) {
+                       const models::Transformer& model, const models::ExpertSettings& experts) {
   auto& problems = context.problems;
   const auto refuse = [&](std::string_view path, bool wrong, const std::string& message) {
     if (wrong) problems.error(place_of(root, path), fmt::format("software '{}' {}", software.name, message));
   };
-  const auto& p = parallelism.value;
   refuse("model.mla", model.mla.has_value(), "has no kernels for latent attention; leave 'mla' out");
   refuse("model.mtp_layers", model.mtp_layers > 0, "does not build multi-token prediction; leave 'mtp_layers' out");
-  constexpr const char* kOver = "does not cut layers with experts over {} ranks yet: '{}' is {}; nearest: 1";
-  for (const auto& [key, ranks] : {std::pair("tensor", p.tensor), std::pair("expert_tensor", p.expert_tensor)})
-    refuse(fmt::format("parallelism.{}", key), ranks > 1, fmt::format(fmt::runtime(kOver), key, key, ranks));
   refuse("experts.skew", experts.skew.kind != models::Skew::Kind::uniform,
          "sends each token where its router says, whatever loads are given; leave 'skew' out");
   refuse("experts.balance", experts.balance != models::ExpertBalance::none,
@@ -71,8 +64,8 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   refuse("training.optimizer_sync",
          choice.optimizer_sync.post_validation && training.optimizer != models::OptimizerKind::adamw,
          "takes back steps of adamw only; use it, or 'optimizer_sync: barrier'");
-  refuse("parallelism.sequence", parallelism.value.sequence,
-         "does not build sequence parallelism yet; leave 'sequence' out or set it to false");
+  refuse("parallelism.sequence", parallelism.value.sequence && model && model->family == models::Family::mlp,
+         "does not cut the rows of family 'mlp', which has no sequence; leave 'sequence' out or set it to false");
   const std::pair<std::string_view, bool> knobs[] = {{"dropout", software.dropout},
                                                      {"compiled", software.compiled},
                                                      {"sharded_sends", software.sharded_sends},
@@ -82,7 +75,7 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
            fmt::format("has 'own_kernels', which know no '{}'; leave it out", knob));
   if (!model) return;
   const bool llama = model->family == models::Family::llama, moe = model->family == models::Family::moe;
-  if (moe) check_own_experts(context, root, software, *model, parallelism, experts);
+  if (moe) check_own_experts(context, root, software, *model, experts);
   refuse("model.ffn_kind", moe && model->ffn_kind != models::FfnKind::swiglu,
          "builds experts with swiglu; leave 'ffn_kind' out");
   refuse("model.ffn_kind", !moe && llama != (model->ffn_kind == models::FfnKind::swiglu),

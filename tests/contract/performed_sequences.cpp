@@ -1,5 +1,5 @@
-// Sequences that are cut over several ranks train what one rank trains that has whole ones; and a block of keys and
-// values that somebody misses is found out.
+// Tokens that are cut over several ranks, of a context or of a tensor group, train what one rank trains that has all of
+// them; and a block of keys and values that somebody misses is found out.
 #include "performing.hpp"
 
 namespace rehearsal {
@@ -48,11 +48,78 @@ TEST_CASE("experts and sequences over the same ranks train what one rank trains"
     }
 }
 
+TEST_CASE("tokens over tensor ranks train what one rank trains, in the memory that was predicted") {
+  for (const Sets& layout : std::vector<Sets>{
+           {"parallelism={tensor: 2, data: 2, sequence: true}", "training.optimizer=adamw"},
+           {"parallelism={tensor: 2, data: 2, sequence: true, zero: 1}", "training.recompute=full"},
+           {"parallelism={tensor: 2, data: 2, sequence: true, zero: 2}", "training.recompute=selective"},
+           {"parallelism={tensor: 2, data: 2, pipeline: 2, sequence: true, zero: 3}", "schedule=zb-h1"},
+           {"parallelism={tensor: 2, context: 2, data: 1, sequence: true, zero: 1}"},
+           {"parallelism={tensor: 2, context: 2, pipeline: 2, sequence: true}", "training.context=all-gather"},
+           {"parallelism={tensor: 2, pipeline: 2, sequence: true}", "schedule=dualpipe"},
+           {"parallelism={tensor: 2, pipeline: 2, sequence: true}", "schedule=pipedream", "model.tie_embeddings=false"},
+           {"parallelism={tensor: 2, data: 2, sequence: true}", "training.optimizer=lomo", "batch.global=2",
+            "model.tie_embeddings=false"},
+       })
+    for (const bool llama : {false, true}) {
+      CAPTURE(layout.front());
+      CAPTURE(llama);
+      Sets sets = llama ? kSmallLlama : kSmall;
+      sets.insert(sets.end(), layout.begin(), layout.end());
+      check_trains(kGpt, sets);
+    }
+  check_trains(kGpt, with(kSmall, {"parallelism={tensor: 4, sequence: true}"}));
+  check_trains(kGpt, with(kSmall, {"parallelism={tensor: 2, pipeline: 2, sequence: true}", "training.precision=bf16"}));
+}
+
+// Without sequence parallelism each tensor rank sends tokens of its own, although all have all of them.
+TEST_CASE("experts over tensor ranks, whole or cut, train what one rank trains") {
+  for (const char* sequence : {"false", "true"})
+    for (const Sets& layout : std::vector<Sets>{
+             {"parallelism={tensor: 2, data: 2}", "training.optimizer=adamw"},
+             {"parallelism={tensor: 2, data: 2, expert: 4, zero: 1}"},
+             {"parallelism={tensor: 2, data: 2, expert: 2, zero: 2}", "model.shared_experts=0"},
+             {"parallelism={tensor: 2, data: 2, expert: 2, expert_tensor: 2, zero: 1}", "training.optimizer=adamw"},
+             {"parallelism={tensor: 2, data: 4, expert: 2, expert_tensor: 2, zero: 3}", "training.recompute=full"},
+             {"parallelism={tensor: 1, data: 4, expert: 2, expert_tensor: 2}"},
+             {"parallelism={tensor: 2, context: 2, data: 1, expert: 2}"},
+             {"parallelism={tensor: 2, pipeline: 2, data: 2, expert: 2}", "schedule=zb-h1"},
+         }) {
+      CAPTURE(layout.front());
+      CAPTURE(sequence);
+      Sets sets = with(kSmallMoe, {});
+      sets.insert(sets.end(), layout.begin(), layout.end());
+      sets.push_back(std::string("parallelism.sequence=") + sequence);
+      check_trains(kGpt, sets);
+    }
+}
+
 TEST_CASE("more ranks than key-value heads, and a capacity that depends on whose rows they are, are refused") {
   CHECK_THROWS_WITH_AS(train(kGpt, with(kSmallLlama, {"parallelism={context: 4}", "training.context=all-to-all"})),
                        doctest::Contains("key-value heads"), UserError);
-  CHECK_THROWS_WITH_AS(train(kGpt, with(kSmallMoe, {"parallelism={context: 2, data: 1}", "experts.capacity=1"})),
-                       doctest::Contains("set experts.capacity to dropless"), UserError);
+  for (const char* axis : {"context", "tensor"})
+    CHECK_THROWS_WITH_AS(
+        train(kGpt, with(kSmallMoe, {fmt::format("parallelism={{{}: 2, data: 1}}", axis), "experts.capacity=1"})),
+        doctest::Contains("set experts.capacity to dropless"), UserError);
+}
+
+TEST_CASE("a sum over tensor ranks that is left out is found out") {
+  const Sets sets = with(kSmallMoe, {"parallelism={tensor: 2, data: 1, expert: 2, sequence: true}"});
+  const auto what = explore::load_performable(kGpt, sets, backend::Compute::real, "loopback");
+  const auto prepared = answer::prepare(what.scenario);
+  const auto& graph = prepared.graph;
+  const auto& program = graph.program_of(graph.ranks()[0]);
+  int sums = 0;
+  for (std::size_t t = 0; t < program.size(); ++t) {
+    const auto* sum = std::get_if<graph::Collective>(&graph.work(program.work[t]));
+    if (!sum || sum->inside != Axis::tensor || program.coordinates[t].pass != graph::Pass::gradient_reduce) continue;
+    CAPTURE(t);
+    backend::Tamper tamper;
+    tamper.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == LocalTask(t); };
+    CHECK(!train(kGpt, sets, tamper).verified.ok);
+    ++sums;
+  }
+  CHECK(sums == 5);  // of the four layers and of the last norm; positions are rotated, and the table is cut
 }
 
 TEST_CASE("a block of keys and values that is missed is found out") {

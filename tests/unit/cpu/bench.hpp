@@ -25,7 +25,8 @@ struct Bench {
     add(Kernel{kind, dims, {}}, std::move(uses));
   }
   graph::TaskGraph one_rank(std::uint32_t tensor = 0, std::uint32_t data = 0, std::uint32_t context = 0) {
-    graph.add_rank(graph.add(std::move(program).finish()), 1, 0, 0, RankPlace{{tensor, context, data, 0}, data + context});
+    graph.add_rank(graph.add(std::move(program).finish()), 1, 0, 0,
+                   RankPlace{{tensor, context, data, 0}, data + context});
     return std::move(graph).finish();
   }
 };

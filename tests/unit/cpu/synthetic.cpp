@@ -92,7 +92,7 @@ TEST_CASE("an expert has the same weights wherever it stands") {
   // Four experts of three rows of two columns, on one, two and four ranks.
   const auto held_by = [](std::int64_t e, std::uint32_t index) {
     graph::Segment s;
-    s.tensors.push_back({expert_gate_up_weight, 1, 0, 1, 12 / e, 2, 12, graph::Split::expert});
+    s.tensors.push_back({expert_gate_up_weight, 1, 0, 4 / e, 3, 2, 3, graph::Split::none, e > 1 ? 4 : 0});
     s.elements = s.tensors[0].elements();
     graph::Rank rank;
     rank.place[Axis::expert] = index;

@@ -187,8 +187,9 @@ TEST_CASE("what nobody wrote is not a number") {
   CHECK(std::isnan(worker->learned().loss[0]));
 }
 
-// One segment of 16 elements on every place of two tensor ranks and two replicas, by data or by context: eight of a tensor that all tensor ranks
-// hold, eight of one that is split. All gradients are 1, so the square sum of a rank is the number that it counts.
+// One segment of 16 elements on every place of two tensor ranks and two replicas, by data or by context: eight of a
+// tensor that all tensor ranks hold, eight of one that is split. All gradients are 1, so the square sum of a rank is
+// the number that it counts.
 TEST_CASE("the norm of the gradients counts every parameter once") {
   struct Case {
     std::uint32_t tensor, data;

@@ -207,24 +207,23 @@ TEST_CASE("a tensor is put together from slices, without padding") {
 }
 
 TEST_CASE("experts are put together from the ranks that hold them, and sharded among their own replicas") {
-  // Three experts of one row of one column each over two expert ranks, two each: the last one is padding. Every part is
-  // divided among two replicas.
-  const Segment segment{
-      .parameters = {},
-      .elements = 2,
-      .shards = 2,
-      .sharded_parameters = true,
-      .tensors = {{.kind = TensorKind::expert_down_weight, .slice = 2, .extent = 3, .split = Split::expert}}};
+  // Four experts of one row of one column each over two expert ranks, two each. Every part is divided among two
+  // replicas.
+  const Segment segment{.parameters = {},
+                        .elements = 2,
+                        .shards = 2,
+                        .sharded_parameters = true,
+                        .tensors = {{.kind = TensorKind::expert_down_weight, .outer = 2, .outer_extent = 4}}};
   std::vector<Holder> ranks;
   std::vector<std::vector<std::vector<float>>> held;
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
     ranks.push_back({0, rank, {segment}});
     ranks.back().expert = rank % 2, ranks.back().expert_data = rank / 2;
-    held.push_back({{rank == 3 ? -9.f : float(2 * (rank % 2) + rank / 2)}});
+    held.push_back({{float(2 * (rank % 2) + rank / 2)}});
   }
   const auto result = train(ranks, held);
   REQUIRE(result.tensors.size() == 1);
-  CHECK(result.tensors[0].values == std::vector<float>{0, 1, 2});
+  CHECK(result.tensors[0].values == std::vector<float>{0, 1, 2, 3});
 }
 
 TEST_CASE("a tensor is put together from shards, whose ends fall anywhere") {

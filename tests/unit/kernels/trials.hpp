@@ -142,6 +142,7 @@ inline std::vector<Trial> plain_trials() {
                  n},
                 0, kind == K::add_own_shard ? 2 : 0, ++seed));
     for (const K kind : {K::add_positions, K::positions_gradient}) add(trial(kind, {rows, n, s}, 0, 0, ++seed));
+    for (const std::int64_t tensor : {0, 1, 2}) add(trial(K::own_rows, {rows, n, 3}, tensor, 0, ++seed));
     for (const K kind : {K::embed, K::embed_gradient})
       for (const std::int64_t tensor : {0, 1, 2}) add(trial(kind, {rows, n, 5}, tensor, 0, ++seed, 13));
     for (const K kind : {K::add_bias, K::bias_gradient}) {

@@ -111,7 +111,7 @@ TEST_CASE("what a layer with experts holds and keeps") {
     CHECK(part.parameters == attention + 2 * h + E * h + own);
     REQUIRE(part.segments.size() == 2);
     CHECK(part.segments[1].elements == std::int64_t(own));
-    CHECK((part.segments[1].tensors[0].split == Split::expert) == (ranks > 1));
+    CHECK((part.segments[1].tensors[0].outer_extent > 0) == (ranks > 1));
     // x, norm and its statistics, qkv, attention and its log-sums; the same of the second half, probabilities, slots
     // and weights; rows that arrived, gate and up, their product, rows that came back: 32 of each, wherever they are.
     const std::int64_t first = T * h + T + T * h + T * (h + 4) + T * h + T * 2;

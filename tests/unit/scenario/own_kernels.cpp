@@ -87,9 +87,10 @@ TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
         "2:34: software 'rehearsal' builds family 'llama' with swiglu; leave 'ffn_kind' out");
   CHECK(errors(kTiny, "family: gpt", "family: gpt, ffn_kind: swiglu") ==
         "2:32: software 'rehearsal' builds 'swiglu' in family 'llama' alone; set 'ffn_kind' to gelu");
-  CHECK(errors(kTiny, "tensor: 2", "tensor: 2, sequence: true") ==
-        "4:36: software 'rehearsal' does not build sequence parallelism yet; leave 'sequence' out or set it to "
-        "false");
+  CHECK(errors(kTiny, "tensor: 2", "tensor: 2, sequence: true").empty());
+  CHECK(errors(kMlp, "pipeline: 2", "tensor: 2, sequence: true") ==
+        "4:36: software 'rehearsal' does not cut the rows of family 'mlp', which has no sequence; leave 'sequence' out "
+        "or set it to false");
   CHECK(errors(kTiny, "fp32}", "fp32, overlap: {gradients: true}}") ==
         "6:50: software 'rehearsal' reduces gradients after the backward pass; leave 'overlap.gradients' out or "
         "set it to false");
@@ -111,13 +112,7 @@ TEST_CASE("of mixtures of experts what own kernels cannot do is refused by name"
                                    "{tensor: 2, pipeline: 2, data: 2}", "{pipeline: 2, data: 4, expert: 2}");
   CHECK(joined(mixture).empty());
   CHECK(joined(mixture + "experts: {capacity: 1.25, skew: uniform}\n").empty());
-  CHECK(errors(mixture, "data: 4,", "data: 4, expert_tensor: 2,") ==
-        "4:52: software 'rehearsal' does not cut layers with experts over expert_tensor ranks yet: 'expert_tensor' is "
-        "2; nearest: 1");
-  CHECK(errors(mixture, "data: 4,", "data: 4, tensor: 2,")
-            .find("4:45: software 'rehearsal' does not cut layers with experts over tensor ranks yet: 'tensor' is 2; "
-                  "nearest: "
-                  "1") != std::string::npos);
+  CHECK(errors(mixture, "data: 4,", "data: 4, tensor: 2, expert_tensor: 2,").empty());
   CHECK(errors(mixture, "family: moe", "family: moe, ffn_kind: gelu")
             .find("software 'rehearsal' builds experts with swiglu; leave 'ffn_kind' out") != std::string::npos);
   CHECK(errors(mixture, "family: moe", "family: moe, mtp_layers: 1")
