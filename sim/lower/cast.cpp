@@ -20,17 +20,23 @@ struct MemberHop {
 
 // The hops of the members of a group, ring by ring: inside each domain from one to the next, and from each to its like
 // in the next domain that the group has members in. Where those differ in number there are as many of the latter as its
-// price counts on. Of all members, or of one alone. `pairs`: also to its like in every other domain.
+// price counts on. Of all members, or of one alone. `pairs`: also to its like in every other domain. `mirrored`: the
+// group is of two directions, whose members are not evenly spaced.
 template <class Each>
-void for_each_hop(const cluster::Machine& machine, const std::vector<std::uint32_t>& ranks, bool pairs,
-                  const Each& each, std::optional<std::uint32_t> only = std::nullopt) {
-  const GroupShape shape{static_cast<std::uint32_t>(ranks.size()), ranks[1] - ranks[0]};
-  const auto rings = static_cast<std::size_t>(machine.reach(shape).in_domain);
+void for_each_hop(const cluster::Machine& machine, std::vector<std::uint32_t> ranks, bool pairs, const Each& each,
+                  std::optional<std::uint32_t> only = std::nullopt, bool mirrored = false) {
+  std::sort(ranks.begin(), ranks.end());
   std::vector<std::vector<std::int64_t>> domains;
   for (const auto rank : ranks) {
     if (domains.empty() || domains.back().front() / machine.domain() != rank / machine.domain()) domains.emplace_back();
     domains.back().push_back(rank);
   }
+  std::size_t rings = ranks.size();
+  if (mirrored)
+    for (const auto& members : domains) rings = std::min(rings, members.size());
+  else
+    rings = static_cast<std::size_t>(
+        machine.reach(GroupShape{static_cast<std::uint32_t>(ranks.size()), ranks[1] - ranks[0]}).in_domain);
   for (std::size_t d = 0; d < domains.size(); ++d) {
     const auto& here = domains[d];
     const auto& next = domains[(d + 1) % domains.size()];
@@ -47,6 +53,8 @@ void for_each_hop(const cluster::Machine& machine, const std::vector<std::uint32
   }
 }
 
+// Of replicas in both directions of the pipeline.
+bool both_ways(Axes axes) { return axes.holds(Axis::pipeline) && axes != Axes(Axis::pipeline); }
 // Whose members exchange parts one by one.
 constexpr bool exchanges(Axes axes) { return axes.holds(Axis::expert) || axes.holds(Axis::context); }
 
@@ -154,7 +162,8 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
     for (const auto r : group.ranks) device(r);
     const auto inside = std::find_if(kInside.begin(), kInside.end(), [&](Axis a) { return group.axes == a; });
     axis = inside == kInside.end() ? Axis::tensor : *inside;
-    if (group.ranks.size() > 1) for_each_hop(machine, group.ranks, exchanges(group.axes), cross);
+    if (group.ranks.size() > 1)
+      for_each_hop(machine, group.ranks, exchanges(group.axes), cross, std::nullopt, both_ways(group.axes));
     close();
   }
   for (const auto& channel : cast.channels) {
@@ -206,7 +215,8 @@ Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
       if (mesh.size(axis) > 1) for_each_hop(machine, mesh.group(axis, r), exchanges(axis), narrow(all.inside[r]));
   for (std::size_t g = 0; g < cast.groups.size(); ++g)
     if (cast.groups[g].ranks.size() > 1)
-      for_each_hop(machine, cast.groups[g].ranks, exchanges(cast.groups[g].axes), narrow(all.of[cast.group(g)]));
+      for_each_hop(machine, cast.groups[g].ranks, exchanges(cast.groups[g].axes), narrow(all.of[cast.group(g)]),
+                   std::nullopt, both_ways(cast.groups[g].axes));
   for (std::size_t c = 0; c < cast.channels.size(); ++c)
     for_each_hop(machine, cast.channels[c], narrow(all.of[cast.channel(c)]));
   health.check_crossed(crossed);

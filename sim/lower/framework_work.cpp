@@ -54,7 +54,7 @@ class FrameworkWork : public RankWork {
 
     const bool reduced = !draft_.replicated() || sharded_ || overlaps();
     auto before = reduced_.value_or(last);
-    for (const auto& task : step_end(plan, stages_, pipe_.problem.stages(), reduced)) {
+    for (const auto& task : step_end(plan, stages_, reduced)) {
       const auto endpoint = task.joins == EndTask::Joins::data          ? draft_.group_end(Axis::data)
                             : task.joins == EndTask::Joins::expert_data ? draft_.group_end(Axis::expert_data)
                             : task.joins == EndTask::Joins::embedding   ? draft_.embedding_end()
@@ -75,8 +75,7 @@ class FrameworkWork : public RankWork {
 
   void begin_buckets(const std::map<std::uint32_t, std::uint32_t>& last_gradient) {
     for (const auto& [stage, microbatch] : last_gradient) emitter_.split(stage, microbatch);
-    const bool both_ends = stages_.front() == 0 && stages_.back() + 1 == pipe_.problem.stages();
-    buckets_.emplace(*pipe_.plan, pipe_.parts, both_ends && pipe_.plan->job.model.tie_embeddings);
+    buckets_.emplace(*pipe_.plan, pipe_.parts, pipe_.plan->one_table(stages_));
   }
 
   // The last micro-batch of a stage, part by part, so that the reduction of a bucket runs under the backward of what

@@ -176,9 +176,6 @@ std::optional<Surroundings> join(std::vector<LoweredRank> ranks, const plan::Pla
   Csr<ActorLoad> loaded;
   std::uint32_t unlike = 0;
   if (shares) {
-    // Two copies are trained by our own kernels alone, which share nothing (lowering.cpp): their groups are not evenly
-    // spaced, as hops count on.
-    INVARIANT(plan->job.copies == 1, "what two copies of a model load is not known");
     resources.emplace(*plan->machine, health);
     loaded = loads(cast, mesh, plan->job, *resources);
   } else {

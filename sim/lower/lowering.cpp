@@ -17,19 +17,14 @@ namespace {
 // A graph of operators that nobody asked for has no more tasks: some seconds of simulation.
 constexpr std::uint64_t kMostFineTasks = 2'000'000;
 
-// A task graph holds one copy of the model, whole micro-batches and one update at the end of the step. Given pipelines
-// have no gradients that two copies would have to add up.
+// A task graph holds whole micro-batches and one update at the end of the step.
 void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const schedule::Problem& problem,
                                      const plan::Plan* plan) {
-  const bool has_gradients = plan != nullptr, own_kernels = plan && plan->performed();
+  const bool own_kernels = plan && plan->performed();
   const auto refuse = [&](const char* why) {
     throw UserError("schedule " + schedule.name + " runs in `rehearse schedule` but not yet in `rehearse run`: " + why);
   };
-  if (schedule.placement == schedule::Placement::bidirectional && has_gradients) {
-    if (!own_kernels)
-      refuse(
-          "it trains two copies of the model, whose gradients nobody adds up there; dualpipev needs one copy only, and "
-          "software rehearsal adds them up");
+  if (schedule.placement == schedule::Placement::bidirectional && own_kernels) {
     if (plan->job.parallelism.zero > 0) refuse("the two copies are whole; set parallelism.zero to 0");
     if (plan->job.training.optimizer == models::OptimizerKind::lomo)
       refuse("the gradients of its two copies meet at the end only; set training.optimizer to sgd");
@@ -127,13 +122,14 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   const bool replicated = plan_->replicas() > 1;
   const bool overlapped = replicated && plan_->overlaps_gradients();
   if (plan_->performed() || plan_->zero() >= 2) return std::nullopt;
+  if (plan_->job.copies > 1) return std::nullopt;  // ranks of both directions wait for each other there
   if (overlapped && (problem.stages() > 1 || schedule.splits_backward)) return std::nullopt;
   if (overlapped) end.last_backward = last_backward();
   for (std::uint32_t r = 0; r < ranks_; r++) {
     std::vector<std::uint32_t> stages;
     for (std::uint32_t c = 0; c < chunks_; c++) stages.push_back(schedule::stage_of(schedule.placement, problem, r, c));
     std::sort(stages.begin(), stages.end());
-    for (const auto& task : step_end(*plan_, stages, problem.stages(), overlapped || !replicated))
+    for (const auto& task : step_end(*plan_, stages, overlapped || !replicated))
       end.ranks[r].emplace_back(builder_.intern(task.work), task.joins == EndTask::Joins::embedding);
   }
   return end;

@@ -32,13 +32,13 @@ class RankLowering {
 
     std::map<std::uint32_t, std::uint32_t> last_gradient;  // per stage: the micro-batch whose gradient comes last
     for (auto order = pipe_.schedule.order(pipe_.problem, rank_); order.next();)
-      if (makes_gradient(order.value())) last_gradient[order.value().stage] = order.value().microbatch;
+      if (makes_gradient(order.value())) last_gradient[order.value().stage] = coordinates(order.value()).microbatch;
     work_->begin(stages_, last_gradient);
 
     for (auto order = pipe_.schedule.order(pipe_.problem, rank_); order.next();) {
       const auto action = order.value();
       const auto is_last = [&](schedule::Action a) {
-        return makes_gradient(a) && last_gradient[a.stage] == a.microbatch;
+        return makes_gradient(a) && last_gradient[a.stage] == coordinates(a).microbatch;
       };
       if (!action.overlaps_next) {
         send(action, compute(action, is_last(action), receive(action)));

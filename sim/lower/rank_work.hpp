@@ -22,8 +22,7 @@ struct Draft {
   // Somebody else computes gradients of the same parameters: of experts, or of all others.
   bool replicated(Axis replicas = Axis::data) const {
     if (!pipe.plan) return false;
-    const auto ranks = replicas == Axis::expert_data ? pipe.plan->expert_replicas() : pipe.plan->replicas();
-    return ranks > 1 || pipe.plan->job.copies > 1;
+    return (replicas == Axis::expert_data ? pipe.plan->expert_replicas() : pipe.plan->replicas()) > 1;
   }
   LocalTask data_collective(CollectiveKind kind, Bytes size, const graph::Coordinates& at,
                             std::span<const LocalTask> after, std::span<const graph::BufferUse> uses = {},

@@ -26,8 +26,7 @@ ShardedPasses::ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<s
       overlaps_(plan_.overlaps_gradients()),
       prefetch_(gathers_ && plan_.overlaps_gathers() ? plan_.job.training.gathered_ahead() : 0),
       delay_(overlaps_ ? prefetch_ : std::min<std::int64_t>(prefetch_, 1)),
-      tied_here_(plan_.job.model.tie_embeddings && plan_.stages[stages.front()].embedding &&
-                 plan_.stages[stages.back()].head),
+      tied_here_(plan_.one_table(stages)),
       filling_(plan_, draft.pipe.parts, tied_here_) {
   tasks_.split_all();
 }
@@ -36,8 +35,7 @@ double ShardedPasses::parameters(Unit unit) const {
   const auto& [stage, use] = unit;
   const auto& uses = draft_.pipe.parts.stages[stage].uses;
   const double all = draft_.pipe.parts.parts[uses[use].part].parameters;
-  const bool head = plan_.stages[stage].head && use + 1 == uses.size();
-  return tied_here_ && head ? all - plan_.table_parameters() : all;
+  return tied_here_ && draft_.pipe.parts.is_head(uses[use]) ? all - plan_.table_parameters() : all;
 }
 
 // Embedding and head are the root of the model, which FSDP never drops between forward and backward.

@@ -1,5 +1,7 @@
 #include "lower/step_end.hpp"
 
+#include <algorithm>
+
 #include "models/traffic.hpp"
 
 namespace rehearsal::lower {
@@ -14,8 +16,7 @@ graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, 
           experts ? plan.expert_data_group : plan.data_group};
 }
 
-std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, std::uint32_t all,
-                              bool reduced) {
+std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, bool reduced) {
   std::vector<EndTask> tasks;
   const auto states = plan::state_bytes(plan.job.training);
   const auto held = plan.held(stages);
@@ -28,8 +29,10 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
     tasks.push_back(
         {gradient_reduction(plan, held.experts, true), Lane::data_comm, Pass::gradient_reduce, Joins::expert_data});
 
-  const bool first = stages.front() == 0, last = stages.back() + 1 == all;
-  if (plan.shares_embedding() && first != last) {
+  // Of two copies, the ends that share a table are on one rank, whose gradients the data group has added up.
+  const bool end =
+      std::any_of(stages.begin(), stages.end(), [&](auto s) { return plan.stage(s).embedding || plan.stage(s).head; });
+  if (plan.shares_embedding() && end && !plan.one_table(stages)) {
     const double shards = zero >= 2 ? replicas : 1;  // each GPU's own part of the sum
     const Bytes size = bytes(plan.table_parameters() * states.gradients / shards);
     tasks.push_back({graph::Collective{CollectiveKind::all_reduce, size, plan.embedding_group}, Lane::data_comm,

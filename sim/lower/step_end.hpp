@@ -17,10 +17,9 @@ struct EndTask {
   Joins joins = Joins::nothing;
 };
 
-// `stages`: of the rank, ascending, of `all` stages of the pipeline. `reduced`: the passes have taken care of the
+// `stages`: of the rank, ascending. `reduced`: the passes have taken care of the
 // gradients.
-std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, std::uint32_t all,
-                              bool reduced);
+std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, bool reduced);
 
 // Gradients that replicas reduce in one piece, in bytes.
 graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, bool experts = false);

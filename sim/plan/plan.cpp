@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -85,6 +86,24 @@ StateBytes state_bytes(const models::Training& training) {
   return {full ? 4. : 2., double(bytes_per_element(training.gradient_precision)), master + moments};
 }
 
+// The replicas of both directions, as many to an NVLink domain as of the first and the last pipeline rank together,
+// which are the farthest apart: a group of even strides that communicates like them.
+GroupShape mirrored(const Mesh& mesh, Axes axes, std::int64_t domain) {
+  GroupShape shape = mesh.shape(axes);
+  std::map<std::int64_t, std::int64_t> in_domain;
+  const auto mirror = std::int64_t(mesh.size(Axis::pipeline) - 1) * mesh.stride(Axis::pipeline);
+  for (const auto rank : mesh.group(axes, 0)) ++in_domain[rank / domain], ++in_domain[(rank + mirror) / domain];
+  shape.stride = std::min(shape.ranks > 1 ? shape.stride : mesh.stride(Axis::pipeline), mesh.stride(Axis::pipeline));
+  shape.ranks *= 2;
+  if (in_domain.size() > 1) {
+    std::int64_t most = 0;
+    for (const auto& [of, ranks] : in_domain) most = std::max(most, ranks);
+    const auto apart = static_cast<std::uint32_t>((domain + most - 1) / most);
+    shape.stride = std::max(shape.stride, std::min(apart, mesh.ranks() / shape.ranks));
+  }
+  return shape;
+}
+
 // Bytes are counted in 63 bits: the widest tensor of a layer times all that a stage may hold must stay within.
 void check_sizes(const Job& job) {
   const auto& m = job.model;
@@ -144,11 +163,10 @@ Plan make_plan(Job job) {
   plan.tensor_group = plan.mesh.shape(Axis::tensor);
   plan.data_group = plan.mesh.shape(plan.mesh.replicas());
   if (job.model.is_moe()) plan.expert_data_group = plan.mesh.shape(Axis::expert_data);
-  if (job.copies > 1) {  // as if the mirrored ranks followed
-    for (auto* group : {&plan.data_group, &plan.expert_data_group}) {
-      group->ranks *= static_cast<std::uint32_t>(job.copies);
-      group->stride = std::min(group->stride, plan.mesh.stride(Axis::pipeline));
-    }
+  if (job.copies > 1) {
+    const auto with_mirrored = [&](Axes axes) { return mirrored(plan.mesh, axes, plan.machine->domain()); };
+    plan.data_group = with_mirrored(plan.mesh.replicas());
+    if (job.model.is_moe()) plan.expert_data_group = with_mirrored(Axis::expert_data);
   }
   plan.embedding_group = plan.mesh.ends(Axis::pipeline);
 
@@ -195,15 +213,21 @@ Plan::Held Plan::held(const std::vector<std::uint32_t>& stages_held) const {
   };
   bool first = false, last = false;
   for (const auto s : stages_held) {
-    for (std::int64_t l = 0; l < stages[s].layers; ++l) add(network->layer(job.model.kind(stages[s].first + l)));
-    first |= stages[s].embedding, last |= stages[s].head;
+    for (std::int64_t l = 0; l < stage(s).layers; ++l) add(network->layer(job.model.kind(stage(s).first + l)));
+    first |= stage(s).embedding, last |= stage(s).head;
   }
   if (first) add(network->embedding);
   if (last) add(network->head);
   for (std::int64_t l = 0; last && l < job.model.mtp_layers; ++l) add(network->prediction);
-  // Tied and on one rank: one matrix serves both ends.
-  if (first && last && job.model.tie_embeddings) held.dense -= table_parameters();
+  if (one_table(stages_held)) held.dense -= table_parameters();
   return held;
+}
+
+bool Plan::one_table(const std::vector<std::uint32_t>& stages_held) const {
+  const auto any = [&](bool Stage::*end) {
+    return std::any_of(stages_held.begin(), stages_held.end(), [&](std::uint32_t s) { return stage(s).*end; });
+  };
+  return job.model.tie_embeddings && any(&Stage::embedding) && any(&Stage::head);
 }
 
 double Plan::table_parameters() const {

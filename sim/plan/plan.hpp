@@ -80,11 +80,15 @@ struct Plan {
     double dense = 0, experts = 0;
     double all() const { return dense + experts; }
   };
+  // `stages_held`: those of the second copy follow those of the first.
   Held held(const std::vector<std::uint32_t>& stages_held) const;
   double parameters(const std::vector<std::uint32_t>& stages_held) const { return held(stages_held).all(); }
-  // GPUs that hold the same parameters.
-  std::int64_t replicas() const { return job.parallelism.data * job.parallelism.context; }
-  std::int64_t expert_replicas() const { return mesh.size(Axis::expert_data); }
+  // One table serves both ends of a tied embedding, where a rank holds both: of one copy, or each of another.
+  bool one_table(const std::vector<std::uint32_t>& stages_held) const;
+  // GPUs that hold the same parameters, those of the other direction included.
+  std::int64_t replicas() const { return job.parallelism.data * job.parallelism.context * job.copies; }
+  std::int64_t expert_replicas() const { return mesh.size(Axis::expert_data) * job.copies; }
+  const Stage& stage(std::uint32_t of_any_copy) const { return stages[of_any_copy % stages.size()]; }
   double table_parameters() const;  // of the slice of the vocabulary that a GPU embeds
   bool shares_embedding() const;    // tied and on two ranks: its gradient is all-reduced between them
   bool overlaps_gradients() const;

@@ -89,7 +89,7 @@ TEST_CASE("a sequence that is cut over GPUs, in every way") {
 TEST_CASE("check names the place of what run would refuse, and exits with 2") {
   const Scratch scratch;
   const std::string file = (scratch.folder / "model.yaml").string();
-  for (const std::string name : {"dualpipe", "chimera", "seq1f1b", "pipedream", "zb-1p"}) {
+  for (const std::string name : {"seq1f1b", "pipedream", "zb-1p"}) {
     CAPTURE(name);
     std::ofstream(file) << kModel << "schedule: " << name << "\n";
     const auto command = [&](const char* verb) {
@@ -103,9 +103,9 @@ TEST_CASE("check names the place of what run would refuse, and exits with 2") {
     CHECK(contains(run.out, file + ":6:11: error: "));
   }
   std::ofstream(file) << kModel;
-  const auto set = shell("'" REHEARSE_BINARY "' check --set schedule=dualpipe '" + file + "' 2>&1");
+  const auto set = shell("'" REHEARSE_BINARY "' check --set schedule=seq1f1b '" + file + "' 2>&1");
   CHECK(set.status == 2);
-  CHECK(contains(set.out, "--set schedule=dualpipe: error: schedule dualpipe runs in `rehearse schedule`"));
+  CHECK(contains(set.out, "--set schedule=seq1f1b: error: schedule seq1f1b runs in `rehearse schedule`"));
   // Layers that cannot be dealt: known by the plan, decided by the partition.
   std::ofstream(file) << kModel << "partition: balanced\n";
   CHECK(shell("'" REHEARSE_BINARY "' check '" + file + "'").status == 0);

@@ -143,8 +143,11 @@ class RandomTraining {
                                       {"1f1b-v", 2},
                                       {"hanayo", 2},
                                       {"zb-v-hand", 2},
-                                      {"dualpipev", 2}});
-    if (pipeline_ == 1) schedule = {"1f1b", 1};
+                                      {"dualpipev", 2},
+                                      {"dualpipe", 1},
+                                      {"chimera", 1}});
+    const bool both_ways = schedule.name == std::string("dualpipe") || schedule.name == std::string("chimera");
+    if (pipeline_ == 1 || (both_ways && pipeline_ % 2 == 1)) schedule = {"1f1b", 1};
     std::array<const char*, 5> axes{"tensor", "context", "expert", "data", "pipeline"};
     if (chance(60))
       for (std::size_t i = axes.size(); i > 1; --i) std::swap(axes[i - 1], axes[below(i)]);

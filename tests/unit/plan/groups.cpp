@@ -11,8 +11,9 @@ using namespace rehearsal::plan;
 namespace {
 
 // A small GPT on machines of eight GPUs.
-Plan planned(Parallelism p, std::int64_t gpus_per_node = 8) {
+Plan planned(Parallelism p, std::int64_t gpus_per_node = 8, std::int64_t copies = 1) {
   Job job;
+  job.copies = copies, p.chunks = copies;
   job.model.layers = 64, job.model.hidden = 1024, job.model.heads = 16, job.model.kv_heads = 16;
   job.model.head_dim = 64, job.model.ffn = 4096, job.model.vocabulary = 51200, job.model.sequence = 1024;
   job.parallelism = p;
@@ -98,4 +99,16 @@ TEST_CASE("else p t/8 - 1 of p - 1 boundaries do, one data-parallel replica") {
   CHECK(crossings(two) == 3);
   CHECK(crosses(two, 1));
   CHECK_FALSE(crosses(two, 0));
+}
+
+TEST_CASE("groups of two directions: as many to a node as of the first and the last pipeline rank") {
+  const auto group = [](std::int64_t tensor, std::int64_t pipeline, std::int64_t data) {
+    return planned(degrees(tensor, pipeline, data), 8, 2).data_group;
+  };
+  CHECK(group(1, 4, 2) == GroupShape{4, 1});   // all eight ranks on one node: as near as anybody
+  CHECK(group(1, 8, 8) == GroupShape{16, 1});  // a node of each end
+  CHECK(group(1, 8, 4) == GroupShape{8, 2});   // four of each end, on two nodes: four to a node
+  CHECK(group(1, 16, 1) == GroupShape{2, 8});  // ranks 0 and 15, on two nodes
+  CHECK(group(8, 4, 2) == GroupShape{4, 8});   // every rank on a node of its own
+  CHECK(planned(degrees(1, 16, 1)).data_group.ranks == 1);
 }
