@@ -31,10 +31,12 @@ ShardedPasses::ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<s
   tasks_.split_all();
 }
 
-double ShardedPasses::parameters(Unit unit) const {
+double ShardedPasses::parameters(Unit unit, bool experts) const {
   const auto& [stage, use] = unit;
   const auto& uses = draft_.pipe.parts.stages[stage].uses;
-  const double all = draft_.pipe.parts.parts[uses[use].part].parameters;
+  const auto& part = draft_.pipe.parts.parts[uses[use].part];
+  if (experts) return draft_.replicated(Axis::expert_data) ? part.expert_parameters : 0;
+  const double all = part.parameters - part.expert_parameters;
   return tied_here_ && draft_.pipe.parts.is_head(uses[use]) ? all - plan_.table_parameters() : all;
 }
 
@@ -62,28 +64,27 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
     if (blocks_) after.push_back(reduced_.back()), blocks_ = false;
     if (completes) make_gradient(unit, extra), wait_for_buckets(after);
     if (needs && (at.pass != Pass::forward || !kept_after_forward(unit))) {
-      if (const auto found = gathered_.extract(unit)) extra.last.emplace_back(found.mapped(), Access::free);
+      if (const auto found = gathered_.extract(unit))
+        for (const BufferId whole : found.mapped()) extra.last.emplace_back(whole, Access::free);
     }
     done = tasks_.emit_part(at, unit.second, std::exchange(after, {}), extra);
     if (needs) computed_.push_back(done), last_use_[unit] = done;
     if (completes) gradients_complete(here, done);
   }
-  if (completes && !open_.gradients.empty()) {
-    filling_.close(false);
-    batch_.buckets.push_back(std::exchange(open_, {}));
-    close_batch();
+  for (const bool experts : {false, true}) {
+    auto& open = open_[experts ? 1 : 0];
+    if (!completes || open.gradients.empty()) continue;
+    filling_.close(experts);
+    batch_.buckets.push_back(std::exchange(open, {}));
   }
+  if (!batch_.buckets.empty()) close_batch();
   return done;
 }
 
 // The unit `prefetch` places after one may be gathered when that one starts: when the one before it has ended and, as
 // the lane is serial, its own gather. A copy that is still in use is not made twice.
 void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTask>& before) {
-  const double count = parameters(unit);
-  if (count <= 0 || gathered_.count(unit)) return;
-  const Bytes size = bytes(count * plan::state_bytes(plan_.job.training).parameters);
-  const BufferId whole = draft_.program.buffer({size, MemoryCategory::communication});
-  gathered_[unit] = whole;
+  if (gathered_.count(unit)) return;
   std::vector<LocalTask> started;
   const auto ahead = static_cast<std::size_t>(prefetch_) + 1;
   if (computed_.size() >= ahead) started.push_back(computed_[computed_.size() - ahead]);
@@ -91,9 +92,16 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
     if (started.empty() || started.front() < used->second) started.assign(1, used->second);
   auto here = at;
   here.pass = Pass::parameter_gather;
-  const std::vector<BufferUse> uses{{whole, Access::allocate}};
-  const auto gathered = draft_.data_collective(CollectiveKind::all_gather, size, here, started, uses, tensors(unit));
-  before.push_back(gathered);
+  for (const bool experts : {false, true}) {
+    const double count = parameters(unit, experts);
+    if (count <= 0) continue;
+    const Bytes size = bytes(count * plan::state_bytes(plan_.job.training).parameters);
+    const BufferId whole = draft_.program.buffer({size, MemoryCategory::communication});
+    gathered_[unit].push_back(whole);
+    const std::vector<BufferUse> uses{{whole, Access::allocate}};
+    before.push_back(draft_.data_collective(CollectiveKind::all_gather, size, here, started, uses, tensors(unit),
+                                            Precision::fp32, experts ? Axis::expert_data : Axis::data));
+  }
 }
 
 // Layers travel as the software cuts them; the ends are one tensor.
@@ -105,21 +113,23 @@ std::uint32_t ShardedPasses::tensors(Unit unit) const {
 // ZeRO-3 reduces unit by unit, as it gathers; ZeRO-2 when a bucket is full.
 void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
   if (gathers_) {
-    if (const double count = parameters(unit); count > 0) put(count, true, tensors(unit), extra);
+    for (const bool experts : {false, true})
+      if (const double count = parameters(unit, experts); count > 0)
+        put({.added = count, .full = true, .experts = experts}, tensors(unit), extra);
     return;
   }
-  for (const auto& share : filling_.add(draft_.pipe.parts.stages[unit.first].uses[unit.second]))
-    put(share.added, share.full, 1, extra);
+  for (const auto& share : filling_.add(draft_.pipe.parts.stages[unit.first].uses[unit.second])) put(share, 1, extra);
 }
 
-void ShardedPasses::put(double parameters, bool full, std::uint32_t tensors, PassTasks::Extra& extra) {
-  const Bytes size = bytes(parameters * plan::state_bytes(plan_.job.training).gradients);
+void ShardedPasses::put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra) {
+  const Bytes size = bytes(share.added * plan::state_bytes(plan_.job.training).gradients);
   const BufferId whole = draft_.program.buffer({size, MemoryCategory::communication});
   extra.first.emplace_back(whole, Access::allocate);
-  open_.gradients.push_back(whole);
-  open_.parameters += parameters;
-  open_.tensors = tensors;
-  if (full) batch_.buckets.push_back(std::exchange(open_, {}));
+  auto& open = open_[share.experts ? 1 : 0];
+  open.gradients.push_back(whole);
+  open.parameters += share.added;
+  open.experts = share.experts, open.tensors = tensors;
+  if (share.full) batch_.buckets.push_back(std::exchange(open, {}));
 }
 
 // Reductions of one rank follow each other, so the last of a batch is the end of it.
@@ -151,8 +161,9 @@ void ShardedPasses::emit_reductions(std::int64_t up_to) {
       std::vector<BufferUse> uses;
       for (const BufferId gradient : bucket.gradients) uses.emplace_back(gradient, Access::free);
       const Bytes size = bytes(bucket.parameters * plan::state_bytes(plan_.job.training).gradients);
-      const LocalTask task = draft_.data_collective(CollectiveKind::reduce_scatter, size, batch.at,
-                                                    std::vector{*batch.complete}, uses, bucket.tensors);
+      const LocalTask task =
+          draft_.data_collective(CollectiveKind::reduce_scatter, size, batch.at, std::vector{*batch.complete}, uses,
+                                 bucket.tensors, Precision::fp32, bucket.experts ? Axis::expert_data : Axis::data);
       if (std::exchange(first, false)) reduced_.push_back(task);
       reduced_.back() = task;
     }

@@ -2,6 +2,7 @@
 // gathered before they are needed, gradients scattered to their shards when they are complete, in every micro-batch,
 // and the buffers of both. All on the data lane, in the order in which FSDP issues them.
 #pragma once
+#include <array>
 #include <deque>
 #include <map>
 #include <optional>
@@ -32,7 +33,8 @@ class ShardedPasses {
  private:
   using Unit = std::pair<std::uint32_t, std::size_t>;  // stage, index into its uses
 
-  double parameters(Unit unit) const;
+  // That somebody else holds too: of experts, or of all else. Either travels among replicas of its own.
+  double parameters(Unit unit, bool experts) const;
   bool kept_after_forward(Unit unit) const;
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   std::uint32_t tensors(Unit unit) const;
@@ -42,6 +44,7 @@ class ShardedPasses {
 
   struct Bucket {
     double parameters = 0;
+    bool experts = false;
     std::uint32_t tensors = 1;
     std::vector<BufferId> gradients;  // whole, freed when the shards are there
   };
@@ -52,7 +55,7 @@ class ShardedPasses {
     std::optional<LocalTask> complete;
     std::int64_t computed = 0;  // number of units that had, when it was issued
   };
-  void put(double parameters, bool full, std::uint32_t tensors, PassTasks::Extra& extra);
+  void put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra);
   void close_batch();
   void emit_reductions(std::int64_t up_to);
 
@@ -64,12 +67,12 @@ class ShardedPasses {
   const std::int64_t delay_;     // gathers that go before a reduction on the lane
   bool tied_here_;               // both ends of a tied embedding: one table, reduced with the embedding
 
-  std::map<Unit, BufferId> gathered_;
+  std::map<Unit, std::vector<BufferId>> gathered_;
   std::map<Unit, LocalTask> last_use_;  // of the parameters of a unit
   std::vector<LocalTask> computed_;     // of units that need parameters, in the rank's order
   GradientBuckets filling_;             // ZeRO-2
-  Bucket open_;
-  Batch batch_;  // the full ones of the unit that computes
+  std::array<Bucket, 2> open_;          // of experts the second
+  Batch batch_;                         // the full ones of the unit that computes
   std::deque<Batch> waiting_;
   std::size_t closed_ = 0;          // batches so far
   std::vector<LocalTask> reduced_;  // the last reduction of each batch that became tasks

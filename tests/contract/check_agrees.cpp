@@ -60,16 +60,13 @@ TEST_CASE("what has no price is refused in one message, after every rule was che
     return "file.yaml:4:14: error: " + what +
            " not priced yet: what the scenario says is right, but nobody knows how long it takes";
   };
-  const std::string shards = "parallelism={expert: 8, pipeline: 8, zero: 2}";
-  CHECK(
-      refused({"model=mixtral-8x7b", "cluster.nodes=8", shards}).find("error: ZeRO-2 and 3 of experts is not priced") !=
-      std::string::npos);
   CHECK(refused({"model=mixtral-8x7b", "parallelism.expert=3"}).find("'expert' 3 does not divide the 8 experts") !=
         std::string::npos);
   CHECK(refused({"software.shared_expert_overlap=true"}) == says("software.shared_expert_overlap is"));
-  CHECK(refused({"model=mixtral-8x7b", "cluster.nodes=8", shards, "software.shared_expert_overlap=true"})
-            .find("error: software.shared_expert_overlap, ZeRO-2 and 3 of experts are not priced") !=
-        std::string::npos);
+  CHECK(refused({"model=mixtral-8x7b", "cluster.nodes=8", "parallelism={expert: 8, context: 2}",
+                 "software.expert_overlap=true", "software.shared_expert_overlap=true"})
+            .find("error: software.expert_overlap beside a ring of context, software.shared_expert_overlap are not "
+                  "priced") != std::string::npos);
 }
 
 TEST_CASE("a sequence that is cut over GPUs, in every way") {

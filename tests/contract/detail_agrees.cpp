@@ -97,6 +97,9 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule=chimera", "software=oneflow-2021"}},
       {"llama3-70b-64xh100.yaml", {"schedule=dualpipe", "batch.global=64", "parallelism.zero=2"}},
       {"llama3-70b-64xh100.yaml", {"schedule=chimera", "batch.global=64", "parallelism.zero=3"}},
+      // Experts among replicas of their own.
+      {"llama3-8b-dgx-h100.yaml", {"model=mixtral-8x7b", "parallelism={expert: 4, zero: 3}"}},
+      {"llama3-8b-dgx-h100.yaml", {"model=mixtral-8x7b", "parallelism={expert: 4, zero: 2}"}},
       // Some layers recomputed: parts of a stage differ.
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "training.recompute={mode: full, every: 2}"}},
       {"gpt3-175b-1024xa100.yaml",

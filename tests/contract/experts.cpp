@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -127,6 +128,45 @@ TEST_CASE("what does not fit together is refused where it stands, with a way out
     }
     return std::string("nothing");
   };
-  CHECK(why({"parallelism.zero=3"}).find("ZeRO-2 and 3 of experts") != std::string::npos);
   CHECK(why({"parallelism.expert=5"}).find("nearest") != std::string::npos);
+}
+
+TEST_CASE("ZeRO-2 and 3 cut and move experts among their own replicas, all else among all") {
+  // 16 GPUs, 8 of which share the experts. A layer of Qwen3 30B has 128 experts of 3 x 2048 x 768 parameters, 16 of
+  // them on a GPU: 75,497,472, of which there are two replicas; gradients of 4 bytes, weights of 2.
+  const double experts = 16. * 3 * 2048 * 768;
+  const auto moved = [](const answer::Prediction& p, graph::Pass pass) {
+    std::map<std::uint32_t, double> bytes;  // by the size of the group
+    const auto& program = p.graph().programs().front();
+    for (std::size_t t = 0; t < program.size(); t++)
+      if (const auto* c = std::get_if<graph::Collective>(&p.graph().work(program.work[t]));
+          c && program.coordinates[t].pass == pass)
+        bytes[c->group.ranks] += double(c->size.count());
+    return bytes;
+  };
+  const auto optimizer = [](const answer::Prediction& p) {
+    double sum = 0;
+    for (const auto& buffer : p.graph().programs().front().resident())
+      if (buffer.category == graph::MemoryCategory::optimizer) sum += double(buffer.size.count());
+    return sum;
+  };
+  const Sets once{"batch.global=32", "training.gradient_precision=fp32"};  // one micro-batch
+  const auto one = run(with(once, {"parallelism.zero=1"}));
+  const auto two = run(with(once, {"parallelism.zero=2"})), three = run(with(once, {"parallelism.zero=3"}));
+  for (const auto* p : {&one, &two, &three}) {
+    const auto reduced = moved(*p, graph::Pass::gradient_reduce);
+    CHECK(reduced.size() == 2);
+    CHECK(reduced.at(2) == 4 * 4 * experts);
+    CHECK(reduced == moved(one, graph::Pass::gradient_reduce));
+  }
+  CHECK(optimizer(one) == optimizer(two));
+  // Each layer's experts for the forward and again for the backward.
+  CHECK(moved(three, graph::Pass::parameter_gather).at(2) == 2 * 4 * 2 * experts);
+  CHECK(moved(two, graph::Pass::parameter_gather).at(2) == 4 * 2 * experts);
+  CHECK(two.summary.peak.allocated < one.summary.peak.allocated);
+  CHECK(three.summary.peak.allocated < two.summary.peak.allocated);
+  // Alone with its experts a GPU has nobody to gather them from.
+  const auto alone = run(with(once, {"parallelism.expert=16", "parallelism.zero=3"}));
+  CHECK(moved(alone, graph::Pass::parameter_gather).size() == 1);
+  CHECK(moved(alone, graph::Pass::gradient_reduce).size() == 1);
 }

@@ -24,6 +24,8 @@ namespace rehearsal::contract {
 class RandomTraining {
  public:
   explicit RandomTraining(std::uint64_t seed) : random_(Random(seed).next()) {  // streams with nothing in common
+    const auto drawn = Random(~seed).below(12);
+    both_ways_ = drawn < 3 ? int(drawn) : 0;
     degrees();
     text_ = "version: 1\n" + model() + cluster() + layout() + training();
     share_sequences();
@@ -143,11 +145,9 @@ class RandomTraining {
                                       {"1f1b-v", 2},
                                       {"hanayo", 2},
                                       {"zb-v-hand", 2},
-                                      {"dualpipev", 2},
-                                      {"dualpipe", 1},
-                                      {"chimera", 1}});
-    const bool both_ways = schedule.name == std::string("dualpipe") || schedule.name == std::string("chimera");
-    if (pipeline_ == 1 || (both_ways && pipeline_ % 2 == 1)) schedule = {"1f1b", 1};
+                                      {"dualpipev", 2}});
+    if (pipeline_ == 1) schedule = {"1f1b", 1};
+    if (both_ways_ > 0 && pipeline_ % 2 == 0) schedule = {both_ways_ == 1 ? "dualpipe" : "chimera", 1};
     std::array<const char*, 5> axes{"tensor", "context", "expert", "data", "pipeline"};
     if (chance(60))
       for (std::size_t i = axes.size(); i > 1; --i) std::swap(axes[i - 1], axes[below(i)]);
@@ -165,9 +165,8 @@ class RandomTraining {
     return fmt::format(
         "parallelism: {{tensor: {}, sequence: {}, pipeline: {}, data: {}, chunks: {}, zero: {}{}}}\nplacement: [{}]\n"
         "schedule: {}\nbatch: {{global: {}, micro: {}}}\n",
-        tensor_, tensor_ > 1 && chance(50), pipeline_, data_, schedule.chunks,
-        std::min<std::uint64_t>(below(4), experts_ ? 1 : 3), folded, fmt::join(axes, ", "), schedule.name,
-        data_ * micro * microbatches, micro);
+        tensor_, tensor_ > 1 && chance(50), pipeline_, data_, schedule.chunks, below(4), folded, fmt::join(axes, ", "),
+        schedule.name, data_ * micro * microbatches, micro);
   }
 
   std::string training() {
@@ -188,6 +187,7 @@ class RandomTraining {
 
   Random random_;
   bool experts_ = false;
+  int both_ways_ = 0;  // dualpipe, chimera
   int tensor_ = 1, pipeline_ = 1, data_ = 1, gpus_ = 1, per_node_ = 1;
   std::string text_;
 };
