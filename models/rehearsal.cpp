@@ -1,5 +1,7 @@
 #include "models/rehearsal.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -368,8 +370,12 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
   if (model.family != Family::mlp) {
     if (model.kv_heads != model.heads && !llama) refuse("grouped key-value heads");
     if (model.kv_heads < shape.shard.tensor) refuse("fewer key-value heads than tensor ranks");
-    if (shape.context == ContextKind::all_to_all && model.kv_heads / shape.shard.tensor % shape.shard.context != 0)
-      refuse("key-value heads that 'all-to-all' of context ranks does not divide");
+    const std::int64_t kv = model.kv_heads / shape.shard.tensor;
+    if (shape.context == ContextKind::all_to_all && kv % shape.shard.context != 0)
+      throw UserError(fmt::format(
+          "software rehearsal deals key-value heads out whole in 'all-to-all' of 'training.context', and 'context' {} "
+          "does not divide the {} of a rank; set 'training.context' to ring or all-gather",
+          shape.shard.context, kv));
     if (model.head_dim * model.heads != model.hidden) refuse("heads that do not add up to the hidden size");
   }
   const auto parts = blocks(model, {.shard = shape.shard, .pad_vocabulary = shape.pad_vocabulary});
