@@ -26,9 +26,11 @@ std::size_t index_in_group(const graph::TaskGraph& graph, RankId id, const graph
   const auto listed = [&](Axes axes, std::uint32_t at) {
     INVARIANT(group.axes != axes || index == at, "a group lists its members by their places");
   };
-  for (const Axis axis : {Axis::tensor, Axis::context, Axis::expert, Axis::expert_tensor, Axis::expert_data})
-    listed(axis, place[axis]);
-  for (const Axes replicas : {Axes(Axis::data), Axis::context | Axis::data}) listed(replicas, place.replica);
+  for (const Axis axis : {Axis::tensor, Axis::context, Axis::expert, Axis::expert_tensor}) listed(axis, place[axis]);
+  for (const Axes also : {Axes(), Axes(Axis::pipeline)}) {  // of one direction, or of both
+    listed(Axis::expert_data | also, place.expert_replica);
+    for (const Axes replicas : {Axes(Axis::data), Axis::context | Axis::data}) listed(replicas | also, place.replica);
+  }
   return index;
 }
 

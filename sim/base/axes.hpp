@@ -39,9 +39,10 @@ std::string name(Axes axes);  // "data x pipeline"
 // One coordinate along each axis: those along the factors say who it is, those among the experts follow from them.
 struct RankPlace {
   std::array<std::uint32_t, kAxes> along{};
-  std::uint32_t replica = 0;  // its number among those that hold the same parameters, experts apart
-  // The same of experts too: whose replicas are those along `replicas`, Axis::data (with the context) or expert_data.
-  std::uint32_t among(Axis replicas) const { return replicas == Axis::expert_data ? (*this)[replicas] : replica; }
+  // Its number among those that hold the same parameters: the same experts, and everything else.
+  std::uint32_t expert_replica = 0, replica = 0;
+  // Of those along Axis::expert_data, or Axis::data with the context.
+  std::uint32_t among(Axis replicas) const { return replicas == Axis::expert_data ? expert_replica : replica; }
   std::uint32_t operator[](Axis axis) const { return along[index(axis)]; }
   std::uint32_t& operator[](Axis axis) { return along[index(axis)]; }
   friend bool operator==(const RankPlace&, const RankPlace&) = default;

@@ -23,8 +23,13 @@ class Joiner {
     const auto stands_for = whole.ranks() / mesh.ranks();
     for (std::uint32_t r = 0; r < cast_.ranks(); ++r) {
       if (!first(r)) continue;
-      const auto place = mesh.at(r);
+      auto place = mesh.at(r);
       const auto job_rank = whole.rank(place);
+      const auto stages = mesh.size(Axis::pipeline);
+      if (plan && plan->job.copies > 1 && 2 * place[Axis::pipeline] >= stages) {  // behind those that it mirrors
+        place.replica += mesh.size(Axis::data) * mesh.size(Axis::context);
+        place.expert_replica += mesh.size(Axis::expert_data);
+      }
       const auto node = plan ? plan->job.gpu(job_rank) / plan->job.cluster.gpus_per_node : 0;
       at_[of_[r]] =
           builder

@@ -24,14 +24,11 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
   const auto refuse = [&](const char* why) {
     throw UserError("schedule " + schedule.name + " runs in `rehearse schedule` but not yet in `rehearse run`: " + why);
   };
-  if (schedule.placement == schedule::Placement::bidirectional && own_kernels) {
-    if (plan->job.parallelism.zero > 0) refuse("the two copies are whole; set parallelism.zero to 0");
-    if (plan->job.training.optimizer == models::OptimizerKind::lomo)
-      refuse("the gradients of its two copies meet at the end only; set training.optimizer to sgd");
-  }
+  if (schedule.placement == schedule::Placement::bidirectional && own_kernels &&
+      plan->job.training.optimizer == models::OptimizerKind::lomo)
+    refuse("the gradients of its two copies meet at the end only; set training.optimizer to sgd");
   if (schedule.updates != schedule::Updates::at_flush && own_kernels) {
-    if (plan->job.parallelism.zero > 0 && plan->job.parallelism.data > 1)
-      refuse("old versions of the weights are kept whole; set parallelism.zero to 0");
+    if (plan->zero() > 0) refuse("old versions of the weights are kept whole; set parallelism.zero to 0");
     if (plan->shares_embedding())
       refuse(
           "the two copies of a tied embedding would be updated at different times; set model.tie_embeddings to false");

@@ -138,7 +138,7 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     if (is_of_experts(segment.tensors.front().kind)) held.replicas = Axis::expert_data;
     if (zero_ > 0) held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.replicas();
     held.elements = (segment.elements + held.shards - 1) / held.shards * held.shards;
-    held.copy = (segment.tied && head) || stage >= stages;  // the second direction's are copies, too
+    held.copy = segment.tied && head && plan.job.copies == 1;  // of two directions each rank has one, as replicas have
     const std::int64_t shard = held.shard();
     held.parameters =
         program.resident({sized(zero_ == 3 ? shard : held.elements, precision()), MemoryCategory::parameters});

@@ -67,6 +67,7 @@ RankPlace Mesh::at(std::uint32_t rank) const {
   RankPlace place;
   for (std::size_t a = 0; a < kAxes; ++a) place.along[a] = along(static_cast<Axis>(a), rank);
   const auto data = size(Axis::data), context = size(Axis::context);
+  place.expert_replica = place[Axis::expert_data];
   place.replica = stride(Axis::context) < stride(Axis::data) ? place[Axis::data] * context + place[Axis::context]
                                                              : place[Axis::context] * data + place[Axis::data];
   return place;

@@ -68,6 +68,16 @@ TEST_CASE("tensor parallelism, ZeRO, recomputation and optimizers train what one
     check_trains(kGpt, with(kSmall, {"parallelism={pipeline: 2, data: 2}", "schedule=dualpipe",
                                      std::string("placement=") + order}));
   }
+  // Ranks p and P-1-p are replicas of each other: ZeRO shards over both directions.
+  for (const char* schedule : {"dualpipe", "chimera"})
+    for (const char* layout : {"{pipeline: 2, data: 2", "{pipeline: 4, data: 1", "{pipeline: 4, tensor: 2, data: 1"})
+      for (const int zero : {1, 2, 3}) {
+        CAPTURE(schedule);
+        CAPTURE(layout);
+        CAPTURE(zero);
+        check_trains(kGpt, with(kSmall, {fmt::format("parallelism={}, zero: {}}}", layout, zero),
+                                         "training.optimizer=adamw", std::string("schedule=") + schedule}));
+      }
   for (const char* layout : {"{tensor: 2, pipeline: 2, data: 2, zero: 2}", "{pipeline: 4}"})
     check_trains(kMlp, {fmt::format("parallelism={}", layout), "model.layers=4", "model.hidden=32", "model.ffn=48",
                         "model.sequence=4"});
@@ -105,9 +115,11 @@ TEST_CASE("experts over several ranks train what one rank trains, in the memory 
     const bool twice = name == "interleaved-1f1b" || name == "zb-v" || name == "dualpipev";
     // dualpipe: of each expert there are replicas in another pipeline and in the other direction.
     const int data = name == "dualpipe" ? 4 : 2;
-    check_trains(kGpt, with(kSmallMoe, {fmt::format("parallelism={{pipeline: 2, data: {}, expert: 2, chunks: {}}}",
-                                                    data, twice ? 2 : 1),
-                                        "schedule=" + name}));
+    for (const char* zero : {"0", "1"})
+      if (zero == std::string("0") || name != "pipedream-2bw")
+        check_trains(kGpt, with(kSmallMoe, {fmt::format("parallelism={{pipeline: 2, data: {}, expert: 2, chunks: {}}}",
+                                                        data, twice ? 2 : 1),
+                                            std::string("parallelism.zero=") + zero, "schedule=" + name}));
   }
 }
 

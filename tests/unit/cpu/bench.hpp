@@ -26,7 +26,7 @@ struct Bench {
   }
   graph::TaskGraph one_rank(std::uint32_t tensor = 0, std::uint32_t data = 0, std::uint32_t context = 0) {
     graph.add_rank(graph.add(std::move(program).finish()), 1, 0, 0,
-                   RankPlace{{tensor, context, data, 0}, data + context});
+                   RankPlace{{tensor, context, data, 0}, 0, data + context});
     return std::move(graph).finish();
   }
 };

@@ -57,8 +57,10 @@ graph::TaskGraph holders(const std::vector<Holder>& ranks) {
       segment.parameters = p.resident({Bytes(segment.elements * 4), graph::MemoryCategory::parameters});
       p.segment(segment);
     }
-    graph.add_rank(graph.add(std::move(p).finish()), 1, number++, 0,
-                   RankPlace{{holder.tensor, 0, holder.data, 0, 0, holder.expert, holder.expert_data}, holder.data});
+    graph.add_rank(
+        graph.add(std::move(p).finish()), 1, number++, 0,
+        RankPlace{
+            {holder.tensor, 0, holder.data, 0, 0, holder.expert, holder.expert_data}, holder.expert_data, holder.data});
   }
   return std::move(graph).finish();
 }
