@@ -269,9 +269,12 @@ const Description& software_fields() {
                                      "each process launches from cores of its own"),
       choice<&S::loss>("loss",
                        {{"vocabulary-parallel", LossKernels::vocabulary_parallel},
+                        {"in-place", LossKernels::in_place},
                         {"torch", LossKernels::torch},
                         {"fused", LossKernels::fused}},
-                       kUsual, "cross-entropy: Megatron's, torch's kernels one by one, or fused"),
+                       kUsual,
+                       "cross-entropy: Megatron's, the same with its softmax in place of the fp32 logits, torch's "
+                       "kernels one by one, or fused"),
       field<&S::saves_casts>("saves_casts", boolean(), kUsual,
                              "in fp8 the narrow copy of what a product reads is kept for its weight gradient"),
       field<&S::saves_gathered>("saves_gathered", boolean(), kUsual,

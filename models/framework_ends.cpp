@@ -29,22 +29,26 @@ void FrameworkRewrite::embed(const Operator& op, bool back) {
 
 // The cross-entropy. Cast to fp32, maximum, exponentials, sum, loss: 34 bytes per logit eager, 16 in a compiled kernel;
 // backward 14 and 10. Of 2-byte logits a fp32 copy is made, and of that softmax or log-softmax, which is what the
-// backward needs. Megatron turns it into the gradient in place and casts it. A training loop of torch holds the 2-byte
-// logits, its model's output, until the backward has ended. Torch writes the gradient of the loss, then that of the
-// logits; over a sliced vocabulary it does so by steps (torch.distributed's loss parallel): one fp32 array more in each
-// pass. A fused kernel reads the 2-byte logits and writes their gradient, also in 2 bytes.
+// backward needs; Megatron-Core subtracts the maximum and takes exponentials within the copy
+// (calculate_predicted_logits in core/tensor_parallel/cross_entropy.py). Megatron turns it into the gradient in place
+// and casts it. A training loop of torch holds the 2-byte logits, its model's output, until the backward has ended.
+// Torch writes the gradient of the loss, then that of the logits; over a sliced vocabulary it does so by steps
+// (torch.distributed's loss parallel): one fp32 array more in each pass. A fused kernel reads the 2-byte logits and
+// writes their gradient, also in 2 bytes.
 void FrameworkRewrite::loss(const Operator& op, bool back) {
   const Index logits = op.in[0];
   const double size = double(block_.values[logits].elements);
   const auto holds = Value::Holds::loss;
   part_.values[logits].holds = holds;
   const bool torch = run_.software.loss == LossKernels::torch, fused = run_.software.loss == LossKernels::fused;
+  const bool in_place = run_.software.loss == LossKernels::in_place;
   const bool stepwise = torch && run_.cut(), compiled = run_.compiled();
   Operands operands{read(logits)};
   if (!back) {
     if (!fused) {
       state_ = value(4 * size, holds);
-      operands.push_back(write(value(4 * size, holds))), operands.push_back(write(*state_));
+      if (!in_place) operands.push_back(write(value(4 * size, holds)));
+      operands.push_back(write(*state_));
       if (stepwise) operands.push_back(write(value(4 * size, holds)));
     }
     return part_.forward.push_back(plain(op.name, (compiled ? 16 : 34) * size, compiled ? 4 : 10, std::move(operands)));

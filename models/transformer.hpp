@@ -138,9 +138,10 @@ enum class AttentionKernel : std::uint8_t { flash2, flash3, cudnn };
 // What shares one scale in fp8: a tensor, a row of a GEMM operand, a block of 128 of its elements (2412.19437, 3.3), or
 // one of 32, whose scale is a power of two that the hardware applies (MXFP8, Blackwell).
 enum class Fp8Scaling : std::uint8_t { tensorwise, rowwise, blockwise, mx };
-// The cross-entropy: Megatron's, in place over a slice of the vocabulary; or torch's kernels, one after the other.
-// The latter's fused relatives (flash-attn's, Transformer Engine's) never make a copy in fp32.
-enum class LossKernels : std::uint8_t { vocabulary_parallel, torch, fused };
+// The cross-entropy: Megatron's over a slice of the vocabulary, whose softmax is another fp32 array or overwrites the
+// fp32 copy (Megatron-Core); or torch's kernels, one after the other. The latter's fused relatives (flash-attn's,
+// Transformer Engine's) never make a copy in fp32.
+enum class LossKernels : std::uint8_t { vocabulary_parallel, in_place, torch, fused };
 
 // What of a layer with experts runs as a CUDA graph, without launches of its own: attention, routing too, or the whole
 // iteration.

@@ -20,13 +20,14 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
 struct PeakKind {
   enum { allocated, reserved, device } counter = reserved;
   double unit = kGib;
-  bool first_stage = false;
+  bool first_stage = false, last_stage = false;
 };
 PeakKind peak_kind(const Run& run) {
   PeakKind kind;
   if (has(run.memory_kind, "nvidia-smi")) kind.counter = PeakKind::device, kind.unit = kGb;
   if (has(run.memory_kind, "allocated")) kind.counter = PeakKind::allocated;
-  kind.first_stage = run.table.rfind("jz_", 0) == 0;  // its logs come from the first rank
+  kind.first_stage = run.table.rfind("jz_", 0) == 0;    // its logs come from the first rank
+  kind.last_stage = has(run.memory_kind, "last rank");  // Megatron-LM reports from the rank that knows the loss
   return kind;
 }
 
@@ -38,7 +39,10 @@ double peak_of(const answer::MemoryFigures& figures, const PeakKind& kind) {
 void add_memory(Prediction& p, const answer::Summary& summary) {
   p.fits = summary.fits.value_or(true);
   const auto kind = peak_kind(p.run);
-  p.peak = peak_of(kind.first_stage ? summary.ranks.front().peak : summary.peak, kind);
+  const auto& figures = kind.first_stage  ? summary.ranks.front().peak
+                        : kind.last_stage ? summary.ranks.back().peak
+                                          : summary.peak;
+  p.peak = peak_of(figures, kind);
   if (p.run.peak_memory && !p.run.out_of_memory()) p.measured_peak = *p.run.peak_memory * kind.unit;
 }
 
