@@ -178,6 +178,12 @@ std::vector<Broken> broken_by_sequence(const models::Transformer& model, const m
                                tokens, p.context > 1 ? fmt::format("context {} x ", p.context) : "", p.tensor,
                                nearest(tokens, 1, tokens + p.context * cut * pieces,
                                        [&](std::int64_t n) { return n % (p.context * cut * pieces) == 0; }))});
+  else if (model.is_moe() && batch.micro * tokens / p.context % p.tensor != 0)
+    all.push_back({"batch.sequence",
+                   fmt::format("the {} tokens of a micro-batch on a GPU do not divide over tensor {}, whose ranks send "
+                               "each their own to the experts{}",
+                               batch.micro * tokens / p.context, p.tensor,
+                               nearest_divisor(p.tensor, batch.micro * tokens / p.context))});
   if (!model.is_moe() || !experts.capacity) return all;
   const double mean = double(batch.micro) * double(tokens) / double(p.context) * double(model.experts_per_token) /
                       double(model.experts);

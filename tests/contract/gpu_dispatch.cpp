@@ -140,6 +140,25 @@ TEST_CASE("bf16 trains what one rank trains in bf16, by the rules") {
                  ++seed);
 }
 
+TEST_CASE("groups of context, tensor and expert ranks train what one rank trains, by the rules") {
+  unsigned seed = 300;
+  const Sets mixture = {
+      "model={family: moe, layers: 2, dense_layers: 1, hidden: 32, heads: 4, kv_heads: 2, ffn: 48, experts: 4, "
+      "experts_per_token: 2, expert_ffn: 24, shared_experts: 1, vocabulary: 101, sequence: 16}"};
+  for (const char* form : {"ring", "all-gather", "all-to-all"})
+    check_trains(with(kSmall, {"parallelism={context: 2, data: 2, zero: 1}", "model.layers=2", "batch.global=8",
+                               std::string("training.context=") + form}),
+                 ++seed);
+  check_trains(with(kSmall, {"parallelism={tensor: 2, context: 2, sequence: true, zero: 3}", "model.layers=2",
+                             "batch.global=8"}),
+               ++seed);
+  for (const char* layout : {"{data: 4, expert: 4}", "{tensor: 2, data: 2, expert: 2, sequence: true, zero: 1}",
+                             "{tensor: 2, data: 2, expert: 2, expert_tensor: 2, zero: 2}"}) {
+    CAPTURE(layout);
+    check_trains(with(kSmall, {mixture.front(), std::string("parallelism=") + layout, "batch.global=8"}), ++seed);
+  }
+}
+
 TEST_CASE("a wait that is forgotten is found, unless another one says the same") {
   const auto what = explore::load_performable(
       kGpt, with(kSmall, {"parallelism={pipeline: 2, data: 2}", "model.layers=2", "batch.global=8", "schedule=zb-h1"}),

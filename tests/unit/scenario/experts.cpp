@@ -108,6 +108,11 @@ TEST_CASE("context cuts the sequence") {
                      "sequence: 8192", "sequence: 8196")) ==
       Lines{"5:31: 'sequence' 8196 tokens do not divide over tensor 8, as sequence parallelism needs; nearest: 8192 or "
             "8200"});
+  CHECK(
+      errors_of(with(with(kExperts, "tensor: 2, context: 2, expert: 8, pipeline: 2", "tensor: 8"), "sequence: 8192",
+                     "sequence: 8196")) ==
+      Lines{"5:31: the 8196 tokens of a micro-batch on a GPU do not divide over tensor 8, whose ranks send each their "
+            "own to the experts; nearest: 6 or 12"});
   CHECK(errors_of("version: 1\nmodel: {family: mlp, layers: 2, hidden: 8}\nparallelism: {context: 2}\n"
                   "cluster: {use: dgx-h100}\nbatch: {global: 2}\nsoftware: rehearsal\n"
                   "training: {precision: fp32, optimizer: sgd}\n") ==
