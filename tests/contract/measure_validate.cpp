@@ -245,7 +245,9 @@ TEST_CASE("what cannot be performed says why") {
   check("measure " + kGpt + "--verify --compute timed", 2, "--compute real");
   check("measure " + kLoopback + "--iterations 0", 2, "--iterations");
   check("measure " + kLoopback + "--timeout 5", 2, "--timeout");
-  check("measure scenarios/llama3-8b-dgx-h100.yaml --backend loopback", 2, "does not build sequence parallelism");
+  check("measure scenarios/llama3-8b-dgx-h100.yaml --backend loopback --set training.attention=unfused", 2,
+        "never stores attention scores");
+  check("measure scenarios/gpt3-175b-1024xa100.yaml --backend loopback", 3, "of memory for their buffers");
   check("measure " + kGpt + "--set parallelism.data=256 --set batch.global=512 --compute real", 3, "core");
   check("measure " + kLoopback + "--weights /tmp/never-written.safetensors", 2, "--compute real");
   check("validate " + kLoopback + "--tolerance 5", 2, "such as 5%");

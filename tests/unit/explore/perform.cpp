@@ -10,7 +10,6 @@ namespace {
 using backend::Compute;
 
 const std::string kTeaching = PROJECT_ROOT "/scenarios/teaching-1f1b-8-stages.yaml";
-const std::string kLlama = PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml";
 const std::string kGpt = PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml";
 
 std::string refusal(const std::string& path, const std::vector<std::string>& sets, std::optional<Compute> compute) {
@@ -34,15 +33,13 @@ TEST_CASE("timed tasks keep the scenario's software; real ones need this program
   const auto timed = load_performable(kGpt, {}, Compute::timed, "loopback");
   CHECK_FALSE(timed.scenario.concrete->software.own_kernels);
   CHECK_FALSE(timed.scenario.simulate.symmetry);
-  // Sequence parallelism is not what the kernels do: the way out is named.
-  CHECK(contains(refusal(kGpt, {}, std::nullopt), "leave 'sequence' out"));
-  const auto real = load_performable(kGpt, {"parallelism.sequence=false"}, std::nullopt, "loopback");
+  const auto real = load_performable(kGpt, {}, std::nullopt, "loopback");
   CHECK(real.compute == Compute::real);
   CHECK(real.scenario.concrete->software.own_kernels);
   REQUIRE_FALSE(real.scenario.warnings.empty());
   CHECK(contains(real.scenario.warnings.back(), "replaced by this program's own"));
-  // Llama has no kernels: refused by name.
-  CHECK(contains(refusal(kLlama, {"training.precision=fp32"}, Compute::real), "llama"));
+  // What the kernels do not do is refused by name, with the way out.
+  CHECK(contains(refusal(kGpt, {"training.attention=unfused"}, std::nullopt), "set 'training.attention' to flash"));
 }
 
 TEST_CASE("what overlaps iterations is refused") {
