@@ -20,7 +20,7 @@ TEST_CASE("every schedule trains what one rank trains, in the memory that was pr
         try {
           for (const Sets& network : {kSmall, kSmallLlama})
             check_trains(kGpt, with(network, {fmt::format("parallelism={{pipeline: {}, chunks: {}}}", ranks, chunks),
-                                              "model.layers=8", "schedule=" + schedule,
+                                              "model.layers=8", "batch.global=8", "schedule=" + schedule,
                                               fmt::format("model.tie_embeddings={}", stale ? "false" : "true")}));
           trained.insert(schedule);
         } catch (const UserError& error) {
@@ -119,6 +119,7 @@ TEST_CASE("experts over several ranks train what one rank trains, in the memory 
       if (zero == std::string("0") || name != "pipedream-2bw")
         check_trains(kGpt, with(kSmallMoe, {fmt::format("parallelism={{pipeline: 2, data: {}, expert: 2, chunks: {}}}",
                                                         data, twice ? 2 : 1),
+                                            fmt::format("batch.global={}", 4 * data),
                                             std::string("parallelism.zero=") + zero, "schedule=" + name}));
   }
 }
