@@ -67,16 +67,44 @@ void FrameworkRewrite::route(const Operator& op, bool back) {
 
 // Rows travel in 16 bits, or with a scale for each block of 128 in 8 bits to the experts: tokens, and gradients of what
 // experts make (2412.19437, section 3.3.2).
-void FrameworkRewrite::exchange(List& list, std::string_view name, bool to_experts, Index from, Index to) {
+void FrameworkRewrite::exchange(const Operator& op, bool back, Index from, Index to) {
   const auto& run = run_;
   const auto& model = run.model;
+  const bool dispatches = op.kind == Kind::dispatch, to_experts = dispatches != back;
+  const char* name = dispatches ? back ? "dispatch gradient" : "dispatch" : back ? "combine gradient" : "combine";
   const bool narrow = run.fp8() && run.software.fp8_dispatch && to_experts;
   const std::int64_t tokens = local_.tokens / run.shard.tensor;
-  list.push_back({name,
+  (back ? part_.input_gradient_steps : part_.forward)
+      .push_back({name,
                   TokenDispatch{tokens, narrow ? Bytes(model.hidden + 4 * model.hidden / 128) : Bytes(2 * model.hidden),
                                 model.experts, model.experts_per_token, run.routing.most_domains, run.routing.two_hop,
                                 run.routing.load},
                   {read(from), write(to)}});
+  run_beside(op, back);
+}
+
+// Megatron-Core's --moe-shared-expert-overlap (transformer/moe/shared_experts.py, token_dispatcher.py): shared experts
+// have a stream of their own. Gather, first product and activation are launched after the dispatch, second product and
+// scatter after the combine; autograd is told to take the gradients in the same places.
+bool FrameworkRewrite::beside_exchange(const Operator& op) const {
+  return run_.software.shared_expert_overlap && run_.shard.expert > 1 && op.module == RecomputeModule::shared_experts;
+}
+void FrameworkRewrite::run_beside(const Operator& exchange, bool back) {
+  std::vector<std::size_t> first, second;  // by number, up to the activation and after it
+  bool activated = false;
+  for (std::size_t i = 0; i < block_.operators.size(); ++i) {
+    const auto& op = block_.operators[i];
+    if (!beside_exchange(op)) continue;
+    (activated ? second : first).push_back(i);
+    activated = activated || op.kind == Kind::activate;
+  }
+  auto& mine = exchange.kind == Kind::dispatch ? first : second;
+  auto& list = back ? part_.input_gradient_steps : part_.forward;
+  const auto steps = list.size(), weights = weights_.size();
+  if (back) std::reverse(mine.begin(), mine.end());
+  for (const auto i : mine) back ? backward(block_.operators[i], i) : forward(block_.operators[i], i);
+  for (auto i = steps; i < list.size(); ++i) list[i].of_shared_experts = true;
+  for (auto i = weights; i < weights_.size(); ++i) weights_[i].step.of_shared_experts = true;
 }
 
 // Dispatch to the experts or combine on the way back, of which either is the other's gradient. An all-to-all takes rows
@@ -84,7 +112,7 @@ void FrameworkRewrite::exchange(List& list, std::string_view name, bool to_exper
 // experts send tokens, of which rows are made on arrival. The weights of the chosen experts are multiplied in with the
 // activation, so nothing but where rows belong is kept.
 void FrameworkRewrite::travel(const Operator& op, bool back) {
-  const bool dispatches = op.kind == Kind::dispatch, to_experts = dispatches != back;
+  const bool dispatches = op.kind == Kind::dispatch;
   const Index chosen = op.in[1], rows = dispatches ? op.out[0] : op.in[0];
   const double size = double(part_.values[rows].size.count()), moved = 2 * size * kPermuted;
   const bool travels = run_.shard.expert > 1, both_sides = travels && !run_.routing.two_hop;
@@ -95,14 +123,13 @@ void FrameworkRewrite::travel(const Operator& op, bool back) {
   const Index first = back ? *gradients_[op.out[0]] : op.in[0], last = back ? gradient_of(op.in[0]) : op.out[0];
   if (!travels) return permute(first, last);
   const Index here = value(size), there = value(size);
-  const char* name = dispatches ? back ? "dispatch gradient" : "dispatch" : back ? "combine gradient" : "combine";
-  if (to_experts) {
+  if (dispatches != back) {  // to the experts
     if (both_sides) permute(first, here);
-    exchange(list, name, true, both_sides ? here : first, there);
+    exchange(op, back, both_sides ? here : first, there);
     permute(there, last);
   } else {
     permute(first, there);
-    exchange(list, name, false, there, both_sides ? here : last);
+    exchange(op, back, there, both_sides ? here : last);
     if (both_sides) permute(here, last);
   }
 }

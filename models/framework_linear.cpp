@@ -107,6 +107,7 @@ void FrameworkRewrite::forward_linear(const Operator& op) {
 
 // With sequence parallelism the gathered input, which the weight gradient needs, was not kept and is gathered again
 // meanwhile (Korthikanti 2205.05198, section 4.2.2). In a pass of its own the weight gradient finds the parts alone.
+// Shared experts beside an exchange gather outside of their product, which keeps what it was given.
 void FrameworkRewrite::backward_linear(const Operator& op) {
   auto& list = part_.input_gradient_steps;
   const Gemm forward = product(op);
@@ -120,7 +121,7 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
     weight.step.operands.push_back(read(*gradients_[v]));
     weight.kept.push_back(read(before_gather_[v].value_or(*gradients_[v])));
   }
-  if (entered_from_[in] && !run_.software.saves_gathered) {
+  if (entered_from_[in] && !run_.software.saves_gathered && !beside_exchange(op)) {
     const Index parts = *entered_from_[in];
     const Index again = value(double(part_.values[in].size.count()), Value::Holds::gathered);
     step.what = OverlappedKernel{back, 1, of_tokens(CollectiveKind::all_gather, in)};

@@ -111,8 +111,10 @@ void pipeline(std::vector<Step>& list, const FrameworkRun& run) {
                      (list[i].name == "qkv gradient" ||
                       (list[i].name == "mlp up gradient" && run.model.ffn_kind == FfnKind::swiglu));
     const bool gemm = std::holds_alternative<Gemm>(list[i].what) && !sum;
-    if (collective(list, i, CollectiveKind::all_gather) && i + 1 < list.size() &&
-        std::holds_alternative<Gemm>(list[i + 1].what)) {
+    if (list[i].of_shared_experts) {  // communicate by themselves: their layers are told not to
+      result.push_back(list[i]);
+    } else if (collective(list, i, CollectiveKind::all_gather) && i + 1 < list.size() &&
+               std::holds_alternative<Gemm>(list[i + 1].what)) {
       result.push_back(joined(list[i + 1], list[i]));
       result.back().operands = both(list[i].operands, list[i + 1].operands);
       ++i;
@@ -163,6 +165,20 @@ void hide_exchanges(std::vector<Step>& list, const FrameworkRun& run) {
   }
 }
 
+void hide_under_shared_experts(std::vector<Step>& list) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto* exchange = std::get_if<TokenDispatch>(&list[i].what);
+    const auto first = i + 1;
+    std::size_t steps = 0;
+    while (exchange && first + steps < list.size() && list[first + steps].of_shared_experts) ++steps;
+    if (steps == 0) continue;
+    list[first].beside = *exchange, list[first].beside_steps = steps;
+    list[i].what = MemoryBound{Bytes{}, 0, Traffic::plain};
+    auto& last = list[i + steps].operands;  // what travels is there until it has arrived
+    last.insert(last.end(), list[i].operands.begin(), list[i].operands.end());
+  }
+}
+
 // What the tensor group makes of the gradient of a GEMM's input travels beside the gradient of its weights
 // (Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication; Transformer Engine's bulk overlap).
 std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const std::vector<WeightGradient>& weights,
@@ -176,7 +192,7 @@ std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const
     const auto* after =
         i + 1 < input_gradient.size() ? std::get_if<GroupCollective>(&input_gradient[i + 1].what) : nullptr;
     const auto* gemm = std::get_if<Gemm>(&next->step.what);
-    if (run.software.weight_gradient_overlap && run.cut() && after && gemm) {
+    if (run.software.weight_gradient_overlap && run.cut() && after && gemm && !step.of_shared_experts) {
       all.push_back({next->step.name, OverlappedKernel{*gemm, 1, *after},
                      both(next->step.operands, input_gradient[i + 1].operands)});
       ++i;

@@ -41,6 +41,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
   std::vector<std::optional<RecomputeModule>> modules;            // of the steps of the forward
   std::vector<bool> graphed, graphed_gradients, graphed_weights;  // steps that a CUDA graph holds
   for (std::size_t i = 0; i < block_.operators.size(); ++i) {
+    if (beside_exchange(block_.operators[i])) continue;  // it comes with the exchange
     forward(block_.operators[i], i);
     modules.resize(part_.forward.size(), is_layer() ? block_.operators[i].module : std::nullopt);
     graphed.resize(part_.forward.size(), in_graph(i));
@@ -49,6 +50,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
   last.insert(last.end(), pending_.begin(), pending_.end());  // the sum is there, though the next layer makes it
   if (block_.output) part_.output_gradient = gradient_of(*block_.output);
   for (std::size_t i = block_.operators.size(); i-- > 0;) {
+    if (beside_exchange(block_.operators[i])) continue;
     backward(block_.operators[i], i);
     graphed_gradients.resize(part_.input_gradient_steps.size(), in_graph(i));
     graphed_weights.resize(weights_.size(), in_graph(i));
@@ -82,6 +84,8 @@ Part FrameworkRewrite::build(Recompute recompute) {
   part_.backward = joined_backward(part_.input_gradient_steps, weights_, run_);
   if (accumulated) part_.backward.push_back(*accumulated);
   for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward}) hide_exchanges(*list, run_);
+  for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward, &again})
+    hide_under_shared_experts(*list);
   repeat(part_, std::move(again));
   part_.segments = block_.segments;
   count_parameters();

@@ -72,7 +72,9 @@ class FrameworkRewrite {
   // Of layers with experts: framework_experts.cpp.
   void route(const Operator& op, bool back);
   void travel(const Operator& op, bool back);
-  void exchange(List& list, std::string_view name, bool to_experts, Index from, Index to);
+  void exchange(const Operator& op, bool back, Index from, Index to);
+  bool beside_exchange(const Operator& op) const;
+  void run_beside(const Operator& exchange, bool back);
   void share_rows(const Operator& op, bool back);
   void own_tokens(const Operator& op, bool back);
   void forward_experts(const Operator& op);
@@ -165,6 +167,8 @@ void pipeline(std::vector<Step>& list, const FrameworkRun& run);
 // that they divide it into: attention, and experts (DualPipe's order, 2412.19437, figure 4; Megatron-Core's
 // --overlap-moe-expert-parallel-comm).
 void hide_exchanges(std::vector<Step>& list, const FrameworkRun& run);
+// Steps of the shared experts stand beside the exchange that they follow (`software.shared_expert_overlap`).
+void hide_under_shared_experts(std::vector<Step>& list);
 // Both gradients in one pass: those of weights where their inputs are at hand.
 std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const std::vector<WeightGradient>& weights,
                                   const FrameworkRun& run);

@@ -59,10 +59,11 @@ struct Step {
   // within their segment are not filled in here.
   std::vector<Operand> operands = {};
   bool repeats = false;  // a step of the forward, once more in the backward
-  // Starts with this step and has ended when so many steps have, this one counted; of another micro-batch, so nothing
-  // here needs it. The steps up to there are kernels of the rank.
+  // Starts with this step and has ended when so many steps have, this one counted; none of them needs it, because it is
+  // of another micro-batch or because they are of the shared experts.
   std::optional<TokenDispatch> beside = {};
   std::size_t beside_steps = 0;
+  bool of_shared_experts = false;  // and runs beside the exchange before it (`software.shared_expert_overlap`)
 };
 
 struct Value {

@@ -187,7 +187,7 @@ struct Software {
   std::int64_t dispatch_sms = 0;        // multiprocessors that its kernels hold; 0: as they are shipped
   bool fp8_dispatch = false;            // tokens travel to their experts in 8 bits, and back in 16 (DeepSeek-V3)
   bool expert_overlap = false;          // all-to-alls run under the passes of another micro-batch
-  bool shared_expert_overlap = false;   // and under the shared experts
+  bool shared_expert_overlap = false;   // or under the shared experts
   bool fused_grouped_mlp = false;       // products of the experts with activation and casts in one kernel
   bool fused_expert_activation = true;  // else every operation of a clamped GLU with biases is a kernel (GPT-OSS)
   bool host_bound_to_cores = true;      // each process launches from cores of its own

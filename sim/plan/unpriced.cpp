@@ -14,7 +14,6 @@ void refuse_unpriced(const Job& job) {
   const std::pair<const char*, bool> asked[] = {
       {"software.expert_overlap beside a ring of context",
        s.expert_overlap && job.parallelism.context > 1 && t.context == models::ContextKind::ring},
-      {"software.shared_expert_overlap", s.shared_expert_overlap},
       {"latent attention by this program's own kernels", m.mla && s.own_kernels}};
   std::vector<std::string> unpriced;
   for (const auto& [what, is] : asked)

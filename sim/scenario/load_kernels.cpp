@@ -69,6 +69,7 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   const std::pair<std::string_view, bool> knobs[] = {{"dropout", software.dropout},
                                                      {"compiled", software.compiled},
                                                      {"sharded_sends", software.sharded_sends},
+                                                     {"shared_expert_overlap", software.shared_expert_overlap},
                                                      {"host_time_per_kernel", software.host_seconds_per_kernel > 0}};
   for (const auto& [knob, set] : knobs)
     refuse(fmt::format("software.{}", knob), set,
@@ -83,12 +84,35 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
                : "builds 'swiglu' in family 'llama' alone; set 'ffn_kind' to gelu");
 }
 
+// As Megatron-Core has it (transformer_config.py), whose switch this is.
+void check_shared_experts(Context& context, const Node& root, const models::Transformer& model,
+                          const models::Training& training, const models::Software& software) {
+  if (!software.shared_expert_overlap) return;
+  const auto refuse = [&](bool wrong, const std::string& why) {
+    if (wrong) context.problems.error(place_of(root, "software.shared_expert_overlap"), why);
+  };
+  refuse(model.shared_ffn == 0,
+         fmt::format("'shared_expert_overlap' hides all-to-alls behind shared experts, and model '{}' has none; leave "
+                     "it out",
+                     model.name));
+  refuse(software.dispatcher != models::Dispatcher::nccl,
+         "'shared_expert_overlap' is built around the all-to-all of NCCL; set 'dispatcher' to nccl, or leave it out");
+  refuse(software.expert_overlap,
+         "'shared_expert_overlap' and 'expert_overlap' hide the same all-to-alls; leave one of them out");
+  refuse(
+      training.recompute == models::Recompute::selective &&
+          training.recompute_modules.count(models::RecomputeModule::shared_experts) > 0,
+      "'shared_expert_overlap' and 'shared_experts' of 'training.recompute.modules' exclude each other: the one cuts "
+      "the shared experts in two, the other repeats them as a whole; leave one of them out, or recompute 'moe'");
+}
+
 }  // namespace
 
 void check_kernels(Context& context, const Node& root, const std::optional<models::Transformer>& model,
                    const TrainingChoice& training, const models::Software& software,
                    const ParallelismChoice& parallelism, const models::ExpertSettings& experts) {
   auto& problems = context.problems;
+  if (model && !software.own_kernels) check_shared_experts(context, root, *model, training.training, software);
   if (software.own_kernels) return check_own(context, root, model, training, software, parallelism, experts);
   if (training.training.kernels == models::Kernels::unfused && software.compiled)
     problems.error(place_of(root, "training.kernels"),

@@ -142,6 +142,28 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
   }
 }
 
+TEST_CASE("exchanges beside shared experts take as long at every detail") {
+  const std::vector<std::string> small{
+      "model={use: qwen3-30b-a3b, layers: 4, shared_experts: 4}", "batch={global: 32, micro: 1}",
+      "software={use: megatron-2025, shared_expert_overlap: true}", "parallelism={expert: 8, zero: 1}"};
+  for (const char* set : {"schedule=1f1b", "training.recompute=full", "training.recompute={modules: [moe]}",
+                          "parallelism={pipeline: 2, expert: 4, zero: 1}"}) {
+    CAPTURE(set);
+    auto sets = small;
+    sets.emplace_back(set);
+    const auto stage = ask(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml", sets, "stage");
+    for (const char* detail : {"layer", "operator"}) {
+      const auto fine = ask(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml", sets, detail);
+      CHECK(fine.iteration == stage.iteration);
+      REQUIRE(fine.ranks.size() == stage.ranks.size());
+      for (std::size_t r = 0; r < fine.ranks.size(); ++r) {
+        CHECK(fine.ranks[r].peak.allocated == stage.ranks[r].peak.allocated);
+        CHECK(fine.ranks[r].peak.reserved == stage.ranks[r].peak.reserved);
+      }
+    }
+  }
+}
+
 TEST_CASE("every rank simulated = one rank standing for its replicas") {
   // 64 GPUs: 2 pipeline ranks x 2 data x 8 tensor, at stage and operator detail; 32 ranks in the graph against 2.
   const std::string file = PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml";

@@ -89,6 +89,27 @@ TEST_CASE("switches of releases move the step the way that their authors say") {
   CHECK(step({"model.mtp_layers=1"}) > step({}) * 1.1);
 }
 
+TEST_CASE("shared experts hide exchanges, and never more than there is to hide or to hide it behind") {
+  const Sets hidden{"software.shared_expert_overlap=true"};
+  const double without = step({"model.shared_experts=0"});
+  double before = 0;
+  for (const char* shared : {"1", "4", "16", "64"}) {
+    CAPTURE(shared);
+    const Sets some{fmt::format("model.shared_experts={}", shared)};
+    const auto shown = run(some), less = run(with(some, hidden));
+    const double exchanges = spent(shown, graph::Category::expert_comm);
+    const double saved = to_seconds(shown.summary.iteration) - to_seconds(less.summary.iteration);
+    CHECK(saved > before);
+    CHECK(saved <= exchanges);                                      // all of them
+    CHECK(saved <= to_seconds(shown.summary.iteration) - without);  // the shared experts' own time
+    before = saved;
+  }
+  CHECK(before > .5 * spent(run({"model.shared_experts=64"}), graph::Category::expert_comm));
+  // A GPU alone with its experts sends nothing.
+  const Sets alone{"model.shared_experts=1", "parallelism.expert=1"};
+  CHECK(step(with(alone, hidden)) == step(alone));
+}
+
 TEST_CASE("states of experts are shared out among their own replicas") {
   // 16 GPUs: experts have 2 replicas over expert 8, all others 16.
   CHECK(run({"parallelism.zero=1"}).summary.peak.allocated < run({"parallelism.zero=0"}).summary.peak.allocated);
@@ -129,6 +150,13 @@ TEST_CASE("what does not fit together is refused where it stands, with a way out
     return std::string("nothing");
   };
   CHECK(why({"parallelism.expert=5"}).find("nearest") != std::string::npos);
+  const Sets hidden{"software.shared_expert_overlap=true", "model.shared_experts=1"};
+  CHECK(why(hidden) == "nothing");
+  CHECK(why({hidden[0]}).find("'qwen3-30b-a3b' has none; leave it out") != std::string::npos);
+  CHECK(why(with(hidden, {"software.dispatcher=deepep"})).find("set 'dispatcher' to nccl") != std::string::npos);
+  CHECK(why(with(hidden, {"software.expert_overlap=true"})).find("leave one of them out") != std::string::npos);
+  const Sets repeated{"training.recompute={mode: selective, modules: [shared_experts]}"};
+  CHECK(why(with(hidden, repeated)).find("or recompute 'moe'") != std::string::npos);
 }
 
 TEST_CASE("ZeRO-2 and 3 cut and move experts among their own replicas, all else among all") {

@@ -168,6 +168,51 @@ TEST_CASE("under another micro-batch each exchange has a stretch of kernels to i
   }
 }
 
+TEST_CASE("shared experts stand beside the exchanges of their own micro-batch, in two halves") {
+  auto shard = shared_by(4);
+  shard.tensor = 2, shard.sequence_parallel = true;
+  Software software;
+  software.weight_gradient_overlap = software.async_tensor = true;  // neither is for them: they communicate themselves
+  const auto plain = framework_network(tiny(), {}, software, shard);
+  software.shared_expert_overlap = true;
+  const auto network = framework_network(tiny(), {}, software, shard);
+  const auto& part = experts(network);
+  using Names = std::vector<std::string_view>;
+  const auto stretches = [](const std::vector<Step>& list) {
+    std::vector<Names> all;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      CHECK(!std::holds_alternative<TokenDispatch>(list[i].what));
+      if (!list[i].beside) continue;
+      all.push_back({list[i - 1].name});  // where the exchange begins
+      for (std::size_t s = 0; s < list[i].beside_steps; ++s) all.back().push_back(list[i + s].name);
+    }
+    return all;
+  };
+  CHECK(stretches(part.forward) == std::vector<Names>{{"dispatch", "tensor all-gather", "shared up", "activation"},
+                                                      {"combine", "shared down", "tensor reduce-scatter"}});
+  CHECK(
+      stretches(part.input_gradient_steps) ==
+      std::vector<Names>{{"combine gradient", "tensor all-gather", "shared down gradient"},
+                         {"dispatch gradient", "activation gradient", "shared up gradient", "tensor reduce-scatter"}});
+  CHECK(stretches(part.backward) ==
+        std::vector<Names>{{"combine gradient", "tensor all-gather", "shared down gradient", "shared down weights"},
+                           {"dispatch gradient", "activation gradient", "shared up gradient", "shared up weights",
+                            "tensor reduce-scatter"}});
+  // The product keeps the rows that were gathered for it: 128 of 64 columns in 2 bytes.
+  CHECK(lives(part).activations - lives(experts(plain)).activations == Bytes(128 * 64 * 2));
+  // Alone in its tensor group it keeps what it kept, and a repeated forward hides its exchanges as well.
+  const auto kept = [&](bool overlap) {
+    software.shared_expert_overlap = overlap;
+    return lives(experts(framework_network(tiny(), {}, software, shared_by(4)))).activations;
+  };
+  CHECK(kept(true) == kept(false));
+  Training training;
+  training.recompute = Recompute::full;
+  software.shared_expert_overlap = true;
+  const auto again = framework_network(tiny(), training, software, shared_by(4));
+  CHECK(stretches(experts(again).backward).size() == 4);
+}
+
 TEST_CASE("what is recomputed of a layer with experts, module by module") {
   Training training;
   training.recompute = Recompute::selective;
@@ -192,11 +237,11 @@ TEST_CASE("what is recomputed of a layer with experts, module by module") {
 
 TEST_CASE("no value of a layer with experts outlives its backward, whatever is asked") {
   for (const auto& m : {tiny(), latent()})
-    for (const bool overlap : {false, true})
+    for (const auto overlap : {&Software::early_stop, &Software::expert_overlap, &Software::shared_expert_overlap})
       for (const bool two_hop : {false, true})
         for (const auto precision : {Precision::bf16, Precision::fp8}) {
           Software software;
-          software.expert_overlap = overlap, software.fp8_scaling = Fp8Scaling::mx;
+          software.*overlap = true, software.fp8_scaling = Fp8Scaling::mx;
           Training training;
           training.precision = precision;
           const auto network = framework_network(m, training, software, shared_by(2), {.two_hop = two_hop});
