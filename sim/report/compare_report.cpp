@@ -93,10 +93,11 @@ void rank_rows(std::span<CompareRow> rows) {
 std::string compare_text(std::span<const CompareRow> rows, const CompareTextOptions& options) {
   const Paint paint{options.color};
   const Names names(rows);
-  bool rates = false, memory = false, fits = false, abstract = false;
+  bool rates = false, exposed = false, memory = false, fits = false, abstract = false;
   for (const auto& row : rows) {
     if (!row.answer) continue;
     rates = rates || row.answer->summary.samples_per_s;
+    exposed = exposed || timeline::exposed_communication(row.answer->summary.breakdown) > Time{};
     memory = memory || !show_memory(row).empty();
     fits = fits || row.answer->summary.fits;
     abstract = abstract || row.abstract;
@@ -106,6 +107,7 @@ std::string compare_text(std::span<const CompareRow> rows, const CompareTextOpti
   heading.push_back("iteration");
   if (rates) heading.insert(heading.end(), {"sequences/s", "MFU %"});
   heading.push_back("bubble %");
+  if (exposed) heading.push_back("exposed");
   if (abstract) heading.insert(heading.end(), {"stages held", "in flight"});
   if (memory) heading.push_back("peak memory");
   if (fits) heading.push_back("fits");
@@ -126,6 +128,7 @@ std::string compare_text(std::span<const CompareRow> rows, const CompareTextOpti
     cells.push_back(show(s.iteration));
     if (rates) cells.insert(cells.end(), {optional(s.samples_per_s, 1), optional(s.mfu, 100)});
     cells.push_back(fmt::format("{:.2f}", s.bubble_rate * 100));
+    if (exposed) cells.push_back(show(timeline::exposed_communication(s.breakdown)));
     if (abstract)
       cells.insert(cells.end(), {row.abstract ? std::to_string(row.stages_held) : "",
                                  row.abstract ? std::to_string(row.in_flight) : ""});
@@ -150,12 +153,16 @@ std::string compare_text(std::span<const CompareRow> rows, const CompareTextOpti
     for (const auto& cell : names.cells(row)) name += (name.empty() ? "" : ", ") + cell;
     text += fmt::format("\n{}: {}\n", paint.bold(name), errors_text(row));
   }
+  std::string notes;
+  if (exposed)
+    notes += "exposed: communication that the rank that ends last waits for, in one step, as `run` shows it.\n";
   if (abstract)
-    text +=
-        "\nstages held: parameters of a rank, in stages; in flight: forwards of one stage that a rank holds until "
+    notes +=
+        "stages held: parameters of a rank, in stages; in flight: forwards of one stage that a rank holds until "
         "their\ninput gradient, at most. Pareto: nothing else is better in time or memory and as good in the other.\n";
   else if (memory)
-    text += "\nPareto: nothing else is better in time per sequence or memory and as good in the other.\n";
+    notes += "Pareto: nothing else is better in time per sequence or memory and as good in the other.\n";
+  if (!notes.empty()) text += "\n" + notes;
 
   // What several variants say is said once.
   std::map<std::string, std::size_t> warned;
@@ -200,9 +207,9 @@ std::string compare_csv(std::span<const CompareRow> rows) {
   const auto cell = [](const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; };
   std::vector<std::string> heading{"file"};
   for (const auto& [key, value] : rows.front().set) heading.push_back(key);
-  heading.insert(heading.end(),
-                 {"iteration_s", "samples_per_s", "tokens_per_s", "mfu", "bubble_rate", "allocated_bytes",
-                  "device_bytes", "fits", "stages_held", "in_flight", "relative", "best", "pareto", "error"});
+  heading.insert(heading.end(), {"iteration_s", "samples_per_s", "tokens_per_s", "mfu", "bubble_rate",
+                                 "exposed_communication_s", "allocated_bytes", "device_bytes", "fits", "stages_held",
+                                 "in_flight", "relative", "best", "pareto", "error"});
   std::string csv = csv_line(heading);
   for (const auto& row : rows) {
     std::vector<std::string> cells{row.file};
@@ -210,11 +217,12 @@ std::string compare_csv(std::span<const CompareRow> rows) {
     if (row.answer) {
       const auto& s = row.answer->summary;
       const auto yes = [](bool b) { return std::string(b ? "true" : "false"); };
-      cells.insert(cells.end(), {cell(to_seconds(s.iteration)), cell(s.samples_per_s), cell(s.tokens_per_s),
-                                 cell(s.mfu), cell(s.bubble_rate), cell(s.peak.allocated), cell(s.peak.device),
-                                 s.fits ? yes(*s.fits) : "", row.abstract ? std::to_string(row.stages_held) : "",
-                                 row.abstract ? std::to_string(row.in_flight) : "", cell(row.relative), yes(row.best),
-                                 yes(row.pareto)});
+      cells.insert(
+          cells.end(),
+          {cell(to_seconds(s.iteration)), cell(s.samples_per_s), cell(s.tokens_per_s), cell(s.mfu), cell(s.bubble_rate),
+           cell(to_seconds(timeline::exposed_communication(s.breakdown))), cell(s.peak.allocated), cell(s.peak.device),
+           s.fits ? yes(*s.fits) : "", row.abstract ? std::to_string(row.stages_held) : "",
+           row.abstract ? std::to_string(row.in_flight) : "", cell(row.relative), yes(row.best), yes(row.pareto)});
     }
     cells.resize(heading.size());
     cells.back() = errors_text(row);

@@ -15,9 +15,7 @@ Json breakdown(const timeline::Breakdown& parts) {
   Json json;
   for (std::size_t c = 0; c < parts.size(); c++)
     json[graph::name(static_cast<graph::Category>(c))] = to_seconds(parts[c]);
-  // Part of the schema although nothing produces them yet.
-  json["expert_comm"] = 0.;
-  json["offload"] = 0.;
+  json["offload"] = 0.;  // part of the schema although nothing produces it yet
   return json;
 }
 

@@ -180,6 +180,16 @@ Breakdown breakdown(const graph::TaskGraph& graph, const Timeline& timeline, Ran
   return RankBreakdown(graph, timeline, rank, durations).run();
 }
 
+Time exposed_communication(const Breakdown& parts) {
+  std::array<bool, graph::kCategories> counts{};  // lanes share categories
+  for (const auto& lane : graph::kLaneTable)
+    if (lane.kind != graph::LaneKind::compute) counts[static_cast<std::size_t>(lane.idle_is)] = true;
+  Time all;
+  for (std::size_t c = 0; c < parts.size(); ++c)
+    if (counts[c]) all += parts[c];
+  return all;
+}
+
 RankId last_rank(const graph::TaskGraph& graph, const Timeline& timeline) {
   RankId last;
   Time latest{-1};

@@ -22,6 +22,10 @@ Breakdown split(const graph::TaskGraph& graph, WorkId work, std::span<const Time
 Breakdown breakdown(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank,
                     std::span<const Time> durations);
 
+// What of it waits for messages and collectives, of every lane that has some. What they take from the kernels beside
+// them is contention and not counted.
+Time exposed_communication(const Breakdown& parts);
+
 // The rank whose last task ends last (the smallest such id).
 RankId last_rank(const graph::TaskGraph& graph, const Timeline& timeline);
 

@@ -1,7 +1,9 @@
 // `rehearse compare` at the level of the program.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "../program.hpp"
@@ -88,6 +90,37 @@ TEST_CASE("several scenarios, text and CSV") {
   const auto j = json::parse(rehearse(files + "--format json").out);
   CHECK(j["vary"] == json::object());
   CHECK(j["rows"][1]["scenario"]["file"] == "scenarios/teaching-zb-h1-8-stages.yaml");
+}
+
+TEST_CASE("exposed communication is what run shows of it, in text and CSV") {
+  const std::string line =
+      "compare scenarios/llama3-8b-dgx-h100.yaml --set 'model={use: qwen3-30b-a3b, layers: 4}' --set batch.global=32 "
+      "--set software=megatron-2025 --vary 'parallelism={expert: 8},{expert: 2, pipeline: 4}' ";
+  const auto rows = json::parse(rehearse(line + "--format json").out)["rows"];
+  REQUIRE(rows.size() == 2);
+  const auto csv = rehearse(line + "--format csv").out, text = rehearse(line).out;
+  for (const auto& row : rows) {
+    const auto& parts = row["breakdown_s"];
+    CHECK(parts["expert_comm"].get<double>() > 0);
+    double exposed = 0;
+    for (const auto& [name, part] : parts.items())
+      if (name.ends_with("_comm")) exposed += part.get<double>();
+    // The row of this variant, by its time.
+    const auto from = csv.find(fmt::format(",{},", row["iteration_s"].get<double>()));
+    REQUIRE(from != std::string::npos);
+    std::istringstream cells(csv.substr(from + 1));
+    std::string cell;
+    for (int i = 0; i < 6; ++i) std::getline(cells, cell, ',');
+    CHECK(std::stod(cell) == doctest::Approx(exposed).epsilon(1e-9));
+  }
+  CHECK(rows[1]["breakdown_s"]["pipeline_comm"].get<double>() > 0);
+  CHECK(contains(text, "exposed"));
+  std::istringstream lines(text);
+  for (std::string one; std::getline(lines, one);) CHECK(one.size() <= 120);
+  // Times that are given without transfers expose none, and have no such column.
+  const auto none =
+      rehearse(kTeaching + "--set 'costs={forward: 10ms, backward: 10ms, weight: 10ms, transfer: 0}'").out;
+  CHECK_FALSE(contains(none, "exposed"));
 }
 
 // deepseek-ai/DualPipe, README.md, "Pipeline Bubbles and Memory Usage Comparison", PP = 8 stages, B = full backward:
