@@ -30,7 +30,14 @@ struct Span {
 
 class Analysis {
  public:
-  explicit Analysis(const Part& part) : part_(part), twice_(part.values.size()) {
+  explicit Analysis(const Part& part)
+      : part_(part), twice_(part.values.size()), from_outside_(twice_), goes_on_(twice_) {
+    for (const auto& v : {part.input, part.output_gradient})
+      if (v) from_outside_[*v] = true;
+    for (const auto& v : {part.output, part.input_gradient})
+      if (v) goes_on_[*v] = true;
+    for (const auto& shared : part.carried) from_outside_[shared.value] = !shared.begins;
+    for (const auto& shared : part.carried) goes_on_[shared.value] = !shared.ends;
     for (std::size_t p = 0; p < kPassKinds; ++p) lives_.passes[p].resize(steps(part, static_cast<PassKind>(p)).size());
     lives_.kept.resize(part.values.size()), lives_.waits.resize(part.values.size());
     for (const auto pass : {PassKind::input_gradient, PassKind::backward}) mark(twice_, steps(part, pass), true, true);
@@ -89,10 +96,10 @@ class Analysis {
     end(v, span.last);
   }
   void begin(std::uint16_t v, const Span::At& at) {
-    if (v != part_.input && v != part_.output_gradient) lives_.passes[at.pass][at.step].born.push_back(v);
+    if (!from_outside_[v]) lives_.passes[at.pass][at.step].born.push_back(v);
   }
   void end(std::uint16_t v, const Span::At& at) {
-    if (v != part_.output && v != part_.input_gradient) lives_.passes[at.pass][at.step].dies.push_back(v);
+    if (!goes_on_[v]) lives_.passes[at.pass][at.step].dies.push_back(v);
   }
   // The end in the backward in one pass, where the two in sequence have one.
   void place_end(std::uint16_t v, const Span& whole) {
@@ -115,7 +122,7 @@ class Analysis {
       }
       Bytes level;
       for (std::size_t v = 0; v < alive.size(); ++v)
-        if (alive[v] && v != part_.output && v != part_.input_gradient) level += part_.values[v].size;
+        if (alive[v] && !goes_on_[v]) level += part_.values[v].size;
       return level;
     };
     if (part_.input) alive[*part_.input] = true;
@@ -131,7 +138,7 @@ class Analysis {
     run(PassKind::weight_gradient);
     const auto all_dead = [&] {
       for (std::size_t v = 0; v < alive.size(); ++v)
-        if (alive[v] && v != part_.output && v != part_.input_gradient) return false;
+        if (alive[v] && !goes_on_[v]) return false;
       return true;
     };
     INVARIANT(all_dead(), "a value outlives its backward");
@@ -143,6 +150,7 @@ class Analysis {
 
   const Part& part_;
   Set twice_;
+  Set from_outside_, goes_on_;  // born, dead in other parts or in other passes of this one
   Lives lives_;
 };
 

@@ -14,7 +14,8 @@ inline constexpr std::size_t kPassKinds = 4;
 
 const std::vector<Step>& steps(const Part& part, PassKind pass);
 
-// The input and the output gradient are born outside of the part, the output and the input gradient die there.
+// The input and the output gradient are born outside of the part, the output and the input gradient die there; what
+// pieces of a sequence share begins and ends with those of them that say so (Carried).
 struct StepLife {
   std::vector<std::uint16_t> born, dies;
 };

@@ -81,8 +81,18 @@ struct Segment {
   bool tied = false;  // the token table of a network with tied embeddings: embedding and head share it
 };
 
+// A value that passes of several pieces of a sequence share (Shard::pieces): the keys and values of a piece, which later
+// ones see, or the gradient of those, to which later ones add. Born and dead in the passes of those pieces that say so.
+struct Carried {
+  std::uint16_t value = 0;  // of the part
+  std::int64_t piece = 0;   // whose keys and values
+  bool gradient = false;
+  bool begins = false, ends = false;
+};
+
 struct Part {
   std::vector<Value> values;
+  std::vector<Carried> carried;
   // Values that cross the border of the part. Without an input or output the chain ends here.
   std::optional<std::uint16_t> input, output, output_gradient, input_gradient;
   std::vector<Segment> segments;

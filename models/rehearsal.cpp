@@ -36,7 +36,7 @@ KernelRewrite::KernelRewrite(const Block& block, const Transformer& model, const
       model_(model),
       shape_(shape),
       rows_(shape.shard.tokens()),
-      total_(rows_ * shape.shard.microbatches * shape.data * shape.shard.context),
+      total_(rows_ * shape.shard.microbatches * shape.data * shape.shard.sequence_parts()),
       place_(block.values.size()),
       gradients_(block.values.size()),
       statistics_(block.operators.size()) {}

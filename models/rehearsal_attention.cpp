@@ -15,25 +15,27 @@ std::vector<std::int64_t> KernelRewrite::attention_dims(std::int64_t fewer_heads
 std::vector<std::int64_t> KernelRewrite::part_dims(std::int64_t step) const {
   const Mask mask = !shape_.causal ? Mask::none : balanced() ? Mask::causal_balanced : Mask::causal;
   return {shape_.shard.micro_batch, heads(),    own_positions(),      model_.head_dim,
-          std::int64_t(mask),       kv_heads(), shape_.shard.context, step};
+          std::int64_t(mask),       kv_heads(), shape_.shard.sequence_parts(), step};
 }
 std::vector<std::int64_t> KernelRewrite::positions_dims(const Operator& op) const {
   const std::int64_t own = rows(op.in[0]), parts = own < rows_ ? rows_ / own : 0;
-  return {own, columns(op.in[0]), own_positions(), cut() ? shape_.shard.context : 0, balanced(), parts};
+  return {own, columns(op.in[0]), own_positions(), cut_dim(), balanced(), parts};
 }
 std::vector<std::int64_t> KernelRewrite::rotary_dims(const Operator& op) const {
   return {rows_,           own_positions(),   heads() + kv_heads(),
-          model_.head_dim, columns(op.in[0]), cut() ? shape_.shard.context : 0,
+          model_.head_dim, columns(op.in[0]), cut_dim(),
           balanced()};
 }
 
 void KernelRewrite::attention(const Operator& op) {
+  if (shape_.shard.pieces > 1) return attention_of_pieces(op);
   if (cut()) return shape_.context == ContextKind::all_to_all ? attention_of_heads(op) : attention_of_parts(op);
   levels_ = value(rows_ * heads());
   kernel(part_.forward, KernelKind::attention, attention_dims(1, own_positions()),
          {read(at(op.in[0])), write(at(op.out[0])), write(*levels_)});
 }
 void KernelRewrite::attention_gradient(const Operator& op) {
+  if (shape_.shard.pieces > 1) return attention_of_pieces_gradient(op);
   if (cut())
     return shape_.context == ContextKind::all_to_all ? attention_of_heads_gradient(op)
                                                      : attention_of_parts_gradient(op);
@@ -105,6 +107,53 @@ void KernelRewrite::attention_of_parts_gradient(const Operator& op) {
   const Index dqkv = like(op.in[0]);
   kernel(I, KernelKind::put_columns, {rows_, q + kv, 0, q}, {read(dq), write(dqkv)});
   kernel(I, KernelKind::put_columns, {rows_, q + kv, q, kv}, {read(dblock), write(dqkv)});
+  gradients_[op.in[0]] = dqkv;
+}
+
+// --- queries stay, keys and values of earlier pieces are there -------------------------------------------------------
+
+// Seq1F1B (arXiv 2406.03488). A value of the part for what pieces share.
+KernelRewrite::Index KernelRewrite::carried(const Carried& shared) {
+  part_.carried.push_back(shared);
+  return part_.carried.back().value = value(rows_ * kv_columns());
+}
+
+// Kept whatever is repeated: later pieces see them in between.
+void KernelRewrite::attention_of_pieces(const Operator& op) {
+  auto& F = part_.forward;
+  const std::int64_t own = shape_.shard.piece, q = query_columns(), kv = kv_columns();
+  const Index qkv = at(op.in[0]), sums = value(rows_ * q);
+  levels_ = value(rows_ * heads());
+  pieces_seen_ = {carried({.piece = own, .begins = true, .ends = true})};
+  part_.values[pieces_seen_[0]].stays = true;
+  kernel(F, KernelKind::take_columns, {rows_, q + kv, q, kv}, {read(qkv), write(pieces_seen_[0])});
+  for (std::int64_t step = 0; step <= own; ++step) {
+    if (step > 0) pieces_seen_.push_back(carried({.piece = own - step}));
+    kernel(F, KernelKind::attention_part, part_dims(step),
+           {read(qkv), read(pieces_seen_.back()), write(sums), write(*levels_)});
+  }
+  kernel(F, KernelKind::put_columns, {rows_, q, 0, q}, {read(sums), write(at(op.out[0]))});
+}
+
+// Pieces go back from the last to the first: what all later ones added to the gradient of the own keys and values is
+// there.
+void KernelRewrite::attention_of_pieces_gradient(const Operator& op) {
+  auto& I = part_.input_gradient_steps;
+  const std::int64_t own = shape_.shard.piece, q = query_columns(), kv = kv_columns();
+  const bool last = own + 1 == shape_.shard.pieces;
+  const Index qkv = at(op.in[0]), dq = value(rows_ * q), dqkv = like(op.in[0]);
+  kernel(I, KernelKind::clear, {elements_[dq]}, {write(dq)});
+  std::optional<Index> dkv;
+  for (std::int64_t step = 0; step <= own; ++step) {
+    const Index block = carried({.piece = own - step, .gradient = true, .begins = last, .ends = step == 0});
+    if (step == 0) dkv = block;
+    if (last) kernel(I, KernelKind::clear, {elements_[block]}, {write(block)});
+    kernel(I, KernelKind::attention_part_gradient, part_dims(step),
+           {read(qkv), read(pieces_seen_[static_cast<std::size_t>(step)]), read(at(op.out[0])), read(*levels_),
+            read(*gradients_[op.out[0]]), write(dq), write(block)});
+  }
+  kernel(I, KernelKind::put_columns, {rows_, q + kv, 0, q}, {read(dq), write(dqkv)});
+  kernel(I, KernelKind::put_columns, {rows_, q + kv, q, kv}, {read(*dkv), write(dqkv)});
   gradients_[op.in[0]] = dqkv;
 }
 

@@ -57,9 +57,10 @@ class KernelRewrite {
   void store();
 
   // --- attention
-  bool cut() const { return shape_.shard.context > 1; }
-  bool balanced() const { return cut() && shape_.context_balance; }
-  std::int64_t own_positions() const { return shape_.shard.sequence / shape_.shard.context; }
+  bool cut() const { return shape_.shard.sequence_parts() > 1; }
+  std::int64_t cut_dim() const { return cut() ? shape_.shard.sequence_parts() : 0; }
+  bool balanced() const { return shape_.shard.context > 1 && shape_.context_balance; }
+  std::int64_t own_positions() const { return shape_.shard.sequence / shape_.shard.sequence_parts(); }
   std::int64_t query_columns() const { return heads() * model_.head_dim; }
   std::int64_t kv_columns() const { return 2 * kv_heads() * model_.head_dim; }
   std::vector<std::int64_t> attention_dims(std::int64_t fewer_heads, std::int64_t positions) const;
@@ -73,6 +74,9 @@ class KernelRewrite {
   void attention_of_parts_gradient(const Operator& op);
   Index whole_heads(Steps& steps, Index rows, std::int64_t n, std::int64_t m);
   Index whole_rows(Steps& steps, Index heads, std::int64_t n, std::int64_t m);
+  Index carried(const Carried& shared);
+  void attention_of_pieces(const Operator& op);
+  void attention_of_pieces_gradient(const Operator& op);
   void attention_of_heads(const Operator& op);
   void attention_of_heads_gradient(const Operator& op);
 
@@ -130,6 +134,7 @@ class KernelRewrite {
   std::optional<Index> weights_, returned_;
   // Of attention: what its gradient reads besides the block's values, and which steps of the forward it is.
   std::optional<Index> levels_, heads_seen_, heads_made_;
+  std::vector<Index> pieces_seen_;  // their keys and values, from the own one back
   struct {
     std::ptrdiff_t first = 0, last = 0;
   } attention_;

@@ -214,12 +214,16 @@ struct Shard {
   std::int64_t sequence = 2048;    // tokens s of each
   std::int64_t microbatches = 1;   // per iteration: with more than one, gradients accumulate
   std::int64_t context = 1;        // GPUs that share a sequence
+  // Pieces that go through one after the other (schedule::Problem::pieces), and which one this is: it sees its own
+  // tokens and those before.
+  std::int64_t pieces = 1, piece = 0;
   // Experts fold tensor x context x data a second time (plan/mesh.hpp): GPUs that share the experts of a layer, and
   // those that share one.
   std::int64_t expert = 1, expert_tensor = 1;
   std::int64_t redundant_experts = 0;  // of a layer: replicas beside one of each
   std::int64_t experts_held(const Transformer& model) const { return (model.experts + redundant_experts) / expert; }
-  std::int64_t tokens() const { return micro_batch * sequence / context; }
+  std::int64_t sequence_parts() const { return context * pieces; }
+  std::int64_t tokens() const { return micro_batch * sequence / sequence_parts(); }
 };
 
 }  // namespace rehearsal::models

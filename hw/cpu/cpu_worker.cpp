@@ -61,7 +61,7 @@ class CpuWorker final : public dispatch::Worker {
 
     Surroundings around{.tensor = rank_.place[Axis::tensor],
                         .data = rank_.place.among(replicas(kernel)),
-                        .context = rank_.place[Axis::context],
+                        .context = state_.sequence_part(task),
                         .learning = &learning_};
     if (uses_data(kernel.kind)) around.batch = batch(task);
     TrainingState::Update update;
@@ -150,10 +150,9 @@ class CpuWorker final : public dispatch::Worker {
   // The data set of a rank is drawn once, micro-batch by micro-batch as it is needed. It is input, not memory of the
   // network: it does not count.
   Batch batch(LocalTask task) {
-    const std::int64_t global = state_.global_microbatch(task);
-    auto found = samples_.find(global);
-    if (found == samples_.end())
-      found = samples_.emplace(global, sample(learning_, global, rank_.place[Axis::context])).first;
+    const std::pair key{state_.global_microbatch(task), state_.sequence_part(task)};
+    auto found = samples_.find(key);
+    if (found == samples_.end()) found = samples_.emplace(key, sample(learning_, key.first, key.second)).first;
     return found->second.batch();
   }
 
@@ -167,7 +166,7 @@ class CpuWorker final : public dispatch::Worker {
   TrainingState state_;
   Arena arena_;
   std::vector<double> scratch_ = std::vector<double>(kernels::kScratch);
-  std::map<std::int64_t, Sample> samples_;  // by global micro-batch
+  std::map<std::pair<std::int64_t, std::int64_t>, Sample> samples_;  // by global micro-batch and part of sequences
   dispatch::Learned learned_;               // losses and gradients so far
 };
 

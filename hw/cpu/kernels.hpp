@@ -26,7 +26,7 @@ using kernels::Range;
 struct Surroundings {
   std::int64_t tensor = 0;   // index in the tensor-parallel group
   std::int64_t data = 0;     // index among the replicas (Replicas): which shard is the own one
-  std::int64_t context = 0;  // index in the context group
+  std::int64_t context = 0;  // part of the sequences: index in the context group, or the piece
   Batch batch{};
   const backend::Learning* learning = nullptr;  // rates and betas, for the optimizer kernels
   std::int64_t step = 0;                        // optimizer steps taken before the one taken or undone

@@ -134,10 +134,10 @@ void fill_rows(const backend::Learning& o, std::int64_t first, std::int64_t rows
   for (float& target : sample.row_targets) target = std::tanh(target);
 }
 
-// The rows of one rank, of all rows of the micro-batch.
-void keep_own(const backend::Learning& o, std::int64_t context, std::vector<std::int32_t>& all) {
-  const kernels::Cut cut{o.context, context, o.balanced};
-  const std::int64_t rows = o.sequence / o.context;
+// The rows of one rank, or of one piece, of all rows of the micro-batch.
+void keep_own(const backend::Learning& o, std::int64_t part, std::vector<std::int32_t>& all) {
+  const kernels::Cut cut{o.context * o.pieces, part, o.balanced};
+  const std::int64_t rows = o.sequence / cut.ranks;
   std::vector<std::int32_t> own;
   for (std::int64_t sequence = 0; sequence < o.micro_batch; ++sequence)
     for (std::int64_t i = 0; i < rows; ++i)
@@ -186,13 +186,13 @@ void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::
   }
 }
 
-Sample sample(const backend::Learning& learning, std::int64_t global, std::int64_t context) {
+Sample sample(const backend::Learning& learning, std::int64_t global, std::int64_t part) {
   Sample sample;
   if (learning.vocabulary > 0) {
     fill_tokens(learning, global * learning.micro_batch, sample);
-    if (learning.context > 1) {
-      keep_own(learning, context, sample.tokens);
-      keep_own(learning, context, sample.targets);
+    if (learning.context * learning.pieces > 1) {
+      keep_own(learning, part, sample.tokens);
+      keep_own(learning, part, sample.targets);
     }
   } else {
     const std::int64_t rows = learning.micro_batch * learning.sequence;

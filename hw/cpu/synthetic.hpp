@@ -28,7 +28,7 @@ struct Sample {
   Batch batch() const { return {tokens, targets, rows, row_targets}; }
 };
 // `global`: index of the micro-batch in the global batch: data rank x microbatches + micro-batch.
-// `context`: index of the rank among those that the sequences are cut over.
-Sample sample(const backend::Learning& learning, std::int64_t global, std::int64_t context = 0);
+// `part`: of the sequences, where they are cut over ranks or into pieces.
+Sample sample(const backend::Learning& learning, std::int64_t global, std::int64_t part = 0);
 
 }  // namespace rehearsal::cpu

@@ -115,10 +115,16 @@ std::optional<Extent> TrainingState::master(std::size_t index) const {
 }
 
 std::int64_t TrainingState::global_microbatch(LocalTask task) const {
-  std::uint32_t microbatch = program_.coordinates[task.index()].microbatch;
-  INVARIANT(microbatch != graph::kNoMicrobatch, "'" + graph_.label(id_, task) + "' needs the data of a micro-batch");
-  if (other_microbatch_) microbatch = other_microbatch_(id_, task, microbatch);
-  return rank_.place[Axis::data] * learning_.microbatches + microbatch;
+  std::uint32_t unit = program_.coordinates[task.index()].microbatch;
+  INVARIANT(unit != graph::kNoMicrobatch, "'" + graph_.label(id_, task) + "' needs the data of a micro-batch");
+  if (other_microbatch_) unit = other_microbatch_(id_, task, unit);
+  return rank_.place[Axis::data] * learning_.microbatches + unit / learning_.pieces;
+}
+
+std::int64_t TrainingState::sequence_part(LocalTask task) const {
+  if (learning_.pieces == 1) return rank_.place[Axis::context];
+  const std::uint32_t unit = program_.coordinates[task.index()].microbatch;
+  return unit == graph::kNoMicrobatch ? 0 : unit % learning_.pieces;
 }
 
 std::size_t TrainingState::segment_of(LocalTask optimizer) const {

@@ -37,6 +37,8 @@ class TrainingState {
 
   // Index, in the global batch, of the micro-batch whose data the task uses.
   std::int64_t global_microbatch(LocalTask task) const;
+  // Which part of its sequences the task sees: the rank's place in its context group, or a piece of them.
+  std::int64_t sequence_part(LocalTask task) const;
 
   // An optimizer kernel is about to run: how many steps its segment has taken before the one that is taken or undone,
   // and which of the e elements count for the norm of all gradients (no ranges: none). A rollback uses none up, and the

@@ -90,12 +90,12 @@ T* GpuWorker::upload(std::span<const T> values) {
 
 // Drawn and uploaded once; input, not memory of the network: it does not count.
 const GpuWorker::Data& GpuWorker::data(LocalTask task) {
-  const std::int64_t global = state_.global_microbatch(task);
-  const auto found = data_.find(global);
+  const std::pair key{state_.global_microbatch(task), state_.sequence_part(task)};
+  const auto found = data_.find(key);
   if (found != data_.end()) return found->second;
-  const cpu::Sample sample = cpu::sample(learning_, global, rank_.place[Axis::context]);
+  const cpu::Sample sample = cpu::sample(learning_, key.first, key.second);
   return data_
-      .emplace(global,
+      .emplace(key,
                Data{upload(std::span<const std::int32_t>(sample.tokens)),
                     upload(std::span<const std::int32_t>(sample.targets)), upload(std::span<const float>(sample.rows)),
                     upload(std::span<const float>(sample.row_targets))})
@@ -136,7 +136,7 @@ void GpuWorker::perform(LocalTask task) {
   const cpu::KernelOperands& operands = operands_[task.index()];
   kernels::Call call;
   call.kernel = kernel, call.tensor = rank_.place[Axis::tensor], call.data = rank_.place.among(replicas(kernel)),
-  call.context = rank_.place[Axis::context], call.scratch = scratch_;
+  call.context = state_.sequence_part(task), call.scratch = scratch_;
   for (std::size_t i = 0; i < operands.count; ++i) call.operands[i] = at(operands.at[i]);
   if (cpu::uses_data(kernel.kind)) {
     const Data& batch = data(task);

@@ -75,7 +75,8 @@ class GpuWorker {
   std::vector<Address> blocks_;  // by BufferId; null when not live
   Bytes live_, peak_;
   std::vector<Address> inputs_held_;
-  std::map<std::int64_t, Data> data_;           // by global micro-batch
+  // By global micro-batch and part of its sequences.
+  std::map<std::pair<std::int64_t, std::int64_t>, Data> data_;
   std::vector<cpu::KernelOperands> operands_;   // by task: where its kernel works; looked up for every launch
   std::vector<const kernels::Range*> counted_;  // by segment
   std::int64_t* steps_ = nullptr;               // of the optimizer, by segment: read by the kernels

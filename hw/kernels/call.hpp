@@ -25,7 +25,8 @@ inline constexpr std::int64_t kScratch = 1024;
 struct Call {
   Kernel kernel;
   std::array<void*, kMostOperands> operands{};
-  // Place of the rank in its tensor group, among its replicas, in its context group.
+  // Place of the rank in its tensor group and among its replicas; which part of its sequences this is: its place in its
+  // context group, or the piece.
   std::int64_t tensor = 0, data = 0, context = 0;
 
   // The micro-batch: T tokens and targets, or T x width real values.

@@ -89,7 +89,8 @@ Question prepare_abstract(const scenario::Scenario& scenario) {
                                 static_cast<std::uint32_t>(scenario.microbatches),
                                 {},
                                 a.transfer,
-                                false};
+                                false,
+                                scenario.schedule.cut()};
   const auto value = [](const auto& list, std::size_t i) { return list.size() == 1 ? list[0] : list[i]; };
   for (std::size_t s = 0; s < static_cast<std::size_t>(p.stages()); s++) {
     lower::GivenStage stage{value(a.forward, s), value(a.backward, s), value(a.weight, s)};

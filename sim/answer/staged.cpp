@@ -112,10 +112,20 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
   const bool both_ways = scenario.schedule.schedule().placement == schedule::Placement::bidirectional;
   cost::CostModel cost(c.cluster, c.curves, c.software, c.profile);
   const auto ranks = stage_ranks(scenario);
-  plan::Job job{
-      c.model,           c.training,  c.software, scenario.parallelism, scenario.batch,  scenario.microbatches,
-      both_ways ? 2 : 1, c.partition, c.cluster,  scenario.placement,   scenario.faults, scenario.on,
-      c.experts};
+  plan::Job job{.model = c.model,
+                .training = c.training,
+                .software = c.software,
+                .parallelism = scenario.parallelism,
+                .batch = scenario.batch,
+                .microbatches = scenario.microbatches,
+                .copies = both_ways ? 2 : 1,
+                .pieces = scenario.schedule.cut(),
+                .partition = c.partition,
+                .cluster = c.cluster,
+                .placement = scenario.placement,
+                .faults = scenario.faults,
+                .on = scenario.on,
+                .experts = c.experts};
   std::vector<std::string> dealt;
   if (job.partition.kind == plan::Partition::Kind::balanced) {
     auto layers = placed(places.layout, [&] { return balanced_layers(job, cost, ranks); });

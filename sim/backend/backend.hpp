@@ -29,6 +29,7 @@ struct Learning {
   std::int64_t micro_batch = 1;  // sequences (rows, where vocabulary = 0) of a micro-batch, times `sequence` tokens
   std::int64_t sequence = 1;
   std::int64_t context = 1;       // ranks that a sequence is cut over
+  std::int64_t pieces = 1;        // that pass one after the other: tasks number micro-batch x pieces + piece
   bool balanced = false;          // so that a causal mask gives them the same work (kernels/cut.hpp)
   std::int64_t microbatches = 1;  // of one data-parallel rank; rank d has the global ones d m .. (d+1) m
   std::int64_t vocabulary = 0;    // 0: real-valued rows of `width` entries with a squared error

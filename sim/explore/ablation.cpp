@@ -20,11 +20,11 @@ void each_step(Part& part, Act&& act) {
 }
 template <class Act>
 void each_step(plan::Plan& plan, Act&& act) {
-  auto network = *plan.network;
+  auto network = plan.network();
   each_step(network.embedding, act), each_step(network.head, act), each_step(network.prediction, act);
   for (auto* layers : {&network.layers, &network.kept})
     for (auto& part : *layers) each_step(part, act);
-  plan.network = std::make_shared<const models::Network>(std::move(network));
+  plan.networks = {std::make_shared<const models::Network>(std::move(network))};
 }
 
 template <class Shape>
@@ -90,9 +90,9 @@ void without_attention(plan::Plan& plan) {
 }
 
 void without_ends(plan::Plan& plan) {
-  auto network = *plan.network;
+  auto network = plan.network();
   for (auto* part : {&network.embedding, &network.head}) each_step(*part, [](Step& step) { make_free(step); });
-  plan.network = std::make_shared<const models::Network>(std::move(network));
+  plan.networks = {std::make_shared<const models::Network>(std::move(network))};
 }
 
 constexpr Effect kEffects[] = {

@@ -61,7 +61,8 @@ backend::Learning learning(const scenario::Scenario& scenario) {
   learning.sequence = scenario.batch.sequence;
   learning.microbatches = scenario.microbatches;
   learning.context = scenario.parallelism.context;
-  learning.balanced = training.balances_context();
+  learning.pieces = scenario.schedule.cut();
+  learning.balanced = learning.context > 1 && training.balances_context();
   learning.vocabulary = model.family == models::Family::mlp ? 0 : model.vocabulary;
   learning.width = model.hidden;
   learning.learning_rate = static_cast<float>(training.learning_rate);

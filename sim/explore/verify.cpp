@@ -98,10 +98,12 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
         "optimizer lomo below fp32 is compared with one rank that takes the whole batch at once, where 'capacity' "
         "drops "
         "other tokens; set experts.capacity to dropless, or training.precision to fp32");
-  if (c.model.is_moe() && c.experts.capacity && scenario.parallelism.context * scenario.parallelism.tensor > 1)
+  if (c.model.is_moe() && c.experts.capacity &&
+      scenario.parallelism.context * scenario.parallelism.tensor * scenario.schedule.cut() > 1)
     throw UserError(
-        "ranks of a tensor or context group send tokens of their own, and are compared with one rank that sends all, "
-        "where 'capacity' drops others; set experts.capacity to dropless, or parallelism.tensor and context to 1");
+        "ranks of a tensor or context group, and pieces of sequences, send tokens of their own, and are compared with "
+        "one rank that sends all, where 'capacity' drops others; set experts.capacity to dropless, or "
+        "parallelism.tensor and context to 1 and choose a schedule of whole sequences");
   if (updates == schedule::Updates::at_flush) {
     c.partition = {};
     return serial;

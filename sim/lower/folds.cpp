@@ -14,33 +14,33 @@ bool both_gradients(Pass pass) { return pass == Pass::backward || pass == Pass::
 std::size_t index(graph::MemoryCategory category) { return static_cast<std::size_t>(category); }
 }  // namespace
 
-Folds::Recipe& Folds::recipe(std::uint32_t stage, Pass pass, Grouping grouping, std::optional<std::size_t> use) {
-  const std::size_t n = parts_.stages[stage].uses.size();
-  const auto [it, fresh] = recipes_.try_emplace({stage, pass, grouping, use.value_or(n)});
+Folds::Recipe& Folds::recipe(std::uint32_t staged, Pass pass, Grouping grouping, std::optional<std::size_t> use) {
+  const std::size_t n = parts_.stage(staged).uses.size();
+  const auto [it, fresh] = recipes_.try_emplace({staged, pass, grouping, use.value_or(n)});
   if (!fresh) return it->second;
-  auto& layout = this->layout(stage, grouping);
-  if (use && grouping == Grouping::values) return it->second = steps(stage, pass, *use, layout);
+  auto& layout = this->layout(staged, grouping);
+  if (use && grouping == Grouping::values) return it->second = steps(staged, pass, *use, layout);
   std::vector<std::size_t> uses;
   if (use)
     uses = {*use};
   else
     for (std::size_t i = 0; i < n; ++i) uses.push_back(pass == Pass::forward ? i : n - 1 - i);
-  it->second.push_back(folded(stage, pass, uses, layout));
+  it->second.push_back(folded(staged, pass, uses, layout));
   return it->second;
 }
 
-Folds::Layout& Folds::layout(std::uint32_t stage, Grouping grouping) {
-  const auto [it, fresh] = layouts_.try_emplace({stage, grouping});
-  if (fresh) it->second = made(stage, grouping);
+Folds::Layout& Folds::layout(std::uint32_t staged, Grouping grouping) {
+  const auto [it, fresh] = layouts_.try_emplace({staged, grouping});
+  if (fresh) it->second = made(staged, grouping);
   return it->second;
 }
 
 // Values of the parts, then what stands below each part and above the last: activations, then gradients.
-Folds::Layout Folds::made(std::uint32_t stage, Grouping grouping) const {
+Folds::Layout Folds::made(std::uint32_t staged, Grouping grouping) const {
   Layout layout;
-  const auto& uses = parts_.stages[stage].uses;
+  const auto& uses = parts_.stage(staged).uses;
   const std::size_t n = uses.size();
-  const auto part = [&](std::size_t use) -> const Part& { return parts_.parts[uses[use].part]; };
+  const auto part = [&](std::size_t use) -> const Part& { return parts_.of(uses[use], staged); };
   for (std::size_t u = 0; u < n; ++u) {
     layout.first.push_back(layout.instances.size());
     for (const auto& v : part(u).values) layout.instances.push_back({v.size, v.category, v.again, v.crosses, u});
@@ -56,7 +56,7 @@ Folds::Layout Folds::made(std::uint32_t stage, Grouping grouping) const {
   };
   for (std::size_t b = 0; b < n; ++b) between(b, part(b).input, b);
   between(n - 1, part(n - 1).output, n);
-  if (parts_.stages[stage].keeps_output) layout.instances.back().crosses = Crosses::forward_to_input;
+  if (parts_.stage(staged).keeps_output) layout.instances.back().crosses = Crosses::forward_to_input;
   between(0, part(0).input_gradient, n + 1);
   for (std::size_t b = 1; b <= n; ++b) {
     if (part(b - 1).output_gradient || b == n)
@@ -76,10 +76,10 @@ Folds::Layout Folds::made(std::uint32_t stage, Grouping grouping) const {
   return layout;
 }
 
-std::size_t Folds::instance(std::uint32_t stage, std::size_t use, std::uint16_t value, const Layout& layout) const {
-  const auto& uses = parts_.stages[stage].uses;
-  const std::size_t n = uses.size(), first = layout.first.back() + parts_.parts[uses.back().part].values.size();
-  const Part& part = parts_.parts[uses[use].part];
+std::size_t Folds::instance(std::uint32_t staged, std::size_t use, std::uint16_t value, const Layout& layout) const {
+  const auto& uses = parts_.stage(staged).uses;
+  const std::size_t n = uses.size(), first = layout.first.back() + parts_.of(uses.back(), staged).values.size();
+  const Part& part = parts_.of(uses[use], staged);
   if (value == part.input) return first + use;
   if (value == part.output) return first + use + 1;
   if (value == part.input_gradient) return first + n + 1 + use;
@@ -89,10 +89,10 @@ std::size_t Folds::instance(std::uint32_t stage, std::size_t use, std::uint16_t 
 
 // Births and deaths of one part in a pass, in order. A stage takes in what comes to it with its first operation, and
 // drops what it has handed on with its last.
-std::vector<Folds::Event> Folds::events(std::uint32_t stage, Pass pass, std::size_t use, const Layout& layout) const {
-  const auto& [uses, keeps_output] = parts_.stages[stage];
+std::vector<Folds::Event> Folds::events(std::uint32_t staged, Pass pass, std::size_t use, const Layout& layout) const {
+  const auto& [uses, keeps_output] = parts_.stage(staged);
   const std::size_t n = uses.size();
-  const Part& part = parts_.parts[uses[use].part];
+  const Part& part = parts_.of(uses[use], staged);
   const auto& operations = part.of(pass).operations;
   const bool forward = pass == Pass::forward, backward = both_gradients(pass), last_use = use + 1 == n;
   std::vector<Event> events;
@@ -100,7 +100,7 @@ std::vector<Folds::Event> Folds::events(std::uint32_t stage, Pass pass, std::siz
     const bool first = i == 0, last = i + 1 == operations.size();
     const auto add = [&](std::optional<std::uint16_t> value, bool born) {
       if (!value) return;
-      const auto at = instance(stage, use, *value, layout);
+      const auto at = instance(staged, use, *value, layout);
       if (layout.instances[at].size > Bytes{}) events.push_back({at, born, i});
     };
     if (first && forward && use == 0) add(part.input, true);
@@ -109,15 +109,15 @@ std::vector<Folds::Event> Folds::events(std::uint32_t stage, Pass pass, std::siz
     for (const auto v : operations[i].dies) add(v, false);
     if (first && backward && last_use && keeps_output) add(part.output, false);
     if (last && forward && last_use && !keeps_output) add(part.output, false);
-    const bool nobody = use == 0 || !parts_.parts[uses[use - 1].part].output_gradient;
+    const bool nobody = use == 0 || !parts_.of(uses[use - 1], staged).output_gradient;
     if (last && backward && nobody) add(part.input_gradient, false);
   }
   return events;
 }
 
-Folds::Recipe Folds::steps(std::uint32_t stage, Pass pass, std::size_t use, const Layout& layout) const {
-  const auto& its = parts_.stages[stage].uses[use];
-  const auto& operations = parts_.parts[its.part].of(pass).operations;
+Folds::Recipe Folds::steps(std::uint32_t staged, Pass pass, std::size_t use, const Layout& layout) const {
+  const auto& its = parts_.stage(staged).uses[use];
+  const auto& operations = parts_.of(its, staged).of(pass).operations;
   Recipe recipe;
   for (const auto& operation : operations) {
     TaskRecipe task;
@@ -126,7 +126,7 @@ Folds::Recipe Folds::steps(std::uint32_t stage, Pass pass, std::size_t use, cons
     task.beside_along = operation.beside_along, task.beside_tasks = operation.beside_operations;
     recipe.push_back(std::move(task));
   }
-  for (const auto& event : events(stage, pass, use, layout)) {
+  for (const auto& event : events(staged, pass, use, layout)) {
     const auto& it = layout.instances[event.instance];
     auto& task = recipe[event.operation];
     if (event.born)
@@ -138,15 +138,15 @@ Folds::Recipe Folds::steps(std::uint32_t stage, Pass pass, std::size_t use, cons
   return recipe;
 }
 
-TaskRecipe Folds::folded(std::uint32_t stage, Pass pass, const std::vector<std::size_t>& uses, Layout& layout) {
-  const auto& stage_uses = parts_.stages[stage].uses;
+TaskRecipe Folds::folded(std::uint32_t staged, Pass pass, const std::vector<std::size_t>& uses, Layout& layout) {
+  const auto& stage_uses = parts_.stage(staged).uses;
   TaskRecipe task;
   task.pass = pass;
   std::vector<WorkId> works;
   std::vector<Event> all;
   for (const auto use : uses) {
-    works.push_back(parts_.parts[stage_uses[use].part].of(pass).whole);
-    const auto more = events(stage, pass, use, layout);
+    works.push_back(parts_.of(stage_uses[use], staged).of(pass).whole);
+    const auto more = events(staged, pass, use, layout);
     all.insert(all.end(), more.begin(), more.end());
   }
   task.work = sequence(works, works_);

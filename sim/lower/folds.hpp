@@ -39,10 +39,10 @@ class Folds {
   Folds(const Parts& parts, graph::GraphBuilder& works, graph::ProgramBuilder& program)
       : parts_(parts), works_(works), program_(program) {}
 
-  // Of the whole pass as one task, or of one use: as one task, or one for each operation where values are not grouped.
+  // `staged`: whose pass it is (Parts::staged). Of the whole pass as one task, or of one use: as one task, or one for each operation where values are not grouped.
   using Recipe = std::vector<TaskRecipe>;
-  Recipe& recipe(std::uint32_t stage, graph::Pass pass, Grouping grouping, std::optional<std::size_t> use);
-  std::size_t slots(std::uint32_t stage, Grouping grouping) { return layout(stage, grouping).known.size(); }
+  Recipe& recipe(std::uint32_t staged, graph::Pass pass, Grouping grouping, std::optional<std::size_t> use);
+  std::size_t slots(std::uint32_t staged, Grouping grouping) { return layout(staged, grouping).known.size(); }
 
  private:
   // A value of a stage and a micro-batch: of one part, or between two.
@@ -60,18 +60,18 @@ class Folds {
     std::vector<std::uint32_t> slot;       // of each instance
     std::vector<std::uint32_t> in_buffer;  // which tensor of its buffer it is
   };
-  Layout& layout(std::uint32_t stage, Grouping grouping);
-  Layout made(std::uint32_t stage, Grouping grouping) const;
+  Layout& layout(std::uint32_t staged, Grouping grouping);
+  Layout made(std::uint32_t staged, Grouping grouping) const;
 
   struct Event {
     std::size_t instance;
     bool born;
     std::size_t operation;
   };
-  std::vector<Event> events(std::uint32_t stage, graph::Pass pass, std::size_t use, const Layout& layout) const;
-  std::size_t instance(std::uint32_t stage, std::size_t use, std::uint16_t value, const Layout& layout) const;
-  Recipe steps(std::uint32_t stage, graph::Pass pass, std::size_t use, const Layout& layout) const;
-  TaskRecipe folded(std::uint32_t stage, graph::Pass pass, const std::vector<std::size_t>& uses, Layout& layout);
+  std::vector<Event> events(std::uint32_t staged, graph::Pass pass, std::size_t use, const Layout& layout) const;
+  std::size_t instance(std::uint32_t staged, std::size_t use, std::uint16_t value, const Layout& layout) const;
+  Recipe steps(std::uint32_t staged, graph::Pass pass, std::size_t use, const Layout& layout) const;
+  TaskRecipe folded(std::uint32_t staged, graph::Pass pass, const std::vector<std::size_t>& uses, Layout& layout);
 
   const Parts& parts_;
   graph::GraphBuilder& works_;

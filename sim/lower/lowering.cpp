@@ -35,7 +35,10 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
     if (plan->job.training.optimizer == models::OptimizerKind::lomo)
       refuse("optimizer lomo has weights of one version only; set training.optimizer to sgd");
   }
-  if (schedule.cuts_sequences) refuse("attention over a piece of a sequence has no cost model");
+  if (schedule.cuts_sequences && plan && !own_kernels)
+    refuse("attention over a piece of a sequence has no cost model yet; software rehearsal performs it");
+  if (schedule.cuts_sequences && own_kernels && plan->job.training.optimizer == models::OptimizerKind::lomo)
+    refuse("each of its pieces has a part of the gradient that lomo uses up at once; set training.optimizer to sgd");
   if (schedule.updates != schedule::Updates::at_flush && !own_kernels)
     refuse("it never ends a step, and a run is one step after the other; software rehearsal fills and drains it once");
   if (!problem.overlapped.empty())
@@ -62,7 +65,7 @@ Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_rank
 }
 
 Lowering::Lowering(const GivenPipeline& pipeline)
-    : parts_(given_parts(pipeline.stages, builder_)),
+    : parts_(given_parts(pipeline.stages, pipeline.pieces, builder_)),
       ranks_(pipeline.ranks),
       chunks_(pipeline.chunks),
       microbatches_(pipeline.microbatches),
@@ -82,9 +85,9 @@ schedule::Problem Lowering::problem(std::span<const Time> durations, std::span<c
       Time forward, input, weight, full;
     } times;
     double activation = 0, hold = 0;
-    for (const auto& [index, layer] : stage.uses) {
+    for (std::uint32_t unit = 0; unit < stage.uses.size() * parts_.pieces; unit++) {
       using enum models::PassKind;
-      const Part& part = parts_.parts[index];
+      const Part& part = parts_.of(stage.uses[unit / parts_.pieces], unit);
       const auto add = [&](Time& time, models::PassKind pass) {
         time = sum(time, durations[part.of(pass).whole.index()]);
       };

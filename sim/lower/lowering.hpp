@@ -49,6 +49,7 @@ struct GivenPipeline {
   std::vector<GivenStage> stages;  // ranks * chunks
   Time transfer;
   bool blocking_sends = false;
+  std::uint32_t pieces = 1;              // of a micro-batch, which share its times
   std::vector<bool> leaves_domain = {};  // hop by hop: by the rank's other wire; empty = none does
 };
 

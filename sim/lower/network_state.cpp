@@ -31,7 +31,7 @@ LocalTask Sequencer::compute(WorkId work, const Coordinates& at, std::span<const
 }
 
 LocalTask Sequencer::kernel(Kernel kernel, const Coordinates& at, std::span<const BufferUse> uses) {
-  kernel.precision = draft_.pipe.plan->network->precision;
+  kernel.precision = draft_.pipe.plan->network().precision;
   return compute(draft_.works.intern(kernel), at, uses);
 }
 
@@ -98,7 +98,7 @@ std::size_t first_position(const Parts& parts, std::uint32_t stage) {
 NetworkState::NetworkState(Draft& draft, Sequencer& sequencer)
     : draft_(draft), sequencer_(sequencer), zero_(draft.pipe.plan->zero()) {}
 
-Precision NetworkState::precision() const { return draft_.pipe.plan->network->precision; }
+Precision NetworkState::precision() const { return draft_.pipe.plan->network().precision; }
 
 bool NetworkState::lomo() const { return draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::lomo; }
 

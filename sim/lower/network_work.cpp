@@ -20,7 +20,7 @@ class NetworkWork : public RankWork {
   explicit NetworkWork(Draft& draft)
       : draft_(draft), parts_(draft.pipe.parts), sequencer_(draft), state_(draft, sequencer_) {
     for (const auto& stage : parts_.stages)
-      for (const auto& use : stage.uses) by_position_.push_back(&parts_.parts[use.part]);
+      for (const auto& use : stage.uses) by_position_.push_back(&use);
   }
 
   void begin(const std::vector<std::uint32_t>& stages, const std::map<std::uint32_t, std::uint32_t>&) override {
@@ -38,7 +38,7 @@ class NetworkWork : public RankWork {
       positions.push_back(position);
       Coordinates here = at;
       here.layer = parts_.stages[at.stage].uses[use].layer;
-      const Part& part = part_at(position);
+      const Part& part = part_at(position, at.microbatch);
       if (at.pass == Pass::forward) run(models::PassKind::forward, part, position, here);
       if (at.pass == Pass::input_gradient || at.pass == Pass::backward) {
         make_gradients(position, here);
@@ -78,10 +78,12 @@ class NetworkWork : public RankWork {
   void finish_step() override { state_.finish_step(); }
 
  private:
-  using Key = std::pair<std::size_t, std::uint32_t>;  // position, micro-batch
+  using Key = std::pair<std::size_t, std::uint32_t>;  // position, micro-batch or piece of one
   Bytes message() const { return draft_.pipe.plan->message; }
 
-  const Part& part_at(std::size_t position) const { return *by_position_.at(position); }
+  const Part& part_at(std::size_t position, std::uint32_t unit) const {
+    return parts_.of(*by_position_.at(position), unit);
+  }
 
   BufferId border_buffer(std::map<Key, BufferId>& border, Key key) {
     const BufferId id = draft_.program.buffer({message(), MemoryCategory::activations});
@@ -90,7 +92,8 @@ class NetworkWork : public RankWork {
   }
 
   // --- values -------------------------------------------------------------------------------------------------------
-  // Activations enter a position from below, gradients from above: one buffer on the border of two parts.
+  // Activations enter a position from below, gradients from above: one buffer on the border of two parts. Pieces of a
+  // sequence find the keys and values of others, and the gradients of those.
   struct Found {
     std::map<Key, BufferId>* map;
     Key key;
@@ -101,6 +104,12 @@ class NetworkWork : public RankWork {
     if (value == part.output_gradient) return Found{&gradients_, {position, microbatch}};
     // The first part has no gradient to hand on; what a layer above it makes dies there (position 0 - 1 is not used).
     if (value == part.input_gradient) return Found{&gradients_, {position - 1, microbatch}};
+    for (const auto& shared : part.model->carried)
+      if (shared.value == value) {
+        const auto piece = static_cast<std::uint32_t>(shared.piece);
+        const Key key{position, microbatch - microbatch % parts_.pieces + piece};
+        return Found{shared.gradient ? &gradients_of_pieces_ : &pieces_, key};
+      }
     return std::nullopt;
   }
   BufferId& slot(const Part& part, std::size_t position, std::uint32_t microbatch, std::uint16_t value) {
@@ -110,7 +119,7 @@ class NetworkWork : public RankWork {
     return values[value];
   }
   bool nobody_takes_gradient(std::size_t position) const {
-    return position > 0 && !part_at(position - 1).output_gradient;
+    return position > 0 && !part_at(position - 1, 0).output_gradient;
   }
 
   // --- parameters and gradients
@@ -208,10 +217,11 @@ class NetworkWork : public RankWork {
 
   Draft& draft_;
   const Parts& parts_;
-  std::vector<const Part*> by_position_;  // parts counted through the model
+  std::vector<const StageParts::Use*> by_position_;  // parts counted through the model
   Sequencer sequencer_;
   NetworkState state_;
   std::map<Key, BufferId> activations_, gradients_;  // on the borders between parts
+  std::map<Key, BufferId> pieces_, gradients_of_pieces_;  // keys and values that pieces of a sequence share
   std::map<Key, std::vector<BufferId>> values_;      // inside a part
   std::map<Key, std::vector<BufferId>> transient_;   // gradients of one micro-batch, per segment of the part
 };

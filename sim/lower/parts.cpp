@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "schedule/schedule.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -264,21 +265,23 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
   Parts result;
   result.performed = plan.performed(), result.stages_have_ends = true;
   const auto& training = plan.job.training;
-  const auto& network = *plan.network;
+  result.pieces = static_cast<std::uint32_t>(plan.networks.size());
+  using models::Network;
   using models::Recompute;
-  const auto add = [&](ModelPart which, const models::Part& part, Recompute recompute) {
-    if (part.forward.empty()) return;
+  const auto add = [&](ModelPart which, Recompute recompute, const auto& part_of) {
+    if (part_of(plan.network()).forward.empty()) return;
     result.at[which] = result.parts.size();
-    result.parts.push_back(model_part(part, recompute, plan, builder));
+    for (const auto& network : plan.networks)
+      result.parts.push_back(model_part(part_of(*network), recompute, plan, builder));
   };
   result.at.fill(kModelParts);
-  add(kEmbedding, network.embedding, Recompute::none);
-  add(kDense, network.layers[0], training.recompute);
-  add(kExperts, network.layers[1], training.recompute);
-  add(kHead, network.head, Recompute::none);
-  add(kKeptDense, network.kept[0], Recompute::none);
-  add(kKeptExperts, network.kept[1], Recompute::none);
-  add(kPrediction, network.prediction, training.recompute);
+  add(kEmbedding, Recompute::none, [](const Network& n) -> const auto& { return n.embedding; });
+  add(kDense, training.recompute, [](const Network& n) -> const auto& { return n.layers[0]; });
+  add(kExperts, training.recompute, [](const Network& n) -> const auto& { return n.layers[1]; });
+  add(kHead, Recompute::none, [](const Network& n) -> const auto& { return n.head; });
+  add(kKeptDense, Recompute::none, [](const Network& n) -> const auto& { return n.kept[0]; });
+  add(kKeptExperts, Recompute::none, [](const Network& n) -> const auto& { return n.kept[1]; });
+  add(kPrediction, training.recompute, [](const Network& n) -> const auto& { return n.prediction; });
   std::int64_t first = 0;
   for (std::size_t s = 0; s < plan.stages.size() * std::size_t(plan.job.copies); s++) {
     const auto& stage = plan.stages[s % plan.stages.size()];
@@ -297,26 +300,32 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
   return result;
 }
 
-Parts given_parts(const std::vector<GivenStage>& stages, GraphBuilder& builder) {
+Parts given_parts(const std::vector<GivenStage>& stages, std::uint32_t pieces, GraphBuilder& builder) {
   Parts result;
+  result.pieces = pieces;
   using Values = std::vector<std::uint16_t>;
-  for (const auto& stage : stages) {
-    Part part;
-    const Bytes kept = std::min(stage.activation, stage.weight_hold);
-    part.values = {{.size = stage.activation - kept, .crosses = Crosses::forward_to_input},
-                   {.size = kept, .crosses = Crosses::forward_to_weight},
-                   {.size = stage.weight_hold - kept, .crosses = Crosses::input_to_weight}};
-    const auto given = [&](Time time, Pass pass, Values born, Values dies) {
-      const WorkId work = builder.intern(graph::Wait{time});
-      return PassWork{{{.work = work, .pass = pass, .born = std::move(born), .dies = std::move(dies)}}, work};
-    };
-    part.passes = {given(stage.forward, Pass::forward, {0, 1}, {}),
-                   given(stage.input_gradient, Pass::input_gradient, {2}, {0}),
-                   given(stage.weight_gradient, Pass::weight_gradient, {}, {1, 2}),
-                   given(stage.input_gradient + stage.weight_gradient, Pass::backward, {}, {0, 1})};
-    part.activation = stage.activation, part.weight_hold = stage.weight_hold;
+  for (const auto& whole : stages) {
     result.stages.push_back({{{result.parts.size(), graph::kNoLayer}}});
-    result.parts.push_back(std::move(part));
+    for (std::uint32_t piece = 0; piece < pieces; piece++) {
+      const auto time = [&](Time all) { return schedule::share(all, pieces, piece); };
+      const auto size = [&](Bytes all) { return Bytes(time(Time(all.count())).count()); };
+      const Bytes activation = size(whole.activation), hold = size(whole.weight_hold),
+                  kept = std::min(activation, hold);
+      Part part;
+      part.values = {{.size = activation - kept, .crosses = Crosses::forward_to_input},
+                     {.size = kept, .crosses = Crosses::forward_to_weight},
+                     {.size = hold - kept, .crosses = Crosses::input_to_weight}};
+      const auto given = [&](Time all, Pass pass, Values born, Values dies) {
+        const WorkId work = builder.intern(graph::Wait{time(all)});
+        return PassWork{{{.work = work, .pass = pass, .born = std::move(born), .dies = std::move(dies)}}, work};
+      };
+      part.passes = {given(whole.forward, Pass::forward, {0, 1}, {}),
+                     given(whole.input_gradient, Pass::input_gradient, {2}, {0}),
+                     given(whole.weight_gradient, Pass::weight_gradient, {}, {1, 2}),
+                     given(whole.input_gradient + whole.weight_gradient, Pass::backward, {}, {0, 1})};
+      part.activation = activation, part.weight_hold = hold;
+      result.parts.push_back(std::move(part));
+    }
   }
   return result;
 }

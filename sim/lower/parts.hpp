@@ -61,7 +61,7 @@ struct Part {
 enum ModelPart : std::size_t { kEmbedding, kDense, kExperts, kHead, kKeptDense, kKeptExperts, kPrediction };
 inline constexpr std::size_t kModelParts = kPrediction + 1;
 
-// One stage: indices into the parts of the pipeline, in model order.
+// One stage: indices into the parts of the pipeline (of the first piece of a sequence), in model order.
 struct StageParts {
   struct Use {
     std::size_t part;
@@ -73,9 +73,16 @@ struct StageParts {
 
 struct Parts {
   std::vector<Part> parts;
+  std::uint32_t pieces = 1;                   // of a sequence: parts come in runs of so many, piece by piece
   std::vector<StageParts> stages;             // copy after copy where the model is trained in two directions
   bool performed = false;                     // by this program's own kernels
   std::array<std::size_t, kModelParts> at{};  // of a model: index of each part that it has
+
+  // As the passes of a micro-batch, or of a piece of one, run it: a unit of a schedule.
+  const Part& of(const StageParts::Use& use, std::uint32_t unit) const { return parts[use.part + unit % pieces]; }
+  // Passes of one stage, and of one piece where there are several, are alike: as a number, which serves as their unit.
+  std::uint32_t staged(const graph::Coordinates& at) const { return at.stage * pieces + at.microbatch % pieces; }
+  const StageParts& stage(std::uint32_t staged) const { return stages[staged / pieces]; }
 
   bool is_head(const StageParts::Use& use) const { return stages_have_ends && use.part == at[kHead]; }
   bool stages_have_ends = false;
@@ -91,7 +98,7 @@ struct GivenStage {
   Time forward, input_gradient, weight_gradient;
   Bytes activation{}, weight_hold{};
 };
-Parts given_parts(const std::vector<GivenStage>& stages, graph::GraphBuilder& builder);
+Parts given_parts(const std::vector<GivenStage>& stages, std::uint32_t pieces, graph::GraphBuilder& builder);
 
 // A Sequence of whole passes, equal neighbours counted once.
 WorkId sequence(const std::vector<WorkId>& works, graph::GraphBuilder& builder);

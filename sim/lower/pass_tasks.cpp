@@ -21,7 +21,7 @@ PassTasks::Live& PassTasks::live(const Coordinates& at) {
     it->second.grouping = detail_ == Detail::operators           ? Grouping::values
                           : detail_ == Detail::layer || in_parts ? Grouping::parts
                                                                  : Grouping::stage;
-    it->second.slots.resize(folds_.slots(at.stage, it->second.grouping));
+    it->second.slots.resize(folds_.slots(parts_.staged(at), it->second.grouping));
   }
   return it->second;
 }
@@ -29,7 +29,7 @@ PassTasks::Live& PassTasks::live(const Coordinates& at) {
 LocalTask PassTasks::emit(const Coordinates& at, std::vector<LocalTask> after) {
   if (detail_ == Detail::stage) {
     auto& buffers = live(at);
-    return emit(at, folds_.recipe(at.stage, at.pass, buffers.grouping, std::nullopt), buffers, std::move(after), {});
+    return emit(at, folds_.recipe(parts_.staged(at), at.pass, buffers.grouping, std::nullopt), buffers, std::move(after), {});
   }
   const auto n = parts_.stages[at.stage].uses.size();
   LocalTask last;
@@ -44,7 +44,7 @@ LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vect
                                const Extra& extra) {
   auto& buffers = live(at);
   INVARIANT(buffers.grouping != Grouping::stage, "a pass comes part by part without notice");
-  return emit(at, folds_.recipe(at.stage, at.pass, buffers.grouping, use), buffers, std::move(after), extra);
+  return emit(at, folds_.recipe(parts_.staged(at), at.pass, buffers.grouping, use), buffers, std::move(after), extra);
 }
 
 LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& live, std::vector<LocalTask> after,

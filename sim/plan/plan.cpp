@@ -22,7 +22,7 @@ namespace {
 void check(const Job& job) {
   const auto& p = job.parallelism;
   for (const auto& broken : {broken_by_degrees(job.model, job.training, job.experts, p),
-                             broken_by_sequence(job.model, job.training, job.experts, p, job.batch)})
+                             broken_by_sequence(job.model, job.training, job.experts, p, job.batch, job.pieces)})
     if (!broken.empty()) throw UserError(broken.front().rule);
   if (p.gpus() > job.cluster.gpus())
     throw UserError(fmt::format("tensor {} x context {} x pipeline {} x data {} = {} GPUs, but the cluster has {}",
@@ -116,6 +116,21 @@ void check_sizes(const Job& job) {
     refuse_size();
 }
 
+models::Network network_of(const Job& job, const models::Shard& shard, const models::Routed& routed) {
+  if (!job.software.own_kernels)
+    return models::framework_network(job.model, job.training, job.software, shard, routed);
+  // Padding serves the slicing; one GPU alone sees the vocabulary as it is.
+  return models::performed_network(job.model, {.shard = shard,
+                                               .data = job.parallelism.data,
+                                               .causal = job.training.causal,
+                                               .context = job.training.context,
+                                               .context_balance = job.training.balances_context(),
+                                               .pad_vocabulary = job.parallelism.gpus() > 1,
+                                               .precision = job.training.precision,
+                                               .recompute = job.training.recompute,
+                                               .capacity = job.experts.capacity});
+}
+
 Plan make_plan(Job job) {
   check(job);
   refuse_unpriced(job);
@@ -134,28 +149,15 @@ Plan make_plan(Job job) {
                 .sequence = job.batch.sequence,
                 .microbatches = job.microbatches,
                 .context = p.context,
+                .pieces = job.pieces,
                 .expert = p.expert,
                 .expert_tensor = p.expert_tensor,
                 .redundant_experts = job.experts.redundant};
-  if (job.software.own_kernels) {
-    check_performed(job, layers);
-    // Padding serves the slicing; one GPU alone sees the vocabulary as it is.
-    plan.network = std::make_shared<const models::Network>(
-        models::performed_network(job.model, {.shard = plan.shard,
-                                              .data = p.data,
-                                              .causal = job.training.causal,
-                                              .context = job.training.context,
-                                              .context_balance = job.training.balances_context(),
-                                              .pad_vocabulary = p.gpus() > 1,
-                                              .precision = job.training.precision,
-                                              .recompute = job.training.recompute,
-                                              .capacity = job.experts.capacity}));
-  } else {
-    const auto routed = routing(job);
-    note_routing(plan, routed);
-    plan.network = std::make_shared<const models::Network>(
-        models::framework_network(job.model, job.training, job.software, plan.shard, routed));
-  }
+  if (job.software.own_kernels) check_performed(job, layers);
+  const auto routed = job.software.own_kernels ? models::Routed{} : routing(job);
+  if (!job.software.own_kernels) note_routing(plan, routed);
+  for (auto shard = plan.shard; shard.piece < shard.pieces; ++shard.piece)
+    plan.networks.push_back(std::make_shared<const models::Network>(network_of(job, shard, routed)));
 
   plan.machine = std::make_shared<const cluster::Machine>(job.cluster);
   if (!job.faults.empty()) plan.health = std::make_shared<const cluster::Health>(*plan.machine, job.faults);
@@ -213,12 +215,12 @@ Plan::Held Plan::held(const std::vector<std::uint32_t>& stages_held) const {
   };
   bool first = false, last = false;
   for (const auto s : stages_held) {
-    for (std::int64_t l = 0; l < stage(s).layers; ++l) add(network->layer(job.model.kind(stage(s).first + l)));
+    for (std::int64_t l = 0; l < stage(s).layers; ++l) add(network().layer(job.model.kind(stage(s).first + l)));
     first |= stage(s).embedding, last |= stage(s).head;
   }
-  if (first) add(network->embedding);
-  if (last) add(network->head);
-  for (std::int64_t l = 0; last && l < job.model.mtp_layers; ++l) add(network->prediction);
+  if (first) add(network().embedding);
+  if (last) add(network().head);
+  for (std::int64_t l = 0; last && l < job.model.mtp_layers; ++l) add(network().prediction);
   if (one_table(stages_held)) held.dense -= table_parameters();
   return held;
 }

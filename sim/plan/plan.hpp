@@ -26,6 +26,7 @@ struct Job {
   // Copies of the model that are trained at once, in opposite directions (schedule::Placement::bidirectional): a rank
   // holds stages of both, and their gradients add up.
   std::int64_t copies = 1;
+  std::int64_t pieces = 1;  // of a sequence, which go through the pipeline one after the other (Seq1F1B)
   Partition partition;
   cluster::ClusterSpec cluster;
   AxisOrder placement = kUsualOrder;
@@ -66,7 +67,10 @@ struct Plan {
   std::shared_ptr<const cluster::Health> health;    // what is wrong with it; null: nothing
   std::vector<Stage> stages;                        // of one copy, in model order
   models::Shard shard;
-  std::shared_ptr<const models::Network> network;  // as a framework runs it, or this program
+  // As a framework runs it, or this program: piece by piece of a sequence, one unless the schedule cuts sequences. They
+  // have the same parameters.
+  std::vector<std::shared_ptr<const models::Network>> networks;
+  const models::Network& network() const { return *networks.front(); }
   GroupShape tensor_group, data_group, expert_data_group, embedding_group;
   Bytes message, message_gathered;  // a pipeline send of one GPU; what its receivers gather afterwards
   std::vector<std::string> warnings, assumptions;

@@ -144,6 +144,29 @@ struct Checks {
   }
 };
 
+// A causal model alone may see the first tokens of a sequence before the others.
+std::vector<Broken> broken_by_pieces(const models::Transformer& model, const models::Training& training,
+                                     const Parallelism& p, const Batch& batch, std::int64_t pieces) {
+  std::vector<Broken> all;
+  if (pieces == 1) return all;
+  const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
+  if (model.family == models::Family::mlp)
+    add("schedule", "the schedule cuts sequences in pieces, and family 'mlp' has none; choose another one");
+  else if (!training.causal)
+    add("training.causal",
+        "the schedule sends the first tokens of a sequence before the others, which 'causal' false lets them see; "
+        "choose another one");
+  else if (p.context > 1)
+    add("parallelism.context",
+        fmt::format("'context' {} cuts sequences that the schedule cuts in {} pieces; set 'context' to 1, or choose "
+                    "another schedule",
+                    p.context, pieces));
+  else if (batch.sequence % pieces != 0)
+    add("schedule.pieces", fmt::format("'pieces' {} does not divide the {} tokens of a sequence{}", pieces,
+                                       batch.sequence, nearest_divisor(pieces, batch.sequence)));
+  return all;
+}
+
 }  // namespace
 
 std::vector<Broken> broken_by_degrees(const models::Transformer& model, const models::Training& training,
@@ -159,12 +182,18 @@ std::vector<Broken> broken_by_degrees(const models::Transformer& model, const mo
 
 std::vector<Broken> broken_by_sequence(const models::Transformer& model, const models::Training& training,
                                        const models::ExpertSettings& experts, const Parallelism& p,
-                                       const Batch& batch) {
+                                       const Batch& batch, std::int64_t pieces) {
+  if (auto broken = broken_by_pieces(model, training, p, batch, pieces); !broken.empty()) return broken;
   std::vector<Broken> all;
-  const std::int64_t tokens = batch.sequence;
+  const std::int64_t tokens = batch.sequence / pieces;
   const bool halves = p.context > 1 && training.balances_context();
-  const std::int64_t pieces = halves ? 2 : 1, cut = p.sequence ? p.tensor : 1;
-  const auto legal = [&](std::int64_t context) { return tokens % (context > 1 ? pieces * context : 1) == 0; };
+  const std::int64_t runs = halves ? 2 : 1, cut = p.sequence ? p.tensor : 1;
+  const auto legal = [&](std::int64_t context) { return tokens % (context > 1 ? runs * context : 1) == 0; };
+  const auto of = [&] {
+    return pieces > 1      ? fmt::format("pieces {} x ", pieces)
+           : p.context > 1 ? fmt::format("context {} x ", p.context)
+                           : "";
+  };
   if (model.family == models::Family::mlp) return all;
   if (!legal(p.context))
     all.push_back({"parallelism.context",
@@ -173,11 +202,12 @@ std::vector<Broken> broken_by_sequence(const models::Transformer& model, const m
                                halves ? ", as 'training.context_balance' of causal attention needs" : "",
                                nearest(p.context, 1, tokens, legal))});
   else if (tokens / p.context % cut != 0)
-    all.push_back({"batch.sequence",
-                   fmt::format("'sequence' {} tokens do not divide over {}tensor {}, as sequence parallelism needs{}",
-                               tokens, p.context > 1 ? fmt::format("context {} x ", p.context) : "", p.tensor,
-                               nearest(tokens, 1, tokens + p.context * cut * pieces,
-                                       [&](std::int64_t n) { return n % (p.context * cut * pieces) == 0; }))});
+    all.push_back(
+        {"batch.sequence",
+         fmt::format("'sequence' {} tokens do not divide over {}tensor {}, as sequence parallelism needs{}",
+                     batch.sequence, of(), p.tensor,
+                     nearest(batch.sequence, 1, batch.sequence + pieces * p.context * cut * runs,
+                             [&](std::int64_t n) { return n % (pieces * p.context * cut * runs) == 0; }))});
   else if (model.is_moe() && batch.micro * tokens / p.context % p.tensor != 0)
     all.push_back({"batch.sequence",
                    fmt::format("the {} tokens of a micro-batch on a GPU do not divide over tensor {}, whose ranks send "

@@ -17,9 +17,10 @@ struct Broken {
 
 std::vector<Broken> broken_by_degrees(const models::Transformer& model, const models::Training& training,
                                       const models::ExpertSettings& experts, const Parallelism& parallelism);
-// Of the tokens that a GPU has.
+// Of the tokens that a GPU has at once: of sequences whose pieces (schedule.pieces) go through one after the other, of
+// one of them.
 std::vector<Broken> broken_by_sequence(const models::Transformer& model, const models::Training& training,
                                        const models::ExpertSettings& experts, const Parallelism& parallelism,
-                                       const Batch& batch);
+                                       const Batch& batch, std::int64_t pieces);
 
 }  // namespace rehearsal::plan

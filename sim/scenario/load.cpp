@@ -62,7 +62,7 @@ void read_batch(Context& context, MapReader& top, const Node& root, Scenario& sc
     }
     scenario.microbatches = batch.global / share;
     if (const auto& c = scenario.concrete; c && c->model.layers > 0)
-      report(context, root, plan::broken_by_sequence(c->model, c->training, c->experts, p, batch));
+      report(context, root, plan::broken_by_sequence(c->model, c->training, c->experts, p, batch, scenario.schedule.cut()));
   }
   if (scenario.microbatches > kMostForwards / p.stages())
     problems.error(map.place().where(), fmt::format("{} micro-batches x {} stages are more than {} forwards per step",

@@ -31,6 +31,10 @@ struct ScheduleChoice {
   std::string imported_sha256;
 
   const schedule::Schedule& schedule() const { return imported ? imported->schedule : schedule::registry().at(name); }
+  // Pieces that it cuts each sequence into.
+  std::uint32_t cut() const {
+    return schedule().cuts_sequences ? (imported ? imported->pieces : pieces).value_or(schedule::kUsualPieces) : 1;
+  }
   // What a problem must hold besides sizes, times and memory.
   void set_knobs(schedule::Problem& problem) const {
     problem.group = group, problem.extra_warmup = extra_warmup, problem.pieces = pieces, problem.waves = waves;

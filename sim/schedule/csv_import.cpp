@@ -388,7 +388,7 @@ class Importer {
       };
       same("ranks", own.ranks, asked.ranks);
       same("micro-batches", own.microbatches, asked.microbatches);
-      if (pieces > 1) same("pieces", pieces, asked.pieces.value_or(2));
+      if (pieces > 1) same("pieces", pieces, asked.pieces.value_or(kUsualPieces));
     };
     const auto rows = std::make_shared<std::vector<std::vector<Action>>>(problem_.ranks);
     for (std::uint32_t rank = 0; rank < problem_.ranks; ++rank)

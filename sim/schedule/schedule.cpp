@@ -63,7 +63,7 @@ bool last_of_chain(Placement placement, const Problem& problem, std::uint32_t st
 }
 
 std::uint32_t pieces(const Schedule& schedule, const Problem& problem) {
-  return schedule.cuts_sequences ? problem.pieces.value_or(2) : 1;
+  return schedule.cuts_sequences ? problem.pieces.value_or(kUsualPieces) : 1;
 }
 
 std::uint32_t units(const Schedule& schedule, const Problem& problem) {
@@ -149,7 +149,7 @@ void check_counts(const Schedule& schedule, const Problem& problem, const std::s
     throw UserError(fmt::format("{}: {} micro-batches cannot be halved between its two directions; take {}", who, m,
                                 m == 1 ? 2 : m - 1));
   if (!schedule.cuts_sequences) return;
-  const std::uint64_t q = problem.pieces.value_or(2);
+  const std::uint64_t q = problem.pieces.value_or(kUsualPieces);
   if (q == 0) throw UserError(who + ": pieces is 0; a micro-batch has at least 1 piece");
   if (q * m >= UINT32_MAX)
     throw UserError(fmt::format("{}: {} micro-batches in {} pieces make {} pieces, but at most {} can be counted", who,

@@ -32,6 +32,7 @@ struct Action {
 static_assert(sizeof(Action) == 8);
 
 inline constexpr std::uint32_t kMaxStages = 65535;
+inline constexpr std::uint32_t kUsualPieces = 2;  // that a schedule cuts micro-batches into, unless told
 
 // What a pipeline step costs and how large it is: the numbers a schedule may look at. One entry per stage; memory is in
 // any one unit (bytes, or the M_B and M_W of the paper).

@@ -10,7 +10,7 @@ namespace {
 
 Order order(const Problem& problem, std::uint32_t rank) {
   const auto stage = static_cast<std::uint16_t>(rank);
-  const std::uint32_t q = problem.pieces.value_or(2), total = problem.microbatches * q;
+  const std::uint32_t q = problem.pieces.value_or(kUsualPieces), total = problem.microbatches * q;
   // As far ahead as 1F1B, and to the end of the first micro-batch, where the first backward begins.
   const auto warm_up = std::uint32_t(std::min<std::uint64_t>(std::uint64_t(problem.ranks) - 2 - rank + q, total));
   const auto backward = [=](std::uint32_t n) { return Action{n / q * q + (q - 1 - n % q), stage, Op::backward}; };
