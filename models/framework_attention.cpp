@@ -8,6 +8,7 @@ namespace rehearsal::models {
 
 void FrameworkRewrite::forward_attention(const Operator& op) {
   if (run_.shard.context > 1) return context_attention(op, false);
+  if (run_.shard.pieces > 1) return piece_forward(op);
   const auto& shard = run_.shard;
   const Operands heads = attended(op);
   const auto with = [&](std::initializer_list<Operand> more) {
@@ -38,6 +39,7 @@ void FrameworkRewrite::forward_attention(const Operator& op) {
 
 void FrameworkRewrite::backward_attention(const Operator& op) {
   if (run_.shard.context > 1) return context_attention(op, true);
+  if (run_.shard.pieces > 1) return piece_backward(op);
   const auto& shard = run_.shard;
   auto& list = part_.input_gradient_steps;
   Operands operands{read(*gradients_[op.out[0]])};

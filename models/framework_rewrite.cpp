@@ -78,6 +78,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
   part_.weight_launches = std::min(separate, part_.backward_launches);
 
   auto again = recomputed_steps(part_, block_, modules, recompute, run_);
+  keep_keys(again);
   for (auto* list : {&part_.forward, &part_.input_gradient_steps, &again}) pipeline(*list, run_);
   part_.forward_launches = {{part_.forward.size(), forward_launches}};
   if (has_experts()) launch_experts();

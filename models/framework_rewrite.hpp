@@ -96,6 +96,12 @@ class FrameworkRewrite {
   FusedAttention context_block(std::int64_t keys, bool causal, bool backward) const;
   FusedAttention ring_block(std::int64_t step, bool backward) const;
   double context_columns(bool keys) const;  // of the keys here, or of the values
+  // Of sequences that go through in pieces: framework_pieces.cpp.
+  FusedAttention piece_block(bool backward) const;
+  double piece_of_keys() const;  // elements of the keys and values of one
+  void piece_forward(const Operator& op);
+  void piece_backward(const Operator& op);
+  void keep_keys(const List& again);
   void count_parameters();
   bool has_experts() const;
   // Launches of the host by section, of a forward.

@@ -81,8 +81,9 @@ struct Segment {
   bool tied = false;  // the token table of a network with tied embeddings: embedding and head share it
 };
 
-// A value that passes of several pieces of a sequence share (Shard::pieces): the keys and values of a piece, which later
-// ones see, or the gradient of those, to which later ones add. Born and dead in the passes of those pieces that say so.
+// A value that passes of several pieces of a sequence share (Shard::pieces): the keys and values of a piece, which
+// later ones see, or the gradient of those, to which later ones add. Born and dead in the passes of those pieces that
+// say so.
 struct Carried {
   std::uint16_t value = 0;  // of the part
   std::int64_t piece = 0;   // whose keys and values

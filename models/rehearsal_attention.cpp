@@ -14,17 +14,15 @@ std::vector<std::int64_t> KernelRewrite::attention_dims(std::int64_t fewer_heads
 }
 std::vector<std::int64_t> KernelRewrite::part_dims(std::int64_t step) const {
   const Mask mask = !shape_.causal ? Mask::none : balanced() ? Mask::causal_balanced : Mask::causal;
-  return {shape_.shard.micro_batch, heads(),    own_positions(),      model_.head_dim,
-          std::int64_t(mask),       kv_heads(), shape_.shard.sequence_parts(), step};
+  return {shape_.shard.micro_batch,      heads(), own_positions(), model_.head_dim, std::int64_t(mask), kv_heads(),
+          shape_.shard.sequence_parts(), step};
 }
 std::vector<std::int64_t> KernelRewrite::positions_dims(const Operator& op) const {
   const std::int64_t own = rows(op.in[0]), parts = own < rows_ ? rows_ / own : 0;
   return {own, columns(op.in[0]), own_positions(), cut_dim(), balanced(), parts};
 }
 std::vector<std::int64_t> KernelRewrite::rotary_dims(const Operator& op) const {
-  return {rows_,           own_positions(),   heads() + kv_heads(),
-          model_.head_dim, columns(op.in[0]), cut_dim(),
-          balanced()};
+  return {rows_, own_positions(), heads() + kv_heads(), model_.head_dim, columns(op.in[0]), cut_dim(), balanced()};
 }
 
 void KernelRewrite::attention(const Operator& op) {

@@ -167,7 +167,7 @@ class CpuWorker final : public dispatch::Worker {
   Arena arena_;
   std::vector<double> scratch_ = std::vector<double>(kernels::kScratch);
   std::map<std::pair<std::int64_t, std::int64_t>, Sample> samples_;  // by global micro-batch and part of sequences
-  dispatch::Learned learned_;               // losses and gradients so far
+  dispatch::Learned learned_;                                        // losses and gradients so far
 };
 
 }  // namespace

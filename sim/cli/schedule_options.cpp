@@ -255,7 +255,8 @@ ResolvedCase resolve(const ScheduleCase& given) {
   if (stages > schedule::kMaxStages)
     throw UserError(fmt::format("{} x {} = {} stages, but at most {} are possible", given.label("pipeline"),
                                 given.label("chunks"), stages, schedule::kMaxStages));
-  const std::uint64_t units = std::uint64_t(p.microbatches) * (schedule.cuts_sequences ? p.pieces.value_or(schedule::kUsualPieces) : 1);
+  const std::uint64_t units =
+      std::uint64_t(p.microbatches) * (schedule.cuts_sequences ? p.pieces.value_or(schedule::kUsualPieces) : 1);
   const std::uint64_t actions = stages * units * (schedule.splits_backward ? 3 : 2);
   if (units >= UINT32_MAX)
     throw UserError(

@@ -53,7 +53,7 @@ FlopRate rate_of(const cluster::Gpu& gpu, AttentionKernel kernel) {
   return {};
 }
 
-constexpr double kRows = 128;       // query rows of one thread block,
+constexpr double kRows = 128;       // rows of one thread block,
 constexpr double kBlocksPerSm = 2;  // of which two fit an SM
 constexpr double kBackwardTail =
     .5;  // blocks a slot; forward: Gpu::attention_tail. Fitted (MooreThreads/SimuMax, A100)
@@ -83,7 +83,9 @@ double attention_time(const cluster::Gpu& gpu, const FusedAttention& shape, Atte
   const double ideal =
       rate * d.rate * (shape.causal ? 1 : fit.square_rate) * head_rate(d, double(shape.head_dim + shape.values()) / 2);
   const double ends = 1 + (shape.causal ? d.causal : d.square) / double(shape.keys);
-  const double rows = double((shape.queries + std::int64_t(kRows) - 1) / std::int64_t(kRows));
+  // Thread blocks own rows of the queries forward, of the keys backward (FlashAttention-2, section 3.2).
+  const std::int64_t owned = shape.backward ? shape.keys : shape.queries;
+  const double rows = double((owned + std::int64_t(kRows) - 1) / std::int64_t(kRows));
   const double blocks = double(shape.batch * shape.heads) * rows / (kBlocksPerSm * double(gpu.sms));
   const double tail = 1 + (shape.backward ? kBackwardTail : gpu.attention_tail) / blocks;
   return shape.flops().value() / ideal * ends * tail;

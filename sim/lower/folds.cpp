@@ -29,6 +29,15 @@ Folds::Recipe& Folds::recipe(std::uint32_t staged, Pass pass, Grouping grouping,
   return it->second;
 }
 
+// Of a value that one piece of a sequence makes and another one uses up.
+std::optional<std::uint32_t> Folds::shared_slot(const Part& part, std::size_t value, std::size_t use) const {
+  if (!part.model) return std::nullopt;
+  for (const auto& shared : part.model->carried)
+    if (shared.value == value && shared.begins != shared.ends)
+      return kSharedSlots + static_cast<std::uint32_t>(2 * (use * parts_.pieces + shared.piece) + shared.gradient);
+  return std::nullopt;
+}
+
 Folds::Layout& Folds::layout(std::uint32_t staged, Grouping grouping) {
   const auto [it, fresh] = layouts_.try_emplace({staged, grouping});
   if (fresh) it->second = made(staged, grouping);
@@ -69,6 +78,11 @@ Folds::Layout Folds::made(std::uint32_t staged, Grouping grouping) const {
     Layout::Key key{i, it.category, it.crosses};
     if (grouping == Grouping::parts && it.use < n) key = {layout.instances.size() + it.use, it.category, it.crosses};
     if (grouping == Grouping::stage) key = {0, it.category, it.crosses};
+    if (it.use < n)
+      if (const auto shared = shared_slot(part(it.use), i - layout.first[it.use], it.use)) {
+        layout.slot.push_back(*shared);
+        continue;
+      }
     const auto slot = layout.known.try_emplace(key, static_cast<std::uint32_t>(layout.known.size())).first->second;
     layout.slot.push_back(slot);
   }

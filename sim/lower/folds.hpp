@@ -16,6 +16,9 @@ namespace rehearsal::lower {
 // one pass, die in one pass and count as the same. What one part hands to the next is a buffer of its own among parts.
 enum class Grouping : std::uint8_t { values, parts, stage };
 
+// Slots from here on are of a micro-batch, whose pieces share what they hold (models::Carried).
+inline constexpr std::uint32_t kSharedSlots = 0x80000000;
+
 struct TaskRecipe {
   struct Allocation {
     std::uint32_t slot;
@@ -39,7 +42,8 @@ class Folds {
   Folds(const Parts& parts, graph::GraphBuilder& works, graph::ProgramBuilder& program)
       : parts_(parts), works_(works), program_(program) {}
 
-  // `staged`: whose pass it is (Parts::staged). Of the whole pass as one task, or of one use: as one task, or one for each operation where values are not grouped.
+  // `staged`: whose pass it is (Parts::staged). Of the whole pass as one task, or of one use: as one task, or one for
+  // each operation where values are not grouped.
   using Recipe = std::vector<TaskRecipe>;
   Recipe& recipe(std::uint32_t staged, graph::Pass pass, Grouping grouping, std::optional<std::size_t> use);
   std::size_t slots(std::uint32_t staged, Grouping grouping) { return layout(staged, grouping).known.size(); }
@@ -62,6 +66,7 @@ class Folds {
   };
   Layout& layout(std::uint32_t staged, Grouping grouping);
   Layout made(std::uint32_t staged, Grouping grouping) const;
+  std::optional<std::uint32_t> shared_slot(const Part& part, std::size_t value, std::size_t use) const;
 
   struct Event {
     std::size_t instance;

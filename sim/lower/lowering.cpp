@@ -35,8 +35,6 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
     if (plan->job.training.optimizer == models::OptimizerKind::lomo)
       refuse("optimizer lomo has weights of one version only; set training.optimizer to sgd");
   }
-  if (schedule.cuts_sequences && plan && !own_kernels)
-    refuse("attention over a piece of a sequence has no cost model yet; software rehearsal performs it");
   if (schedule.cuts_sequences && own_kernels && plan->job.training.optimizer == models::OptimizerKind::lomo)
     refuse("each of its pieces has a part of the gradient that lomo uses up at once; set training.optimizer to sgd");
   if (schedule.updates != schedule::Updates::at_flush && !own_kernels)
@@ -96,7 +94,7 @@ schedule::Problem Lowering::problem(std::span<const Time> durations, std::span<c
       activation += double(part.activation.count());
       hold += double(part.weight_hold.count());
     }
-    if (stage.keeps_output) activation += double(plan_->stage_output().count());
+    if (stage.keeps_output) activation += double(plan_->stage_output().count()) * parts_.pieces;
     problem.forward.push_back(times.forward);
     problem.input_gradient.push_back(times.input);
     problem.weight_gradient.push_back(times.weight);
@@ -121,7 +119,7 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   if (!plan_) return end;
   const bool replicated = plan_->replicas() > 1;
   const bool overlapped = replicated && plan_->overlaps_gradients();
-  if (plan_->performed() || plan_->zero() >= 2) return std::nullopt;
+  if (plan_->performed() || plan_->zero() >= 2 || parts_.pieces > 1) return std::nullopt;
   if (plan_->job.copies > 1) return std::nullopt;  // ranks of both directions wait for each other there
   if (overlapped && (problem.stages() > 1 || schedule.splits_backward)) return std::nullopt;
   if (overlapped) end.last_backward = last_backward();
@@ -156,9 +154,11 @@ std::vector<Lowering::End::LastPart> Lowering::last_backward() {
 
 Time Lowering::time(ModelPart part, std::span<const Time> durations) const {
   INVARIANT(parts_.at[part] < parts_.parts.size(), "a model has this part");
-  const Part& p = parts_.parts[parts_.at[part]];
-  return durations[p.of(models::PassKind::forward).whole.index()] +
-         durations[p.of(models::PassKind::backward).whole.index()];
+  Time sum;
+  for (std::uint32_t piece = 0; piece < parts_.pieces; piece++)
+    for (const auto pass : {models::PassKind::forward, models::PassKind::backward})
+      sum += durations[parts_.parts[parts_.at[part] + piece].of(pass).whole.index()];
+  return sum;
 }
 
 Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Problem& problem,

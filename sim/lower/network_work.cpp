@@ -220,10 +220,10 @@ class NetworkWork : public RankWork {
   std::vector<const StageParts::Use*> by_position_;  // parts counted through the model
   Sequencer sequencer_;
   NetworkState state_;
-  std::map<Key, BufferId> activations_, gradients_;  // on the borders between parts
+  std::map<Key, BufferId> activations_, gradients_;       // on the borders between parts
   std::map<Key, BufferId> pieces_, gradients_of_pieces_;  // keys and values that pieces of a sequence share
-  std::map<Key, std::vector<BufferId>> values_;      // inside a part
-  std::map<Key, std::vector<BufferId>> transient_;   // gradients of one micro-batch, per segment of the part
+  std::map<Key, std::vector<BufferId>> values_;           // inside a part
+  std::map<Key, std::vector<BufferId>> transient_;        // gradients of one micro-batch, per segment of the part
 };
 
 }  // namespace

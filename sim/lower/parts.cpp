@@ -275,13 +275,20 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
       result.parts.push_back(model_part(part_of(*network), recompute, plan, builder));
   };
   result.at.fill(kModelParts);
-  add(kEmbedding, Recompute::none, [](const Network& n) -> const auto& { return n.embedding; });
-  add(kDense, training.recompute, [](const Network& n) -> const auto& { return n.layers[0]; });
-  add(kExperts, training.recompute, [](const Network& n) -> const auto& { return n.layers[1]; });
-  add(kHead, Recompute::none, [](const Network& n) -> const auto& { return n.head; });
-  add(kKeptDense, Recompute::none, [](const Network& n) -> const auto& { return n.kept[0]; });
-  add(kKeptExperts, Recompute::none, [](const Network& n) -> const auto& { return n.kept[1]; });
-  add(kPrediction, training.recompute, [](const Network& n) -> const auto& { return n.prediction; });
+  add(
+      kEmbedding, Recompute::none, [](const Network& n) -> const auto& { return n.embedding; });
+  add(
+      kDense, training.recompute, [](const Network& n) -> const auto& { return n.layers[0]; });
+  add(
+      kExperts, training.recompute, [](const Network& n) -> const auto& { return n.layers[1]; });
+  add(
+      kHead, Recompute::none, [](const Network& n) -> const auto& { return n.head; });
+  add(
+      kKeptDense, Recompute::none, [](const Network& n) -> const auto& { return n.kept[0]; });
+  add(
+      kKeptExperts, Recompute::none, [](const Network& n) -> const auto& { return n.kept[1]; });
+  add(
+      kPrediction, training.recompute, [](const Network& n) -> const auto& { return n.prediction; });
   std::int64_t first = 0;
   for (std::size_t s = 0; s < plan.stages.size() * std::size_t(plan.job.copies); s++) {
     const auto& stage = plan.stages[s % plan.stages.size()];

@@ -26,10 +26,15 @@ PassTasks::Live& PassTasks::live(const Coordinates& at) {
   return it->second;
 }
 
+std::optional<BufferId>& PassTasks::slot_of(Live& live, const Coordinates& at, std::uint32_t slot) {
+  return slot < kSharedSlots ? live.slots[slot] : shared_[{at.stage, at.microbatch / parts_.pieces, slot}];
+}
+
 LocalTask PassTasks::emit(const Coordinates& at, std::vector<LocalTask> after) {
   if (detail_ == Detail::stage) {
     auto& buffers = live(at);
-    return emit(at, folds_.recipe(parts_.staged(at), at.pass, buffers.grouping, std::nullopt), buffers, std::move(after), {});
+    return emit(at, folds_.recipe(parts_.staged(at), at.pass, buffers.grouping, std::nullopt), buffers,
+                std::move(after), {});
   }
   const auto n = parts_.stages[at.stage].uses.size();
   LocalTask last;
@@ -62,13 +67,14 @@ LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& li
     std::vector<BufferUse> uses, released;
     for (const auto& [slot, buffer] : task.allocates) {
       const BufferId id = program_.buffer(buffer);
-      live.slots[slot] = id;
+      slot_of(live, at, slot) = id;
       uses.emplace_back(id, Access::allocate);
     }
     for (const auto slot : task.frees) {
-      INVARIANT(live.slots[slot], "what is freed is there");
-      released.emplace_back(*live.slots[slot], Access::free);
-      live.slots[slot].reset();
+      auto& held = slot_of(live, at, slot);
+      INVARIANT(held, "what is freed is there");
+      released.emplace_back(*held, Access::free);
+      held.reset();
     }
     if (task.beside) {  // starts when the lane of the kernel comes to it
       auto before = after;

@@ -42,6 +42,7 @@ class PassTasks {
     std::vector<std::optional<BufferId>> slots;
   };
   Live& live(const graph::Coordinates& at);
+  std::optional<BufferId>& slot_of(Live& live, const graph::Coordinates& at, std::uint32_t slot);
   LocalTask emit(const graph::Coordinates& at, Folds::Recipe& recipe, Live& live, std::vector<LocalTask> after,
                  const Extra& extra);
   std::uint32_t fold(const TaskRecipe& task, const std::vector<graph::BufferUse>& uses, const Extra& extra);
@@ -53,6 +54,8 @@ class PassTasks {
   Ends& ends_;
   Folds folds_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Live> live_;  // by (stage, micro-batch)
+  // What pieces of a micro-batch share: by stage, micro-batch and slot.
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::optional<BufferId>> shared_;
   // Of tasks with further buffers: those that come before its own, and how many go after them.
   std::map<std::tuple<const TaskRecipe*, std::vector<Bytes>, std::size_t>, std::uint32_t> known_folds_;
   std::map<std::uint32_t, std::uint32_t> split_;  // stage -> micro-batch whose passes come part by part

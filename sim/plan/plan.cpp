@@ -70,6 +70,10 @@ void note_routing(Plan& plan, const models::Routed& routed) {
 void note_kernels(Plan& plan) {
   if (plan.performed()) return;
   auto& notes = plan.assumptions;
+  if (plan.shard.pieces > 1)
+    notes.push_back(
+        "Pieces of a sequence see the keys and values of earlier ones where those stand, and add to sums of their "
+        "gradients of 2 bytes; no framework's way was compared.");
   if (plan.job.training.kernels == models::Kernels::unfused)
     notes.push_back(
         "Unfused kernels: traffic is counted from what each operation reads and writes, never compared with a run; "
@@ -117,8 +121,7 @@ void check_sizes(const Job& job) {
 }
 
 models::Network network_of(const Job& job, const models::Shard& shard, const models::Routed& routed) {
-  if (!job.software.own_kernels)
-    return models::framework_network(job.model, job.training, job.software, shard, routed);
+  if (!job.software.own_kernels) return models::framework_network(job.model, job.training, job.software, shard, routed);
   // Padding serves the slicing; one GPU alone sees the vocabulary as it is.
   return models::performed_network(job.model, {.shard = shard,
                                                .data = job.parallelism.data,

@@ -156,6 +156,10 @@ std::vector<Broken> broken_by_pieces(const models::Transformer& model, const mod
     add("training.causal",
         "the schedule sends the first tokens of a sequence before the others, which 'causal' false lets them see; "
         "choose another one");
+  else if (training.attention == models::AttentionKind::unfused)
+    add("training.attention",
+        "the schedule cuts sequences, whose scores are whole in unfused attention; set 'attention' to flash, or choose "
+        "another one");
   else if (p.context > 1)
     add("parallelism.context",
         fmt::format("'context' {} cuts sequences that the schedule cuts in {} pieces; set 'context' to 1, or choose "
@@ -181,8 +185,8 @@ std::vector<Broken> broken_by_degrees(const models::Transformer& model, const mo
 }
 
 std::vector<Broken> broken_by_sequence(const models::Transformer& model, const models::Training& training,
-                                       const models::ExpertSettings& experts, const Parallelism& p,
-                                       const Batch& batch, std::int64_t pieces) {
+                                       const models::ExpertSettings& experts, const Parallelism& p, const Batch& batch,
+                                       std::int64_t pieces) {
   if (auto broken = broken_by_pieces(model, training, p, batch, pieces); !broken.empty()) return broken;
   std::vector<Broken> all;
   const std::int64_t tokens = batch.sequence / pieces;
@@ -202,12 +206,11 @@ std::vector<Broken> broken_by_sequence(const models::Transformer& model, const m
                                halves ? ", as 'training.context_balance' of causal attention needs" : "",
                                nearest(p.context, 1, tokens, legal))});
   else if (tokens / p.context % cut != 0)
-    all.push_back(
-        {"batch.sequence",
-         fmt::format("'sequence' {} tokens do not divide over {}tensor {}, as sequence parallelism needs{}",
-                     batch.sequence, of(), p.tensor,
-                     nearest(batch.sequence, 1, batch.sequence + pieces * p.context * cut * runs,
-                             [&](std::int64_t n) { return n % (pieces * p.context * cut * runs) == 0; }))});
+    all.push_back({"batch.sequence",
+                   fmt::format("'sequence' {} tokens do not divide over {}tensor {}, as sequence parallelism needs{}",
+                               batch.sequence, of(), p.tensor,
+                               nearest(batch.sequence, 1, batch.sequence + pieces * p.context * cut * runs,
+                                       [&](std::int64_t n) { return n % (pieces * p.context * cut * runs) == 0; }))});
   else if (model.is_moe() && batch.micro * tokens / p.context % p.tensor != 0)
     all.push_back({"batch.sequence",
                    fmt::format("the {} tokens of a micro-batch on a GPU do not divide over tensor {}, whose ranks send "

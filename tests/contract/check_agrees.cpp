@@ -95,9 +95,9 @@ TEST_CASE("check names the place of what run would refuse, and exits with 2") {
     CHECK(contains(run.out, file + ":6:11: error: "));
   }
   std::ofstream(file) << kModel;
-  const auto set = shell("'" REHEARSE_BINARY "' check --set schedule=seq1f1b '" + file + "' 2>&1");
+  const auto set = shell("'" REHEARSE_BINARY "' check --set schedule=pipedream '" + file + "' 2>&1");
   CHECK(set.status == 2);
-  CHECK(contains(set.out, "--set schedule=seq1f1b: error: schedule seq1f1b runs in `rehearse schedule`"));
+  CHECK(contains(set.out, "--set schedule=pipedream: error: schedule pipedream runs in `rehearse schedule`"));
   // Layers that cannot be dealt: known by the plan, decided by the partition.
   std::ofstream(file) << kModel << "partition: balanced\n";
   CHECK(shell("'" REHEARSE_BINARY "' check '" + file + "'").status == 0);

@@ -140,7 +140,7 @@ const std::map<std::string, const char*> kExceptions = {
     {"schedule.time_limit", "of searches; how far they get in it is no promise"},
     {"schedule.group", "the number that a schedule takes without it is the same schedule"},
     {"schedule.extra_warmup", "the number that a schedule takes without it is the same schedule"},
-    {"schedule.pieces", "1 is a sequence in one piece, as without it"},
+    {"schedule.pieces", "the number that a schedule takes without it is the same schedule"},
     {"schedule.waves", "1 is what a schedule of waves does without it"},
     {"training.learning_rate", "of performed training; idle_keys says so where a framework's step is predicted"},
     {"training.weight_decay", "of performed training; idle_keys says so where a framework's step is predicted"},

@@ -74,6 +74,26 @@ TEST_CASE("tokens over tensor ranks train what one rank trains, in the memory th
   check_trains(kGpt, with(kSmall, {"parallelism={tensor: 2, pipeline: 2, sequence: true}", "training.precision=bf16"}));
 }
 
+TEST_CASE("sequences in pieces train what one rank trains, in the memory that was predicted") {
+  for (const Sets& layout : std::vector<Sets>{
+           {"parallelism={pipeline: 2, data: 2}", "schedule={name: seq1f1b, pieces: 4}", "training.optimizer=adamw"},
+           {"parallelism={pipeline: 4}", "schedule={name: seq1f1b, pieces: 3}", "batch.sequence=12",
+            "training.recompute=full"},
+           {"parallelism={pipeline: 2, tensor: 2, sequence: true}", "training.recompute=selective"},
+           {"parallelism={pipeline: 2, data: 2, zero: 3}", "training.recompute=full"},
+           {"parallelism={pipeline: 1, data: 2, zero: 2}", "schedule={name: seq1f1b, pieces: 8}"},
+           {"parallelism={pipeline: 2}", "schedule={name: seq1f1b, pieces: 1}"},
+       })
+    for (const Sets& network : {kSmall, kSmallLlama, kSmallMoe}) {
+      CAPTURE(layout.front());
+      CAPTURE(network.front());
+      Sets sets = with(network, {"schedule=seq1f1b", "batch.global=8"});
+      sets.insert(sets.end(), layout.begin(), layout.end());
+      check_trains(kGpt, sets);
+    }
+  check_trains(kGpt, with(kSmall, {"parallelism={pipeline: 2}", "schedule=seq1f1b", "training.precision=bf16"}));
+}
+
 // Without sequence parallelism each tensor rank sends tokens of its own, although all have all of them.
 TEST_CASE("experts over tensor ranks, whole or cut, train what one rank trains") {
   for (const char* sequence : {"false", "true"})
@@ -94,6 +114,45 @@ TEST_CASE("experts over tensor ranks, whole or cut, train what one rank trains")
       sets.push_back(std::string("parallelism.sequence=") + sequence);
       check_trains(kGpt, sets);
     }
+}
+
+TEST_CASE("a piece of a sequence that is missed is found out") {
+  const Sets sets = with(kSmallLlama, {"parallelism={pipeline: 2}", "schedule={name: seq1f1b, pieces: 3}",
+                                       "batch.global=2", "batch.sequence=12"});
+  const auto what = explore::load_performable(kGpt, sets, backend::Compute::real, "loopback");
+  const auto prepared = answer::prepare(what.scenario);
+  const auto& program = prepared.graph.program_of(prepared.graph.ranks()[0]);
+  int blocks = 0, others = 0;  // of the pieces of one layer and micro-batch
+  for (std::size_t t = 0; t < program.size(); ++t) {
+    const auto& at = program.coordinates[t];
+    if (at.layer != 1 || at.microbatch >= 3) continue;
+    const auto* kernel = std::get_if<Kernel>(&prepared.graph.work(program.work[t]));
+    if (!kernel || kernel->kind < KernelKind::attention_part || kernel->kind > KernelKind::cut_rows) continue;
+    CAPTURE(t);
+    backend::Tamper tamper;
+    tamper.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == LocalTask(t); };
+    CHECK(!train(kGpt, sets, tamper).verified.ok);
+    const bool block =
+        kernel->kind == KernelKind::attention_part || kernel->kind == KernelKind::attention_part_gradient;
+    ++(block ? blocks : others);
+  }
+  CHECK(blocks == 2 * (1 + 2 + 3));
+  CHECK(others == 3 * 2 + 3 * 2);  // keys and values taken, results put; two gradients put
+}
+
+TEST_CASE("what pieces of a sequence cannot be is refused") {
+  const auto refusal = [](std::initializer_list<std::string> sets) { return [=] { train(kGpt, with(kSmall, sets)); }; };
+  CHECK_THROWS_WITH_AS(refusal({"schedule={name: seq1f1b, pieces: 3}", "batch.sequence=16"})(),
+                       doctest::Contains("'pieces' 3 does not divide the 16 tokens of a sequence; nearest: 2 or 4"),
+                       UserError);
+  CHECK_THROWS_WITH_AS(refusal({"schedule=seq1f1b", "training.causal=false"})(),
+                       doctest::Contains("sends the first tokens of a sequence before the others"), UserError);
+  CHECK_THROWS_WITH_AS(refusal({"schedule=seq1f1b", "parallelism={context: 2, data: 1}"})(),
+                       doctest::Contains("set 'context' to 1, or choose another schedule"), UserError);
+  CHECK_THROWS_WITH_AS(refusal({"schedule=seq1f1b", "training.optimizer=lomo", "parallelism={pipeline: 2}",
+                                "batch.global=1", "model.tie_embeddings=false"})(),
+                       doctest::Contains("set training.optimizer to sgd"), UserError);
+  CHECK_THROWS_WITH_AS(train(kMlp, {"schedule=seq1f1b"}), doctest::Contains("family 'mlp' has none"), UserError);
 }
 
 TEST_CASE("more ranks than key-value heads, and a capacity that depends on whose rows they are, are refused") {
