@@ -217,15 +217,19 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works, Condition
     Time operator()(const graph::Collective& w) const { return counted(cost.collective(w)); }
     Time operator()(const graph::Dispatch& w) const { return counted(cost.dispatch(w)); }
     Time operator()(const graph::Beside& w) const {
-      return cost.together({footprint(w.kernel), footprint(w.collective)});
+      std::vector<std::vector<graph::Footprint>> row;
+      if (const auto* stretch = std::get_if<graph::Sequence>(&works[w.kernel.index()]))
+        for (const auto& item : stretch->items) row.insert(row.end(), item.count, strands(item.work));
+      else
+        row.push_back(strands(w.kernel));
+      return cost.together(row, footprint(w.collective));
+    }
+    std::vector<graph::Footprint> strands(WorkId part) const {
+      const auto* both = std::get_if<graph::Beside>(&works[part.index()]);
+      return both ? std::vector{footprint(both->kernel), footprint(both->collective)} : std::vector{footprint(part)};
     }
     graph::Footprint footprint(WorkId part) const {
-      const auto& work = works[part.index()];
-      const auto* stretch = std::get_if<graph::Sequence>(&work);
-      if (!stretch) return models.of(part.index()).footprint(work, priced(part));
-      std::vector<graph::Footprint> kernels;
-      for (const auto& item : stretch->items) kernels.insert(kernels.end(), item.count, footprint(item.work));
-      return cost.of_stretch(kernels);
+      return models.of(part.index()).footprint(works[part.index()], priced(part));
     }
     Time operator()(const graph::Message& w) const { return counted(cost.message(w)); }
     Time operator()(const graph::Receive&) const { return Time(); }
@@ -263,12 +267,7 @@ std::vector<graph::Footprint> CostModel::footprints(std::span<const graph::Work>
   std::vector<graph::Footprint> all;
   all.reserve(works.size());
   ByLinks models(*this, conditions);
-  for (std::size_t i = 0; i < works.size(); ++i) {
-    std::vector<graph::Footprint> kernels;
-    if (const auto* stretch = std::get_if<graph::Sequence>(&works[i]))
-      for (const auto& item : stretch->items) kernels.insert(kernels.end(), item.count, all[item.work.index()]);
-    all.push_back(kernels.empty() ? models.of(i).footprint(works[i], prices[i]) : models.of(i).of_stretch(kernels));
-  }
+  for (std::size_t i = 0; i < works.size(); ++i) all.push_back(models.of(i).footprint(works[i], prices[i]));
   return all;
 }
 

@@ -87,8 +87,6 @@ class CostModel {
   double moves(const cluster::ClusterSpec& other, std::span<const graph::Work> works, std::span<const Time> durations,
                std::span<const double> runs, Conditions conditions) const;
   graph::Footprint footprint(const graph::Work& work, Time price) const;
-  // Kernels one after the other, as one.
-  graph::Footprint of_stretch(const std::vector<graph::Footprint>& kernels) const;
   graph::Footprint of_collective(const graph::Collective& work, Time price) const;
   // Bytes that each rank sends inside its domain and out of it.
   struct Hops {
@@ -104,8 +102,9 @@ class CostModel {
   graph::Footprint of_message(const graph::Message& work, Time price) const;
   graph::Moved moved(const graph::Collective& work) const;
   graph::Volume volume(const graph::Message& work) const;
-  // On one GPU, started together: until the last of them has ended.
-  Time together(const std::vector<graph::Footprint>& all) const;
+  // On one GPU: one after the other, each of what starts together, and something beside all of them; until the last of
+  // them has ended.
+  Time together(const std::vector<std::vector<graph::Footprint>>& row, const graph::Footprint& beside) const;
   bool measured(const graph::Message& work) const;
   bool computes_wide(const Kernel& kernel) const;
   // Of the kernels among these works: those that the profile, if there is one, does not hold.

@@ -15,6 +15,20 @@ namespace {
 using graph::Footprint;
 using graph::Way;
 
+// Each way of a GPU is a resource of its own; links are no obstacle between a kernel and a collective.
+fluid::Phase on_gpu(const std::vector<Footprint>& all) {
+  fluid::Phase phase;
+  for (const auto& footprint : all) {
+    fluid::Strand strand{footprint.moving, footprint.rate, {}};
+    for (const auto& share : footprint.shares)
+      if (share.way == Way::processors || share.way == Way::memory)
+        strand.uses.push_back({static_cast<std::uint32_t>(share.way), share.weight, share.hold});
+    phase.strands.push_back(std::move(strand));
+    phase.trailing = std::max(phase.trailing, footprint.trailing);
+  }
+  return phase;
+}
+
 // A share never exceeds what it was derived from: alone, everything fits.
 constexpr double kRoundedDown = 1 - 0x1p-40;
 
@@ -144,45 +158,17 @@ Footprint CostModel::footprint(const graph::Work& work, Time price) const {
   return std::visit(make, work);
 }
 
-// They fill the multiprocessors while they run, and touch memory as they do on average.
-Footprint CostModel::of_stretch(const std::vector<Footprint>& kernels) const {
-  Footprint f;
-  double processors = 0, memory = 0;
-  for (const auto& kernel : kernels) {
-    f.moving += kernel.moving, f.trailing += kernel.trailing;
-    for (const auto& share : kernel.shares) {
-      const double asked =
-          (double(share.weight) * double(kernel.rate) + double(share.hold)) * to_seconds(kernel.moving);
-      if (share.way == Way::processors) processors += asked;
-      if (share.way == Way::memory) memory += asked;
-    }
-  }
-  if (f.moving == Time{}) return f;
-  f.rate = graph::kLeastRate;
-  const double scale = to_seconds(f.moving) * double(f.rate);
-  const auto weight = [&](double asked, Wide capacity) {
-    return static_cast<std::int64_t>(std::min(asked / scale, double(capacity) / double(f.rate)) * kRoundedDown);
-  };
-  f.shares.push_back({Way::processors, weight(processors, graph::capacity(machine_.gpu.sms))});
-  f.shares.push_back({Way::memory, weight(memory, graph::capacity(machine_.gpu.sustained_memory_bandwidth))});
-  return f;
-}
-
-// Each way of a GPU is a resource of its own; links are no obstacle between a kernel and a collective.
-Time CostModel::together(const std::vector<Footprint>& all) const {
-  const std::vector<Wide> capacities{graph::capacity(machine_.gpu.sms),
-                                     graph::capacity(machine_.gpu.sustained_memory_bandwidth)};
-  fluid::Phase phase;
-  for (const auto& footprint : all) {
-    fluid::Strand strand{footprint.moving, footprint.rate, {}};
-    for (const auto& share : footprint.shares)
-      if (share.way == Way::processors || share.way == Way::memory)
-        strand.uses.push_back({static_cast<std::uint32_t>(share.way), share.weight, share.hold});
-    phase.strands.push_back(std::move(strand));
-    phase.trailing = std::max(phase.trailing, footprint.trailing);
-  }
+Time CostModel::together(const std::vector<std::vector<Footprint>>& row, const Footprint& beside) const {
+  const auto& gpu = machine_.gpu;
+  const std::vector<Wide> capacities{graph::capacity(gpu.sms), graph::capacity(gpu.sustained_memory_bandwidth)};
   fluid::Flows flows(capacities);
-  return flows.alone(flows.profile({phase}));
+  std::vector<fluid::Phase> phases;
+  for (const auto& all : row) phases.push_back(on_gpu(all));
+  for (const auto profile : {flows.profile(phases), flows.profile({on_gpu({beside})})})
+    if (flows.alone(profile) > Time{}) flows.start(0, profile);
+  std::vector<fluid::Event> ended;
+  while (!flows.empty()) flows.pop_instant(ended);
+  return flows.now();
 }
 
 }  // namespace rehearsal::cost

@@ -13,15 +13,29 @@ struct Ask {
   Wide most;  // capacity units/s
 };
 
-// The most that any phase asks of each resource.
-std::vector<Ask> asks(const std::vector<fluid::Phase>& phases) {
-  std::unordered_map<std::uint32_t, Wide> most;
-  std::unordered_map<std::uint32_t, Wide> phase_asks;
+using Most = std::unordered_map<std::uint32_t, Wide>;
+
+void add_most(Most& most, const std::vector<fluid::Phase>& phases) {
+  Most phase_asks;
   for (const auto& phase : phases) {
     phase_asks.clear();
     for (const auto& strand : phase.strands)
       for (const auto& use : strand.uses) phase_asks[use.resource] += Wide{use.weight} * strand.rate + use.hold;
     for (const auto& [resource, asked] : phase_asks) {
+      auto& so_far = most[resource];
+      so_far = std::max(so_far, asked);
+    }
+  }
+}
+
+// The most that any phase asks of each resource, with what is beside it.
+std::vector<Ask> asks(const std::vector<Part>& parts) {
+  Most most;
+  for (const auto& part : parts) {
+    Most row, beside;
+    add_most(row, part.row), add_most(beside, part.beside);
+    for (const auto& [resource, asked] : beside) row[resource] += asked;
+    for (const auto& [resource, asked] : row) {
       auto& so_far = most[resource];
       so_far = std::max(so_far, asked);
     }
@@ -64,7 +78,7 @@ class Sweep {
     auto& by_work = known_[actor.key()];
     for (const auto& [w, asks] : by_work)
       if (w == work) return asks;
-    return by_work.emplace_back(work, asks(demands_.phases(actor, WorkId(work)))).second;
+    return by_work.emplace_back(work, asks(demands_.parts(actor, WorkId(work)))).second;
   }
 
   // A lane runs one task at a time (the bytes of its messages leave one after the other), so each asks for no more than
@@ -159,16 +173,31 @@ std::span<const graph::Load> Demands::loads(const Actor& actor, graph::Way way) 
   return {};
 }
 
-std::vector<fluid::Phase> Demands::phases(const Actor& actor, WorkId work) const {
-  std::vector<fluid::Phase> all;
+std::vector<Part> Demands::parts(const Actor& actor, WorkId work) const {
+  std::vector<Part> all(1);
   add(actor, work, all);
+  if (all.size() > 1 && all.back().row.empty()) all.pop_back();
   return all;
 }
 
-void Demands::add(const Actor& actor, WorkId work, std::vector<fluid::Phase>& phases) const {
+void Demands::add(const Actor& actor, WorkId work, std::vector<Part>& parts) const {
   if (const auto* sequence = std::get_if<graph::Sequence>(&works_[work.index()])) {
     for (const auto& item : sequence->items)
-      for (std::uint32_t i = 0; i < item.count; ++i) add(actor, item.work, phases);
+      for (std::uint32_t i = 0; i < item.count; ++i) add(actor, item.work, parts);
+    return;
+  }
+  const auto* both = std::get_if<graph::Beside>(&works_[work.index()]);
+  if (!both || !std::holds_alternative<graph::Sequence>(works_[both->kernel.index()]))
+    return add_phases(actor, work, parts.back().row);
+  if (!parts.back().row.empty()) parts.emplace_back();
+  add_phases(actor, both->kernel, parts.back().row), add_phases(actor, both->collective, parts.back().beside);
+  parts.emplace_back();
+}
+
+void Demands::add_phases(const Actor& actor, WorkId work, std::vector<fluid::Phase>& phases) const {
+  if (const auto* sequence = std::get_if<graph::Sequence>(&works_[work.index()])) {
+    for (const auto& item : sequence->items)
+      for (std::uint32_t i = 0; i < item.count; ++i) add_phases(actor, item.work, phases);
     return;
   }
   fluid::Phase phase;

@@ -28,20 +28,27 @@ struct Actor {
   static constexpr auto Kind_send = engine::Kind::send;
 };
 
+// Of a coarse task. What is beside a row of phases starts with it, and the part has ended when both have.
+struct Part {
+  std::vector<fluid::Phase> row, beside;
+};
+
 class Demands {
  public:
   Demands(const Prepared& graph, const Contended& contended)
       : works_(graph.graph().works()), places_(contended.places), footprints_(contended.footprints) {}
 
   const graph::Places& places() const { return places_; }
-  // A coarse work is those that it consists of, one after the other.
-  std::vector<fluid::Phase> phases(const Actor& actor, WorkId work) const;
+  // A coarse work is those that it consists of, one after the other. A new part begins before and after a stretch of
+  // kernels with something beside it; all others are one.
+  std::vector<Part> parts(const Actor& actor, WorkId work) const;
   Time moving(WorkId message) const { return footprints_[message.index()].moving; }
 
  private:
   std::span<const graph::Load> loads(const Actor& actor, graph::Way way) const;
   void add_strand(const Actor& actor, WorkId work, fluid::Phase& phase) const;
-  void add(const Actor& actor, WorkId work, std::vector<fluid::Phase>& phases) const;
+  void add(const Actor& actor, WorkId work, std::vector<Part>& parts) const;
+  void add_phases(const Actor& actor, WorkId work, std::vector<fluid::Phase>& phases) const;
 
   std::span<const graph::Work> works_;
   const graph::Places& places_;

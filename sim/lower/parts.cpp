@@ -87,6 +87,7 @@ class PassBuilder {
     auto operations = std::visit(make, step.what);
     operations.front().born = life.born, operations.back().dies = life.dies;
     if (step.beside) {
+      INVARIANT(!operations.front().beside, "one thing starts with a step");
       operations.front().beside = make(*step.beside).front().work;
       operations.front().beside_along = Axis::expert;
       beside_ = result_.operations.size(), steps_beside_ = step.beside_steps;

@@ -55,8 +55,11 @@ LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vect
 LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& live, std::vector<LocalTask> after,
                           const Extra& extra) {
   LocalTask last;
-  std::optional<LocalTask> beside;  // under way, and what is still to come before it is waited for
-  std::size_t left = 0;
+  struct UnderWay {
+    LocalTask task;
+    std::size_t left;  // tasks that are still to come before it is waited for
+  };
+  std::vector<UnderWay> beside;  // on lanes of their own
   bool closes = false;
   for (std::size_t i = 0; i < recipe.size(); ++i)
     closes = closes || (recipe[i].beside && i + recipe[i].beside_tasks == recipe.size());
@@ -79,10 +82,10 @@ LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& li
     if (task.beside) {  // starts when the lane of the kernel comes to it
       auto before = after;
       if (const auto computed = program_.last(Lane::compute)) before.push_back(*computed);
-      beside = program_.add(
+      const auto started = program_.add(
           {*task.beside, graph::lane_beside(task.beside_along), here, ends_.group(task.beside_along, program_)}, before,
           {});
-      left = task.beside_tasks;
+      beside.push_back({started, task.beside_tasks});
     }
     const bool takes = first && !extra.first.empty(), gives = ends && !closes && !extra.last.empty();
     if (takes && !task.fold) uses.insert(uses.end(), extra.first.begin(), extra.first.end());
@@ -97,7 +100,11 @@ LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& li
     const auto group = task.group ? ends_.group(*task.group, program_) : graph::kNoEndpoint;
     last = program_.add({task.work, Lane::compute, here, group, folded}, after, uses);
     after.clear();
-    if (beside && --left == 0) after.push_back(*std::exchange(beside, std::nullopt));
+    std::erase_if(beside, [&](UnderWay& other) {
+      if (--other.left > 0) return false;
+      after.push_back(other.task);
+      return true;
+    });
     if (ends && closes) {  // whoever waits for the part waits for both
       released.insert(released.end(), extra.last.begin(), extra.last.end());
       last = program_.add({works_.intern(graph::Wait{}), Lane::compute, here}, after, released);

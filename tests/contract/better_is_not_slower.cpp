@@ -65,7 +65,7 @@ Alone alone(const answer::Question& question) {
   Alone all;
   each_run(graph, [&](const engine::Actor& actor, WorkId work, std::uint64_t) {
     const auto [at, fresh] = all.try_emplace({actor.key(), work.value});
-    if (fresh) at->second = flows.alone(flows.profile(demands.phases(actor, work)));
+    if (fresh) at->second = flows.alone(flows.profile(phases(demands, actor, work)));
   });
   return all;
 }

@@ -146,18 +146,29 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
   }
 }
 
-TEST_CASE("exchanges beside shared experts take as long at every detail") {
-  const std::vector<std::string> small{
-      "model={use: qwen3-30b-a3b, layers: 4, shared_experts: 4}", "batch={global: 32, micro: 1}",
-      "software={use: megatron-2025, shared_expert_overlap: true}", "parallelism={expert: 8, zero: 1}"};
-  for (const char* set : {"schedule=1f1b", "training.recompute=full", "training.recompute={modules: [moe]}",
-                          "parallelism={pipeline: 2, expert: 4, zero: 1}"}) {
-    CAPTURE(set);
-    auto sets = small;
-    sets.emplace_back(set);
-    const auto stage = ask(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml", sets, "stage");
+TEST_CASE("exchanges beside shared experts, or under another micro-batch, take as long at every detail") {
+  const std::string file = PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml";
+  const std::vector<std::string> usual{"batch={global: 32, micro: 1}", "parallelism={expert: 8, zero: 1}",
+                                       "software=megatron-2025", "model={use: qwen3-30b-a3b, layers: 4}"};
+  const std::string shared = "software.shared_expert_overlap=true", other = "software.expert_overlap=true";
+  const std::string cut = "parallelism={tensor: 2, sequence: true, pipeline: 2, expert: 2, zero: 1}";
+  const std::vector<std::vector<std::string>> cases = {
+      {shared, "model.shared_experts=1"},
+      {shared, "model.shared_experts=64"},  // they take longer than what they hide
+      {shared, "model.shared_experts=4", "training.recompute=full"},
+      {shared, "model.shared_experts=4", "training.recompute={modules: [moe]}"},
+      {shared, "model.shared_experts=4", "parallelism={pipeline: 2, expert: 4, zero: 1}", "schedule=zb-h1"},
+      {shared, "model.shared_experts=16", cut},
+      {other},
+      {other, "parallelism={pipeline: 2, expert: 4, zero: 1}", "schedule=zb-h1"},
+      {other, cut}};  // with what travels beside the gradient of weights
+  for (const auto& some : cases) {
+    for (const auto& set : some) CAPTURE(set);
+    auto sets = usual;
+    sets.insert(sets.end(), some.begin(), some.end());
+    const auto stage = ask(file, sets, "stage");
     for (const char* detail : {"layer", "operator"}) {
-      const auto fine = ask(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml", sets, detail);
+      const auto fine = ask(file, sets, detail);
       CHECK(fine.iteration == stage.iteration);
       REQUIRE(fine.ranks.size() == stage.ranks.size());
       for (std::size_t r = 0; r < fine.ranks.size(); ++r) {
@@ -213,4 +224,34 @@ TEST_CASE("random trainings take as long at every detail") {
   }
   MESSAGE(tried << " trainings; in " << unlike / 2 << " tensor groups of GPUs that are not alike");
   CHECK(unlike > 10);
+}
+
+TEST_CASE("random trainings with hidden exchanges take as long at every detail") {
+  std::size_t tried = 0, of_shared_experts = 0, shared = 0, hidden = 0;
+  for (std::uint64_t seed = 9000; tried < 60; ++seed) {
+    const contract::RandomTraining training(seed);
+    const std::string how = seed % 2 ? "software.expert_overlap=true" : "software.shared_expert_overlap=true";
+    CAPTURE(seed);
+    CAPTURE(how);
+    CAPTURE(training.text());
+    const auto fine = contract::question(training.text(), {"simulate.detail=operator", how});
+    if (!fine) continue;
+    const auto works = fine->graph.works();
+    const auto travels = [](const graph::Work& work) { return std::holds_alternative<graph::Dispatch>(work); };
+    if (std::none_of(works.begin(), works.end(), travels)) continue;
+    ++tried, of_shared_experts += seed % 2 == 0;
+    const auto expected = contract::simulate(*fine, "auto");
+    shared += expected.engine == "fluid";
+    for (const char* detail : {"stage", "layer"}) {
+      const auto coarse = contract::question(training.text(), {fmt::format("simulate.detail={}", detail), how});
+      hidden += std::any_of(coarse->graph.works().begin(), coarse->graph.works().end(),
+                            [](const graph::Work& work) { return std::holds_alternative<graph::Beside>(work); });
+      CHECK(contract::simulate(*coarse, "auto").makespan() == expected.makespan());
+    }
+  }
+  MESSAGE(tried << " trainings, " << of_shared_experts << " hide exchanges under shared experts; " << shared
+                << " with something short; " << hidden << " coarse graphs with something beside something");
+  CHECK(of_shared_experts > 4);
+  CHECK(shared > tried / 4);
+  CHECK(hidden > tried);
 }

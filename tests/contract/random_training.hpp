@@ -214,6 +214,13 @@ inline timeline::Timeline simulate(const answer::Question& question, const char*
   return simulator->prepare(question.graph)->run(run);
 }
 
+// Of a work with nothing beside a row of its kernels, as random trainings have none.
+inline std::vector<fluid::Phase> phases(const engine::Demands& demands, const engine::Actor& actor, WorkId work) {
+  auto parts = demands.parts(actor, work);
+  INVARIANT(parts.size() == 1 && parts.front().beside.empty(), "one row of phases");
+  return std::move(parts.front().row);
+}
+
 // Everything that takes part and takes time, once: each task but receives, a collective with its first member.
 template <class See>
 void each_run(const engine::Prepared& graph, See see) {

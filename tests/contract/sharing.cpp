@@ -90,7 +90,7 @@ TEST_CASE("alone where it stands, everything takes what it costs") {
     each_run(shared.graph, [&](const engine::Actor& actor, WorkId work, std::uint64_t) {
       if (!seen.emplace(actor.key(), work.value).second) return;
       ++asked;
-      const Time alone = flows.alone(flows.profile(shared.demands.phases(actor, work)));
+      const Time alone = flows.alone(flows.profile(phases(shared.demands, actor, work)));
       const Time price = question.durations[work.index()];
       CAPTURE(graph::describe(question.graph.work(work)));
       CHECK(alone >= price);
@@ -156,7 +156,7 @@ TEST_CASE("no resource carries more than it can") {
     std::vector<Wide> carried(resources);
     each_run(shared.graph, [&](const engine::Actor& actor, WorkId work, std::uint64_t task) {
       std::map<std::uint32_t, Wide> taken;
-      for (const auto& phase : shared.demands.phases(actor, work))
+      for (const auto& phase : phases(shared.demands, actor, work))
         for (const auto& strand : phase.strands)
           for (const auto& use : strand.uses) {
             const Wide units = Wide{use.weight} * strand.rate * strand.moving.count() * phase.count;

@@ -60,3 +60,38 @@ TEST_CASE("kernels beside an exchange lose the multiprocessors that it holds") {
   // 24 of 108 as long as it lasts.
   CHECK(both == doctest::Approx(kernels + exchange * 24 / 108).epsilon(1e-6));
 }
+
+TEST_CASE("what stands beside the exchange loses them, and what does not loses nothing") {
+  const auto cost = model(models::Dispatcher::nccl, 1);
+  const Gemm gemm{4096, 4096, 4096, 1, Precision::bf16, false};
+  const Time idle = Time(1'000'000'000);  // nothing of the GPU for 1 ms
+  const auto row = [](std::uint32_t first, std::uint32_t second) {
+    return graph::Sequence{{{WorkId(first), 1, false}, {WorkId(second), 1, false}}};
+  };
+  const std::vector<graph::Work> works{gemm,
+                                       tokens(8, false),
+                                       graph::Wait{idle},
+                                       row(2, 0),
+                                       row(0, 2),
+                                       graph::Beside{WorkId(3), WorkId(1)},
+                                       graph::Beside{WorkId(4), WorkId(1)},
+                                       graph::Beside{WorkId(2), WorkId(1)}};
+  const auto price = cost.price(works);
+  const Time kernel = price[0], exchange = price[1];
+  REQUIRE(exchange < idle);
+  REQUIRE(exchange < kernel);
+  CHECK(price[5] == idle + kernel);
+  // 24 of 108 as long as it lasts.
+  CHECK(to_seconds(price[6]) ==
+        doctest::Approx(to_seconds(idle) + to_seconds(kernel) + to_seconds(exchange) * 24 / 108).epsilon(1e-6));
+  CHECK(price[7] == idle);
+  // A row that is shorter than its exchange lasts as long as that.
+  auto many = tokens(8, false);
+  many.tokens *= 1000;
+  auto longer = works;
+  longer[1] = many;
+  const auto shows = cost.price(longer);
+  REQUIRE(shows[1] > idle + kernel + kernel);
+  CHECK(shows[5] == shows[1]);
+  CHECK(shows[6] == shows[1]);
+}
