@@ -2,20 +2,18 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "answer/predict.hpp"
 #include "base/error.hpp"
-#include "scenario/scenario.hpp"
+#include "predicted.hpp"
 
 using namespace rehearsal;
+using contract::Sets;
+using contract::with;
 
 namespace {
-
-using Sets = std::vector<std::string>;
 
 // Qwen3 30B with four of its layers on two nodes of H100.
 const std::string kSmall =
@@ -23,16 +21,8 @@ const std::string kSmall =
     "parallelism: {expert: 8, zero: 1}\nbatch: {global: 64, micro: 2}\ntraining: {precision: bf16}\n"
     "software: megatron-2025\n";
 
-answer::Prediction run(const Sets& sets, const std::string& text = kSmall) {
-  ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
-  ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
-  return answer::predict(scenario::load_text(text, "experts", sets));
-}
+answer::Prediction run(const Sets& sets, const std::string& text = kSmall) { return contract::predicted(text, sets); }
 double step(const Sets& sets) { return to_seconds(run(sets).summary.iteration); }
-Sets with(Sets sets, const Sets& more) {
-  sets.insert(sets.end(), more.begin(), more.end());
-  return sets;
-}
 double spent(const answer::Prediction& p, graph::Category category) {
   return to_seconds(p.summary.breakdown[static_cast<std::size_t>(category)]);
 }

@@ -3,19 +3,16 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "answer/predict.hpp"
-#include "scenario/scenario.hpp"
+#include "predicted.hpp"
 
 using namespace rehearsal;
+using contract::Sets;
 
 namespace {
-
-using Sets = std::vector<std::string>;
 
 // A layer: 4 h^2 + 8 h^2 + 13 h = 12,596,224 parameters. Two of them to a stage.
 const std::string kDense =
@@ -27,11 +24,7 @@ const std::string kExperts =
     "parallelism: {pipeline: 4, expert: 4, zero: 1}\nbatch: {global: 128, micro: 1}\ntraining: {precision: bf16}\n"
     "software: megatron-2025\nschedule: dualpipe\n";
 
-answer::Prediction run(const Sets& sets, const std::string& text = kDense) {
-  ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
-  ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
-  return answer::predict(scenario::load_text(text, "two-directions", sets));
-}
+answer::Prediction run(const Sets& sets, const std::string& text = kDense) { return contract::predicted(text, sets); }
 
 double held(const answer::Prediction& p, std::size_t rank, graph::MemoryCategory category) {
   double sum = 0;
