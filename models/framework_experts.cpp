@@ -34,9 +34,6 @@ bool moves_tokens(const Step& step) { return step.name == "dispatch" || step.nam
 
 }  // namespace
 
-bool is_expert(const Segment& segment) {
-  return !segment.tensors.empty() && is_of_experts(segment.tensors.front().kind);
-}
 bool is_expert_product(std::string_view step) { return step.starts_with("experts "); }
 
 bool FrameworkRewrite::has_experts() const {

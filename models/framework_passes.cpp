@@ -213,7 +213,8 @@ std::vector<Step> recomputed_steps(Part& part, const Block& block, const Modules
   if (mode == Recompute::full) return run.software.early_stop ? needed_again(part, part.forward) : part.forward;
   auto wanted = run.training.recompute_modules;
   if (wanted.empty()) {
-    if (run.software.selective_recompute == SelectiveRecompute::operators) return ByOperator{part, block, run, modules}.steps();
+    if (run.software.selective_recompute == SelectiveRecompute::operators)
+      return ByOperator{part, block, run, modules}.steps();
     wanted = {RecomputeModule::core_attn};
   }
   if (wanted.contains(RecomputeModule::core_attn))

@@ -97,7 +97,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
 void FrameworkRewrite::count_parameters() {
   for (const auto& segment : block_.segments) {
     part_.parameters += double(segment.elements);
-    if (is_expert(segment)) part_.expert_parameters += double(segment.elements);
+    if (replicas_of(segment.tensors) == Axis::expert_data) part_.expert_parameters += double(segment.elements);
   }
   double left = part_.parameters - part_.expert_parameters, experts = part_.expert_parameters;
   for (const auto& [follows, step, kept] : weights_) {

@@ -160,7 +160,6 @@ constexpr Gemm weight_gradient(const Gemm& product) {
   return {product.n, product.k, product.m, product.batch, product.precision, true};
 }
 
-bool is_expert(const Segment& segment);
 bool is_expert_product(std::string_view step);  // by its name
 
 // --- framework_passes.cpp: what becomes of the lists of a part

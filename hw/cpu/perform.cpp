@@ -80,7 +80,7 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Surro
     case KernelKind::embed:
       return embed(shape, around.tensor * c, c, batch.tokens, x[0], x[1]);
     case KernelKind::add_positions:
-      return add_positions(shape, c, kernels::cut_of(d, e, around.context), f > 0 ? around.tensor * a : 0, x[0], x[1]);
+      return add_positions(shape, c, kernels::cut_of(d, e, around.context), kernels::first_of_rows(f, a, around.tensor), x[0], x[1]);
     case KernelKind::layer_norm:
       return layer_norm(shape, x[0], x[1], x[2], x[3], x[4]);
     case KernelKind::linear:
@@ -122,7 +122,7 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Surro
     case KernelKind::embed_gradient:
       return embed_gradient(shape, around.tensor * c, c, batch.tokens, x[0], x[1]);
     case KernelKind::positions_gradient:
-      return positions_gradient(shape, c, kernels::cut_of(d, e, around.context), f > 0 ? around.tensor * a : 0, x[0],
+      return positions_gradient(shape, c, kernels::cut_of(d, e, around.context), kernels::first_of_rows(f, a, around.tensor), x[0],
                                 x[1]);
     case KernelKind::clear:
       std::fill_n(x[0], a, 0.f);

@@ -41,4 +41,9 @@ constexpr Cut cut_of(std::int64_t c, std::int64_t balanced, std::int64_t index) 
   return {ranks_of_cut(c), c > 0 ? index : 0, balanced != 0};
 }
 
+// The first of the `own` rows that a tensor rank has, where tensor ranks have each their own (ranks > 0).
+constexpr std::int64_t first_of_rows(std::int64_t ranks, std::int64_t own, std::int64_t tensor) {
+  return ranks > 0 ? tensor * own : 0;
+}
+
 }  // namespace rehearsal::kernels

@@ -50,7 +50,7 @@ class Passes {
       case KernelKind::embed:
         return all(Embed<T>{call_.tokens, x<T>(0), x<T>(1), b, call_.tensor * c, c}, elements, wide<T>(b, {0, 1}));
       case KernelKind::add_positions:
-        return all(AddPositions<T>{x<T>(0), x<T>(1), c, b, cut_of(d, e, call_.context), first_of_rows(f, a)}, elements,
+        return all(AddPositions<T>{x<T>(0), x<T>(1), c, b, cut_of(d, e, call_.context), first_of_rows(f, a, call_.tensor)}, elements,
                    wide<T>(b, {0, 1}));
       case KernelKind::layer_norm:
         return b <= kNarrow ? layer_norm<64>() : layer_norm<256>();
@@ -99,7 +99,7 @@ class Passes {
         return rows(EmbedGradient<T>{call_.tokens, x<T>(0), x<float>(1), a, b, call_.tensor * c, c}, a);
       case KernelKind::positions_gradient:
         return all(PositionsGradient<T>{x<T>(0), x<float>(1), c, b, elements, cut_of(d, e, call_.context),
-                                        first_of_rows(f, a)},
+                                        first_of_rows(f, a, call_.tensor)},
                    std::min(c * b, elements), wide<T>(b, {0, 1}));
       case KernelKind::clear:
         return all(Clear{x<float>(0)}, a, wide<float>(0, {0}));
@@ -193,9 +193,6 @@ class Passes {
     return columns % kWide<X> == 0 &&
            std::all_of(operands.begin(), operands.end(), [&](std::size_t o) { return aligned(call_.operands[o]); });
   }
-
-  // Of the rows that this rank has, where tensor ranks have each their own.
-  std::int64_t first_of_rows(std::int64_t ranks, std::int64_t own) const { return ranks > 0 ? call_.tensor * own : 0; }
 
   std::int64_t at_most(std::int64_t blocks) const { return std::min(blocks, kBlocksEach * multiprocessors_); }
   template <class Kernel>

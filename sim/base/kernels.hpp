@@ -57,7 +57,8 @@ struct FusedAttention {
   std::int64_t value_dim = 0;  // columns of a head of the values, where keys have others; 0: as head_dim
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
   friend auto operator<=>(const FusedAttention&, const FusedAttention&) = default;
-  // Forward 2 s^2 (d + d_v) per head (half when causal), backward 2.5 times that (FlashAttention-2, arXiv 2307.08691, 3.1).
+  // Forward 2 s^2 (d + d_v) per head (half when causal), backward 2.5 times that (FlashAttention-2, arXiv 2307.08691,
+  // section 3.1).
   Flops flops() const {
     return Flops(2. * double(batch) * double(heads) * double(queries) * double(keys) * double(head_dim + values()) *
                  (causal ? .5 : 1.) * (backward ? 2.5 : 1.));
@@ -78,8 +79,9 @@ struct MemoryBound {
 // names its operands as buffer uses, in the order given here: (read; written). "In place" and accumulated operands are
 // written. All tensors are row major. T = rows (tokens of the micro-batch), n = outputs, k = inputs of a linear layer.
 // What differs between the ranks of a class (its tensor, data and context index) comes from the rank, not from the
-// kernel; where dims end in t the T rows are those of one of t tensor ranks (0: of all). A row of qkv holds [Q: heads d | K: kv d | V: kv d] columns; query head i reads the keys and values of head
-// i / (heads / kv) (Ainslie et al., arXiv 2305.13245). dims: kv = 0 means as many as heads.
+// kernel; where dims end in t the T rows are those of one of t tensor ranks (0: of all). A row of qkv holds
+// [Q: heads d | K: kv d | V: kv d] columns; query head i reads the keys and values of head i / (heads / kv) (Ainslie et
+// al., arXiv 2305.13245). dims: kv = 0 means as many as heads.
 enum class KernelKind : std::uint8_t {
   // --- forward
   load_rows,            // (; x[T,n])  synthetic input rows of the micro-batch                dims T n

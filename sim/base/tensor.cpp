@@ -93,4 +93,8 @@ bool is_of_layer(TensorKind kind) {
   }
 }
 
+Axis replicas_of(const std::vector<Tensor>& segment) {
+  return !segment.empty() && is_of_experts(segment.front().kind) ? Axis::expert_data : Axis::data;
+}
+
 }  // namespace rehearsal

@@ -2,6 +2,7 @@
 // held) and hw (what is in them). fp32.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "base/axes.hpp"
 
@@ -48,7 +49,7 @@ enum class TensorKind : std::uint8_t {
 };
 const char* name(TensorKind kind);
 bool is_of_layer(TensorKind kind);    // one per layer; the others stand at the ends of the network
-bool is_of_experts(TensorKind kind);  // they have replicas of their own, along Axis::expert_data
+bool is_of_experts(TensorKind kind);
 // Whole on every rank, or a slice over the tensor-parallel group or that of the ranks that share an expert.
 enum class Split : std::uint8_t { none, tensor, expert_tensor };
 
@@ -73,5 +74,9 @@ struct Tensor {
   }
   std::int64_t first_outer(const RankPlace& place) const { return outer_extent > 0 ? place[Axis::expert] * outer : 0; }
 };
+
+// Along which axis a segment of these tensors is replicated, and its states sharded: experts, which have segments of
+// their own, along another one.
+Axis replicas_of(const std::vector<Tensor>& segment);
 
 }  // namespace rehearsal

@@ -85,7 +85,8 @@ struct AddWork {
   }
   void operator()(const Dispatch& w) const {
     out.number(w.tokens), out.number(w.each), out.number(w.experts), out.number(w.per_token);
-    out.number(w.most_domains), out.number(w.two_hop), out.number(w.group.ranks), out.number(w.group.stride), out.number(w.load);
+    out.number(w.most_domains), out.number(w.two_hop), out.number(w.group.ranks), out.number(w.group.stride);
+    out.number(w.load);
   }
   void operator()(const Beside& w) const { out.number(w.kernel), out.number(w.collective); }
   void operator()(const Message& w) const {

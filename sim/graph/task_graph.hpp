@@ -127,10 +127,7 @@ struct Segment {
   // buffer, as many as the rank updates, behind the moments of AdamW.
   std::optional<BufferId> master = {};
 
-  // Along which axis it is replicated and sharded: experts, which have segments of their own, along another one.
-  Axis replicas() const {
-    return !tensors.empty() && is_of_experts(tensors.front().kind) ? Axis::expert_data : Axis::data;
-  }
+  Axis replicas() const { return replicas_of(tensors); }
 };
 
 // The template of a class of ranks. Structure of arrays, indexed by LocalTask.

@@ -135,7 +135,7 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     Held held;
     held.segment = &segment, held.tied = segment.tied, held.stage = static_cast<std::uint16_t>(stage % stages);
     const auto& plan = *draft_.pipe.plan;
-    if (is_of_experts(segment.tensors.front().kind)) held.replicas = Axis::expert_data;
+    held.replicas = replicas_of(segment.tensors);
     if (zero_ > 0) held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.replicas();
     held.elements = (segment.elements + held.shards - 1) / held.shards * held.shards;
     held.copy = segment.tied && head && plan.job.copies == 1;  // of two directions each rank has one, as replicas have

@@ -218,8 +218,9 @@ std::vector<Broken> broken_by_sequence(const models::Transformer& model, const m
                                batch.micro * tokens / p.context, p.tensor,
                                nearest_divisor(p.tensor, batch.micro * tokens / p.context))});
   if (!model.is_moe() || !experts.capacity) return all;
-  const double mean = double(batch.micro) * double(tokens) / double(p.context) * double(model.experts_per_token) /
-                      double(model.experts);
+  // Tensor ranks send each their own.
+  const double mean = double(batch.micro) * double(tokens) / double(p.context * p.tensor) *
+                      double(model.experts_per_token) / double(model.experts);
   if (mean * *experts.capacity < 1)
     all.push_back({"experts.capacity",
                    fmt::format("'capacity' {:.4g} leaves an expert {:.2g} of the {:.4g} tokens that it gets of a "

@@ -62,7 +62,8 @@ void read_batch(Context& context, MapReader& top, const Node& root, Scenario& sc
     }
     scenario.microbatches = batch.global / share;
     if (const auto& c = scenario.concrete; c && c->model.layers > 0)
-      report(context, root, plan::broken_by_sequence(c->model, c->training, c->experts, p, batch, scenario.schedule.cut()));
+      report(context, root,
+             plan::broken_by_sequence(c->model, c->training, c->experts, p, batch, scenario.schedule.cut()));
   }
   if (scenario.microbatches > kMostForwards / p.stages())
     problems.error(map.place().where(), fmt::format("{} micro-batches x {} stages are more than {} forwards per step",
@@ -297,7 +298,11 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   const bool alike = scenario.concrete && scenario.concrete->cluster.groups.empty();
   if (scenario.concrete && !alike) scenario.error_band.basis = "no published runs on GPUs of several kinds";
   if (alike && scenario.concrete->model.is_moe())
-    scenario.error_band.basis = "no runs of mixtures of experts but those that constants were fitted on: 3 to 9 % off in the mean of their tables";
+    scenario.error_band.basis =
+        "no runs of mixtures of experts but those that constants were fitted on: 3 to 9 % off in the mean of their "
+        "tables";
+  else if (alike && scenario.schedule.cut() > 1)
+    scenario.error_band.basis = "no published runs of sequences that go through in pieces";
   else if (alike && problems.count() == 0)
     load_error_band(context, scenario, top.find("software") != nullptr);
   scenario.assumptions = context.assumptions;

@@ -141,8 +141,8 @@ TEST_CASE("experts: capacity, skew, placement") {
   CHECK(
       more("experts: {capacity: 0.0001}\n") ==
       Lines{
-          "6:21: 'capacity' 0.0001 leaves an expert 0.1 of the 1024 tokens that it gets of a micro-batch on the mean; "
-          "at least 0.001"});
+          "6:21: 'capacity' 0.0001 leaves an expert 0.051 of the 512 tokens that it gets of a micro-batch on the mean; "
+          "at least 0.002"});
   CHECK(more("experts: {capacity: none}\n") ==
         Lines{"6:21: 'capacity' must be a number above 0, or dropless; found the text 'none'"});
   CHECK(more("experts: {capacity: 0}\n") ==
