@@ -13,10 +13,10 @@ struct Ask {
   Wide most;  // capacity units/s
 };
 
-using Most = std::unordered_map<std::uint32_t, Wide>;
+using ByResource = std::unordered_map<std::uint32_t, Wide>;
 
-void add_most(Most& most, const std::vector<fluid::Phase>& phases) {
-  Most phase_asks;
+void add_most(ByResource& most, const std::vector<fluid::Phase>& phases) {
+  ByResource phase_asks;
   for (const auto& phase : phases) {
     phase_asks.clear();
     for (const auto& strand : phase.strands)
@@ -30,9 +30,9 @@ void add_most(Most& most, const std::vector<fluid::Phase>& phases) {
 
 // The most that any phase asks of each resource, with what is beside it.
 std::vector<Ask> asks(const std::vector<Part>& parts) {
-  Most most;
+  ByResource most;
   for (const auto& part : parts) {
-    Most row, beside;
+    ByResource row, beside;
     add_most(row, part.row), add_most(beside, part.beside);
     for (const auto& [resource, asked] : beside) row[resource] += asked;
     for (const auto& [resource, asked] : row) {

@@ -81,7 +81,7 @@ struct Parts {
   // As the passes of a micro-batch, or of a piece of one, run it: a unit of a schedule.
   const Part& of(const StageParts::Use& use, std::uint32_t unit) const { return parts[use.part + unit % pieces]; }
   // Passes of one stage, and of one piece where there are several, are alike: as a number, which serves as their unit.
-  std::uint32_t staged(const graph::Coordinates& at) const { return at.stage * pieces + at.microbatch % pieces; }
+  std::uint32_t staged(const graph::Coordinates& c) const { return c.stage * pieces + c.microbatch % pieces; }
   const StageParts& stage(std::uint32_t staged) const { return stages[staged / pieces]; }
 
   bool is_head(const StageParts::Use& use) const { return stages_have_ends && use.part == at[kHead]; }
