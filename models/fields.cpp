@@ -124,7 +124,7 @@ const Description& training_fields() {
           "what gradients add up in"),
       choice<&T::optimizer>(
           "optimizer", {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}, {"lomo", OptimizerKind::lomo}},
-          kUsual, "lomo (own kernels only): SGD inside the backward pass"),
+          kUsual, "lomo: SGD inside the backward pass, of one micro-batch"),
       field<&T::learning_rate>("learning_rate", positive(),
                                {[](const T& t) { return adamw(t) ? 1e-3 : .1; }, "0.001 of adamw, else 0.1"},
                                "of real training; no prediction depends on it"),

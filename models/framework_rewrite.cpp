@@ -56,6 +56,8 @@ Part FrameworkRewrite::build(Recompute recompute) {
     graphed_weights.resize(weights_.size(), in_graph(i));
   }
   if (block_.input) part_.input_gradient = gradients_[*block_.input];
+  count_parameters();
+  gradients_to_update();
   for (auto weights : weights_) {
     weights.step.operands = weights.kept;
     part_.weight_gradient_steps.push_back(weights.step);
@@ -75,7 +77,8 @@ Part FrameworkRewrite::build(Recompute recompute) {
   if (accumulated) part_.weight_gradient_steps.push_back(*accumulated);
   const bool none = run_.software.cuda_graph == CudaGraph::none;
   const auto separate = none ? static_cast<std::int64_t>(part_.weight_gradient_steps.size()) : weights;
-  part_.weight_launches = std::min(separate, part_.backward_launches);
+  part_.weight_launches = std::min(separate, part_.backward_launches) + update_launches();
+  part_.backward_launches += update_launches();
 
   auto again = recomputed_steps(part_, block_, modules, recompute, run_);
   keep_keys(again);
@@ -84,12 +87,12 @@ Part FrameworkRewrite::build(Recompute recompute) {
   if (has_experts()) launch_experts();
   part_.backward = joined_backward(part_.input_gradient_steps, weights_, run_);
   if (accumulated) part_.backward.push_back(*accumulated);
+  update(part_.weight_gradient_steps), update(part_.backward);
   for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward}) hide_exchanges(*list, run_);
   for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward, &again})
     hide_under_shared_experts(*list);
   repeat(part_, std::move(again));
   part_.segments = block_.segments;
-  count_parameters();
   return std::move(part_);
 }
 

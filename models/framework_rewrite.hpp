@@ -103,6 +103,10 @@ class FrameworkRewrite {
   void piece_backward(const Operator& op);
   void keep_keys(const List& again);
   void count_parameters();
+  // Of an optimizer that steps inside the backward: framework_updates.cpp.
+  void gradients_to_update();
+  void update(List& steps);
+  std::int64_t update_launches() const;
   bool has_experts() const;
   // Launches of the host by section, of a forward.
   struct Launches {
@@ -149,6 +153,7 @@ class FrameworkRewrite {
   Operands whole_heads_;                             // queries, keys, values and results of some heads, of all tokens
   Operands pending_;                                 // of an add that a compiler fuses with what follows
   std::vector<WeightGradient> weights_;
+  std::map<Index, double> updates_;  // gradients that are used up inside the backward, and of how many parameters
 };
 
 // Of y = x w: the products that make dx, and dw.

@@ -23,4 +23,13 @@ LayerTraffic backward_traffic(const Transformer& model, const Training& training
 // What Adam moves per parameter beyond the fused kernel that Software::optimizer_bytes counts.
 double unfused_optimizer_bytes(const Training& training);
 
+// Bytes per parameter of an update that LOMO makes at once: what it touches of the whole gradient, and of the
+// parameters that are updated here; and of copies in fp32 that live meanwhile.
+struct UpdateTraffic {
+  double gradient, parameters, casts;
+  double all() const { return gradient + parameters; }
+};
+inline constexpr std::int64_t kUpdateKernels = 6;  // of a tensor
+UpdateTraffic lomo_update(Precision precision);
+
 }  // namespace rehearsal::models

@@ -221,6 +221,8 @@ struct Shard {
   // those that share one.
   std::int64_t expert = 1, expert_tensor = 1;
   std::int64_t redundant_experts = 0;  // of a layer: replicas beside one of each
+  // The optimizer updates a tensor as soon as its gradient is there, which nobody else adds to (LOMO).
+  bool updates_in_backward = false;
   std::int64_t experts_held(const Transformer& model) const { return (model.experts + redundant_experts) / expert; }
   std::int64_t sequence_parts() const { return context * pieces; }
   std::int64_t tokens() const { return micro_batch * sequence / sequence_parts(); }

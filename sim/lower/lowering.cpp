@@ -35,8 +35,6 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
     if (plan->job.training.optimizer == models::OptimizerKind::lomo)
       refuse("optimizer lomo has weights of one version only; set training.optimizer to sgd");
   }
-  if (schedule.cuts_sequences && own_kernels && plan->job.training.optimizer == models::OptimizerKind::lomo)
-    refuse("each of its pieces has a part of the gradient that lomo uses up at once; set training.optimizer to sgd");
   if (schedule.updates != schedule::Updates::at_flush && !own_kernels)
     refuse("it never ends a step, and a run is one step after the other; software rehearsal fills and drains it once");
   if (!problem.overlapped.empty())

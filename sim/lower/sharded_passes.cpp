@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "models/traffic.hpp"
+
 namespace rehearsal::lower {
 
 using graph::Access;
@@ -23,7 +25,8 @@ ShardedPasses::ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<s
       tasks_(tasks),
       plan_(*draft.pipe.plan),
       gathers_(plan_.zero() == 3),
-      overlaps_(plan_.overlaps_gradients()),
+      at_once_(plan_.job.training.optimizer == models::OptimizerKind::lomo),
+      overlaps_(plan_.overlaps_gradients() && !at_once_),
       prefetch_(gathers_ && plan_.overlaps_gathers() ? plan_.job.training.gathered_ahead() : 0),
       delay_(overlaps_ ? prefetch_ : std::min<std::int64_t>(prefetch_, 1)),
       tied_here_(plan_.one_table(stages)),
@@ -159,16 +162,37 @@ void ShardedPasses::emit_reductions(std::int64_t up_to) {
     bool first = true;
     for (const Bucket& bucket : batch.buckets) {
       std::vector<BufferUse> uses;
-      for (const BufferId gradient : bucket.gradients) uses.emplace_back(gradient, Access::free);
+      for (const BufferId gradient : bucket.gradients)
+        if (!at_once_) uses.emplace_back(gradient, Access::free);
       const Bytes size = bytes(bucket.parameters * plan::state_bytes(plan_.job.training).gradients);
       const LocalTask task =
-          draft_.data_collective(CollectiveKind::reduce_scatter, size, batch.at, std::vector{*batch.complete}, uses,
-                                 bucket.tensors, Precision::fp32, bucket.experts ? Axis::expert_data : Axis::data);
+          draft_.data_collective(at_once_ ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter, size, batch.at,
+                                 std::vector{*batch.complete}, uses, bucket.tensors, Precision::fp32,
+                                 bucket.experts ? Axis::expert_data : Axis::data);
       if (std::exchange(first, false)) reduced_.push_back(task);
       reduced_.back() = task;
     }
+    if (at_once_) update(batch, reduced_.back());
     blocks_ = !overlaps_;
   }
+}
+
+// All ranks have the whole sum, and each updates its shard of the parameters (LOMO's fuse_update_zero3).
+void ShardedPasses::update(const Batch& batch, LocalTask reduced) {
+  const auto& training = plan_.job.training;
+  const auto traffic = models::lomo_update(training.precision);
+  double moved = 0, kernels = 0;
+  std::vector<BufferUse> uses;
+  for (const Bucket& bucket : batch.buckets) {
+    const auto replicas = double(bucket.experts ? plan_.expert_replicas() : plan_.replicas());
+    moved += bucket.parameters * (traffic.gradient + traffic.parameters / replicas);
+    kernels += double(models::kUpdateKernels) * bucket.tensors;
+    for (const BufferId gradient : bucket.gradients) uses.emplace_back(gradient, Access::free);
+  }
+  auto at = batch.at;
+  at.pass = graph::Pass::optimizer;
+  draft_.program.add({draft_.works.intern(MemoryBound{bytes(moved), std::int64_t(kernels)}), graph::Lane::compute, at},
+                     std::vector{reduced}, uses);
 }
 
 std::optional<LocalTask> ShardedPasses::finish() {

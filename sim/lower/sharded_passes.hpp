@@ -58,11 +58,13 @@ class ShardedPasses {
   void put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra);
   void close_batch();
   void emit_reductions(std::int64_t up_to);
+  void update(const Batch& batch, LocalTask reduced);
 
   Draft& draft_;
   PassTasks& tasks_;
   const plan::Plan& plan_;
-  const bool gathers_, overlaps_;
+  const bool gathers_, at_once_;  // updates follow each reduction (LOMO)
+  const bool overlaps_;
   const std::int64_t prefetch_;  // units gathered ahead
   const std::int64_t delay_;     // gathers that go before a reduction on the lane
   bool tied_here_;               // both ends of a tied embedding: one table, reduced with the embedding

@@ -29,11 +29,9 @@ void check(const Job& job) {
                                 p.tensor, p.context, p.pipeline, p.data, p.gpus(), job.cluster.gpus()));
 }
 
-// What our own kernels, or the way they are put together, do not do.
-void check_performed(const Job& job, const std::vector<std::int64_t>& layers) {
+// What an optimizer that steps inside the backward needs.
+void check_lomo(const Job& job) {
   const auto& p = job.parallelism;
-  if (job.model.family == models::Family::mlp && p.pipeline * p.chunks > 1 && layers.front() == 0)
-    throw UserError("the first stage of an mlp needs at least one layer: nothing comes before its layers");
   if (job.training.optimizer != models::OptimizerKind::lomo) return;
   const auto refuse = [](const std::string& what) {
     throw UserError(
@@ -42,9 +40,22 @@ void check_performed(const Job& job, const std::vector<std::int64_t>& layers) {
   if (job.microbatches > 1)
     refuse(fmt::format("it cannot add up {} micro-batches; set batch.micro so that there is one per pipeline",
                        job.microbatches));
-  if (p.zero > 0) refuse("there are no states for zero to shard; set parallelism.zero to 0");
+  if (job.software.own_kernels && p.zero > 0)
+    refuse("there are no states for zero to shard; set parallelism.zero to 0");
+  if (!job.software.own_kernels && p.zero != 3 && p.data * p.context > 1)
+    refuse("frameworks reduce it over replicas with zero 3 alone; set parallelism.zero to 3");
+  if (!job.software.own_kernels && p.zero == 3 && p.data * p.context == 1)
+    refuse("there is nothing that zero 3 could shard over one GPU; set parallelism.zero to 0");
+  if (job.pieces > 1) refuse("a piece of a sequence has a part of it; set schedule to 1f1b");
   if (job.model.tie_embeddings && job.model.family != models::Family::mlp)
     refuse("a tied embedding gets gradients at both ends of the network; set model.tie_embeddings to false");
+}
+
+// What our own kernels, or the way they are put together, do not do.
+void check_performed(const Job& job, const std::vector<std::int64_t>& layers) {
+  const auto& p = job.parallelism;
+  if (job.model.family == models::Family::mlp && p.pipeline * p.chunks > 1 && layers.front() == 0)
+    throw UserError("the first stage of an mlp needs at least one layer: nothing comes before its layers");
 }
 
 void note_sharding(Plan& plan) {
@@ -87,6 +98,7 @@ StateBytes state_bytes(const models::Training& training) {
   const bool full = bytes_per_element(training.precision) == 4;
   const double master = full ? 0 : 4;
   const double moments = training.optimizer == models::OptimizerKind::adamw ? 8 : 0;
+  if (training.optimizer == models::OptimizerKind::lomo) return {full ? 4. : 2., full ? 4. : 2., 0};
   return {full ? 4. : 2., double(bytes_per_element(training.gradient_precision)), master + moments};
 }
 
@@ -155,8 +167,10 @@ Plan make_plan(Job job) {
                 .pieces = job.pieces,
                 .expert = p.expert,
                 .expert_tensor = p.expert_tensor,
-                .redundant_experts = job.experts.redundant};
+                .redundant_experts = job.experts.redundant,
+                .updates_in_backward = job.training.optimizer == models::OptimizerKind::lomo && p.zero < 3};
   if (job.software.own_kernels) check_performed(job, layers);
+  check_lomo(job);
   const auto routed = job.software.own_kernels ? models::Routed{} : routing(job);
   if (!job.software.own_kernels) note_routing(plan, routed);
   for (auto shard = plan.shard; shard.piece < shard.pieces; ++shard.piece)
@@ -243,6 +257,7 @@ bool Plan::shares_embedding() const { return job.model.tie_embeddings && job.par
 
 StateBytes Plan::resident_bytes(std::int64_t replicas) const {
   auto states = state_bytes(job.training);
+  if (job.training.optimizer == models::OptimizerKind::lomo) states.gradients = 0;
   const double shards = zero() > 0 ? double(replicas) : 1;
   states.optimizer /= shards;
   if (zero() >= 2) states.gradients /= shards;

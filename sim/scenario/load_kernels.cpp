@@ -141,10 +141,6 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
         fmt::format("'parameters' must be false with 'zero' {}: a gather under the next step's forward is not "
                     "built yet; with zero 3 parameters are gathered under the pass itself",
                     zero));
-  if (training.training.optimizer == models::OptimizerKind::lomo)
-    problems.error(place_of(root, "training.optimizer"),
-                   fmt::format("'lomo' for 'optimizer' is not built yet for software '{}'; use adamw or sgd, or {}",
-                               software.name, kWayOut));
   if (model && model->family == models::Family::mlp)
     problems.error(place_of(root, "model.family"),
                    fmt::format("family 'mlp' is not built for software '{}'; {}", software.name, kWayOut));

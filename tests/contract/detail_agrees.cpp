@@ -91,6 +91,9 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
       {"llama3-70b-64xh100.yaml", {"parallelism.zero=2", "schedule=zb-h1"}},
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "parallelism.zero=3"}},  // tied, nothing overlapped
       // Two copies of the model in opposite directions; one table serves both ends of a tied embedding.
+      {"llama3-8b-dgx-h100.yaml",
+       {"parallelism={tensor: 8}", "batch={global: 4, micro: 4}", "training.optimizer=lomo"}},
+      {"llama3-8b-dgx-h100.yaml", {"parallelism={zero: 3}", "batch={global: 8, micro: 1}", "training.optimizer=lomo"}},
       {"llama3-70b-64xh100.yaml", {"schedule=seq1f1b", "batch.global=64"}},
       {"llama3-70b-64xh100.yaml", {"schedule={name: seq1f1b, pieces: 4}", "training.recompute=full"}},
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule={name: seq1f1b, pieces: 4}"}},

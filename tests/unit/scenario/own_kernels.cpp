@@ -132,9 +132,6 @@ TEST_CASE("what only own kernels can do names them") {
       errors(other + "training: {optimizer_sync: post-validation}\n", "data: 16", "data: 16, zero: 3") ==
       "8:28: 'post-validation' is not built for 'zero' 3, whose next step gathers what this one updates; use barrier, "
       "or zero 0 to 2");
-  CHECK(joined(other + "training: {optimizer: lomo}\n") ==
-        "8:23: 'lomo' for 'optimizer' is not built yet for software 'megatron-2021'; use adamw or sgd, or set "
-        "'software: rehearsal' (this program's own kernels)");
   CHECK(joined(with(kMlp, "sgd}", "sgd}\nsoftware: titan-2024")) ==
         "2:17: family 'mlp' is not built for software 'titan-2024'; set 'software: rehearsal' (this program's "
         "own kernels)");

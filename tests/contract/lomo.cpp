@@ -1,0 +1,79 @@
+// LOMO with frameworks (arXiv 2306.09782): no gradients that stay, no states, one update of every tensor; sharded over
+// replicas by ZeRO-3. And what it cannot be.
+#include <doctest/doctest.h>
+
+#include "base/error.hpp"
+#include "predicted.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::contract;
+
+namespace {
+
+const std::string kOne = R"(version: 1
+model: llama2-7b
+cluster: {use: dgx-a100-80g, gpus: 1}
+batch: {global: 8, micro: 8, sequence: 512}
+training: {precision: fp16, recompute: full, attention: flash, optimizer: lomo}
+software: fsdp-2023
+)";
+const std::string k65b = PROJECT_ROOT "/scenarios/llama-65b-lomo-8xrtx3090.yaml";
+
+double of(const answer::Prediction& prediction, graph::MemoryCategory category) {
+  return double(prediction.summary.ranks.front().memory[static_cast<std::size_t>(category)].count());
+}
+answer::Prediction on_eight(Sets sets) { return answer::predict(scenario::load(k65b, sets)); }
+
+}  // namespace
+
+TEST_CASE("gradients and states are not there: 2 bytes of a parameter are, and 14 less than with AdamW") {
+  const auto lomo = predicted(kOne, {}), adamw = predicted(kOne, {"training.optimizer=adamw"});
+  const double parameters = 6738415616.;  // of Llama 2 7B
+  CHECK(of(lomo, graph::MemoryCategory::parameters) == 2 * parameters);
+  CHECK(of(lomo, graph::MemoryCategory::gradients) == 0);
+  CHECK(of(lomo, graph::MemoryCategory::optimizer) == 0);
+  CHECK(of(adamw, graph::MemoryCategory::gradients) == 2 * parameters);
+  CHECK(of(adamw, graph::MemoryCategory::optimizer) == 12 * parameters);
+  // Two gradients of the widest neighbours, their copies in fp32 and a batch of 4,096 tokens are all the rest.
+  CHECK(lomo.summary.peak.allocated - 2 * parameters < 3. * (1 << 30));
+}
+
+TEST_CASE("65 B parameters on eight GPUs of 24 GB: with LOMO, and with nothing that keeps gradients") {
+  const auto lomo = on_eight({});
+  CHECK(lomo.summary.fits == true);
+  CHECK(on_eight({"training.optimizer=sgd"}).summary.fits == false);
+  CHECK(on_eight({"training.optimizer=adamw"}).summary.fits == false);
+  CHECK(on_eight({"training.recompute=none", "batch={global: 64, micro: 8}"}).summary.fits == false);
+  // Two gathers of all parameters and one sum of all gradients, where ZeRO-3 scatters them: 4 Psi of 3.
+  REQUIRE(lomo.question->data_volume);
+  CHECK(lomo.question->data_volume->form() == "4 Psi");
+  CHECK(on_eight({"training.optimizer=sgd"}).question->data_volume->form() == "3 Psi");
+}
+
+TEST_CASE("an update costs what it moves, wherever it is made") {
+  // Without their updates the steps of LOMO and SGD are the same; LOMO's moves 40 bytes a parameter.
+  const auto lomo = predicted(kOne, {}), sgd = predicted(kOne, {"training.optimizer=sgd"});
+  const auto optimizer = static_cast<std::size_t>(graph::Category::optimizer);
+  CHECK(lomo.summary.breakdown[optimizer] == Time());
+  const double others = to_seconds(sgd.timeline.makespan() - sgd.summary.breakdown[optimizer]);
+  const double moving =
+      40 * 6738415616. / lomo.question->scenario.concrete->cluster.gpu.sustained_memory_bandwidth.value();
+  CHECK(to_seconds(lomo.timeline.makespan()) - others == doctest::Approx(moving).epsilon(.05));
+}
+
+TEST_CASE("what LOMO cannot be is refused with the way out") {
+  const auto refusal = [](const Sets& sets) -> std::string {
+    try {
+      predicted(kOne, sets);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto says = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  CHECK(says(refusal({"batch.micro=1"}), "it cannot add up 8 micro-batches; set batch.micro"));
+  CHECK(says(refusal({"cluster.gpus=2", "batch.micro=4"}), "set parallelism.zero to 3"));
+  CHECK(says(refusal({"parallelism.zero=3"}), "nothing that zero 3 could shard over one GPU"));
+  CHECK(says(refusal({"model.tie_embeddings=true"}), "set model.tie_embeddings to false"));
+  CHECK(says(refusal({"schedule=seq1f1b"}), "a piece of a sequence has a part of it"));
+}
