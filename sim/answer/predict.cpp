@@ -30,7 +30,7 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   if (question->surroundings) run.places = &question->surroundings->places;
   Prediction prediction;
   prediction.timeline = simulator->prepare(question->graph)->run(run);
-  if (scenario.optimizer_sync.post_validation) {
+  if (scenario.optimizer_sync.post_validation && scenario.optimizer_sync.performed == 0) {
     const auto barrier = prediction.timeline.makespan();
     post_validate(*question, prediction.timeline, options.engine);
     if (prediction.timeline.makespan() == barrier)

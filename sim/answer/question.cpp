@@ -8,6 +8,7 @@
 #include "answer/staged.hpp"
 #include "cost/cost_model.hpp"
 #include "graph/flops.hpp"
+#include "lower/validated.hpp"
 #include "models/transformer.hpp"
 
 namespace rehearsal::answer {
@@ -47,6 +48,9 @@ Question finish(lower::Lowering lowering, schedule::Problem problem, const scena
 Question prepare_concrete(const scenario::Scenario& scenario, const Effect* without) {
   auto staged = stage(scenario, without);
   auto question = finish(std::move(staged.lowering), std::move(staged.problem), scenario, without);
+  if (const auto& sync = scenario.optimizer_sync; sync.performed > 0)
+    question.graph = lower::validated(question.graph, static_cast<std::uint32_t>(scenario.parallelism.pipeline),
+                                      static_cast<std::uint32_t>(sync.performed), sync.rollback_probability > 0);
   const auto works = question.graph.works();
   const auto conditions = question.graph.conditions();
   question.durations = placed(scenario.places.cluster, [&] { return staged.cost.price(works, conditions); });

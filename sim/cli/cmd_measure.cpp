@@ -47,6 +47,7 @@ backend::Trained train_serially(const Performing& performing, const CommonOption
   auto options = performing.options;
   options.tamper = {};
   options.responses = true;
+  options.iterations *= std::max(1, performing.what.scenario.optimizer_sync.performed);
   Progress line(common.quiet);
   options.progress = [&](int ended) {
     if (line.due()) line.say(fmt::format("the same on one rank: {} of {} steps", ended, options.iterations));

@@ -38,10 +38,27 @@ Performable load_performable(const std::string& path, const std::vector<std::str
         fmt::format("{} cannot be performed: its kernels are replaced by this program's own (software: rehearsal)",
                     asked ? "software " + asked->concrete->software.name : "what the scenario's software would do"));
   }
-  if (scenario.optimizer_sync.post_validation)
-    throw UserError(
-        "iterations that overlap (training.optimizer_sync: post-validation) cannot be performed yet; "
-        "use --set training.optimizer_sync=barrier");
+  if (auto& sync = scenario.optimizer_sync; sync.post_validation) {
+    if (result.compute == Compute::timed)
+      throw UserError(
+          "steps that are validated afterwards (training.optimizer_sync: post-validation) have no timed tasks; use "
+          "--compute real, or --set training.optimizer_sync=barrier");
+    if (backend == "cuda")
+      throw UserError(
+          "steps that are validated afterwards (training.optimizer_sync: post-validation) were never tried on GPUs; "
+          "use "
+          "--backend loopback or mpi, or --set training.optimizer_sync=barrier");
+    if (sync.rollback_probability != 0 && sync.rollback_probability != 1)
+      throw UserError(
+          fmt::format("performed steps are all taken back or none: set training.rollback_probability to 0 or 1, not {}",
+                      sync.rollback_probability));
+    sync.performed = scenario.simulate.iterations;
+    scenario.warnings.push_back(
+        fmt::format("{} iterations that overlap are performed as one, and that is what is called an iteration here; {}",
+                    sync.performed,
+                    sync.rollback_probability > 0 ? "every step is taken back, whatever its gradient, and taken again"
+                                                  : "the state that travels is empty: no norm decides"));
+  }
   const bool uneven = scenario.concrete && (!scenario.faults.empty() || !scenario.concrete->cluster.groups.empty());
   if (result.compute == Compute::real && uneven)
     scenario.warnings.emplace_back(

@@ -140,7 +140,8 @@ Limits limits(const scenario::Scenario& scenario) {
   return {.weights = weight_tolerance(training.optimizer, training.precision),
           .gradients = training.precision == Precision::fp32 ? kWideGatheredTolerance : kGatheredTolerance,
           .learning_rate = training.learning_rate,
-          .precision = training.precision};
+          .precision = training.precision,
+          .steps_each = std::max(1, scenario.optimizer_sync.performed)};
 }
 
 namespace {
@@ -218,7 +219,8 @@ void compare_weights(const backend::Trained& trained, const backend::Trained& re
   for (std::size_t i = 0; i < trained.tensors.size(); ++i) {
     const auto& tensor = trained.tensors[i];
     const auto& other = reference.tensors[i];
-    const auto off = narrow ? std::vector<double>() : explained(tensor, other, limits, v.loss.size(), v);
+    const auto off = narrow ? std::vector<double>()
+                            : explained(tensor, other, limits, v.loss.size() * std::size_t(limits.steps_each), v);
     std::vector<float> rest = tensor.values;
     for (std::size_t e = 0; e < off.size(); ++e) {
       const double d = double(rest[e]) - double(other.values[e]);
@@ -236,6 +238,17 @@ void compare_weights(const backend::Trained& trained, const backend::Trained& re
   }
 }
 
+// Steps of the reference that are one of what was performed: losses, and squares of gradients, add up there.
+void add_up(answer::Verification& v, std::size_t each) {
+  std::vector<double> losses, norms;
+  for (std::size_t i = 0; i < v.reference_loss.size(); ++i) {
+    if (i % each == 0) losses.push_back(0), norms.push_back(0);
+    losses.back() += v.reference_loss[i];
+    norms.back() = std::hypot(norms.back(), v.reference_gradient_norm[i]);
+  }
+  v.reference_loss = std::move(losses), v.reference_gradient_norm = std::move(norms);
+}
+
 }  // namespace
 
 answer::Verification verify(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits) {
@@ -243,6 +256,7 @@ answer::Verification verify(const backend::Trained& trained, const backend::Trai
   v.steps = static_cast<int>(trained.loss.size());
   v.loss = trained.loss, v.reference_loss = reference.loss;
   v.gradient_norm = trained.gradient_norm, v.reference_gradient_norm = reference.gradient_norm;
+  if (limits.steps_each > 1) add_up(v, static_cast<std::size_t>(limits.steps_each));
   v.tolerance = limits.weights;
   const auto require = [&](bool holds, std::string otherwise) {
     if (!holds) v.failures.push_back(std::move(otherwise));

@@ -52,6 +52,7 @@ struct Limits {
   double gradients = kWideGatheredTolerance;
   double learning_rate = 1e-3;  // of AdamW: no step is much longer
   Precision precision = Precision::fp32;
+  int steps_each = 1;  // of the optimizer, in what is one step of the graph that was performed
 };
 Limits limits(const scenario::Scenario& scenario);
 

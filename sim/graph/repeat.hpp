@@ -16,6 +16,8 @@ class Repeat {
   std::vector<LocalTask> dependencies(std::size_t task) const;
   LocalTask add(std::size_t task, WorkId work, std::span<const LocalTask> after);
 
+  // The copy of a buffer in the iteration that was begun last.
+  BufferId buffer(BufferId of_one) const { return buffers_[of_one.index()]; }
   // The copy in iteration k of task i of n: [k * n + i].
   const std::vector<LocalTask>& at() const { return at_; }
 

@@ -35,15 +35,17 @@ const Description& schedule_fields() {
 
 const Description& optimizer_sync_fields() {
   using O = OptimizerSync;
-  static const Description all =
-      describe<O>({},
-                  choice<&O::post_validation>("optimizer_sync", {{"barrier", false}, {"post-validation", true}}, kUsual,
-                                              "barrier: all ranks agree on the norm of the gradients before anyone "
-                                              "steps; post-validation: they step at once and check under the next "
-                                              "iteration's warm-up (Zero Bubble), so that iterations overlap"),
-                  field<&O::rollback_probability>(
-                      "rollback_probability", number(0, 1), kUsual,
-                      "with post-validation: how often a step must be taken back, priced as expected time"));
+  static const Description all = describe<O>(
+      {},
+      choice<&O::post_validation>("optimizer_sync", {{"barrier", false}, {"post-validation", true}}, kUsual,
+                                  "barrier: all ranks agree on the norm of the gradients before anyone "
+                                  "steps; post-validation: they step at once and check under the next "
+                                  "iteration's warm-up (Zero Bubble), so that iterations overlap"),
+      field<&O::rollback_probability>(
+          "rollback_probability", number(0, 1), kUsual,
+          "with post-validation: how often a step must be taken back, priced as expected time; performed, 1 "
+          "takes every step back and 0 none"),
+      aside<&O::performed>("said by who performs"));
   return all;
 }
 

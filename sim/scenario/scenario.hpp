@@ -48,6 +48,9 @@ struct ScheduleChoice {
 struct OptimizerSync {
   bool post_validation = false;
   double rollback_probability = 0;  // of an iteration whose steps must be taken back
+  // Of training that is performed: so many iterations are one graph, whose steps are all taken back or none; 0 where
+  // it is predicted.
+  int performed = 0;
 };
 
 // What works take from each other: automatic shares wherever something is asked for more than it has; closed_form lets

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -39,6 +40,7 @@ inline Outcome train(const std::string& path, const Sets& sets, const backend::T
   const auto serial = explore::serial_reference(what.scenario);
   options.tamper = {};
   options.responses = true;
+  options.iterations *= std::max(1, what.scenario.optimizer_sync.performed);
   const auto reference = explore::perform(answer::prepare(serial), *loopback, options);
   Outcome outcome;
   outcome.verified = explore::verify(performed.trained, reference.trained, explore::limits(what.scenario));

@@ -1,0 +1,280 @@
+#include "lower/validated.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/error.hpp"
+#include "graph/builder.hpp"
+#include "graph/repeat.hpp"
+#include "lower/consecutive.hpp"
+
+namespace rehearsal::lower {
+namespace {
+
+using graph::Access;
+using graph::BufferUse;
+using graph::Coordinates;
+using graph::EndpointId;
+using graph::EndpointKind;
+using graph::Lane;
+using graph::Pass;
+
+constexpr std::int64_t kStateElements = 2;  // sum of squares and an infinity flag
+const Bytes kState(kStateElements * 4);
+
+const Kernel* kernel_of(const graph::TaskGraph& graph, const graph::Program& program, std::size_t task) {
+  return std::get_if<Kernel>(&graph.work(program.work[task]));
+}
+
+// Where the step of the iteration before is validated: before the last forward that comes before the first backward,
+// with what it receives, and before any loss is added up. Then gradients of the next step have not begun, and rank r
+// has sent rank r + 1 what that runs before its own validation.
+std::size_t place_of_validation(const graph::TaskGraph& graph, const graph::Program& program) {
+  std::optional<std::size_t> place;
+  std::pair<std::uint32_t, std::uint32_t> last{graph::kNoMicrobatch, graph::kNoMicrobatch};
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const auto& at = program.coordinates[i];
+    if (at.pass == Pass::input_gradient || at.pass == Pass::backward || at.pass == Pass::weight_gradient) break;
+    if (at.pass != Pass::forward) continue;
+    if (const std::pair pass{std::uint32_t{at.stage}, at.microbatch}; pass != last) last = pass, place = i;
+    const auto* kernel = kernel_of(graph, program, i);
+    if (kernel && (kernel->kind == KernelKind::cross_entropy || kernel->kind == KernelKind::squared_error)) break;
+  }
+  INVARIANT(place, "a pipeline rank begins with a forward");
+  return *place;
+}
+
+// A rank of the pipeline, with the ends through which the state travels.
+class Validated {
+ public:
+  Validated(const graph::TaskGraph& one, const graph::Program& program, graph::GraphBuilder& works,
+            std::optional<graph::Work> to_previous, std::optional<graph::Work> to_next, bool rolled_back)
+      : one_(one),
+        program_(program),
+        works_(works),
+        rolled_back_(rolled_back),
+        place_(place_of_validation(one, program)),
+        into_(program.name),
+        copies_(program, into_) {
+    for (const auto& segment : program.segments) into_.segment(segment);
+    if (to_previous) {
+      to_previous_ = works.intern(*to_previous);
+      partial_in = into_.endpoint(EndpointKind::receive), full_out = into_.endpoint(EndpointKind::send);
+    }
+    if (to_next) {
+      to_next_ = works.intern(*to_next);
+      partial_out = into_.endpoint(EndpointKind::send), full_in = into_.endpoint(EndpointKind::receive);
+    }
+    for (std::size_t i = 0; i < program.size(); ++i) {
+      const auto* kernel = kernel_of(one, program, i);
+      if (kernel && kernel->kind == KernelKind::adamw) steps_.push_back(i);
+    }
+    INVARIANT(!steps_.empty(), "AdamW is what can be taken back");
+  }
+
+  // What a receive endpoint gets beyond what the passes before the validation take: sent by those of its peer.
+  using Sent = std::map<std::uint32_t, std::uint32_t>;  // endpoint -> messages before the validation
+  Sent before_validation(EndpointKind kind) const {
+    Sent sent;
+    for (std::size_t i = 0; i < place_; ++i)
+      if (program_.endpoint[i] != graph::kNoEndpoint && program_.endpoints[program_.endpoint[i]] == kind)
+        ++sent[program_.endpoint[i]];
+    return sent;
+  }
+
+  // `arrives`: before_validation of the senders, by the own endpoint.
+  graph::Program make(std::uint32_t iterations, const Sent& arrives) && {
+    for (std::uint32_t k = 0; k < iterations; ++k) {
+      copies_.begin();
+      if (k > 0 && rolled_back_) {
+        for (std::size_t i = 0; i < place_; ++i) copy(i);
+        validate(alive());
+        drain(arrives);
+        copies_.begin();
+      }
+      for (std::size_t i = 0; i < program_.size(); ++i) {
+        if (k > 0 && !rolled_back_ && i == place_) validate({});
+        if (i == steps_.front()) combine();
+        copy(i);
+      }
+    }
+    validate({});
+    return std::move(into_).finish();
+  }
+
+  std::optional<EndpointId> partial_in, partial_out, full_in, full_out;
+
+ private:
+  LocalTask copy(std::size_t i) {
+    WorkId work = program_.work[i];
+    if (std::binary_search(steps_.begin(), steps_.end(), i)) work = as(i, KernelKind::adamw_keep);
+    return copies_.add(i, work, copies_.dependencies(i));
+  }
+  WorkId as(std::size_t step, KernelKind kind) {
+    Kernel kernel = *kernel_of(one_, program_, step);
+    kernel.kind = kind;
+    return works_.intern(kernel);
+  }
+  Coordinates here(std::size_t step) const { return program_.coordinates[step]; }
+  LocalTask add(graph::Work work, Lane lane, std::vector<LocalTask> after, const std::vector<BufferUse>& uses,
+                std::optional<EndpointId> end = {}) {
+    return into_.add({works_.intern(work), lane, here(steps_.front()), end ? end->value : graph::kNoEndpoint}, after,
+                     uses);
+  }
+  // After everything that the compute lane has done; what collectives left is waited for by the step itself.
+  std::vector<LocalTask> done() const {
+    std::vector<LocalTask> after;
+    if (const auto last = into_.last(Lane::compute)) after.push_back(*last);
+    return after;
+  }
+
+  // --- the state: 8 bytes that travel up the ranks and back down. What they say is decided beforehand.
+  void receive(EndpointId from) {
+    const auto arrived = add(graph::Receive{}, Lane::receive, {}, {}, from);
+    state_ = into_.buffer({kState, graph::MemoryCategory::buffers});
+    add(graph::Handover{kState, true}, Lane::compute, {arrived},
+        {{*state_, Access::allocate}, {*state_, Access::write}});
+  }
+  void send(EndpointId to, WorkId message) {
+    const auto handed =
+        add(graph::Handover{kState, false}, Lane::compute, {}, {{*state_, Access::read}, {*state_, Access::free}});
+    state_.reset();
+    into_.add({message, Lane::send, here(steps_.front()), to.value}, std::vector{handed});
+  }
+  void combine() {
+    if (partial_in)
+      receive(*partial_in);
+    else if (partial_out) {
+      state_ = into_.buffer({kState, graph::MemoryCategory::buffers});
+      add(Kernel{.kind = KernelKind::clear, .dims = {kStateElements}}, Lane::compute, {},
+          {{*state_, Access::allocate}, {*state_, Access::write}});
+    }
+    if (partial_out) send(*partial_out, *to_next_);
+  }
+  // `lost`: buffers of passes that will run again.
+  void validate(const std::vector<BufferUse>& lost) {
+    if (full_in) receive(*full_in);  // the last rank has had it since it combined
+    if (full_out)
+      send(*full_out, *to_previous_);
+    else if (state_)
+      add(graph::Wait{}, Lane::compute, done(), {{*state_, Access::free}}), state_.reset();
+    if (!lost.empty()) add(graph::Wait{}, Lane::compute, done(), lost);
+    for (const std::size_t step : steps_) {
+      const auto& uses = program_.uses[step];  // residents, which keep their numbers
+      const auto again = [&](KernelKind kind) { into_.add({as(step, kind), Lane::compute, here(step)}, {}, uses); };
+      if (rolled_back_) {
+        again(KernelKind::adamw_rollback);
+        again(KernelKind::adamw);  // and clears the gradient
+        continue;
+      }
+      const auto* kernel = kernel_of(one_, program_, step);
+      const std::vector<BufferUse> gradient{{uses.front().id(), Access::write}};
+      into_.add(
+          {works_.intern(Kernel{.kind = KernelKind::clear, .dims = {kernel->dims[0]}, .precision = kernel->precision}),
+           Lane::compute, here(step)},
+          {}, gradient);
+    }
+  }
+
+  // --- passes that ran on weights that were taken back
+  std::vector<BufferUse> alive() const {
+    std::vector<std::uint32_t> alive;
+    for (std::size_t i = 0; i < place_; ++i)
+      for (const auto& use : program_.uses[i]) {
+        if (use.how() == Access::allocate) alive.push_back(use.id().value);
+        if (use.how() == Access::free) std::erase(alive, use.id().value);
+      }
+    std::vector<BufferUse> uses;
+    for (const auto id : alive) uses.emplace_back(copies_.buffer(BufferId(id)), Access::free);
+    return uses;
+  }
+  // Messages of those that nobody will take: as many of each endpoint as its sender has sent and no pass has taken.
+  void drain(const Sent& arrives) {
+    const auto taken = before_validation(EndpointKind::receive);
+    for (const auto& [endpoint, sent] : arrives) {
+      const auto found = taken.find(endpoint);
+      const std::uint32_t own = found == taken.end() ? 0 : found->second;
+      INVARIANT(own <= sent, "nobody waits, before its validation, for what comes after that of another");
+      const auto first = program_.endpoint_tasks[endpoint].front().index();
+      for (std::uint32_t n = own; n < sent; ++n) {
+        const auto arrived = into_.add({program_.work[first], Lane::receive, program_.coordinates[first], endpoint});
+        for (std::size_t i = first; i < program_.size(); ++i) {
+          const auto* handover = std::get_if<graph::Handover>(&one_.work(program_.work[i]));
+          const auto& after = program_.dependencies[i];
+          if (!handover || !handover->incoming ||
+              std::find(after.begin(), after.end(), LocalTask(first)) == after.end())
+            continue;
+          const BufferId dropped = into_.buffer({handover->size, graph::MemoryCategory::activations});
+          into_.add(
+              {program_.work[i], Lane::compute, program_.coordinates[i]}, std::vector{arrived},
+              std::vector<BufferUse>{{dropped, Access::allocate}, {dropped, Access::write}, {dropped, Access::free}});
+          break;
+        }
+      }
+    }
+  }
+
+  const graph::TaskGraph& one_;
+  const graph::Program& program_;
+  graph::GraphBuilder& works_;
+  bool rolled_back_;
+  std::size_t place_;
+  graph::ProgramBuilder into_;
+  graph::Repeat copies_;
+  std::optional<WorkId> to_previous_, to_next_;  // messages
+  std::vector<std::size_t> steps_;               // AdamW, segment by segment
+  std::optional<BufferId> state_;
+};
+
+}  // namespace
+
+graph::TaskGraph validated(const graph::TaskGraph& one, std::uint32_t pipeline, std::uint32_t iterations,
+                           bool rolled_back) {
+  const auto ranks = by_pipeline_rank(one, pipeline);
+  const auto messages = state_messages(one, pipeline);
+  graph::GraphBuilder builder;
+  for (std::size_t w = 0; w < one.works().size(); ++w) builder.intern(one.works()[w], one.conditions()[w]);
+  std::vector<Validated> parts;
+  parts.reserve(pipeline);
+  for (std::uint32_t p = 0; p < pipeline; ++p) {
+    const auto& program = one.program_of(one.ranks()[ranks[p].front().index()]);
+    for (const auto& segment : program.segments)
+      if (segment.shards > 1)
+        throw UserError(
+            "steps of sharded states are taken back with what was gathered of them, which cannot be performed yet; set "
+            "parallelism.zero to 0");
+    parts.emplace_back(one, program, builder, p > 0 ? std::optional(messages[p - 1]) : std::nullopt,
+                       p + 1 < pipeline ? std::optional(messages[p]) : std::nullopt, rolled_back);
+  }
+  // Who sends what, by the endpoint of the receiver.
+  std::vector<Validated::Sent> arrives(pipeline);
+  for (std::uint32_t p = 0; p < pipeline; ++p) {
+    const auto& rank = one.ranks()[ranks[p].front().index()];
+    for (const auto& [endpoint, sent] : parts[p].before_validation(EndpointKind::send)) {
+      const auto& to = rank.attachments[endpoint];
+      arrives[one.ranks()[to.peer.index()].place[Axis::pipeline]][to.peer_endpoint.value] += sent;
+    }
+  }
+  std::vector<ProgramId> programs;
+  for (std::uint32_t p = 0; p < pipeline; ++p)
+    programs.push_back(builder.add(std::move(parts[p]).make(iterations, arrives[p])));
+  for (const auto& rank : one.ranks())
+    builder.add_rank(programs[rank.place[Axis::pipeline]], rank.multiplicity, rank.job_rank, rank.node, rank.place);
+  for (std::size_t n = 0; n < one.ranks().size(); ++n) {
+    const auto& rank = one.ranks()[n];
+    const auto& kinds = one.program_of(rank).endpoints;
+    for (std::size_t e = 0; e < kinds.size(); ++e)
+      if (kinds[e] == EndpointKind::send)
+        builder.connect(RankId(n), EndpointId(e), rank.attachments[e].peer, rank.attachments[e].peer_endpoint);
+  }
+  for (std::uint32_t p = 0; p + 1 < pipeline; ++p)
+    for (std::size_t i = 0; i < ranks[p].size(); ++i) {
+      builder.connect(ranks[p][i], *parts[p].partial_out, ranks[p + 1][i], *parts[p + 1].partial_in);
+      builder.connect(ranks[p + 1][i], *parts[p + 1].full_out, ranks[p][i], *parts[p].full_in);
+    }
+  for (const auto& group : one.groups()) builder.add_group(group.axes, group.members);
+  return std::move(builder).finish();
+}
+
+}  // namespace rehearsal::lower
