@@ -18,10 +18,10 @@ TEST_CASE("every schedule trains what one rank trains, in the memory that was pr
         // Schedules with old weights update the two copies of a tied table at different times, and are refused.
         const bool stale = schedule::registry().at(schedule).updates != schedule::Updates::at_flush;
         try {
-          for (const Sets& network : {kSmall, kSmallLlama})
-            check_trains(kGpt, with(network, {fmt::format("parallelism={{pipeline: {}, chunks: {}}}", ranks, chunks),
-                                              "model.layers=8", "batch.global=8", "schedule=" + schedule,
-                                              fmt::format("model.tie_embeddings={}", stale ? "false" : "true")}));
+          const Sets& network = (ranks == 4) == (chunks == 1) ? kSmall : kSmallLlama;
+          check_trains(kGpt, with(network, {fmt::format("parallelism={{pipeline: {}, chunks: {}}}", ranks, chunks),
+                                            "model.layers=8", "batch.global=8", "schedule=" + schedule,
+                                            fmt::format("model.tie_embeddings={}", stale ? "false" : "true")}));
           trained.insert(schedule);
         } catch (const UserError& error) {
           const std::string why = error.what();
@@ -42,14 +42,13 @@ TEST_CASE("tensor parallelism, ZeRO, recomputation and optimizers train what one
           CAPTURE(recompute);
           CAPTURE(optimizer);
           if (zero > 0 && std::string(layout).find("data") == std::string::npos) continue;
-          for (const bool llama : {false, true}) {
-            if (llama && std::string(layout) == "{tensor: 4}") continue;  // two key-value heads
-            const Sets& network = llama ? kSmallLlama : kSmall;
-            check_trains(kGpt,
-                         with(network, {fmt::format("parallelism={}", layout), fmt::format("parallelism.zero={}", zero),
-                                        fmt::format("training.recompute={}", recompute),
-                                        fmt::format("training.optimizer={}", optimizer)}));
-          }
+          // Half of them by each family, crosswise; two key-value heads do not go over four tensor ranks.
+          const bool llama = (zero % 2 == 0) == (optimizer == std::string("sgd"));
+          if (llama && std::string(layout) == "{tensor: 4}") continue;
+          check_trains(kGpt, with(llama ? kSmallLlama : kSmall,
+                                  {fmt::format("parallelism={}", layout), fmt::format("parallelism.zero={}", zero),
+                                   fmt::format("training.recompute={}", recompute),
+                                   fmt::format("training.optimizer={}", optimizer)}));
         }
   for (const char* layout : {"{pipeline: 2}", "{pipeline: 2, data: 2, tensor: 2}", "{data: 4}"})
     check_trains(kGpt, with(kSmall, {fmt::format("parallelism={}", layout), "training.optimizer=lomo",
