@@ -217,6 +217,8 @@ std::vector<Step> recomputed_steps(Part& part, const Block& block, const Modules
       return ByOperator{part, block, run, modules}.steps();
     wanted = {RecomputeModule::core_attn};
   }
+  // The whole of MoELayer's forward is one checkpoint (moe_layer.py), with what else could be one by itself.
+  if (wanted.contains(RecomputeModule::moe)) wanted.insert({RecomputeModule::moe_act, RecomputeModule::shared_experts});
   if (wanted.contains(RecomputeModule::core_attn))
     for (const auto& op : block.operators)
       if (op.kind == OperatorKind::attention) part.values[op.out[0]].stays = true;

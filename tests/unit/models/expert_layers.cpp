@@ -233,6 +233,8 @@ TEST_CASE("what is recomputed of a layer with experts, module by module") {
   const auto moe = repeated(RecomputeModule::moe);
   CHECK(std::count(moe.begin(), moe.end(), "dispatch") == 1);
   CHECK(std::count(moe.begin(), moe.end(), "combine") == 1);
+  CHECK(std::count(moe.begin(), moe.end(), "activation") == 2);  // of the experts, and of the shared ones
+  CHECK(std::count(moe.begin(), moe.end(), "shared up") == 1);
 }
 
 TEST_CASE("no value of a layer with experts outlives its backward, whatever is asked") {
