@@ -17,12 +17,6 @@ using graph::Pass;
 
 constexpr double kStateBytes = 8;  // sum of squares and an infinity flag, 4 bytes each
 
-// The ends of a program through which the state of the optimizer travels: partial sums up the ranks, the full state
-// back down.
-struct StateEnds {
-  std::optional<EndpointId> partial_in, partial_out, full_in, full_out;
-};
-
 struct Works {
   WorkId receive, nothing;
   std::optional<WorkId> to_previous, to_next;  // messages
@@ -37,12 +31,7 @@ class Copier {
         validate_before_(validate_before.index()),
         program_(one.name),
         copies_(one, program_) {
-    if (works.to_previous)
-      ends_.partial_in = program_.endpoint(EndpointKind::receive),
-      ends_.full_out = program_.endpoint(EndpointKind::send);
-    if (works.to_next)
-      ends_.partial_out = program_.endpoint(EndpointKind::send),
-      ends_.full_in = program_.endpoint(EndpointKind::receive);
+    ends_ = state_ends(program_, works.to_previous.has_value(), works.to_next.has_value());
   }
 
   void add(std::uint32_t iterations) {
@@ -133,19 +122,59 @@ std::vector<graph::Work> state_messages(const graph::TaskGraph& one, std::uint32
   return messages;
 }
 
+StateEnds state_ends(graph::ProgramBuilder& program, bool has_previous, bool has_next) {
+  StateEnds ends;
+  if (has_previous)
+    ends.partial_in = program.endpoint(EndpointKind::receive), ends.full_out = program.endpoint(EndpointKind::send);
+  if (has_next)
+    ends.partial_out = program.endpoint(EndpointKind::send), ends.full_in = program.endpoint(EndpointKind::receive);
+  return ends;
+}
+
+graph::GraphBuilder with_works(const graph::TaskGraph& one) {
+  graph::GraphBuilder builder;
+  for (std::size_t w = 0; w < one.works().size(); w++) builder.intern(one.works()[w], one.conditions()[w]);
+  return builder;
+}
+
+graph::TaskGraph rejoined(const graph::TaskGraph& one, const std::vector<std::vector<RankId>>& ranks,
+                          std::vector<graph::Program> programs, std::span<const StateEnds> ends,
+                          graph::GraphBuilder builder) {
+  std::vector<ProgramId> ids;
+  for (auto& program : programs) ids.push_back(builder.add(std::move(program)));
+  for (const auto& rank : one.ranks()) {
+    const auto p = rank.place[Axis::pipeline];
+    INVARIANT(rank.program == one.ranks()[ranks[p].front().index()].program, "replicas share a program");
+    builder.add_rank(ids[p], rank.multiplicity, rank.job_rank, rank.node, rank.place);
+  }
+  for (std::size_t n = 0; n < one.ranks().size(); n++) {
+    const auto& rank = one.ranks()[n];
+    const auto& kinds = one.program_of(rank).endpoints;
+    for (std::size_t e = 0; e < kinds.size(); e++)
+      if (kinds[e] == EndpointKind::send)
+        builder.connect(RankId(n), EndpointId(e), rank.attachments[e].peer, rank.attachments[e].peer_endpoint);
+  }
+  for (std::size_t p = 0; p + 1 < ranks.size(); p++)
+    for (std::size_t i = 0; i < ranks[p].size(); i++) {
+      builder.connect(ranks[p][i], *ends[p].partial_out, ranks[p + 1][i], *ends[p + 1].partial_in);
+      builder.connect(ranks[p + 1][i], *ends[p + 1].full_out, ranks[p][i], *ends[p].full_in);
+    }
+  for (const auto& group : one.groups()) builder.add_group(group.axes, group.members);
+  return std::move(builder).finish();
+}
+
 Consecutive consecutive(const graph::TaskGraph& one, std::uint32_t pipeline, std::uint32_t iterations,
                         std::span<const graph::Work> messages, std::span<const LocalTask> validate_before) {
   const auto ranks = by_pipeline_rank(one, pipeline);
   INVARIANT(messages.size() + 1 == pipeline, "one message between two ranks");
-  graph::GraphBuilder builder;
-  for (std::size_t w = 0; w < one.works().size(); w++) builder.intern(one.works()[w], one.conditions()[w]);
+  auto builder = with_works(one);
   const WorkId receive = builder.intern(graph::Receive{}), nothing = builder.intern(graph::Wait{});
   std::vector<WorkId> message_ids;
   for (const auto& message : messages) message_ids.push_back(builder.intern(message));
 
   Consecutive result;
   std::vector<StateEnds> ends;
-  std::vector<ProgramId> programs;
+  std::vector<graph::Program> programs;
   for (std::uint32_t p = 0; p < pipeline; p++) {
     Works works{receive, nothing, {}, {}};
     if (p > 0) works.to_previous = message_ids[p - 1];
@@ -154,28 +183,9 @@ Consecutive consecutive(const graph::TaskGraph& one, std::uint32_t pipeline, std
     copier.add(iterations);
     ends.push_back(copier.ends());
     result.at.push_back(copier.at());
-    programs.push_back(builder.add(std::move(copier).finish()));
+    programs.push_back(std::move(copier).finish());
   }
-  for (const auto& rank : one.ranks()) {
-    const auto p = rank.place[Axis::pipeline];
-    INVARIANT(rank.program == one.ranks()[ranks[p].front().index()].program, "replicas share a program");
-    builder.add_rank(programs[p], rank.multiplicity, rank.job_rank, rank.node, rank.place);
-  }
-
-  for (std::size_t n = 0; n < one.ranks().size(); n++) {
-    const auto& rank = one.ranks()[n];
-    const auto& kinds = one.program_of(rank).endpoints;
-    for (std::size_t e = 0; e < kinds.size(); e++)
-      if (kinds[e] == EndpointKind::send)
-        builder.connect(RankId(n), EndpointId(e), rank.attachments[e].peer, rank.attachments[e].peer_endpoint);
-  }
-  for (std::size_t p = 0; p + 1 < pipeline; p++)
-    for (std::size_t i = 0; i < ranks[p].size(); i++) {
-      builder.connect(ranks[p][i], *ends[p].partial_out, ranks[p + 1][i], *ends[p + 1].partial_in);
-      builder.connect(ranks[p + 1][i], *ends[p + 1].full_out, ranks[p][i], *ends[p].full_in);
-    }
-  for (const auto& group : one.groups()) builder.add_group(group.axes, group.members);
-  result.graph = std::move(builder).finish();
+  result.graph = rejoined(one, ranks, std::move(programs), ends, std::move(builder));
   return result;
 }
 

@@ -58,14 +58,9 @@ class Validated {
         into_(program.name),
         copies_(program, into_) {
     for (const auto& segment : program.segments) into_.segment(segment);
-    if (to_previous) {
-      to_previous_ = works.intern(*to_previous);
-      partial_in = into_.endpoint(EndpointKind::receive), full_out = into_.endpoint(EndpointKind::send);
-    }
-    if (to_next) {
-      to_next_ = works.intern(*to_next);
-      partial_out = into_.endpoint(EndpointKind::send), full_in = into_.endpoint(EndpointKind::receive);
-    }
+    if (to_previous) to_previous_ = works.intern(*to_previous);
+    if (to_next) to_next_ = works.intern(*to_next);
+    ends_ = state_ends(into_, to_previous.has_value(), to_next.has_value());
     for (std::size_t i = 0; i < program.size(); ++i) {
       const auto* kernel = kernel_of(one, program, i);
       if (kernel && kernel->kind == KernelKind::adamw) steps_.push_back(i);
@@ -103,7 +98,7 @@ class Validated {
     return std::move(into_).finish();
   }
 
-  std::optional<EndpointId> partial_in, partial_out, full_in, full_out;
+  const StateEnds& ends() const { return ends_; }
 
  private:
   LocalTask copy(std::size_t i) {
@@ -143,20 +138,20 @@ class Validated {
     into_.add({message, Lane::send, here(steps_.front()), to.value}, std::vector{handed});
   }
   void combine() {
-    if (partial_in)
-      receive(*partial_in);
-    else if (partial_out) {
+    if (ends_.partial_in)
+      receive(*ends_.partial_in);
+    else if (ends_.partial_out) {
       state_ = into_.buffer({kState, graph::MemoryCategory::buffers});
       add(Kernel{.kind = KernelKind::clear, .dims = {kStateElements}}, Lane::compute, {},
           {{*state_, Access::allocate}, {*state_, Access::write}});
     }
-    if (partial_out) send(*partial_out, *to_next_);
+    if (ends_.partial_out) send(*ends_.partial_out, *to_next_);
   }
   // `lost`: buffers of passes that will run again.
   void validate(const std::vector<BufferUse>& lost) {
-    if (full_in) receive(*full_in);  // the last rank has had it since it combined
-    if (full_out)
-      send(*full_out, *to_previous_);
+    if (ends_.full_in) receive(*ends_.full_in);  // the last rank has had it since it combined
+    if (ends_.full_out)
+      send(*ends_.full_out, *to_previous_);
     else if (state_)
       add(graph::Wait{}, Lane::compute, done(), {{*state_, Access::free}}), state_.reset();
     if (!lost.empty()) add(graph::Wait{}, Lane::compute, done(), lost);
@@ -223,7 +218,8 @@ class Validated {
   graph::ProgramBuilder into_;
   graph::Repeat copies_;
   std::optional<WorkId> to_previous_, to_next_;  // messages
-  std::vector<std::size_t> steps_;               // AdamW, segment by segment
+  StateEnds ends_;
+  std::vector<std::size_t> steps_;  // AdamW, segment by segment
   std::optional<BufferId> state_;
 };
 
@@ -233,8 +229,7 @@ graph::TaskGraph validated(const graph::TaskGraph& one, std::uint32_t pipeline, 
                            bool rolled_back) {
   const auto ranks = by_pipeline_rank(one, pipeline);
   const auto messages = state_messages(one, pipeline);
-  graph::GraphBuilder builder;
-  for (std::size_t w = 0; w < one.works().size(); ++w) builder.intern(one.works()[w], one.conditions()[w]);
+  auto builder = with_works(one);
   std::vector<Validated> parts;
   parts.reserve(pipeline);
   for (std::uint32_t p = 0; p < pipeline; ++p) {
@@ -256,25 +251,13 @@ graph::TaskGraph validated(const graph::TaskGraph& one, std::uint32_t pipeline, 
       arrives[one.ranks()[to.peer.index()].place[Axis::pipeline]][to.peer_endpoint.value] += sent;
     }
   }
-  std::vector<ProgramId> programs;
-  for (std::uint32_t p = 0; p < pipeline; ++p)
-    programs.push_back(builder.add(std::move(parts[p]).make(iterations, arrives[p])));
-  for (const auto& rank : one.ranks())
-    builder.add_rank(programs[rank.place[Axis::pipeline]], rank.multiplicity, rank.job_rank, rank.node, rank.place);
-  for (std::size_t n = 0; n < one.ranks().size(); ++n) {
-    const auto& rank = one.ranks()[n];
-    const auto& kinds = one.program_of(rank).endpoints;
-    for (std::size_t e = 0; e < kinds.size(); ++e)
-      if (kinds[e] == EndpointKind::send)
-        builder.connect(RankId(n), EndpointId(e), rank.attachments[e].peer, rank.attachments[e].peer_endpoint);
+  std::vector<graph::Program> programs;
+  std::vector<StateEnds> ends;
+  for (std::uint32_t p = 0; p < pipeline; ++p) {
+    ends.push_back(parts[p].ends());
+    programs.push_back(std::move(parts[p]).make(iterations, arrives[p]));
   }
-  for (std::uint32_t p = 0; p + 1 < pipeline; ++p)
-    for (std::size_t i = 0; i < ranks[p].size(); ++i) {
-      builder.connect(ranks[p][i], *parts[p].partial_out, ranks[p + 1][i], *parts[p + 1].partial_in);
-      builder.connect(ranks[p + 1][i], *parts[p + 1].full_out, ranks[p][i], *parts[p].full_in);
-    }
-  for (const auto& group : one.groups()) builder.add_group(group.axes, group.members);
-  return std::move(builder).finish();
+  return rejoined(one, ranks, std::move(programs), ends, std::move(builder));
 }
 
 }  // namespace rehearsal::lower
