@@ -106,6 +106,7 @@ const Description& expert_fields() {
 const Description& training_fields() {
   using T = Training;
   static const auto adamw = [](const T& t) { return t.optimizer == OptimizerKind::adamw; };
+  static const auto adalomo = [](const T& t) { return t.optimizer == OptimizerKind::adalomo; };
   static const Description all = describe<T>(
       {.groups = {{.key = "recompute",
                    .help = "which layers compute their forward again in the backward",
@@ -123,11 +124,18 @@ const Description& training_fields() {
            "fp16 for fp16, else fp32"},
           "what gradients add up in"),
       choice<&T::optimizer>(
-          "optimizer", {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}, {"lomo", OptimizerKind::lomo}},
-          kUsual, "lomo: SGD inside the backward pass, of one micro-batch"),
-      field<&T::learning_rate>("learning_rate", positive(),
-                               {[](const T& t) { return adamw(t) ? 1e-3 : .1; }, "0.001 of adamw, else 0.1"},
-                               "of real training; no prediction depends on it"),
+          "optimizer",
+          {{"adamw", OptimizerKind::adamw},
+           {"sgd", OptimizerKind::sgd},
+           {"lomo", OptimizerKind::lomo},
+           {"adalomo", OptimizerKind::adalomo}},
+          kUsual,
+          "lomo: SGD inside the backward pass, of one micro-batch; adalomo: likewise, each step divided by a second "
+          "moment that is kept as sums of rows and columns"),
+      field<&T::learning_rate>(
+          "learning_rate", positive(),
+          {[](const T& t) { return adamw(t) || adalomo(t) ? 1e-3 : .1; }, "0.001 of adamw and adalomo, else 0.1"},
+          "of real training; no prediction depends on it"),
       field<&T::weight_decay>("weight_decay", number(0, 1),
                               {[](const T& t) { return adamw(t) ? .01 : 0.; }, "0.01 of adamw, else 0"},
                               "of adamw in real training; no prediction depends on it"),

@@ -106,6 +106,7 @@ class FrameworkRewrite {
   // Of an optimizer that steps inside the backward: framework_updates.cpp.
   void gradients_to_update();
   void update(List& steps);
+  std::int64_t launches_of_one() const;
   std::int64_t update_launches() const;
   bool has_experts() const;
   // Launches of the host by section, of a forward.

@@ -1,17 +1,86 @@
-// Updates inside the backward: LOMO (arXiv 2306.09782) as its authors run it (OpenLMLab/LOMO, src/lomo.py,
-// fuse_update). A hook on each gradient updates the tensor before it, so the gradient of one waits until that of the
-// next is there. The update is eager: a look for infinities (a cast to fp32, 6 bytes, and its sum, 4), casts of the
-// gradient and of the parameters (6 each), the product with the rate and the difference (12), a copy back (6). In fp32
-// nothing is cast.
+// Updates inside the backward, as the authors of LOMO (arXiv 2306.09782) and AdaLOMO (arXiv 2310.10195) run them
+// (OpenLMLab/LOMO, src/lomo.py and lomo_optim/adalomo.py, fuse_update). A hook on each gradient updates the tensor
+// before it, so the gradient of one waits until that of the next is there. The operations are eager: each is a kernel
+// that reads its operands and writes its result.
 #include <algorithm>
 
 #include "models/framework_rewrite.hpp"
 #include "models/traffic.hpp"
 
 namespace rehearsal::models {
+namespace {
 
-UpdateTraffic lomo_update(Precision precision) {
-  return bytes_per_element(precision) == 4 ? UpdateTraffic{4, 12, 0} : UpdateTraffic{16, 24, 8};
+constexpr double kCast = 6, kInPlace = 8, kOfTwo = 12, kReduced = 4;  // bytes an element
+
+// Casts of gradient and parameters, parameters less the rate times the gradient, and a copy back. In fp32 nothing is
+// cast.
+UpdateTraffic lomo(bool wide) {
+  if (wide) return {.parameters = kOfTwo, .kernels = 1};
+  return {
+      .gradient = kCast, .parameters = 2 * kCast + kOfTwo, .gradient_copies = 4, .parameter_copies = 4, .kernels = 4};
+}
+
+// Of the gradient: a cast, divided by a constant scale, squared, plus epsilon, means of rows and of columns, the outer
+// product of their roots written, times the gradient, its norm, divided by that. Of the parameters: a cast, their norm,
+// the step, a copy back. Vectors of rows and columns are kernels, but no bytes worth counting: mean, scaled and added
+// for each; mean, quotient and two roots for the product; four scalars of the two norms, four of the rate.
+UpdateTraffic adalomo(bool wide) {
+  UpdateTraffic t;
+  t.gradient = 3 * kInPlace + 2 * kReduced + 4 + kOfTwo + kReduced + kInPlace + (wide ? 0 : kCast);
+  t.parameters = kReduced + kOfTwo + (wide ? 0 : 2 * kCast);
+  t.gradient_copies = wide ? 8 : 12;  // the gradient, and its square or the update before and after an operation
+  t.parameter_copies = 0;             // in the place of one of those
+  t.kernels = wide ? 25 : 28;
+  return t;
+}
+
+bool is_vector(const Tensor& tensor) {
+  switch (tensor.kind) {
+    case TensorKind::qv_bias:  // several in a row
+    case TensorKind::qkv_bias:
+    case TensorKind::up_bias:
+      return true;
+    default:
+      return tensor.outer == 1 && tensor.inner == 1;
+  }
+}
+
+// [outer, slice, inner] are as many matrices; [outputs, inputs] without an inner dimension are one.
+std::int64_t matrices(const Tensor& tensor) { return tensor.inner > 1 ? tensor.outer : 1; }
+
+}  // namespace
+
+UpdateTraffic update_at_once(const Training& training) {
+  const bool wide = bytes_per_element(training.precision) == 4;
+  return training.optimizer == OptimizerKind::adalomo ? adalomo(wide) : lomo(wide);
+}
+
+std::vector<OneTensor> tensors_of(const std::vector<Segment>& segments) {
+  std::vector<OneTensor> all;
+  for (const auto& segment : segments)
+    for (const auto& t : segment.tensors) {
+      const auto n = static_cast<std::size_t>(matrices(t));
+      all.insert(all.end(), n, {double(t.elements()) / double(n), replicas_of(segment.tensors) == Axis::expert_data});
+    }
+  return all;
+}
+
+double largest(const std::vector<OneTensor>& tensors) {
+  double most = 0;
+  for (const auto& t : tensors) most = std::max(most, t.elements);
+  return most;
+}
+
+double factored_moment(const std::vector<Segment>& segments) {
+  double elements = 0;
+  for (const auto& segment : segments)
+    for (const auto& t : segment.tensors) {
+      if (is_vector(t))
+        elements += double(t.elements());
+      else
+        elements += t.inner > 1 ? double(matrices(t)) * double(t.slice + t.inner) : double(t.outer + t.slice);
+    }
+  return 4 * elements;
 }
 
 // A gradient of its own for each tensor that a step completes; vectors come with the last matrix.
@@ -31,19 +100,28 @@ void FrameworkRewrite::gradients_to_update() {
   }
 }
 
-std::int64_t FrameworkRewrite::update_launches() const { return kUpdateKernels * std::int64_t(updates_.size()); }
+// What one product completes may be several tensors (queries, keys and values).
+std::int64_t FrameworkRewrite::launches_of_one() const {
+  if (updates_.empty()) return 0;
+  return update_at_once(run_.training).kernels * static_cast<std::int64_t>(tensors_of(block_.segments).size()) /
+         static_cast<std::int64_t>(updates_.size());
+}
+std::int64_t FrameworkRewrite::update_launches() const {
+  return launches_of_one() * static_cast<std::int64_t>(updates_.size());
+}
 
 void FrameworkRewrite::update(List& steps) {
   if (updates_.empty()) return;
-  const auto traffic = lomo_update(run_.training.precision);
+  const auto traffic = update_at_once(run_.training);
+  const double most = largest(tensors_of(block_.segments));
   List all;
   std::optional<Index> waits;
   const auto make = [&] {
     if (!waits) return;
     const double parameters = updates_.at(*waits);
     Operands operands{read(*waits)};
-    if (traffic.casts > 0) operands.push_back(write(value(traffic.casts * parameters)));
-    all.push_back(plain("update", traffic.all() * parameters, kUpdateKernels, std::move(operands)));
+    if (traffic.copies() > 0) operands.push_back(write(value(traffic.copies() * std::min(parameters, most))));
+    all.push_back(plain("update", traffic.all() * parameters, launches_of_one(), std::move(operands)));
     waits.reset();
   };
   for (auto& step : steps) {

@@ -2,8 +2,9 @@
 // Elements have 2 bytes, dropout masks 1. Derivation, operation by operation: models/README.md, section 2.
 #pragma once
 #include <cstdint>
+#include <vector>
 
-#include "models/transformer.hpp"
+#include "models/part.hpp"
 
 namespace rehearsal::models {
 
@@ -23,13 +24,26 @@ LayerTraffic backward_traffic(const Transformer& model, const Training& training
 // What Adam moves per parameter beyond the fused kernel that Software::optimizer_bytes counts.
 double unfused_optimizer_bytes(const Training& training);
 
-// Bytes per parameter of an update that LOMO makes at once: what it touches of the whole gradient, and of the
-// parameters that are updated here; and of copies in fp32 that live meanwhile.
+// An update inside the backward (LOMO, AdaLOMO), in bytes per parameter: what it touches of the whole gradient, and of
+// the parameters that are updated here; what it makes in fp32 meanwhile, of either. Launches are of a tensor.
 struct UpdateTraffic {
-  double gradient, parameters, casts;
+  double gradient = 0, parameters = 0, gradient_copies = 0, parameter_copies = 0;
+  std::int64_t kernels = 0;
   double all() const { return gradient + parameters; }
+  double copies() const { return gradient_copies + parameter_copies; }
 };
-inline constexpr std::int64_t kUpdateKernels = 6;  // of a tensor
-UpdateTraffic lomo_update(Precision precision);
+UpdateTraffic update_at_once(const Training& training);
+
+// The tensors of a part as LOMO's frameworks hold them, which is one by one: gate and up are two.
+struct OneTensor {
+  double elements = 0;
+  bool experts = false;
+};
+std::vector<OneTensor> tensors_of(const std::vector<Segment>& segments);
+double largest(const std::vector<OneTensor>& tensors);
+
+// Bytes of a second moment that is kept as the sums of rows and columns in fp32 (AdaLOMO; Adafactor, 1804.04235); of a
+// vector all of it.
+double factored_moment(const std::vector<Segment>& segments);
 
 }  // namespace rehearsal::models

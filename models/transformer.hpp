@@ -83,7 +83,9 @@ enum class ContextKind : std::uint8_t { ring, all_gather, all_to_all };
 // Unfused: every elementwise operation is a kernel of its own, which reads its operands from memory and writes its
 // result.
 enum class Kernels : std::uint8_t { fused, unfused };
-enum class OptimizerKind : std::uint8_t { adamw, sgd, lomo };  // lomo: SGD fused into the backward (2306.09782)
+// lomo: SGD fused into the backward (2306.09782); adalomo: likewise, by a second moment in row and column sums
+// (2310.10195).
+enum class OptimizerKind : std::uint8_t { adamw, sgd, lomo, adalomo };
 
 // What holds the tensors: the caching allocator of the framework, the same with expandable segments, or one that never
 // reserves more than what lives.
@@ -94,6 +96,8 @@ struct Training {
   Precision precision = Precision::bf16;
   Precision gradient_precision = Precision::fp32;
   OptimizerKind optimizer = OptimizerKind::adamw;
+  // Inside the backward: no gradient stays.
+  bool updates_at_once() const { return optimizer == OptimizerKind::lomo || optimizer == OptimizerKind::adalomo; }
   Recompute recompute = Recompute::none;
   // Which layers of a stage are recomputed: of its first `recompute_layers` (all) every `recompute_every`-th.
   std::int64_t recompute_every = 1;
@@ -221,7 +225,7 @@ struct Shard {
   // those that share one.
   std::int64_t expert = 1, expert_tensor = 1;
   std::int64_t redundant_experts = 0;  // of a layer: replicas beside one of each
-  // The optimizer updates a tensor as soon as its gradient is there, which nobody else adds to (LOMO).
+  // The optimizer updates a tensor as soon as its gradient is there, which nobody else adds to (LOMO, AdaLOMO).
   bool updates_in_backward = false;
   std::int64_t experts_held(const Transformer& model) const { return (model.experts + redundant_experts) / expert; }
   std::int64_t sequence_parts() const { return context * pieces; }

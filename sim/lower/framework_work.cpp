@@ -8,6 +8,7 @@
 #include "lower/rank_work.hpp"
 #include "lower/sharded_passes.hpp"
 #include "lower/step_end.hpp"
+#include "models/traffic.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -111,8 +112,21 @@ class FrameworkWork : public RankWork {
       draft_.program.resident(
           {bytes(parameters_ * job.software.flat_gradient_bytes), graph::MemoryCategory::gradients});
     resident(states.optimizer, of_experts.optimizer, graph::MemoryCategory::optimizer);
+    if (job.training.optimizer == models::OptimizerKind::adalomo) factored_moments();
     if (job.software.workspace > Bytes{})
       draft_.program.resident({job.software.workspace, graph::MemoryCategory::workspace});
+  }
+
+  // Whole on every replica (adalomo.py, __init__).
+  void factored_moments() {
+    std::vector<Bytes> tensors;
+    Bytes all{};
+    for (const auto stage : stages_)
+      for (const auto& use : pipe_.parts.stages[stage].uses) {
+        tensors.push_back(bytes(models::factored_moment(pipe_.parts.parts[use.part].model->segments)));
+        all += tensors.back();
+      }
+    draft_.program.resident({all, graph::MemoryCategory::optimizer, draft_.program.tensors(std::move(tensors))});
   }
 
   // An array of casts, and the flat one made of it: two tensors that live while the optimizer steps.

@@ -25,14 +25,14 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
     throw UserError("schedule " + schedule.name + " runs in `rehearse schedule` but not yet in `rehearse run`: " + why);
   };
   if (schedule.placement == schedule::Placement::bidirectional && own_kernels &&
-      plan->job.training.optimizer == models::OptimizerKind::lomo)
+      plan->job.training.updates_at_once())
     refuse("the gradients of its two copies meet at the end only; set training.optimizer to sgd");
   if (schedule.updates != schedule::Updates::at_flush && own_kernels) {
     if (plan->zero() > 0) refuse("old versions of the weights are kept whole; set parallelism.zero to 0");
     if (plan->shares_embedding())
       refuse(
           "the two copies of a tied embedding would be updated at different times; set model.tie_embeddings to false");
-    if (plan->job.training.optimizer == models::OptimizerKind::lomo)
+    if (plan->job.training.updates_at_once())
       refuse("optimizer lomo has weights of one version only; set training.optimizer to sgd");
   }
   if (schedule.updates != schedule::Updates::at_flush && !own_kernels)

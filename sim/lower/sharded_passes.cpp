@@ -25,7 +25,7 @@ ShardedPasses::ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<s
       tasks_(tasks),
       plan_(*draft.pipe.plan),
       gathers_(plan_.zero() == 3),
-      at_once_(plan_.job.training.optimizer == models::OptimizerKind::lomo),
+      at_once_(plan_.job.training.updates_at_once()),
       overlaps_(plan_.overlaps_gradients() && !at_once_),
       prefetch_(gathers_ && plan_.overlaps_gathers() ? plan_.job.training.gathered_ahead() : 0),
       delay_(overlaps_ ? prefetch_ : std::min<std::int64_t>(prefetch_, 1)),
@@ -72,7 +72,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
     }
     done = tasks_.emit_part(at, unit.second, std::exchange(after, {}), extra);
     if (needs) computed_.push_back(done), last_use_[unit] = done;
-    if (completes) gradients_complete(here, done);
+    if (completes) gradients_complete(here, done, draft_.pipe.parts.stages[at.stage].uses[unit.second].part);
   }
   for (const bool experts : {false, true}) {
     auto& open = open_[experts ? 1 : 0];
@@ -118,14 +118,29 @@ void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
   if (gathers_) {
     for (const bool experts : {false, true})
       if (const double count = parameters(unit, experts); count > 0)
-        put({.added = count, .full = true, .experts = experts}, tensors(unit), extra);
+        put({.added = count, .full = true, .experts = experts}, tensors(unit), extra,
+            at_once_ ? std::min(count, neighbours(unit, experts)) : count);
     return;
   }
-  for (const auto& share : filling_.add(draft_.pipe.parts.stages[unit.first].uses[unit.second])) put(share, 1, extra);
+  for (const auto& share : filling_.add(draft_.pipe.parts.stages[unit.first].uses[unit.second]))
+    put(share, 1, extra, share.added);
 }
 
-void ShardedPasses::put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra) {
-  const Bytes size = bytes(share.added * plan::state_bytes(plan_.job.training).gradients);
+// The gradient of a tensor waits until that of the next is there, and both are used up before the one after that.
+double ShardedPasses::neighbours(Unit unit, bool experts) const {
+  const auto& part = draft_.pipe.parts.parts[draft_.pipe.parts.stages[unit.first].uses[unit.second].part];
+  double most = 0, before = 0;
+  for (const auto& tensor : models::tensors_of(part.model->segments))
+    if (tensor.experts == experts) {
+      most = std::max(most, before + tensor.elements);
+      before = tensor.elements;
+    }
+  return most;
+}
+
+void ShardedPasses::put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra,
+                        double at_a_time) {
+  const Bytes size = bytes(at_a_time * plan::state_bytes(plan_.job.training).gradients);
   const BufferId whole = draft_.program.buffer({size, MemoryCategory::communication});
   extra.first.emplace_back(whole, Access::allocate);
   auto& open = open_[share.experts ? 1 : 0];
@@ -141,8 +156,8 @@ void ShardedPasses::wait_for_buckets(std::vector<LocalTask>& before) const {
     before.push_back(reduced_[closed_ - kBatchesHeld]);
 }
 
-void ShardedPasses::gradients_complete(const Coordinates& at, LocalTask done) {
-  batch_.at = at;
+void ShardedPasses::gradients_complete(const Coordinates& at, LocalTask done, std::size_t part) {
+  batch_.at = at, batch_.part = part;
   batch_.at.pass = Pass::gradient_reduce;
   batch_.complete = done;
   if (!batch_.buckets.empty()) close_batch();
@@ -180,19 +195,32 @@ void ShardedPasses::emit_reductions(std::int64_t up_to) {
 // All ranks have the whole sum, and each updates its shard of the parameters (LOMO's fuse_update_zero3).
 void ShardedPasses::update(const Batch& batch, LocalTask reduced) {
   const auto& training = plan_.job.training;
-  const auto traffic = models::lomo_update(training.precision);
-  double moved = 0, kernels = 0;
+  const auto traffic = models::update_at_once(training);
+  auto at = batch.at;
+  const auto tensors = models::tensors_of(draft_.pipe.parts.parts[batch.part].model->segments);
+  double moved = 0, copies = 0;
   std::vector<BufferUse> uses;
   for (const Bucket& bucket : batch.buckets) {
     const auto replicas = double(bucket.experts ? plan_.expert_replicas() : plan_.replicas());
     moved += bucket.parameters * (traffic.gradient + traffic.parameters / replicas);
-    kernels += double(models::kUpdateKernels) * bucket.tensors;
+    for (const auto& [elements, experts] : tensors)
+      if (experts == bucket.experts)
+        copies = std::max(copies, elements * (traffic.gradient_copies + traffic.parameter_copies / replicas));
     for (const BufferId gradient : bucket.gradients) uses.emplace_back(gradient, Access::free);
   }
-  auto at = batch.at;
-  at.pass = graph::Pass::optimizer;
-  draft_.program.add({draft_.works.intern(MemoryBound{bytes(moved), std::int64_t(kernels)}), graph::Lane::compute, at},
-                     std::vector{reduced}, uses);
+  if (copies > 0) {
+    const BufferId wide = draft_.program.buffer({bytes(copies), MemoryCategory::workspace});
+    uses.insert(uses.end(), {{wide, Access::allocate}, {wide, Access::free}});
+  }
+  // Each has learned the norm of its part of the parameters, tensor by tensor.
+  if (training.optimizer == models::OptimizerKind::adalomo)
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      reduced = draft_.data_collective(CollectiveKind::all_reduce, Bytes(4), at, std::vector{reduced});
+  at.pass = Pass::optimizer;
+  draft_.program.add(
+      {draft_.works.intern(MemoryBound{bytes(moved), traffic.kernels * static_cast<std::int64_t>(tensors.size())}),
+       graph::Lane::compute, at},
+      std::vector{reduced}, uses);
 }
 
 std::optional<LocalTask> ShardedPasses::finish() {

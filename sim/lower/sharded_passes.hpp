@@ -39,7 +39,7 @@ class ShardedPasses {
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   std::uint32_t tensors(Unit unit) const;
   void make_gradient(Unit unit, PassTasks::Extra& extra);
-  void gradients_complete(const graph::Coordinates& at, LocalTask done);
+  void gradients_complete(const graph::Coordinates& at, LocalTask done, std::size_t part);
   void wait_for_buckets(std::vector<LocalTask>& before) const;
 
   struct Bucket {
@@ -51,11 +51,14 @@ class ShardedPasses {
   // Buckets that became full together, before their reductions have become tasks.
   struct Batch {
     graph::Coordinates at;
+    std::size_t part = 0;  // that completed the last of them
     std::vector<Bucket> buckets;
     std::optional<LocalTask> complete;
     std::int64_t computed = 0;  // number of units that had, when it was issued
   };
-  void put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra);
+  // `at_a_time`: parameters whose gradients are there at once, of those that the share adds.
+  void put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra, double at_a_time);
+  double neighbours(Unit unit, bool experts) const;
   void close_batch();
   void emit_reductions(std::int64_t up_to);
   void update(const Batch& batch, LocalTask reduced);

@@ -41,7 +41,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
 
   // Traffic of the update on this rank's shard; ZeRO-1 and 2 also copy between their flat shards and the parameters
   // (6 B each: read and write of fp16 parameters and gradients), which ZeRO-3 never holds whole.
-  if (plan.job.training.optimizer == models::OptimizerKind::lomo) return tasks;  // done
+  if (plan.job.training.updates_at_once()) return tasks;  // done
   const bool flat = zero >= 1 && zero < 3;
   const double own = zero >= 1 ? held.dense / replicas + held.experts / expert_replicas : held.all();
   const double moved = plan.job.software.optimizer_bytes + models::unfused_optimizer_bytes(plan.job.training);

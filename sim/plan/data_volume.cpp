@@ -19,7 +19,7 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
   const auto states = state_bytes(job.training);
   volume.replicas = plan.replicas(), volume.microbatches = job.microbatches, volume.zero = plan.zero();
   volume.gradient_bytes = states.gradients, volume.parameter_bytes = states.parameters;
-  const bool at_once = job.training.optimizer == models::OptimizerKind::lomo;  // every rank gets the whole sum
+  const bool at_once = job.training.updates_at_once();  // every rank gets the whole sum
   volume.gradients = at_once ? 2 : plan.zero() >= 2 ? job.microbatches : plan.reduces_to_shards() ? 1 : 2;
   if (plan.zero() == 3)
     volume.gathers = job.microbatches * (job.training.reshards() ? 2 : 1);

@@ -30,12 +30,14 @@ void check(const Job& job) {
 }
 
 // What an optimizer that steps inside the backward needs.
-void check_lomo(const Job& job) {
+void check_updates_at_once(const Job& job) {
   const auto& p = job.parallelism;
-  if (job.training.optimizer != models::OptimizerKind::lomo) return;
-  const auto refuse = [](const std::string& what) {
+  if (!job.training.updates_at_once()) return;
+  const bool lomo = job.training.optimizer == models::OptimizerKind::lomo;
+  const auto refuse = [&](const std::string& what) {
     throw UserError(
-        "optimizer lomo updates each parameter inside the backward, from the gradient of one micro-batch: " + what);
+        fmt::format("optimizer {} updates each parameter inside the backward, from the gradient of one micro-batch: {}",
+                    lomo ? "lomo" : "adalomo", what));
   };
   if (job.microbatches > 1)
     refuse(fmt::format("it cannot add up {} micro-batches; set batch.micro so that there is one per pipeline",
@@ -98,7 +100,7 @@ StateBytes state_bytes(const models::Training& training) {
   const bool full = bytes_per_element(training.precision) == 4;
   const double master = full ? 0 : 4;
   const double moments = training.optimizer == models::OptimizerKind::adamw ? 8 : 0;
-  if (training.optimizer == models::OptimizerKind::lomo) return {full ? 4. : 2., full ? 4. : 2., 0};
+  if (training.updates_at_once()) return {full ? 4. : 2., full ? 4. : 2., 0};
   return {full ? 4. : 2., double(bytes_per_element(training.gradient_precision)), master + moments};
 }
 
@@ -168,9 +170,9 @@ Plan make_plan(Job job) {
                 .expert = p.expert,
                 .expert_tensor = p.expert_tensor,
                 .redundant_experts = job.experts.redundant,
-                .updates_in_backward = job.training.optimizer == models::OptimizerKind::lomo && p.zero < 3};
+                .updates_in_backward = job.training.updates_at_once() && p.zero < 3};
   if (job.software.own_kernels) check_performed(job, layers);
-  check_lomo(job);
+  check_updates_at_once(job);
   const auto routed = job.software.own_kernels ? models::Routed{} : routing(job);
   if (!job.software.own_kernels) note_routing(plan, routed);
   for (auto shard = plan.shard; shard.piece < shard.pieces; ++shard.piece)
@@ -257,7 +259,7 @@ bool Plan::shares_embedding() const { return job.model.tie_embeddings && job.par
 
 StateBytes Plan::resident_bytes(std::int64_t replicas) const {
   auto states = state_bytes(job.training);
-  if (job.training.optimizer == models::OptimizerKind::lomo) states.gradients = 0;
+  if (job.training.updates_at_once()) states.gradients = 0;
   const double shards = zero() > 0 ? double(replicas) : 1;
   states.optimizer /= shards;
   if (zero() >= 2) states.gradients /= shards;

@@ -57,6 +57,8 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   refuse("training.fsdp", fsdp(training), "gathers parameters when they are needed; leave 'fsdp' out");
   refuse("training.recompute", !training.recomputes_alike(),
          "recomputes all layers or none; leave 'every' and 'layers' out of 'recompute'");
+  refuse("training.optimizer", training.optimizer == models::OptimizerKind::adalomo,
+         "has no kernel for adalomo; set 'optimizer' to lomo, sgd or adamw");
   refuse("training.kernels", training.kernels != models::Kernels::fused,
          "has kernels of its own; leave 'kernels' out or set it to fused");
   refuse("training.overlap.tensor", software.async_tensor,
