@@ -132,6 +132,13 @@ const Description& training_fields() {
           kUsual,
           "lomo: SGD inside the backward pass, of one micro-batch; adalomo: likewise, each step divided by a second "
           "moment that is kept as sums of rows and columns"),
+      choice<&T::clipping>(
+          "gradient_clipping",
+          {{"none", GradientClipping::none}, {"norm", GradientClipping::norm}, {"grouped", GradientClipping::grouped}},
+          {[](const T& t) { return adalomo(t) ? GradientClipping::grouped : GradientClipping::none; },
+           "grouped of adalomo, else none"},
+          "of lomo and adalomo; norm: a backward before the one that updates finds out the norm of "
+          "all gradients; grouped: each tensor by its own; others' is part of `optimizer_bytes`"),
       field<&T::learning_rate>(
           "learning_rate", positive(),
           {[](const T& t) { return adamw(t) || adalomo(t) ? 1e-3 : .1; }, "0.001 of adamw and adalomo, else 0.1"},

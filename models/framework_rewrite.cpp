@@ -87,9 +87,12 @@ Part FrameworkRewrite::build(Recompute recompute) {
   if (has_experts()) launch_experts();
   part_.backward = joined_backward(part_.input_gradient_steps, weights_, run_);
   if (accumulated) part_.backward.push_back(*accumulated);
+  take_norms();
   update(part_.weight_gradient_steps), update(part_.backward);
-  for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward}) hide_exchanges(*list, run_);
-  for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward, &again})
+  for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward, &part_.norm_backward})
+    hide_exchanges(*list, run_);
+  for (auto* list :
+       {&part_.forward, &part_.input_gradient_steps, &part_.backward, &part_.norm_backward, &again})
     hide_under_shared_experts(*list);
   repeat(part_, std::move(again));
   part_.segments = block_.segments;

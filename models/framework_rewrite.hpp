@@ -105,8 +105,10 @@ class FrameworkRewrite {
   void count_parameters();
   // Of an optimizer that steps inside the backward: framework_updates.cpp.
   void gradients_to_update();
+  void take_norms();
   void update(List& steps);
-  std::int64_t launches_of_one() const;
+  List with_each_gradient(const List& steps, std::string_view name, const UpdateTraffic& traffic);
+  std::int64_t launches_of_one(const UpdateTraffic& traffic) const;
   std::int64_t update_launches() const;
   bool has_experts() const;
   // Launches of the host by section, of a forward.

@@ -51,8 +51,29 @@ std::int64_t matrices(const Tensor& tensor) { return tensor.inner > 1 ? tensor.o
 }  // namespace
 
 UpdateTraffic update_at_once(const Training& training) {
+  const bool wide = bytes_per_element(training.precision) == 4, ada = training.optimizer == OptimizerKind::adalomo;
+  auto t = ada ? adalomo(wide) : lomo(wide);
+  switch (training.clipping) {
+    case GradientClipping::none:
+      break;
+    case GradientClipping::norm:  // lomo.py scales what this replica updates, adalomo.py the whole gradient
+      (ada ? t.gradient : t.parameters) += kInPlace, ++t.kernels;
+      break;
+    case GradientClipping::grouped:  // which AdaLOMO does to the update anyway: norm, two quotients, clamped, scaled
+      if (!ada) t.gradient += kReduced + kInPlace, t.kernels += 5;
+      break;
+  }
+  return t;
+}
+
+// A cast, with AdaLOMO divided by its scale, and the norm (func with gather_norm). The norms of all tensors and what
+// becomes of them are scalars.
+UpdateTraffic norm_at_once(const Training& training) {
   const bool wide = bytes_per_element(training.precision) == 4;
-  return training.optimizer == OptimizerKind::adalomo ? adalomo(wide) : lomo(wide);
+  UpdateTraffic t{.gradient = kReduced, .kernels = 1};
+  if (!wide) t.gradient += kCast, t.gradient_copies = 4, ++t.kernels;
+  if (training.optimizer == OptimizerKind::adalomo) t.gradient += kInPlace, ++t.kernels;
+  return t;
 }
 
 std::vector<OneTensor> tensors_of(const std::vector<Segment>& segments) {
@@ -101,18 +122,30 @@ void FrameworkRewrite::gradients_to_update() {
 }
 
 // What one product completes may be several tensors (queries, keys and values).
-std::int64_t FrameworkRewrite::launches_of_one() const {
+std::int64_t FrameworkRewrite::launches_of_one(const UpdateTraffic& traffic) const {
   if (updates_.empty()) return 0;
-  return update_at_once(run_.training).kernels * static_cast<std::int64_t>(tensors_of(block_.segments).size()) /
+  return traffic.kernels * static_cast<std::int64_t>(tensors_of(block_.segments).size()) /
          static_cast<std::int64_t>(updates_.size());
 }
 std::int64_t FrameworkRewrite::update_launches() const {
-  return launches_of_one() * static_cast<std::int64_t>(updates_.size());
+  return launches_of_one(update_at_once(run_.training)) * static_cast<std::int64_t>(updates_.size());
+}
+
+// With ZeRO-3 gradients are added up between the kernels, and updates are none of the part's.
+void FrameworkRewrite::take_norms() {
+  if (!run_.training.norms_first()) return;
+  const auto traffic = norm_at_once(run_.training);
+  part_.norm_backward = with_each_gradient(part_.backward, "norm of the gradient", traffic);
+  part_.norm_launches = part_.backward_launches - update_launches() +
+                        launches_of_one(traffic) * static_cast<std::int64_t>(updates_.size());
 }
 
 void FrameworkRewrite::update(List& steps) {
-  if (updates_.empty()) return;
-  const auto traffic = update_at_once(run_.training);
+  if (!updates_.empty()) steps = with_each_gradient(steps, "update", update_at_once(run_.training));
+}
+
+FrameworkRewrite::List FrameworkRewrite::with_each_gradient(const List& steps, std::string_view name,
+                                                            const UpdateTraffic& traffic) {
   const double most = largest(tensors_of(block_.segments));
   List all;
   std::optional<Index> waits;
@@ -121,18 +154,18 @@ void FrameworkRewrite::update(List& steps) {
     const double parameters = updates_.at(*waits);
     Operands operands{read(*waits)};
     if (traffic.copies() > 0) operands.push_back(write(value(traffic.copies() * std::min(parameters, most))));
-    all.push_back(plain("update", traffic.all() * parameters, launches_of_one(), std::move(operands)));
+    all.push_back(plain(name, traffic.all() * parameters, launches_of_one(traffic), std::move(operands)));
     waits.reset();
   };
-  for (auto& step : steps) {
+  for (const auto& step : steps) {
     const auto made = std::find_if(step.operands.begin(), step.operands.end(),
                                    [&](const Operand& o) { return o.written && updates_.count(o.index) > 0; });
     const auto next = made == step.operands.end() ? std::nullopt : std::optional(made->index);
-    all.push_back(std::move(step));
+    all.push_back(step);
     if (next) make(), waits = next;
   }
   make();
-  steps = std::move(all);
+  return all;
 }
 
 }  // namespace rehearsal::models

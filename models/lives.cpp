@@ -66,6 +66,7 @@ class Analysis {
         begin(v, whole.first);
     }
     whole_backward_only();
+    only_norms();
     levels();
     return std::move(lives_);
   }
@@ -112,6 +113,12 @@ class Analysis {
         live(v, {PassKind::backward});
   }
 
+  // What the forward has kept it leaves alone; all else it makes and drops.
+  void only_norms() {
+    for (std::uint16_t v = 0; v < part_.values.size(); ++v)
+      if (twice_[v] || span(v, {PassKind::forward}).first.none()) live(v, {PassKind::norm_backward});
+  }
+
   // What has been born (or came in) and has not died.
   void levels() {
     Set alive(part_.values.size());
@@ -142,6 +149,13 @@ class Analysis {
       return true;
     };
     INVARIANT(all_dead(), "a value outlives its backward");
+    if (!part_.norm_backward.empty()) {
+      alive = kept;
+      if (part_.output_gradient) alive[*part_.output_gradient] = true;
+      run(PassKind::norm_backward);
+      if (part_.input_gradient) alive[*part_.input_gradient] = false;
+      INVARIANT(alive == kept, "what the norms need is dropped with them, and nothing else");
+    }
     alive = kept;
     if (part_.output_gradient) alive[*part_.output_gradient] = true;
     run(PassKind::backward);
@@ -166,6 +180,8 @@ const std::vector<Step>& steps(const Part& part, PassKind pass) {
       return part.weight_gradient_steps;
     case PassKind::backward:
       return part.backward;
+    case PassKind::norm_backward:
+      return part.norm_backward;
   }
   return part.forward;
 }
@@ -205,8 +221,9 @@ void repeat(Part& part, std::vector<Step> again) {
       o.index = *second;
     }
   }
-  for (auto* list : {&part.input_gradient_steps, &part.backward})
-    list->insert(list->begin(), again.begin(), again.end());
+  std::vector<std::vector<Step>*> lists{&part.input_gradient_steps, &part.backward};
+  if (!part.norm_backward.empty()) lists.push_back(&part.norm_backward);
+  for (auto* list : lists) list->insert(list->begin(), again.begin(), again.end());
 }
 
 }  // namespace rehearsal::models

@@ -9,8 +9,8 @@
 
 namespace rehearsal::models {
 
-enum class PassKind : std::uint8_t { forward, input_gradient, weight_gradient, backward };
-inline constexpr std::size_t kPassKinds = 4;
+enum class PassKind : std::uint8_t { forward, input_gradient, weight_gradient, backward, norm_backward };
+inline constexpr std::size_t kPassKinds = 5;
 
 const std::vector<Step>& steps(const Part& part, PassKind pass);
 
@@ -37,7 +37,7 @@ Lives lives(const Part& part);
 // recomputation stops before the last linear layer, whose output nobody reads.
 std::vector<Step> needed_again(const Part& part, const std::vector<Step>& candidates);
 
-// Puts these in front of both forms of the backward, as steps that repeat.
+// Puts these in front of all forms of the backward, as steps that repeat.
 void repeat(Part& part, std::vector<Step> again);
 
 }  // namespace rehearsal::models

@@ -99,6 +99,9 @@ struct Part {
   std::vector<Segment> segments;
   // The backward in two passes, or in one. Both begin with what they repeat of the forward (Recompute).
   std::vector<Step> forward, input_gradient_steps, weight_gradient_steps, backward;
+  // A backward that takes the norms of gradients alone and leaves what the forward has kept to the one after it; empty
+  // where there is none (Training::norms_first).
+  std::vector<Step> norm_backward;
 
   double parameters = 0;         // of this rank, of which
   double expert_parameters = 0;  // are those of experts: they have replicas of their own (Axis::expert_data)
@@ -114,7 +117,7 @@ struct Part {
     std::int64_t launches;
   };
   std::vector<Run> forward_launches;
-  std::int64_t backward_launches = 0, weight_launches = 0;
+  std::int64_t backward_launches = 0, weight_launches = 0, norm_launches = 0;  // the last of the norm backward
 };
 
 // A network of one rank.

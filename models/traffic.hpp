@@ -33,6 +33,7 @@ struct UpdateTraffic {
   double copies() const { return gradient_copies + parameter_copies; }
 };
 UpdateTraffic update_at_once(const Training& training);
+UpdateTraffic norm_at_once(const Training& training);  // in the backward before it, which takes norms alone
 
 // The tensors of a part as LOMO's frameworks hold them, which is one by one: gate and up are two.
 struct OneTensor {

@@ -87,6 +87,10 @@ enum class Kernels : std::uint8_t { fused, unfused };
 // (2310.10195).
 enum class OptimizerKind : std::uint8_t { adamw, sgd, lomo, adalomo };
 
+// Of optimizers that step inside the backward: by the norm of all gradients, which a backward before the one that
+// updates has to find out; or tensor by tensor.
+enum class GradientClipping : std::uint8_t { none, norm, grouped };
+
 // What holds the tensors: the caching allocator of the framework, the same with expandable segments, or one that never
 // reserves more than what lives.
 enum class Allocator : std::uint8_t { caching, expandable, exact };
@@ -98,6 +102,8 @@ struct Training {
   OptimizerKind optimizer = OptimizerKind::adamw;
   // Inside the backward: no gradient stays.
   bool updates_at_once() const { return optimizer == OptimizerKind::lomo || optimizer == OptimizerKind::adalomo; }
+  GradientClipping clipping = GradientClipping::none;
+  bool norms_first() const { return updates_at_once() && clipping == GradientClipping::norm; }
   Recompute recompute = Recompute::none;
   // Which layers of a stage are recomputed: of its first `recompute_layers` (all) every `recompute_every`-th.
   std::int64_t recompute_every = 1;

@@ -33,6 +33,9 @@ std::string pass_text(const Coordinates& at) {
     case Pass::backward:
       letter = "B";
       break;
+    case Pass::norm_backward:
+      letter = "N";
+      break;
     case Pass::gradient_reduce:
     case Pass::optimizer:
     case Pass::parameter_gather:
@@ -83,6 +86,8 @@ const char* name(Pass pass) {
       return "parameter_gather";
     case Pass::embedding_reduce:
       return "embedding_reduce";
+    case Pass::norm_backward:
+      return "norm_backward";
   }
   return "?";
 }

@@ -38,7 +38,8 @@ enum class Pass : std::uint8_t {
   gradient_reduce,  // data-parallel reduction
   optimizer,
   parameter_gather,  // ZeRO-1: parameters back from the shards
-  embedding_reduce   // tied embedding: first and last stage
+  embedding_reduce,  // tied embedding: first and last stage
+  norm_backward      // a backward for the norm of the gradients alone (LOMO)
 };
 const char* name(Pass pass);
 

@@ -10,7 +10,9 @@ using graph::MemoryByCategory;
 using graph::Pass;
 
 namespace {
-bool both_gradients(Pass pass) { return pass == Pass::backward || pass == Pass::input_gradient; }
+bool both_gradients(Pass pass) {
+  return pass == Pass::backward || pass == Pass::input_gradient || pass == Pass::norm_backward;
+}
 std::size_t index(graph::MemoryCategory category) { return static_cast<std::size_t>(category); }
 }  // namespace
 

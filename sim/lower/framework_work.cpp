@@ -40,6 +40,19 @@ class FrameworkWork : public RankWork {
     return emitter_.emit(at, std::move(after));
   }
 
+  // One number, of what each tensor rank holds; replicas have it of whole gradients.
+  void finish_norms() override {
+    const auto& group = pipe_.plan->tensor_group;
+    if (group.ranks == 1) return;
+    graph::Collective sum{CollectiveKind::all_reduce, Bytes(4), group};
+    sum.inside = Axis::tensor;
+    draft_.program.add({draft_.works.intern(sum),
+                        Lane::compute,
+                        {Pass::norm_backward, 0, graph::kNoLayer, graph::kNoMicrobatch},
+                        draft_.group_end(Axis::tensor)});
+  }
+  void forget(const Coordinates& at) override { emitter_.release(at); }
+
   // After the last backward: reduce gradients, tie the embedding's two copies, step, gather the shards.
   void finish_step() override {
     if (!pipe_.plan) return;

@@ -24,8 +24,7 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
   const auto refuse = [&](const char* why) {
     throw UserError("schedule " + schedule.name + " runs in `rehearse schedule` but not yet in `rehearse run`: " + why);
   };
-  if (schedule.placement == schedule::Placement::bidirectional && own_kernels &&
-      plan->job.training.updates_at_once())
+  if (schedule.placement == schedule::Placement::bidirectional && own_kernels && plan->job.training.updates_at_once())
     refuse("the gradients of its two copies meet at the end only; set training.optimizer to sgd");
   if (schedule.updates != schedule::Updates::at_flush && own_kernels) {
     if (plan->zero() > 0) refuse("old versions of the weights are kept whole; set parallelism.zero to 0");
@@ -37,6 +36,8 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
   }
   if (schedule.updates != schedule::Updates::at_flush && !own_kernels)
     refuse("it never ends a step, and a run is one step after the other; software rehearsal fills and drains it once");
+  if (schedule.splits_backward && plan && plan->job.training.norms_first())
+    refuse("the norm of the gradients takes a backward of its own, which it does not divide; set schedule to 1f1b");
   if (!problem.overlapped.empty())
     refuse("a block shorter than its forward and its backward says nothing about their operators");
 }
@@ -117,7 +118,8 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   if (!plan_) return end;
   const bool replicated = plan_->replicas() > 1;
   const bool overlapped = replicated && plan_->overlaps_gradients();
-  if (plan_->performed() || plan_->zero() >= 2 || parts_.pieces > 1) return std::nullopt;
+  if (plan_->performed() || plan_->zero() >= 2 || parts_.pieces > 1 || plan_->job.training.norms_first())
+    return std::nullopt;
   if (plan_->job.copies > 1) return std::nullopt;  // ranks of both directions wait for each other there
   if (overlapped && (problem.stages() > 1 || schedule.splits_backward)) return std::nullopt;
   if (overlapped) end.last_backward = last_backward();

@@ -25,6 +25,8 @@ Pass pass_of(PassKind pass) {
       return Pass::weight_gradient;
     case PassKind::backward:
       return Pass::backward;
+    case PassKind::norm_backward:
+      return Pass::norm_backward;
   }
   return Pass::forward;
 }
@@ -207,6 +209,8 @@ Part model_part(const models::Part& model, models::Recompute recompute, const pl
                  build(PassKind::input_gradient, once(model.backward_launches - model.weight_launches), back),
                  build(PassKind::weight_gradient, once(model.weight_launches), back),
                  build(PassKind::backward, once(model.backward_launches), back)};
+  if (!model.norm_backward.empty())
+    part.passes.back() = build(PassKind::norm_backward, once(model.norm_launches), back);
   part.values = values_of(model, lives);
   part.input = model.input, part.output = model.output;
   part.output_gradient = model.output_gradient, part.input_gradient = model.input_gradient;
@@ -227,6 +231,8 @@ const PassWork& Part::of(Pass pass) const {
       return of(PassKind::input_gradient);
     case Pass::weight_gradient:
       return of(PassKind::weight_gradient);
+    case Pass::norm_backward:
+      return of(PassKind::norm_backward);
     default:
       return of(PassKind::backward);
   }

@@ -30,6 +30,13 @@ std::optional<BufferId>& PassTasks::slot_of(Live& live, const Coordinates& at, s
   return slot < kSharedSlots ? live.slots[slot] : shared_[{at.stage, at.microbatch / parts_.pieces, slot}];
 }
 
+void PassTasks::release(const Coordinates& at) {
+  std::vector<BufferUse> kept;
+  for (auto& slot : live(at).slots)
+    if (slot) kept.emplace_back(*std::exchange(slot, std::nullopt), Access::free);
+  program_.add({works_.intern(graph::Wait{}), Lane::compute, at}, {}, kept);
+}
+
 LocalTask PassTasks::emit(const Coordinates& at, std::vector<LocalTask> after) {
   if (detail_ == Detail::stage) {
     auto& buffers = live(at);

@@ -27,6 +27,9 @@ class PassTasks {
   // The whole stage. `after`: what the first task waits for. Returns the last task.
   LocalTask emit(const graph::Coordinates& at, std::vector<LocalTask> after);
 
+  // Drops what the forward of a micro-batch has kept, where no backward uses it up.
+  void release(const graph::Coordinates& at);
+
   // Buffers beyond those of the pass: used by its first task, and by its last.
   struct Extra {
     std::vector<graph::BufferUse> first, last;

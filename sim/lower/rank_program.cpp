@@ -1,6 +1,7 @@
 #include "lower/rank_program.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 #include "lower/rank_work.hpp"
@@ -35,8 +36,31 @@ class RankLowering {
       if (makes_gradient(order.value())) last_gradient[order.value().stage] = coordinates(order.value()).microbatch;
     work_->begin(stages_, last_gradient);
 
+    if (!pipe_.plan || !pipe_.plan->job.training.norms_first()) {
+      passes(last_gradient, Turn::usual);
+    } else {
+      passes(last_gradient, Turn::norms);
+      work_->finish_norms();
+      passes(last_gradient, Turn::updates);
+    }
+    work_->finish_step();
+    return {std::move(program_).finish(), std::move(ends_)};
+  }
+
+ private:
+  // A backward that finds out the norm of the gradients goes before the one that updates (LOMO's grad_norm and
+  // fused_backward). Autograd keeps the graph of the forward for it (retain_graph), except that ZeRO-3 gathers no
+  // parameters for it a second time: there all forwards are repeated, while the first graph still stands.
+  enum class Turn : std::uint8_t { usual, norms, updates };
+
+  void passes(std::map<std::uint32_t, std::uint32_t>& last_gradient, Turn turn) {
+    turn_ = turn;
+    bool forgotten = false;
     for (auto order = pipe_.schedule.order(pipe_.problem, rank_); order.next();) {
       const auto action = order.value();
+      if (turn == Turn::updates && action.op == Op::forward && !forwards_again()) continue;
+      if (turn == Turn::updates && action.op == Op::backward && forwards_again() && !std::exchange(forgotten, true))
+        work_->forget({Pass::norm_backward, action.stage, graph::kNoLayer, action.microbatch});
       const auto is_last = [&](schedule::Action a) {
         return makes_gradient(a) && last_gradient[a.stage] == coordinates(a).microbatch;
       };
@@ -55,11 +79,9 @@ class RankLowering {
       send(action, done);
       send(second, done);
     }
-    work_->finish_step();
-    return {std::move(program_).finish(), std::move(ends_)};
   }
+  bool forwards_again() const { return pipe_.plan->zero() == 3; }
 
- private:
   static bool makes_gradient(schedule::Action action) {
     return action.op == Op::weight_gradient || action.op == Op::backward;
   }
@@ -102,7 +124,10 @@ class RankLowering {
   Coordinates coordinates(schedule::Action action) const {
     const bool second = pipe_.plan && action.stage >= schedule::chain_length(pipe_.schedule.placement, pipe_.problem);
     const std::uint32_t offset = second ? pipe_.problem.microbatches / 2 : 0;
-    return {pass(action.op), action.stage, graph::kNoLayer, action.microbatch + offset};
+    if (turn_ == Turn::usual) return {pass(action.op), action.stage, graph::kNoLayer, action.microbatch + offset};
+    const bool first = turn_ == Turn::norms, again = !first && forwards_again();
+    return {first && action.op == Op::backward ? Pass::norm_backward : pass(action.op), action.stage, graph::kNoLayer,
+            action.microbatch + (again ? 1 : 0)};
   }
 
   std::vector<LocalTask> receive(schedule::Action action) {
@@ -149,6 +174,7 @@ class RankLowering {
   Ends ends_;
   Draft draft_;
   std::unique_ptr<RankWork> work_;
+  Turn turn_ = Turn::usual;
   std::vector<std::uint32_t> stages_;  // held by this rank, ascending
 };
 

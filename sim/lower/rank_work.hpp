@@ -45,6 +45,10 @@ class RankWork {
   // What a pass waits for instead of the receive of its input, and what the send of its output waits for instead of it.
   virtual LocalTask take(const graph::Coordinates&, LocalTask receive) { return receive; }
   virtual LocalTask hand_over(const graph::Coordinates&, LocalTask done) { return done; }
+  // After the passes that take norms alone: all ranks learn the norm. `again`: a second forward has taken place, so
+  // that nobody needs what the first one of this micro-batch has kept.
+  virtual void finish_norms() {}
+  virtual void forget(const graph::Coordinates&) {}
   // After the last pass: reductions and the optimizer.
   virtual void finish_step() = 0;
 };

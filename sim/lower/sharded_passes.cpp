@@ -52,7 +52,8 @@ bool ShardedPasses::kept_after_forward(Unit unit) const {
 // Every pass part by part, also those that communicate nothing: whole gradients of the pass before die one by one while
 // its parts begin to hold their activations.
 LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> after) {
-  const bool completes = at.pass == Pass::backward || at.pass == Pass::weight_gradient;
+  const bool completes =
+      at.pass == Pass::backward || at.pass == Pass::weight_gradient || at.pass == Pass::norm_backward;
   const bool needs = gathers_ && at.pass != Pass::weight_gradient;
   const auto n = draft_.pipe.parts.stages[at.stage].uses.size();
   LocalTask done;
@@ -157,7 +158,7 @@ void ShardedPasses::wait_for_buckets(std::vector<LocalTask>& before) const {
 }
 
 void ShardedPasses::gradients_complete(const Coordinates& at, LocalTask done, std::size_t part) {
-  batch_.at = at, batch_.part = part;
+  batch_.at = at, batch_.part = part, batch_.norms = at.pass == Pass::norm_backward;
   batch_.at.pass = Pass::gradient_reduce;
   batch_.complete = done;
   if (!batch_.buckets.empty()) close_batch();
@@ -195,7 +196,7 @@ void ShardedPasses::emit_reductions(std::int64_t up_to) {
 // All ranks have the whole sum, and each updates its shard of the parameters (LOMO's fuse_update_zero3).
 void ShardedPasses::update(const Batch& batch, LocalTask reduced) {
   const auto& training = plan_.job.training;
-  const auto traffic = models::update_at_once(training);
+  const auto traffic = batch.norms ? models::norm_at_once(training) : models::update_at_once(training);
   auto at = batch.at;
   const auto tensors = models::tensors_of(draft_.pipe.parts.parts[batch.part].model->segments);
   double moved = 0, copies = 0;
@@ -213,7 +214,7 @@ void ShardedPasses::update(const Batch& batch, LocalTask reduced) {
     uses.insert(uses.end(), {{wide, Access::allocate}, {wide, Access::free}});
   }
   // Each has learned the norm of its part of the parameters, tensor by tensor.
-  if (training.optimizer == models::OptimizerKind::adalomo)
+  if (training.optimizer == models::OptimizerKind::adalomo && !batch.norms)
     for (std::size_t i = 0; i < tensors.size(); ++i)
       reduced = draft_.data_collective(CollectiveKind::all_reduce, Bytes(4), at, std::vector{reduced});
   at.pass = Pass::optimizer;

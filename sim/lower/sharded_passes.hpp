@@ -52,6 +52,7 @@ class ShardedPasses {
   struct Batch {
     graph::Coordinates at;
     std::size_t part = 0;  // that completed the last of them
+    bool norms = false;    // of gradients that are not used further
     std::vector<Bucket> buckets;
     std::optional<LocalTask> complete;
     std::int64_t computed = 0;  // number of units that had, when it was issued

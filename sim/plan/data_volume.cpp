@@ -25,6 +25,7 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
     volume.gathers = job.microbatches * (job.training.reshards() ? 2 : 1);
   else if (plan.zero() > 0)
     volume.gathers = 1;
+  if (job.training.norms_first()) volume.gradients *= 2, volume.gathers *= 2;  // all passes twice
   for (std::uint32_t rank = 0; rank < job.parallelism.pipeline; rank++) {
     std::vector<std::uint32_t> stages;
     for (std::uint32_t s = 0; s < stage_ranks.size(); s++)

@@ -32,7 +32,14 @@ void check(const Job& job) {
 // What an optimizer that steps inside the backward needs.
 void check_updates_at_once(const Job& job) {
   const auto& p = job.parallelism;
-  if (!job.training.updates_at_once()) return;
+  using models::GradientClipping;
+  if (!job.training.updates_at_once()) {
+    if (job.training.clipping != GradientClipping::none)
+      throw UserError(
+          "gradient_clipping is of optimizers that step inside the backward; that of others is part of "
+          "software.optimizer_bytes: leave it out, or set training.optimizer to lomo");
+    return;
+  }
   const bool lomo = job.training.optimizer == models::OptimizerKind::lomo;
   const auto refuse = [&](const std::string& what) {
     throw UserError(
@@ -48,6 +55,12 @@ void check_updates_at_once(const Job& job) {
     refuse("frameworks reduce it over replicas with zero 3 alone; set parallelism.zero to 3");
   if (!job.software.own_kernels && p.zero == 3 && p.data * p.context == 1)
     refuse("there is nothing that zero 3 could shard over one GPU; set parallelism.zero to 0");
+  if (!lomo && job.training.clipping == GradientClipping::none)
+    refuse("each update of adalomo is divided by its norm; leave gradient_clipping out, or set it to grouped");
+  if (job.training.norms_first() && p.pipeline > 1)
+    refuse("nobody runs the backward of a pipeline twice for a norm; set parallelism.pipeline to 1");
+  if (job.training.clipping != GradientClipping::none && job.software.own_kernels)
+    refuse("this program's own kernels clip no gradients; leave gradient_clipping out");
   if (job.pieces > 1) refuse("a piece of a sequence has a part of it; set schedule to 1f1b");
   if (job.model.tie_embeddings && job.model.family != models::Family::mlp)
     refuse("a tied embedding gets gradients at both ends of the network; set model.tie_embeddings to false");

@@ -51,6 +51,42 @@ TEST_CASE("AdaLOMO keeps rows and columns, whole on every replica, and moves thr
         doctest::Approx((94 - 30) * 6738415616. / bandwidth).epsilon(.05));
 }
 
+TEST_CASE("clipping by the norm runs the backward twice on one graph, or by tensor once") {
+  // A backward is two forwards: 5 of 3 passes, or 7 of 4 where each backward computes the forward again.
+  const auto clipped = "training.gradient_clipping=norm";
+  for (const auto& [recompute, passes] : {std::pair("none", 5. / 3), std::pair("full", 7. / 4)}) {
+    CAPTURE(recompute);
+    const auto set = std::string("training.recompute=") + recompute;
+    const auto plain = predicted(kOne, {set}), norm = predicted(kOne, {set, clipped});
+    CHECK(norm.question->hardware_flops.value() ==
+          doctest::Approx(passes * plain.question->hardware_flops.value()).epsilon(.01));
+    // The norm reads no parameters and writes none: 10 of 30 bytes, and 8 more to scale.
+    const double bandwidth = plain.question->scenario.concrete->cluster.gpu.sustained_memory_bandwidth.value();
+    const auto others = [&](const answer::Prediction& p, double bytes) {
+      return to_seconds(p.timeline.makespan()) - bytes * 6738415616. / bandwidth;
+    };
+    CHECK(others(norm, 10 + 38) / others(plain, 30) == doctest::Approx(passes).epsilon(.02));
+    CHECK(norm.summary.peak.allocated == plain.summary.peak.allocated);
+    const auto grouped = predicted(kOne, {set, "training.gradient_clipping=grouped"});
+    CHECK(to_seconds(grouped.timeline.makespan()) - to_seconds(plain.timeline.makespan()) ==
+          doctest::Approx(12 * 6738415616. / bandwidth).epsilon(.05));
+  }
+}
+
+TEST_CASE("with ZeRO-3 a norm takes another forward, while the graph of the first still stands") {
+  const Sets sharded{"cluster.gpus=8", "parallelism={data: 8, zero: 3}", "batch.micro=1", "batch.sequence=4096",
+                     "training.recompute=none"};
+  const auto plain = predicted(kOne, sharded),
+             norm = predicted(kOne, with(sharded, {"training.gradient_clipping=norm"}));
+  CHECK(norm.question->data_volume->form() == "8 Psi");
+  CHECK(norm.question->hardware_flops.value() ==
+        doctest::Approx(2 * plain.question->hardware_flops.value()).epsilon(1e-9));
+  // At the end of the second forward both are there; the peak of the plain step is in its backward.
+  const double kept = norm.question->problem.activation.front();
+  CHECK(norm.summary.peak.allocated > plain.summary.peak.allocated + .9 * kept);
+  CHECK(norm.summary.peak.allocated < plain.summary.peak.allocated + kept);
+}
+
 TEST_CASE("65 B parameters on eight GPUs of 24 GB: with LOMO, and with nothing that keeps gradients") {
   const auto lomo = on_eight({});
   CHECK(lomo.summary.fits == true);
@@ -88,5 +124,11 @@ TEST_CASE("what LOMO cannot be is refused with the way out") {
   CHECK(says(refusal({"cluster.gpus=2", "batch.micro=4"}), "set parallelism.zero to 3"));
   CHECK(says(refusal({"parallelism.zero=3"}), "nothing that zero 3 could shard over one GPU"));
   CHECK(says(refusal({"model.tie_embeddings=true"}), "set model.tie_embeddings to false"));
+  CHECK(says(refusal({"training.gradient_clipping=norm", "parallelism.pipeline=2", "cluster.gpus=2"}),
+             "set parallelism.pipeline to 1"));
+  CHECK(says(refusal({"training.gradient_clipping=norm", "schedule=zb-h1"}), "set schedule to 1f1b"));
+  CHECK(says(refusal({"training.gradient_clipping=none", "training.optimizer=adalomo"}), "set it to grouped"));
+  CHECK(
+      says(refusal({"training.gradient_clipping=norm", "training.optimizer=adamw"}), "set training.optimizer to lomo"));
   CHECK(says(refusal({"schedule=seq1f1b"}), "a piece of a sequence has a part of it"));
 }
