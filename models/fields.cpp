@@ -112,7 +112,10 @@ const Description& training_fields() {
                    .help = "which layers compute their forward again in the backward",
                    .short_for = "mode"},
                   {.key = "overlap", .help = "what runs under computation; wins over `software`"},
-                  {.key = "fsdp", .help = "how ZeRO-3 gathers"}}},
+                  {.key = "fsdp", .help = "how ZeRO-3 gathers"},
+                  {.key = "loss_scaling",
+                   .help = "of fp16: gradients are looked through for infinities, and a step that has some is skipped",
+                   .short_for = "mode"}}},
       choice<&T::precision>(
           "precision",
           {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}, {"fp8", Precision::fp8}},
@@ -139,6 +142,14 @@ const Description& training_fields() {
            "grouped of adalomo, else none"},
           "of lomo and adalomo; norm: a backward before the one that updates finds out the norm of "
           "all gradients; grouped: each tensor by its own; others' is part of `optimizer_bytes`"),
+      field<&T::overflow_rate>("loss_scaling.overflow_rate", number(0, .99), std::nullopt,
+                               "share of the steps that overflow and train nothing; left out: as often as the scale "
+                               "doubles, 2 of 1002 (lomo: 1 of 1001)"),
+      choice<&T::loss_scaling>("loss_scaling.mode", {{"none", LossScaling::none}, {"dynamic", LossScaling::dynamic}},
+                               {[](const T& t) { return t.overflow_rate ? LossScaling::dynamic : LossScaling::none; },
+                                "dynamic with `overflow_rate`, else none"},
+                               "what is said of samples per second then counts steps that train"),
+      settled(field<&T::skipped>("skipped", boolean(), kUsual, "")),
       field<&T::learning_rate>(
           "learning_rate", positive(),
           {[](const T& t) { return adamw(t) || adalomo(t) ? 1e-3 : .1; }, "0.001 of adamw and adalomo, else 0.1"},
@@ -157,7 +168,8 @@ const Description& training_fields() {
                                   "what selective repeats, as Megatron-Core names it; otherwise the software's "
                                   "`selective_recompute`"),
       choice<&T::recompute>(
-          "recompute.mode", {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
+          "recompute.mode",
+          {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
           {[](const T& t) { return t.recompute_modules.empty() ? Recompute::none : Recompute::selective; },
            "selective with `modules`, else none"},
           "of which operators"),
@@ -211,6 +223,9 @@ const Description& software_fields() {
       field<&S::accumulate_bytes_bf16>("accumulate_bytes_bf16", number(0, kMostTraffic), kUsual, "and in bf16"),
       field<&S::optimizer_bytes>("optimizer_bytes", number(0, kMostTraffic), kUsual,
                                  "traffic per parameter of one optimizer step"),
+      field<&S::scaling_bytes>("scaling_bytes", number(0, kMostTraffic), kUsual,
+                               "and of unscaling gradients and looking for infinities with `loss_scaling`, where "
+                               "`optimizer_bytes` does not hold it"),
       field<&S::host_seconds_per_kernel>("host_time_per_kernel", time(), kUsual, "what a launch takes of the host"),
       field<&S::host_backward_factor>("host_backward_factor", number(0, 10), kUsual,
                                       "of it in the backward: the autograd thread launches faster"),

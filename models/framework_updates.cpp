@@ -48,6 +48,13 @@ bool is_vector(const Tensor& tensor) {
 // [outer, slice, inner] are as many matrices; [outputs, inputs] without an inner dimension are one.
 std::int64_t matrices(const Tensor& tensor) { return tensor.inner > 1 ? tensor.outer : 1; }
 
+// DynamicLossScaler._has_inf_or_nan casts to fp32 and adds up, in the backward that updates too; then the gradient is
+// divided by the scale.
+UpdateTraffic scaled(UpdateTraffic traffic, const Training& training) {
+  if (training.scales_loss()) traffic.gradient += kCast + kReduced + kInPlace, traffic.kernels += 3;
+  return traffic;
+}
+
 }  // namespace
 
 UpdateTraffic update_at_once(const Training& training) {
@@ -63,7 +70,7 @@ UpdateTraffic update_at_once(const Training& training) {
       if (!ada) t.gradient += kReduced + kInPlace, t.kernels += 5;
       break;
   }
-  return t;
+  return scaled(t, training);
 }
 
 // A cast, with AdaLOMO divided by its scale, and the norm (func with gather_norm). The norms of all tensors and what
@@ -73,7 +80,7 @@ UpdateTraffic norm_at_once(const Training& training) {
   UpdateTraffic t{.gradient = kReduced, .kernels = 1};
   if (!wide) t.gradient += kCast, t.gradient_copies = 4, ++t.kernels;
   if (training.optimizer == OptimizerKind::adalomo) t.gradient += kInPlace, ++t.kernels;
-  return t;
+  return scaled(t, training);
 }
 
 std::vector<OneTensor> tensors_of(const std::vector<Segment>& segments) {

@@ -91,6 +91,10 @@ enum class OptimizerKind : std::uint8_t { adamw, sgd, lomo, adalomo };
 // updates has to find out; or tensor by tensor.
 enum class GradientClipping : std::uint8_t { none, norm, grouped };
 
+// In fp16 gradients of a loss that is multiplied by a scale; dynamic: the scale doubles from time to time, and where
+// gradients overflow it is halved and the step skipped (Micikevicius et al., arXiv 1710.03740, section 3.2).
+enum class LossScaling : std::uint8_t { none, dynamic };
+
 // What holds the tensors: the caching allocator of the framework, the same with expandable segments, or one that never
 // reserves more than what lives.
 enum class Allocator : std::uint8_t { caching, expandable, exact };
@@ -103,6 +107,18 @@ struct Training {
   // Inside the backward: no gradient stays.
   bool updates_at_once() const { return optimizer == OptimizerKind::lomo || optimizer == OptimizerKind::adalomo; }
   GradientClipping clipping = GradientClipping::none;
+  LossScaling loss_scaling = LossScaling::none;
+  std::optional<double> overflow_rate;  // steps that are skipped, of all
+  bool skipped = false;                 // this step is one of them
+  bool scales_loss() const { return loss_scaling != LossScaling::none; }
+  // Without a rate: as often as the scale doubles, once in so many steps that go well, and a step more for each
+  // overflow that is let pass before it is halved. Defaults of Megatron-LM (loss_scale_window, hysteresis) and
+  // DeepSpeed (loss_scale_window, hysteresis); LOMO's own scaler is DeepSpeed's without hysteresis.
+  static constexpr double kScaleWindow = 1000;
+  double overflows() const {
+    const double each = updates_at_once() ? 1 : 2;
+    return !scales_loss() ? 0 : overflow_rate.value_or(each / (kScaleWindow + each));
+  }
   bool norms_first() const { return updates_at_once() && clipping == GradientClipping::norm; }
   Recompute recompute = Recompute::none;
   // Which layers of a stage are recomputed: of its first `recompute_layers` (all) every `recompute_every`-th.
@@ -167,6 +183,7 @@ struct Software {
   double accumulate_bytes_fp16 = 6;  // traffic per parameter and micro-batch to add a gradient
   double accumulate_bytes_bf16 = 10;
   double optimizer_bytes = 44;  // traffic per parameter of one optimizer step
+  double scaling_bytes = 8;     // and of looking for infinities where the loss is scaled, beyond that
   double host_seconds_per_kernel = 0;
   double host_backward_factor = .62;  // the autograd thread launches faster than the Python forward
   AttentionKernel attention_kernel = AttentionKernel::flash2;

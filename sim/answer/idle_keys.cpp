@@ -17,6 +17,7 @@ struct Alias {
   std::string_view given, field;
 };
 constexpr Alias kAliases[] = {{"training.recompute", "training.recompute.mode"},
+                              {"training.loss_scaling", "training.loss_scaling.mode"},
                               {"training.recompute.early_stop", "software.early_stop"},
                               {"training.overlap.gradients", "software.gradient_overlap"},
                               {"training.overlap.pipeline", "software.blocking_sends"},
@@ -24,9 +25,13 @@ constexpr Alias kAliases[] = {{"training.recompute", "training.recompute.mode"},
 
 // What acts elsewhere than in tasks and their times: what a framework reserves and what fits; a step that overlaps the
 // next; the size of a node.
-constexpr std::string_view kElsewhere[] = {"cluster.gpu.memory",      "cluster.gpus_per_node",
-                                           "cluster.topology",        "training.allocator",
-                                           "training.optimizer_sync", "training.rollback_probability"};
+constexpr std::string_view kElsewhere[] = {"cluster.gpu.memory",
+                                           "cluster.gpus_per_node",
+                                           "cluster.topology",
+                                           "training.allocator",
+                                           "training.optimizer_sync",
+                                           "training.rollback_probability",
+                                           "training.loss_scaling.overflow_rate"};
 
 const fields::Field* field_of(std::string_view key) {
   const auto alias = std::find_if(std::begin(kAliases), std::end(kAliases), [&](auto& a) { return a.given == key; });

@@ -16,6 +16,17 @@ Answer Answer::brief() && {
   return kept;
 }
 
+namespace {
+
+Question::Skipped skipped(scenario::Scenario scenario, Options options) {
+  scenario.concrete->training.skipped = true;
+  options.summary = {.memory = false, .critical_path = false}, options.idle_keys = false;
+  const auto step = predict(scenario, options);
+  return {step.summary.iteration, step.question->hardware_flops};
+}
+
+}  // namespace
+
 Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   auto question = std::make_shared<Question>(prepare(scenario, options.without));
   const auto simulator = engine::make_sim();
@@ -38,6 +49,8 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
           "'training.optimizer_sync' post-validation changes nothing here: no iteration can begin before the last "
           "ends");
   }
+  if (scenario.concrete && scenario.concrete->training.scales_loss() && !scenario.concrete->training.skipped)
+    question->skipped = skipped(scenario, options);
   prediction.summary = summarize(*question, prediction.timeline, options.summary);
   prediction.assumptions = std::move(question->assumptions);
   prediction.warnings = std::move(question->warnings);

@@ -27,8 +27,14 @@ struct Question {
   std::optional<lower::Surroundings> surroundings;  // where they do; nothing: nobody feels anybody
   schedule::Problem problem;                        // stage times and memory, as the schedule saw them
   bool blocking_sends = false;
-  Flops model_flops;                 // of one iteration, all GPUs; 0 for abstract scenarios
-  Flops hardware_flops;              // executed, with recomputation
+  Flops model_flops;     // of one iteration, all GPUs; 0 for abstract scenarios
+  Flops hardware_flops;  // executed, with recomputation
+  // Where the loss is scaled: a step whose gradients overflow, and what it executes. Filled in by predict().
+  struct Skipped {
+    Time step;
+    Flops hardware_flops;
+  };
+  std::optional<Skipped> skipped;
   std::vector<std::int64_t> layers;  // of each stage, in model order; empty for abstract scenarios
   std::vector<std::string> assumptions, warnings;
 };

@@ -157,11 +157,19 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
 
   if (scenario.concrete) {
     const auto& cluster = scenario.concrete->cluster;
-    const double per_gpu = iteration_s * double(s.gpus) * 1e12;
-    s.samples_per_s = double(scenario.batch.global) / iteration_s;
+    // To each step that trains belong P / (1 - P) that do not.
+    double useful_s = iteration_s, executed = question.hardware_flops.value();
+    if (question.skipped) {
+      const double rate = scenario.concrete->training.overflows(), share = rate / (1 - rate);
+      useful_s += share * to_seconds(question.skipped->step);
+      executed += share * question.skipped->hardware_flops.value();
+      s.useful = {rate, question.skipped->step, seconds(useful_s)};
+    }
+    const double per_gpu = useful_s * double(s.gpus) * 1e12;
+    s.samples_per_s = double(scenario.batch.global) / useful_s;
     s.tokens_per_s = *s.samples_per_s * double(scenario.batch.sequence);
     s.model_tflops_per_gpu = question.model_flops.value() / per_gpu;
-    s.hardware_tflops_per_gpu = question.hardware_flops.value() / per_gpu;
+    s.hardware_tflops_per_gpu = executed / per_gpu;
     if (const double peak = mean_peak(cluster, s.ranks, scenario.concrete->training.precision); peak > 0) {
       s.mfu = *s.model_tflops_per_gpu * 1e12 / peak;
       s.hfu = *s.hardware_tflops_per_gpu * 1e12 / peak;

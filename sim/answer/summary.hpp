@@ -51,6 +51,13 @@ struct Summary {
 
   Time iteration;
   std::optional<double> samples_per_s, tokens_per_s, model_tflops_per_gpu, hardware_tflops_per_gpu, mfu, hfu;
+  // Where the loss is scaled: of all steps so many train nothing, each of which takes so long; and what a step that
+  // trains takes with its share of them. Rates of samples, tokens and FLOPs are by that.
+  struct Useful {
+    double overflow_rate = 0;
+    Time skipped, step;
+  };
+  std::optional<Useful> useful;
   double bubble_rate = 0;
   MemoryFigures peak;  // the largest of each over the ranks
   std::optional<bool> fits;

@@ -41,7 +41,7 @@ class RankLowering {
     } else {
       passes(last_gradient, Turn::norms);
       work_->finish_norms();
-      passes(last_gradient, Turn::updates);
+      if (!pipe_.plan->job.training.skipped) passes(last_gradient, Turn::updates);
     }
     work_->finish_step();
     return {std::move(program_).finish(), std::move(ends_)};

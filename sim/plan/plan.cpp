@@ -61,6 +61,12 @@ void check_updates_at_once(const Job& job) {
     refuse("nobody runs the backward of a pipeline twice for a norm; set parallelism.pipeline to 1");
   if (job.training.clipping != GradientClipping::none && job.software.own_kernels)
     refuse("this program's own kernels clip no gradients; leave gradient_clipping out");
+  if (!lomo && job.training.scales_loss())
+    refuse("adalomo divides by a scale that never changes and looks for no infinities; leave loss_scaling out");
+  if (lomo && job.training.scales_loss() && !job.training.norms_first())
+    refuse(
+        "an overflow must be known before anything is updated, and the backward that takes norms finds out; set "
+        "gradient_clipping to norm");
   if (job.pieces > 1) refuse("a piece of a sequence has a part of it; set schedule to 1f1b");
   if (job.model.tie_embeddings && job.model.family != models::Family::mlp)
     refuse("a tied embedding gets gradients at both ends of the network; set model.tie_embeddings to false");
@@ -91,6 +97,18 @@ void note_routing(Plan& plan, const models::Routed& routed) {
   if (routed.kept < 1)
     plan.warnings.push_back(
         fmt::format("experts.capacity drops {:.3g} % of what tokens are sent to experts", 100 * (1 - routed.kept)));
+}
+
+void note_scaling(Plan& plan) {
+  const auto& training = plan.job.training;
+  if (!training.scales_loss()) return;
+  const std::string flag = "what ranks tell each other of an overflow is not priced.";
+  plan.assumptions.push_back(
+      training.overflow_rate
+          ? fmt::format("Loss scaling: {:g} % of the steps overflow, as given; {}", 100 * *training.overflow_rate, flag)
+          : fmt::format("Loss scaling: the scale doubles after {:g} steps that went well and overflows every time: "
+                        "{:.2g} % of the steps are skipped; {}",
+                        models::Training::kScaleWindow, 100 * training.overflows(), flag));
 }
 
 void note_kernels(Plan& plan) {
@@ -215,6 +233,7 @@ Plan make_plan(Job job) {
   plan.message_gathered = split && !plan.shard.sequence_parallel ? whole : Bytes(0);
   plan.job = std::move(job);
   note_sharding(plan);
+  note_scaling(plan);
   note_kernels(plan);
   return plan;
 }

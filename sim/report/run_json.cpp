@@ -170,6 +170,10 @@ Json to_json(const Answer& run, const std::string& version) {
       {"mfu", s.mfu},
       {"hfu", s.hfu},
       {"bubble_rate", s.bubble_rate},
+      {"useful", s.useful ? Json{{"overflow_rate", s.useful->overflow_rate},
+                                 {"skipped_step_s", to_seconds(s.useful->skipped)},
+                                 {"step_s", to_seconds(s.useful->step)}}
+                          : Json()},
       {"peak_memory_bytes", memory(s.peak)},
       {"fits", s.fits},
       {"gpus", s.gpus},

@@ -110,6 +110,9 @@ class TextReport {
     else if (!abstract_)
       expected = "no comparable published runs";
     line("  Iteration    {:<16} {}", paint_.bold(show(s_.iteration)), paint_.dim(expected));
+    if (s_.useful)
+      line("  Useful       {} for a step that trains; {:.2g} % overflow, after {}", show(s_.useful->step),
+           100 * s_.useful->overflow_rate, show(s_.useful->skipped));
     if (s_.tokens_per_s)
       line("  Throughput   {:.2f} sequences/s, {} tokens/s", *s_.samples_per_s,
            grouped(static_cast<std::uint64_t>(std::llround(*s_.tokens_per_s))));

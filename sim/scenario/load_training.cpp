@@ -13,6 +13,21 @@ void check_sync(MapReader& map, const OptimizerSync& sync) {
                          "taken back");
 }
 
+void check_scaling_of_loss(MapReader& map, const models::Training& training, const OptimizerSync& sync) {
+  const auto refuse = [&](bool wrong, const std::string& why) {
+    if (wrong) map.problems().error(map.at("loss_scaling"), why);
+  };
+  refuse(!training.scales_loss() && training.overflow_rate.has_value(),
+         "'overflow_rate' is of a dynamic scale; leave 'mode' out or set it to dynamic");
+  if (!training.scales_loss()) return;
+  refuse(training.precision != Precision::fp16,
+         fmt::format("'loss_scaling' is for fp16, whose smallest gradients vanish without it; leave it out with {}",
+                     name(training.precision)));
+  refuse(sync.post_validation,
+         "'optimizer_sync: post-validation' takes steps back that overflow; say how often with "
+         "'rollback_probability' and leave 'loss_scaling' out");
+}
+
 }  // namespace
 
 OptimizerSync load_given_training(Context& context, const Node* node, const Node& root) {
@@ -47,6 +62,7 @@ TrainingChoice load_training(Context& context, const Node* node, const Node& roo
     problems.error(place_of(*map.node(), "recompute.modules"),
                    "'modules' says what selective recomputation repeats; leave 'mode' out or set it to selective");
   check_sync(map, choice.optimizer_sync);
+  check_scaling_of_loss(map, training, choice.optimizer_sync);
   return choice;
 }
 

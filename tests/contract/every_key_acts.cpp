@@ -22,10 +22,12 @@ struct Told {
   Time iteration;
   std::vector<double> memory;  // allocated, reserved and on the device, of every rank
   std::optional<bool> fits;
+  std::optional<double> samples_per_s;
   std::vector<std::string> warnings;
 
   bool same(const Told& other) const {
-    return iteration == other.iteration && memory == other.memory && fits == other.fits;
+    return iteration == other.iteration && memory == other.memory && fits == other.fits &&
+           samples_per_s == other.samples_per_s;
   }
 };
 
@@ -35,6 +37,7 @@ Told ask(const std::string& file, const std::vector<std::string>& sets) {
   const auto prediction = answer::predict(told.scenario, {.summary = {.critical_path = false}, .idle_keys = true});
   const auto& summary = prediction.summary;
   told.iteration = summary.iteration, told.fits = summary.fits, told.warnings = prediction.warnings;
+  told.samples_per_s = summary.samples_per_s;
   for (const auto& rank : summary.ranks)
     for (const auto& size : {std::optional(rank.peak.allocated), rank.peak.reserved, rank.peak.device})
       told.memory.push_back(size.value_or(0));
@@ -66,7 +69,8 @@ const std::vector<Question>& questions() {
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "software={use: titan-2024, attention_kernel: flash-3}"}},
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "software={use: titan-2024, attention_kernel: cudnn}"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=16", "parallelism={data: 8}", "training.precision=fp16", "software=deepspeed-2021"}},
+       {"batch.global=16", "parallelism={data: 8}", "training.precision=fp16", "software=deepspeed-2021",
+        "training.loss_scaling=dynamic"}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "parallelism={data: 8}", "software=megatron-2021",
         "model={family: gpt, layers: 4, hidden: 256, heads: 4, sequence: 128}"}},
