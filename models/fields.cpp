@@ -113,6 +113,9 @@ const Description& training_fields() {
                    .short_for = "mode"},
                   {.key = "overlap", .help = "what runs under computation; wins over `software`"},
                   {.key = "fsdp", .help = "how ZeRO-3 gathers"},
+                  {.key = "buffers",
+                   .help = "what gradients are fused in before replicas reduce them (ZeRO-R)",
+                   .short_for = "kind"},
                   {.key = "loss_scaling",
                    .help = "of fp16: gradients are looked through for infinities, and a step that has some is skipped",
                    .short_for = "mode"}}},
@@ -196,7 +199,17 @@ const Description& training_fields() {
       choice<&T::kernels>("kernels", {{"fused", Kernels::fused}, {"unfused", Kernels::unfused}}, kUsual,
                           "unfused: norms, GELU or SwiGLU, softmax and Adam operation by operation, each with its own "
                           "reads and writes; not of compiled software"),
-      field<&T::bucket>("bucket", size(), kUsual, "gradients that are reduced at a time"),
+      field<&T::bucket>("bucket", size(), kUsual, "gradients that are reduced at a time under the backward"),
+      field<&T::buffer_size>("buffers.size", size(), std::nullopt,
+                             "bytes of a fused buffer, in place of `bucket`; and of each reduction after the backward"),
+      choice<&T::buffers>(
+          "buffers.kind",
+          {{"software", Buffers::software}, {"growing", Buffers::growing}, {"constant", Buffers::constant}},
+          {[](const T& t) { return t.buffer_size ? Buffers::constant : Buffers::software; },
+           "constant with `size`, else software"},
+          "software: as it does it, without a copy or with `flat_gradient_bytes`; growing: one as large as all "
+          "gradients of the GPU, which are reduced when all are there; constant: of `size`, two where reductions run "
+          "under the backward"),
       absence_means(field<&T::prefetch>("fsdp.prefetch", whole(0, 1000), std::nullopt,
                                         "layers ahead that parameters are gathered (1)"),
                     std::int64_t{1}),

@@ -3,6 +3,7 @@
 // models/README.md.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -95,6 +96,10 @@ enum class GradientClipping : std::uint8_t { none, norm, grouped };
 // gradients overflow it is halved and the step skipped (Micikevicius et al., arXiv 1710.03740, section 3.2).
 enum class LossScaling : std::uint8_t { none, dynamic };
 
+// What gradients are copied into before they are reduced: nothing or a flat buffer, as the software has it; one that
+// grows with the model; or one of a size of its own, again and again (ZeRO-R's CB, arXiv 1910.02054, section 6.2).
+enum class Buffers : std::uint8_t { software, growing, constant };
+
 // What holds the tensors: the caching allocator of the framework, the same with expandable segments, or one that never
 // reserves more than what lives.
 enum class Allocator : std::uint8_t { caching, expandable, exact };
@@ -139,6 +144,11 @@ struct Training {
   bool balances_context() const { return causal && context_balance; }
   // Data parallelism. Gradients are reduced when at least `bucket` of them are complete (torch DDP: 25 MB).
   Bytes bucket{25'000'000};
+  Buffers buffers = Buffers::software;
+  std::optional<Bytes> buffer_size;  // in place of `bucket`
+  Bytes reduced_at_a_time() const {
+    return buffers == Buffers::growing ? Bytes(std::numeric_limits<std::int64_t>::max()) : buffer_size.value_or(bucket);
+  }
   // ZeRO-3, as given: parts of the model gathered ahead of the one that computes; whether parameters are gathered again
   // for the backward instead of kept from the forward; whether others compute meanwhile (else as software overlaps
   // gradients).

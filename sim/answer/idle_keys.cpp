@@ -18,6 +18,7 @@ struct Alias {
 };
 constexpr Alias kAliases[] = {{"training.recompute", "training.recompute.mode"},
                               {"training.loss_scaling", "training.loss_scaling.mode"},
+                              {"training.buffers", "training.buffers.kind"},
                               {"training.recompute.early_stop", "software.early_stop"},
                               {"training.overlap.gradients", "software.gradient_overlap"},
                               {"training.overlap.pipeline", "software.blocking_sends"},

@@ -66,6 +66,7 @@ class FrameworkWork : public RankWork {
       for (const bool experts : {false, true})
         if (const double rest = buckets_->close(experts); rest > 0) reduce(rest, experts);
 
+    if (fused_.dense + fused_.experts > 0) copy_back();
     const bool reduced = !draft_.replicated() || sharded_ || overlaps();
     auto before = reduced_.value_or(last);
     for (const auto& task : step_end(plan, stages_, reduced)) {
@@ -108,9 +109,32 @@ class FrameworkWork : public RankWork {
     return done;
   }
   void reduce(double parameters, bool experts) {
+    if (pipe_.plan->fuses_gradients()) {
+      bucket_complete_ =
+          draft_.program.add({draft_.works.intern(copy_to_fused(*pipe_.plan, parameters)), Lane::compute, bucket_at_});
+      (experts ? fused_.experts : fused_.dense) += parameters;
+    }
     const auto reduction = gradient_reduction(*pipe_.plan, parameters, experts);
     reduced_ = draft_.data_collective(reduction.kind, reduction.size, bucket_at_, std::vector{bucket_complete_}, {}, 1,
                                       Precision::fp32, experts ? Axis::expert_data : Axis::data);
+  }
+
+  // When the last reduction has ended, as torch's finalize_backward does.
+  void copy_back() {
+    for (const bool experts : {false, true})
+      if (const double some = experts ? fused_.experts : fused_.dense; some > 0)
+        reduced_ = draft_.program.add(
+            {draft_.works.intern(copy_from_fused(*pipe_.plan, some, experts)), Lane::compute, bucket_at_},
+            std::vector{*reduced_});
+  }
+  // One, or one that is filled while the other is on its way.
+  void fused_buffers() {
+    const auto& plan = *pipe_.plan;
+    const auto held = plan.held(stages_);
+    const double all = held.dense + (plan.expert_replicas() > 1 ? held.experts : 0);
+    const Bytes whole = bytes(all * gradient_bytes()), size = plan.job.training.reduced_at_a_time();
+    for (int left = overlaps() ? 2 : 1; left > 0; --left)
+      draft_.program.resident({std::min(whole, size), graph::MemoryCategory::communication});
   }
 
   void resident_states() {
@@ -121,7 +145,8 @@ class FrameworkWork : public RankWork {
     resident(states.parameters, of_experts.parameters, graph::MemoryCategory::parameters);
     resident(states.gradients, of_experts.gradients, graph::MemoryCategory::gradients);
     const auto& job = pipe_.plan->job;
-    if (job.parallelism.zero == 1 && job.software.flat_gradient_bytes > 0)
+    if (plan.fuses_gradients()) fused_buffers();
+    if (job.parallelism.zero == 1 && job.software.flat_gradient_bytes > 0 && !plan.fuses_gradients())
       draft_.program.resident(
           {bytes(parameters_ * job.software.flat_gradient_bytes), graph::MemoryCategory::gradients});
     resident(states.optimizer, of_experts.optimizer, graph::MemoryCategory::optimizer);
@@ -185,6 +210,7 @@ class FrameworkWork : public RankWork {
   std::optional<GradientBuckets> buckets_;
   Coordinates bucket_at_;
   LocalTask bucket_complete_;
+  plan::Plan::Held fused_;            // parameters whose gradients went through a fused buffer under the backward
   std::optional<LocalTask> reduced_;  // the last task of the gradient reduction
 };
 

@@ -1,7 +1,11 @@
 #include "lower/step_end.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
 #include "models/traffic.hpp"
 
 namespace rehearsal::lower {
@@ -10,11 +14,48 @@ using graph::Lane;
 using graph::Pass;
 using Joins = EndTask::Joins;
 
+constexpr double kMostPieces = 100'000;
+
 graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, bool experts) {
   const double size = parameters * plan::state_bytes(plan.job.training).gradients;
   return {plan.reduces_to_shards() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, bytes(size),
           experts ? plan.expert_data_group : plan.data_group};
 }
+
+graph::Work copy_to_fused(const plan::Plan& plan, double parameters) {
+  return MemoryBound{bytes(2 * parameters * plan::state_bytes(plan.job.training).gradients), 1};
+}
+graph::Work copy_from_fused(const plan::Plan& plan, double parameters, bool experts) {
+  const auto replicas = double(experts ? plan.expert_replicas() : plan.replicas());
+  return copy_to_fused(plan, plan.reduces_to_shards() ? parameters / replicas : parameters);
+}
+
+namespace {
+
+// Reductions of gradients after the backward: in one piece from where they are, or through a buffer.
+void reduce(const plan::Plan& plan, double parameters, bool experts, std::vector<EndTask>& tasks) {
+  const auto joins = experts ? Joins::expert_data : Joins::data;
+  const auto add = [&](double some) {
+    tasks.push_back({gradient_reduction(plan, some, experts), Lane::data_comm, Pass::gradient_reduce, joins});
+  };
+  if (!plan.fuses_gradients()) return add(parameters);
+  const double most =
+      double(plan.job.training.reduced_at_a_time().count()) / plan::state_bytes(plan.job.training).gradients;
+  const double pieces = std::ceil(parameters / most);
+  if (pieces > kMostPieces)
+    throw UserError(
+        fmt::format("training.buffers.size cuts the gradients of a GPU into {:.3g} pieces, and more than {:g} "
+                    "are not simulated; make it larger",
+                    pieces, kMostPieces));
+  for (double left = parameters; left > 0; left -= most) {
+    const double some = std::min(left, most);
+    tasks.push_back({copy_to_fused(plan, some), Lane::compute, Pass::gradient_reduce});
+    add(some);
+    tasks.push_back({copy_from_fused(plan, some, experts), Lane::compute, Pass::gradient_reduce});
+  }
+}
+
+}  // namespace
 
 std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, bool reduced) {
   std::vector<EndTask> tasks;
@@ -23,11 +64,8 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   const double replicas = double(plan.replicas()), expert_replicas = double(plan.expert_replicas());
   const int zero = plan.zero();
   const bool experts = held.experts > 0 && expert_replicas > 1;
-  if (!reduced)
-    tasks.push_back({gradient_reduction(plan, held.dense), Lane::data_comm, Pass::gradient_reduce, Joins::data});
-  if (!reduced && experts)
-    tasks.push_back(
-        {gradient_reduction(plan, held.experts, true), Lane::data_comm, Pass::gradient_reduce, Joins::expert_data});
+  if (!reduced) reduce(plan, held.dense, false, tasks);
+  if (!reduced && experts) reduce(plan, held.experts, true, tasks);
 
   // Of two copies, the ends that share a table are on one rank, whose gradients the data group has added up.
   const bool end =

@@ -24,4 +24,9 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
 // Gradients that replicas reduce in one piece, in bytes.
 graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, bool experts = false);
 
+// Into a fused buffer, which reads and writes each gradient, and back what this GPU needs of the sum (DeepSpeed's
+// allreduce_bucket flattens a list of gradients, allreduce_and_copy copies them back: runtime/engine.py).
+graph::Work copy_to_fused(const plan::Plan& plan, double parameters);
+graph::Work copy_from_fused(const plan::Plan& plan, double parameters, bool experts = false);
+
 }  // namespace rehearsal::lower

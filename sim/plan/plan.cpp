@@ -303,7 +303,12 @@ StateBytes Plan::resident_bytes(std::int64_t replicas) const {
   return states;
 }
 
+bool Plan::fuses_gradients() const {
+  return replicas() > 1 && zero() < 2 && job.training.buffers != models::Buffers::software;
+}
+
 bool Plan::overlaps_gradients() const {
+  if (fuses_gradients() && job.training.buffers == models::Buffers::growing) return false;  // not before it is full
   switch (job.software.gradient_overlap) {
     case models::GradientOverlap::never:
       return false;

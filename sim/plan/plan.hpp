@@ -96,6 +96,8 @@ struct Plan {
   double table_parameters() const;  // of the slice of the vocabulary that a GPU embeds
   bool shares_embedding() const;    // tied and on two ranks: its gradient is all-reduced between them
   bool overlaps_gradients() const;
+  // Gradients go through a buffer that stands beside them (Training::buffers); with ZeRO-2 and 3 they are in none else.
+  bool fuses_gradients() const;
   // ZeRO-3: parameters are gathered while others compute.
   bool overlaps_gathers() const { return job.training.overlap_gathers.value_or(overlaps_gradients()); }
   // ZeRO level that has an effect: alone, a GPU shares nothing.

@@ -54,6 +54,8 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
          "gathers parameters before they are needed; leave 'overlap.parameters' out or set it to false");
   refuse("training.bucket", training.bucket != models::Training{}.bucket,
          "reduces gradients one flat array at a time; leave 'bucket' out");
+  refuse("training.buffers", training.buffers != models::Buffers::software,
+         "reduces gradients where they are; leave 'buffers' out");
   refuse("training.fsdp", fsdp(training), "gathers parameters when they are needed; leave 'fsdp' out");
   refuse("training.recompute", !training.recomputes_alike(),
          "recomputes all layers or none; leave 'every' and 'layers' out of 'recompute'");

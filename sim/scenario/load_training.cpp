@@ -28,6 +28,19 @@ void check_scaling_of_loss(MapReader& map, const models::Training& training, con
          "'rollback_probability' and leave 'loss_scaling' out");
 }
 
+void check_buffers(MapReader& map, const models::Training& training) {
+  using models::Buffers;
+  const auto refuse = [&](bool wrong, const std::string& why) {
+    if (wrong) map.problems().error(map.at("buffers"), why);
+  };
+  const bool constant = training.buffers == Buffers::constant;
+  refuse(constant && !training.buffer_size, "'constant' buffers need a 'size', such as {size: 500MB}");
+  refuse(!constant && training.buffer_size.has_value(),
+         "'size' is of constant buffers; leave 'kind' out or set it to constant");
+  refuse(training.buffers != Buffers::software && map.find("bucket"),
+         "'bucket' and 'buffers' both say what is reduced at a time; leave one of them out");
+}
+
 }  // namespace
 
 OptimizerSync load_given_training(Context& context, const Node* node, const Node& root) {
@@ -63,6 +76,7 @@ TrainingChoice load_training(Context& context, const Node* node, const Node& roo
                    "'modules' says what selective recomputation repeats; leave 'mode' out or set it to selective");
   check_sync(map, choice.optimizer_sync);
   check_scaling_of_loss(map, training, choice.optimizer_sync);
+  check_buffers(map, training);
   return choice;
 }
 

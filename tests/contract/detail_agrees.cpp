@@ -127,6 +127,8 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
       {"llama3-70b-64xh100.yaml", {"training.kernels=unfused"}},
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "partition=balanced", "training.kernels=unfused"}},
       {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=300MB"}},
+      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.buffers.size=300MB"}},
+      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.buffers.size=20MB", "software=oneflow-2021"}},
       {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"parallelism.zero=3"}},
       // Buckets below and above a matrix, a layer and the whole model.
       {"llama3-8b-dgx-h100.yaml", {"parallelism={data: 8, zero: 2}", "training.bucket=1MB"}},
