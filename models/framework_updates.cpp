@@ -45,9 +45,6 @@ bool is_vector(const Tensor& tensor) {
   }
 }
 
-// [outer, slice, inner] are as many matrices; [outputs, inputs] without an inner dimension are one.
-std::int64_t matrices(const Tensor& tensor) { return tensor.inner > 1 ? tensor.outer : 1; }
-
 // DynamicLossScaler._has_inf_or_nan casts to fp32 and adds up, in the backward that updates too; then the gradient is
 // divided by the scale.
 UpdateTraffic scaled(UpdateTraffic traffic, const Training& training) {
@@ -83,13 +80,23 @@ UpdateTraffic norm_at_once(const Training& training) {
   return scaled(t, training);
 }
 
+// [outer, slice, inner] are as many matrices; [outputs, inputs] without an inner dimension are one.
+std::vector<MatrixPlace> matrices_of(const Tensor& tensor) {
+  if (is_vector(tensor)) return {{tensor.offset, 1, tensor.elements()}};
+  if (tensor.inner == 1) return {{tensor.offset, tensor.outer, tensor.slice}};
+  std::vector<MatrixPlace> all;
+  const std::int64_t rows = std::min(tensor.slice, tensor.extent);  // the rest is padding, which counts in no mean
+  for (std::int64_t i = 0; i < tensor.outer; ++i)
+    all.push_back({tensor.offset + i * tensor.slice * tensor.inner, rows, tensor.inner});
+  return all;
+}
+
 std::vector<OneTensor> tensors_of(const std::vector<Segment>& segments) {
   std::vector<OneTensor> all;
   for (const auto& segment : segments)
-    for (const auto& t : segment.tensors) {
-      const auto n = static_cast<std::size_t>(matrices(t));
-      all.insert(all.end(), n, {double(t.elements()) / double(n), replicas_of(segment.tensors) == Axis::expert_data});
-    }
+    for (const auto& t : segment.tensors)
+      for (const auto& m : matrices_of(t))
+        all.push_back({double(m.rows) * double(m.columns), replicas_of(segment.tensors) == Axis::expert_data});
   return all;
 }
 
@@ -100,15 +107,11 @@ double largest(const std::vector<OneTensor>& tensors) {
 }
 
 double factored_moment(const std::vector<Segment>& segments) {
-  double elements = 0;
+  std::int64_t elements = 0;
   for (const auto& segment : segments)
-    for (const auto& t : segment.tensors) {
-      if (is_vector(t))
-        elements += double(t.elements());
-      else
-        elements += t.inner > 1 ? double(matrices(t)) * double(t.slice + t.inner) : double(t.outer + t.slice);
-    }
-  return 4 * elements;
+    for (const auto& t : segment.tensors)
+      for (const auto& m : matrices_of(t)) elements += m.moments();
+  return 4 * double(elements);
 }
 
 // A gradient of its own for each tensor that a step completes; vectors come with the last matrix.

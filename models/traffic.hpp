@@ -43,6 +43,13 @@ struct OneTensor {
 std::vector<OneTensor> tensors_of(const std::vector<Segment>& segments);
 double largest(const std::vector<OneTensor>& tensors);
 
+// The matrices of a tensor, and where they begin in the segment; a vector is one row.
+struct MatrixPlace {
+  std::int64_t offset = 0, rows = 1, columns = 1;
+  std::int64_t moments() const { return rows == 1 ? columns : rows + columns; }  // that AdaLOMO keeps
+};
+std::vector<MatrixPlace> matrices_of(const Tensor& tensor);
+
 // Bytes of a second moment that is kept as the sums of rows and columns in fp32 (AdaLOMO; Adafactor, 1804.04235); of a
 // vector all of it.
 double factored_moment(const std::vector<Segment>& segments);

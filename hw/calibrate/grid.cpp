@@ -94,6 +94,7 @@ std::vector<Kernel> kernel_grid(bool quick) {
   grid.add({sgd, adamw, adamw_keep, adamw_rollback}, kElements, [](auto e) {
     return Dims{e, std::int64_t(Flat::own), std::int64_t(Flat::own)};
   });
+  grid.add({adalomo}, kRows, [](auto& r) { return Dims{r[0], r[1], 1}; });
   return grid.take();
 }
 

@@ -32,6 +32,7 @@ bool fits_kernel_graph(KernelKind kind) {
     case KernelKind::adamw:
     case KernelKind::adamw_keep:
     case KernelKind::adamw_rollback:
+    case KernelKind::adalomo:
       return false;
     default:
       return true;

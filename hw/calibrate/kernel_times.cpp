@@ -37,7 +37,7 @@ class Noise {
 // Sums of exponentials and second moments are above zero; logarithms and roots of others are another code path.
 bool wants_positive(KernelKind kind) {
   return kind == KernelKind::cross_entropy || kind == KernelKind::adamw || kind == KernelKind::adamw_keep ||
-         kind == KernelKind::adamw_rollback;
+         kind == KernelKind::adamw_rollback || kind == KernelKind::adalomo;
 }
 
 // The operands of one kernel, several sets of them, and the data of a micro-batch of its size.

@@ -117,6 +117,9 @@ void adamw(std::int64_t elements, const backend::Learning& learning, std::int64_
            float* parameters, float* moments);
 void adamw_rollback(std::int64_t elements, const backend::Learning& learning, std::int64_t step, const float* gradient,
                     float* parameters, float* moments);
+// `moment`: of rows, then of columns; of one row all of it.
+void adalomo(Shape shape, const backend::Learning& learning, std::int64_t step, float* gradient, float* parameters,
+             float* moment);
 double sum_of_squares(std::span<const Range> ranges, const float* values);
 
 }  // namespace rehearsal::cpu

@@ -75,6 +75,8 @@ OperandElements operand_elements(const Kernel& kernel, std::int64_t data) {
     case KernelKind::adamw_keep:
     case KernelKind::adamw_rollback:
       return list(first_of_flat(b, a, data) + a, first_of_flat(c, a, data) + a, (keeps_master(kernel) ? 3 : 2) * a);
+    case KernelKind::adalomo:
+      return list(a * b, a * b, a == 1 ? b : a + b);
     case KernelKind::rms_norm:
       return list(a * b, b, a * b, a);
     case KernelKind::rms_norm_gradient:

@@ -60,7 +60,7 @@ bool uses_data(KernelKind kind) {
 bool adds_loss(KernelKind kind) { return kind == KernelKind::cross_entropy || kind == KernelKind::squared_error; }
 bool is_optimizer(KernelKind kind) {
   return kind == KernelKind::sgd || kind == KernelKind::adamw || kind == KernelKind::adamw_keep ||
-         kind == KernelKind::adamw_rollback;
+         kind == KernelKind::adamw_rollback || kind == KernelKind::adalomo;
 }
 
 KernelOperands kernel_operands(const graph::TaskGraph& graph, RankId id, LocalTask task) {

@@ -1,5 +1,6 @@
-// SGD and AdamW with bias correction and decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2),
-// and the way back of optimizer post-validation (Zero Bubble, arXiv 2401.10241, section 4). With t' = steps + 1:
+// SGD, AdaLOMO, and AdamW with bias correction and decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101,
+// algorithm 2), and the way back of optimizer post-validation (Zero Bubble, arXiv 2401.10241, section 4). With t' =
+// steps + 1:
 //   m' = b1 m + (1-b1) g;  v' = b2 v + (1-b2) g^2
 //   theta' = theta (1 - lr wd) - lr mhat / (sqrt(vhat) + eps),  mhat = m' / (1 - b1^t'), vhat = v' / (1 - b2^t')
 // moments = [m, v]. Arithmetic in fp32, as optimizers keep their states.
@@ -63,6 +64,42 @@ void adamw_rollback(std::int64_t elements, const backend::Learning& learning, st
     // Rounding may leave a v that was nearly 0 below it, where no square root exists.
     v[i] = std::max(0.f, (v[i] - (1 - b2) * gradient[i] * gradient[i]) / b2);
   }
+}
+
+// AdaLOMO (arXiv 2310.10195, algorithm 1), as its authors' code has it (OpenLMLab/LOMO, lomo_optim/adalomo.py):
+//   beta = 1 - t'^-0.8;  r' = beta r + (1-beta) mean over columns of g^2 + 1e-30, and c' over rows
+//   u = g / sqrt(r' c' / mean(r')), divided by max(1, rms(u));  theta' = theta - lr max(1e-3, rms(theta)) u
+void adalomo(Shape shape, const backend::Learning& learning, std::int64_t step, float* gradient, float* parameters,
+             float* moment) {
+  const auto [rows, columns] = shape;
+  const double beta = 1 - std::pow(double(step + 1), -.8), n = double(shape.elements());
+  const auto square = [&](std::int64_t i) { return double(gradient[i]) * double(gradient[i]) + 1e-30; };
+  const auto decayed = [&](float& kept, double mean) { kept = float(beta * double(kept) + (1 - beta) * mean); };
+  const bool vector = rows == 1;
+  float *row = moment, *column = vector ? moment : moment + rows;
+  double mean = 0;
+  for (std::int64_t r = 0; r < rows && !vector; ++r) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < columns; ++c) sum += square(r * columns + c);
+    decayed(row[r], sum / double(columns));
+    mean += double(row[r]) / double(rows);
+  }
+  for (std::int64_t c = 0; c < columns; ++c) {
+    double sum = 0;
+    for (std::int64_t r = 0; r < rows; ++r) sum += square(r * columns + c);
+    decayed(column[c], sum / double(rows));
+  }
+  const auto update = [&](std::int64_t i) {
+    const double of_row = vector ? 1 : double(row[i / columns]) / mean;
+    return double(gradient[i]) / std::sqrt(of_row * double(column[i % columns]));
+  };
+  double updates = 0, weights = 0;
+  for (std::int64_t i = 0; i < rows * columns; ++i)
+    updates += update(i) * update(i), weights += double(parameters[i]) * double(parameters[i]);
+  const double rate =
+      double(learning.learning_rate) * std::max(1e-3, std::sqrt(weights / n)) / std::max(1., std::sqrt(updates / n));
+  for (std::int64_t i = 0; i < rows * columns; ++i) parameters[i] = float(double(parameters[i]) - rate * update(i));
+  std::fill_n(gradient, rows * columns, 0.f);
 }
 
 double sum_of_squares(std::span<const Range> ranges, const float* values) {

@@ -140,6 +140,10 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Surro
     case KernelKind::adamw_keep:
     case KernelKind::adamw_rollback:
       return optimize(kernel, operands, around);
+    case KernelKind::adalomo:
+      INVARIANT(around.learning, "optimizers need their rates");
+      if (around.squared_gradients) *around.squared_gradients += sum_of_squares(around.counted, x[0]);
+      return adalomo(shape, *around.learning, around.step, x[0], x[1], x[2]);
     case KernelKind::rms_norm:
       return rms_norm(shape, x[0], x[1], x[2], x[3]);
     case KernelKind::rms_norm_gradient:

@@ -132,7 +132,8 @@ std::size_t TrainingState::segment_of(LocalTask optimizer) const {
   const BufferId parameters = operands_of(program_, optimizer).at(1);
   const auto segment = std::find_if(segments().begin(), segments().end(),
                                     [&](const graph::Segment& s) { return s.parameters == parameters; });
-  INVARIANT(segment != segments().end() && kernel.dims[0] == segment->elements / segment->shards,
+  INVARIANT(segment != segments().end() &&
+                (kernel.kind == KernelKind::adalomo || kernel.dims[0] == segment->elements / segment->shards),
             "an optimizer task updates the parameters of one segment");
   return static_cast<std::size_t>(segment - segments().begin());
 }
@@ -144,6 +145,14 @@ TrainingState::Update TrainingState::update(LocalTask task) {
   if (kernel.kind == KernelKind::adamw_rollback) {
     progress.again = true;
     return {index, --progress.steps, {}};
+  }
+  if (kernel.kind == KernelKind::adalomo) {  // matrix by matrix, which are one step
+    const std::int64_t from = kernel.offsets[0];
+    const bool counts = std::any_of(progress.counted.begin(), progress.counted.end(),
+                                    [&](const kernels::Range& r) { return r.begin <= from && from < r.end; });
+    matrix_ = {0, kernel.dims[0] * kernel.dims[1]};
+    const std::int64_t steps = kernel.dims[2] ? progress.steps++ : progress.steps;
+    return {index, steps, {&matrix_, counts ? 1u : 0u}};
   }
   const bool again = std::exchange(progress.again, false);
   return {index, progress.steps++, again ? std::span<const kernels::Range>() : progress.counted};

@@ -40,9 +40,9 @@ class TrainingState {
   // Which part of its sequences the task sees: the rank's place in its context group, or a piece of them.
   std::int64_t sequence_part(LocalTask task) const;
 
-  // An optimizer kernel is about to run: how many steps its segment has taken before the one that is taken or undone,
-  // and which of the e elements count for the norm of all gradients (no ranges: none). A rollback uses none up, and the
-  // step after it takes the same gradient again, which counts once.
+  // An optimizer kernel is about to run, until the next call: how many steps its segment has taken before the one that
+  // is taken or undone, and which of the e elements count for the norm of all gradients (no ranges: none). A rollback
+  // uses none up, and the step after it takes the same gradient again, which counts once.
   struct Update {
     std::size_t segment = 0;
     std::int64_t steps = 0;
@@ -74,6 +74,7 @@ class TrainingState {
   void note_loss(LocalTask task);
   void note_moments(LocalTask task);
 
+  kernels::Range matrix_;  // of what update() returned last
   const graph::TaskGraph& graph_;
   RankId id_;
   const graph::Rank& rank_;

@@ -56,6 +56,11 @@ GpuWorker::GpuWorker(const graph::TaskGraph& graph, RankId rank, const backend::
     device_.copy(at(to), values.data(), bytes_of(values), Direction::to_device, home_);
   });
   for (std::size_t s = 0; s < program_.segments.size(); ++s) counted_.push_back(upload(state_.counted(s)));
+  for (std::size_t t = 0; t < program_.size(); ++t)
+    if (const auto* k = std::get_if<Kernel>(&graph_.work(program_.work[t])); k && k->kind == KernelKind::adalomo) {
+      const kernels::Range all{0, k->dims[0] * k->dims[1]};
+      if (!matrices_.count(all.end)) matrices_[all.end] = upload(std::span(&all, 1));
+    }
   steps_ = upload(std::span<const std::int64_t>(std::vector<std::int64_t>(program_.segments.size(), 0)));
   scratch_ = upload(std::span<const double>(std::vector<double>(kernels::kScratch, 0.)));
   squared_gradients_ = upload(std::span<const double>(std::vector<double>(1, 0.)));
@@ -149,14 +154,17 @@ void GpuWorker::perform(LocalTask task) {
   call.rates = {learning_.learning_rate, learning_.beta1, learning_.beta2, learning_.epsilon, learning_.weight_decay};
   call.steps = steps_ + update.segment;
   if (!update.counted.empty()) {
-    call.counted = counted_[update.segment], call.ranges = static_cast<std::int64_t>(update.counted.size());
+    const bool matrix = kernel.kind == KernelKind::adalomo;
+    call.counted = matrix ? matrices_.at(update.counted.front().end) : counted_[update.segment];
+    call.ranges = static_cast<std::int64_t>(update.counted.size());
     call.squared_gradients = squared_gradients_;
   }
   // A rollback undoes the step before the one that would come next.
   const bool back = kernel.kind == KernelKind::adamw_rollback;
   if (back) device_.count(steps_ + update.segment, -1, home_);
   device_.perform(call, home_);
-  if (!back) device_.count(steps_ + update.segment, 1, home_);
+  const bool ends = kernel.kind != KernelKind::adalomo || kernel.dims[2];
+  if (!back && ends) device_.count(steps_ + update.segment, 1, home_);
 }
 
 void GpuWorker::leave(LocalTask task, StreamId stream) {

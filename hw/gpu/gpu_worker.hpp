@@ -79,7 +79,8 @@ class GpuWorker {
   std::map<std::pair<std::int64_t, std::int64_t>, Data> data_;
   std::vector<cpu::KernelOperands> operands_;   // by task: where its kernel works; looked up for every launch
   std::vector<const kernels::Range*> counted_;  // by segment
-  std::int64_t* steps_ = nullptr;               // of the optimizer, by segment: read by the kernels
+  std::map<std::int64_t, const kernels::Range*> matrices_;  // all of so many elements, of AdaLOMO
+  std::int64_t* steps_ = nullptr;                           // of the optimizer, by segment: read by the kernels
   double* squared_gradients_ = nullptr;
   double* scratch_ = nullptr;
   std::span<double> results_;     // pinned: loss, squared gradients

@@ -64,7 +64,7 @@ std::vector<std::byte> random_numbers(std::size_t bytes, bool positive, bool fp8
 // Sums of exponentials and second moments are above zero.
 bool wants_positive(KernelKind kind) {
   return kind == KernelKind::cross_entropy || kind == KernelKind::adamw || kind == KernelKind::adamw_keep ||
-         kind == KernelKind::adamw_rollback;
+         kind == KernelKind::adamw_rollback || kind == KernelKind::adalomo;
 }
 
 std::int64_t width(const Kernel& kernel, std::size_t operand) {
@@ -287,6 +287,7 @@ void ProbeBench::make_data(const Kernel& kernel) {
     case KernelKind::adamw:
     case KernelKind::adamw_keep:
     case KernelKind::adamw_rollback:
+    case KernelKind::adalomo:
       call_.rates = {1e-3f, .9f, .999f, 1e-8f, .01f};
       call_.counted = keep(std::vector<kernels::Range>{{0, a}}), call_.ranges = 1;
       break;

@@ -168,6 +168,8 @@ std::vector<ProbedKernel> kernel_grid(bool quick) {
         return Dims{e, std::int64_t(Flat::own), std::int64_t(Flat::own)};
       },
       6);
+  grid.add(
+      {adalomo}, {bf16, fp32}, kRows, [](auto& r) { return Dims{r[0], r[1], 1}; }, 6);
   return grid.take();
 }
 

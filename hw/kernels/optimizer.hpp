@@ -101,6 +101,69 @@ struct AdamW {
   }
 };
 
+// One matrix by one block (cpu/optimizer.cpp has the equations): sums of rows and columns, then the norms of the update
+// and of the parameters, then the step. A vector is a matrix of one row, without a moment for that.
+template <class T>
+struct AdaLomo {
+  static constexpr int kThreads = 256;
+  using Shared = Nothing;
+  float rate;
+  const std::int64_t* steps;
+  float* gradient;
+  T* parameters;
+  float *row, *column;  // row null: of a vector
+  std::int64_t rows, columns;
+
+  template <class Team>
+  REHEARSAL_DEVICE void operator()(Team& team) const {
+    const double beta = 1 - std::pow(double(*steps + 1), -.8);
+    team.each([&](int thread) {
+      for (std::int64_t r = thread; row && r < rows; r += kThreads) {
+        double sum = 0;
+        for (std::int64_t c = 0; c < columns; ++c) sum += square(r * columns + c);
+        row[r] = decayed(row[r], sum / double(columns), beta);
+      }
+      for (std::int64_t c = thread; c < columns; c += kThreads) {
+        double sum = 0;
+        for (std::int64_t r = 0; r < rows; ++r) sum += square(r * columns + c);
+        column[c] = decayed(column[c], sum / double(rows), beta);
+      }
+    });
+    Local<Team, double> of_rows(team), of_updates(team), of_weights(team);
+    team.each([&](int thread) {
+      of_rows(thread) = 0;
+      for (std::int64_t r = thread; row && r < rows; r += kThreads) of_rows(thread) += double(row[r]) / double(rows);
+    });
+    const double mean = team.sum(of_rows);
+    team.each([&](int thread) {
+      of_updates(thread) = of_weights(thread) = 0;
+      for (std::int64_t i = thread; i < rows * columns; i += kThreads) {
+        const double u = update(i, mean), x = double(widened(parameters[i]));
+        of_updates(thread) += u * u, of_weights(thread) += x * x;
+      }
+    });
+    const double n = double(rows * columns);
+    const double updates = std::sqrt(team.sum(of_updates) / n), weights = std::sqrt(team.sum(of_weights) / n);
+    const double step = double(rate) * (weights > 1e-3 ? weights : 1e-3) / (updates > 1 ? updates : 1);
+    team.each([&](int thread) {
+      for (std::int64_t i = thread; i < rows * columns; i += kThreads) {
+        parameters[i] = stored<T>(float(double(widened(parameters[i])) - step * update(i, mean)));
+        gradient[i] = 0;
+      }
+    });
+  }
+
+ private:
+  REHEARSAL_DEVICE double square(std::int64_t i) const { return double(gradient[i]) * double(gradient[i]) + 1e-30; }
+  REHEARSAL_DEVICE static float decayed(float kept, double mean, double beta) {
+    return float(beta * double(kept) + (1 - beta) * mean);
+  }
+  REHEARSAL_DEVICE double update(std::int64_t i, double mean) const {
+    const double of_row = row ? double(row[i / columns]) / mean : 1;
+    return double(gradient[i]) / std::sqrt(of_row * double(column[i % columns]));
+  }
+};
+
 // Summands: squares of the entries in the counted ranges.
 struct CountedSquares {
   const float* gradient;

@@ -116,6 +116,8 @@ class Passes {
       case KernelKind::adamw_keep:
       case KernelKind::adamw_rollback:
         return optimize();
+      case KernelKind::adalomo:
+        return adalomo();
       case KernelKind::rms_norm:
         return b <= kNarrow ? rms_norm<64>() : rms_norm<256>();
       case KernelKind::rms_norm_gradient:
@@ -405,6 +407,16 @@ class Passes {
     if (kind == KernelKind::adamw) return adamw<Step::take_and_clear>(gradient, parameters);
     if (kind == KernelKind::adamw_keep) return adamw<Step::take>(gradient, parameters);
     adamw<Step::undo>(gradient, parameters);
+  }
+  void adalomo() {
+    const std::int64_t rows = call_.kernel.dims[0], columns = call_.kernel.dims[1];
+    float *gradient = x<float>(0), *moment = x<float>(2);
+    if (call_.squared_gradients)
+      sum(CountedSquares{gradient, call_.counted, call_.ranges}, rows * columns, 1, call_.squared_gradients);
+    const bool vector = rows == 1;
+    pass(AdaLomo<T>{call_.rates.learning_rate, call_.steps, gradient, x<T>(1), vector ? nullptr : moment,
+                    vector ? moment : moment + rows, rows, columns},
+         1);
   }
   template <Step kStep>
   void adamw(float* gradient, T* parameters) {

@@ -128,6 +128,8 @@ const char* name(KernelKind kind) {
       return "cut_rows";
     case KernelKind::own_rows:
       return "own_rows";
+    case KernelKind::adalomo:
+      return "adalomo";
   }
   return "?";
 }
@@ -162,6 +164,7 @@ Precision operand_precision(const Kernel& kernel, std::size_t operand) {
     case KernelKind::adamw:
     case KernelKind::adamw_keep:
     case KernelKind::adamw_rollback:
+    case KernelKind::adalomo:
       return operand == 1 ? kernel.precision : Precision::fp32;
     case KernelKind::rms_norm:  // stats
       return fp32_from(3);
@@ -375,6 +378,8 @@ Bytes Kernel::traffic() const {
       return elements(2 * a * b * c * dims[3]);
     case KernelKind::own_rows:
       return elements(2 * a * b);
+    case KernelKind::adalomo:  // moments; the norm of the update; the update itself, and its gradient cleared
+      return elements(3 * a * b, 5 * a * b);
   }
   return Bytes();
 }

@@ -149,9 +149,12 @@ enum class KernelKind : std::uint8_t {
   join_columns,  // (blocks; x)                                                              dims T c n m
   join_rows,     // (blocks[c,b,s,n]; y[b,c s,n])                                             dims b s n c balanced
   cut_rows,      // (y; blocks)                                                              dims b s n c balanced
-  own_rows       // (x[t T,n]; y[T,n]: those of this tensor rank)                            dims T n t
+  own_rows,      // (x[t T,n]; y[T,n]: those of this tensor rank)                            dims T n t
+  // A step of one matrix, whose second moment is kept as sums of rows and of columns; rows = 1: a vector, all of whose
+  // moment is kept. Clears the gradient. last: of the matrices of a segment
+  adalomo  // (; gradient[r,c], parameters[r,c], moment[r+c], or [c] of a vector)             dims r c last
 };
-inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::own_rows) + 1;
+inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::adalomo) + 1;
 inline constexpr std::int64_t kAllBlocks = -1;
 const char* name(KernelKind kind);  // "linear", with underscores
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "models/traffic.hpp"
 
 namespace rehearsal::lower {
 
@@ -100,7 +101,10 @@ NetworkState::NetworkState(Draft& draft, Sequencer& sequencer)
 
 Precision NetworkState::precision() const { return draft_.pipe.plan->network().precision; }
 
-bool NetworkState::lomo() const { return draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::lomo; }
+bool NetworkState::lomo() const { return draft_.pipe.plan->job.training.updates_at_once(); }
+bool NetworkState::adalomo() const {
+  return draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adalomo;
+}
 
 void NetworkState::begin(const std::vector<std::uint32_t>& stages) {
   const auto& plan = *draft_.pipe.plan;
@@ -147,6 +151,8 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     const bool master = precision() != Precision::fp32 && !lomo();
     const std::int64_t states =
         (draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adamw ? 2 : 0) + (master ? 1 : 0);
+    if (adalomo())
+      held.states = program.resident({bytes(models::factored_moment({segment})), MemoryCategory::optimizer});
     if (states > 0) held.states = program.resident({floats(states * shard), MemoryCategory::optimizer});
 
     if (updates() == schedule::Updates::late)
@@ -235,6 +241,7 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
       sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32, held.elements, at, std::span(&whole, 1),
                             held.replicas);
     at.pass = Pass::optimizer;
+    if (adalomo()) return update_matrices(held, gradient, at);
     update(held, gradient, false, at, gradient);
     return;
   }
@@ -244,6 +251,24 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
   const std::vector<BufferUse> uses{
       {gradient, Access::read}, {*held.gradients, Access::write}, {gradient, Access::free}};
   sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), numbered(held.replicas)}}, at, uses);
+}
+
+// Matrix by matrix, in the order of the segment; its moments follow each other.
+void NetworkState::update_matrices(const Held& held, BufferId gradient, const Coordinates& at) {
+  std::vector<models::MatrixPlace> all;
+  for (const auto& tensor : held.segment->tensors)
+    for (const auto& matrix : models::matrices_of(tensor)) all.push_back(matrix);
+  std::int64_t moments = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool last = i + 1 == all.size();
+    Kernel kernel{.kind = KernelKind::adalomo, .dims = {all[i].rows, all[i].columns, last}};
+    kernel.offsets = {all[i].offset, all[i].offset, moments};
+    moments += all[i].moments();
+    std::vector<BufferUse> uses{
+        {gradient, Access::write}, {held.parameters, Access::write}, {*held.states, Access::write}};
+    if (last) uses.emplace_back(gradient, Access::free);
+    sequencer_.kernel(kernel, at, uses);
+  }
 }
 
 void NetworkState::update(const Held& held, BufferId gradient, bool part_of_gradient, const Coordinates& at,

@@ -62,7 +62,8 @@ class NetworkState {
   BufferId loss() const { return *loss_; }
 
   int zero() const { return zero_; }
-  bool lomo() const;
+  bool lomo() const;  // or AdaLOMO
+  bool adalomo() const;
   Precision precision() const;  // of parameters
   // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3) or consumed at once (LOMO).
   bool transient_gradients() const { return zero_ >= 2 || lomo(); }
@@ -81,6 +82,7 @@ class NetworkState {
   void hold(const models::Part& part, std::size_t position, std::uint32_t stage, std::uint32_t layer, bool head);
   void update(const Held& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at,
               std::optional<BufferId> free = {});
+  void update_matrices(const Held& held, BufferId gradient, const graph::Coordinates& at);
   void sum_over_tensor(const Held& held, BufferId gradient, const graph::Coordinates& at);
   bool wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const;
   schedule::Updates updates() const { return draft_.pipe.schedule.updates; }

@@ -59,7 +59,7 @@ void check_updates_at_once(const Job& job) {
     refuse("each update of adalomo is divided by its norm; leave gradient_clipping out, or set it to grouped");
   if (job.training.norms_first() && p.pipeline > 1)
     refuse("nobody runs the backward of a pipeline twice for a norm; set parallelism.pipeline to 1");
-  if (job.training.clipping != GradientClipping::none && job.software.own_kernels)
+  if (job.training.clipping != (lomo ? GradientClipping::none : GradientClipping::grouped) && job.software.own_kernels)
     refuse("this program's own kernels clip no gradients; leave gradient_clipping out");
   if (!lomo && job.training.scales_loss())
     refuse("adalomo divides by a scale that never changes and looks for no infinities; leave loss_scaling out");

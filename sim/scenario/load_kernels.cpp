@@ -59,8 +59,11 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   refuse("training.fsdp", fsdp(training), "gathers parameters when they are needed; leave 'fsdp' out");
   refuse("training.recompute", !training.recomputes_alike(),
          "recomputes all layers or none; leave 'every' and 'layers' out of 'recompute'");
-  refuse("training.optimizer", training.optimizer == models::OptimizerKind::adalomo,
-         "has no kernel for adalomo; set 'optimizer' to lomo, sgd or adamw");
+  const bool adalomo = training.optimizer == models::OptimizerKind::adalomo;
+  refuse("training.optimizer", adalomo && (parallelism.value.tensor > 1 || parallelism.value.expert_tensor > 1),
+         "adds up rows and columns of whole matrices for adalomo; set 'tensor' to 1, or 'optimizer' to lomo");
+  refuse("training.optimizer", adalomo && model && model->family == models::Family::moe,
+         "has one matrix for all experts of a rank, and adalomo one moment for each matrix; set 'optimizer' to lomo");
   refuse("training.kernels", training.kernels != models::Kernels::fused,
          "has kernels of its own; leave 'kernels' out or set it to fused");
   refuse("training.overlap.tensor", software.async_tensor,

@@ -56,6 +56,12 @@ TEST_CASE("tensor parallelism, ZeRO, recomputation and optimizers train what one
                                      layout == std::string("{data: 4}")       ? "batch.micro=1"
                                      : layout == std::string("{pipeline: 2}") ? "batch.micro=4"
                                                                               : "batch.micro=2"}));
+  for (const auto& [layout, micro] : {std::pair("{pipeline: 2}", "4"), std::pair("{data: 4}", "1"),
+                                      std::pair("{pipeline: 2, data: 2}", "2"), std::pair("{context: 2}", "4")})
+    for (const char* precision : {"fp32", "bf16"})
+      check_trains(kGpt, with(kSmallLlama, {fmt::format("parallelism={}", layout), "training.optimizer=adalomo",
+                                            "training.recompute=full", fmt::format("training.precision={}", precision),
+                                            "batch.global=4", fmt::format("batch.micro={}", micro)}));
   for (const char* order : {"[pipeline, data, expert, context, tensor]", "[data, tensor, pipeline, context, expert]"}) {
     CAPTURE(order);
     for (const char* zero : {"0", "1", "3"})

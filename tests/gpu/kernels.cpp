@@ -148,7 +148,7 @@ TEST_CASE("every kind on the device does what hw/cpu does, on any shape and alig
       compare(gpu, t, shift, differences);
       ++trials, ++met[t.kernel.kind];
     }
-  CHECK(met.size() == kKernelKinds - 4);  // without the four optimizers
+  CHECK(met.size() == kKernelKinds - 5);  // without the five optimizers
   std::printf("%zu trials\n", trials);
 }
 

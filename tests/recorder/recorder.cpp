@@ -24,6 +24,7 @@ std::size_t only_read(KernelKind kind) {
     case KernelKind::adamw:
     case KernelKind::adamw_keep:
     case KernelKind::adamw_rollback:
+    case KernelKind::adalomo:
     case KernelKind::rotary:
     case KernelKind::rotary_gradient:
       return 0;

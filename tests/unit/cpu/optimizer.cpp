@@ -46,6 +46,42 @@ TEST_CASE("five steps of adamw follow the formula") {
   CHECK(distance(moments, both) < 1e-5);  // 1 - b1 itself has a relative error of 1e-7 in fp32, 1 - b2 of 1e-5
 }
 
+TEST_CASE("steps of adalomo follow the formula, of a matrix and of a vector") {
+  for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{5, 7}, {1, 9}}) {
+    const std::int64_t e = rows * columns, kept = rows == 1 ? columns : rows + columns;
+    Floats parameters = random(e, 1), moment(kept, 0);
+    Doubles theta = wide(parameters), r(rows, 0), c(columns, 0);
+    for (int step = 1; step <= 4; ++step) {
+      Floats gradient = random(e, 10 + step);
+      const Doubles g = wide(gradient);
+      const double beta = 1 - std::pow(step, -.8);
+      Doubles of_rows(rows, 0), of_columns(columns, 0);
+      for (std::int64_t i = 0; i < e; ++i) {
+        of_rows[i / columns] += g[i] * g[i] / double(columns), of_columns[i % columns] += g[i] * g[i] / double(rows);
+      }
+      double mean = 0;
+      for (std::int64_t i = 0; i < rows; ++i) r[i] = beta * r[i] + (1 - beta) * of_rows[i], mean += r[i] / double(rows);
+      for (std::int64_t i = 0; i < columns; ++i) c[i] = beta * c[i] + (1 - beta) * of_columns[i];
+      Doubles u(e);
+      double size = 0, weight = 0;
+      for (std::int64_t i = 0; i < e; ++i) {
+        u[i] = g[i] / std::sqrt(rows == 1 ? c[i] : r[i / columns] * c[i % columns] / mean);
+        size += u[i] * u[i] / double(e), weight += theta[i] * theta[i] / double(e);
+      }
+      for (std::int64_t i = 0; i < e; ++i)
+        theta[i] -=
+            double(kLearning.learning_rate) * std::max(1e-3, std::sqrt(weight)) * u[i] / std::max(1., std::sqrt(size));
+      run(KernelKind::adalomo, {rows, columns, 1}, {&gradient, &parameters, &moment},
+          {.learning = &kLearning, .step = step - 1});
+      CHECK(gradient == Floats(e, 0));
+    }
+    Doubles both = rows == 1 ? c : r;
+    if (rows > 1) both.insert(both.end(), c.begin(), c.end());
+    CHECK(distance(parameters, theta) < 1e-6);
+    CHECK(distance(moment, both) < 1e-6);
+  }
+}
+
 TEST_CASE("a rollback takes back the step that kept its gradient") {
   constexpr std::int64_t e = 200;
   Floats parameters = random(e, 1), moments(2 * e, 0);

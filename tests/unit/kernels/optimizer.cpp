@@ -23,6 +23,28 @@ TEST_CASE("optimizers do what hw/cpu does, and so does the master copy of parame
   }
 }
 
+TEST_CASE("AdaLOMO does what hw/cpu does, of matrices and vectors, in fp32 and rounded into bf16") {
+  unsigned seed = 700;
+  for (const auto& [rows, columns] :
+       {std::pair<std::int64_t, std::int64_t>{1, 1}, {1, 700}, {3, 7}, {300, 5}, {5, 300}, {70, 90}}) {
+    CAPTURE(rows);
+    CAPTURE(columns);
+    Trial wide = trial(KernelKind::adalomo, {rows, columns, 1}, 0, 0, ++seed);
+    wide.learning.learning_rate = 1e-2f, wide.steps = 3, wide.counts = true;
+    wide.counted = {{0, rows * columns}};
+    for (float& v : wide.operands[2]) v = std::abs(v) + 1;
+    for (const bool bf16 : {false, true}) {
+      Trial t = bf16 ? wide.in_bf16() : wide;
+      const Operands expected = t.by_cpu();
+      const double squares = t.squares;
+      const Operands found = t.by_host(0, {.shuffle = seed, .poison = true});
+      for (std::size_t o = 0; o < found.size(); ++o) CHECK(distance(found[o], expected[o], t.precision(o)) <= 1e-6);
+      CHECK(t.squares == doctest::Approx(squares).epsilon(1e-12));
+      CHECK(same_bits(t.by_host(1, {.multiprocessors = 9}), found));
+    }
+  }
+}
+
 TEST_CASE("SGD without a master copy rounds its parameters at every step") {
   // 1 - 2^-10 is no bf16 number: below 1 they are 2^-8 apart. The parameter stays at 1 however often it is stepped.
   Trial t = trial(KernelKind::sgd, {1, 0, 0, std::int64_t(Master::none)});
