@@ -6,6 +6,7 @@ PACKAGES=(
   libyaml-cpp-dev libfmt-dev nlohmann-json3-dev              # scenarios; text; JSON
   zlib1g-dev                                                 # compressed traces
   doctest-dev python3-numpy libsimgrid-dev                   # tests; their independent oracles
+  liburing-dev                                               # files of the tier nvme, in what performs
   libopenmpi-dev openmpi-bin libopenblas-dev                 # for the MPI backend; nothing of the core links them
 )
 

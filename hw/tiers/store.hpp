@@ -1,0 +1,77 @@
+// Where bytes lie that a rank does not compute on: the memory of its host, or a file. Regions are allocated and freed;
+// copies to and from them run beside whoever asks for them.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/units.hpp"
+#include "tiers/lane.hpp"
+
+namespace rehearsal::tiers {
+
+using Region = std::uint64_t;  // in one store
+
+// A copy that was begun.
+struct Ticket {
+  bool write = false;
+  Lane::Number number = 0;
+};
+
+// Writes happen in the order in which they were begun, and so do reads, but a read and a write do not wait for each
+// other: who reads what was written waits for the write first. One thread uses a store.
+//
+// Whatever the machine lacks ends with MachineError: at once, or where the copy is waited for.
+class Store {
+ public:
+  Store() = default;
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+  virtual ~Store() = default;
+
+  virtual Region allocate(Bytes size) = 0;
+  void free(Region region);  // no copy of it may be under way
+
+  // Both may go to any part of a region. The memory stays where it is until the copy was waited for.
+  Ticket write(Region region, std::span<const std::byte> from, Bytes at = {});
+  Ticket read(Region region, std::span<std::byte> to, Bytes at = {});
+  bool ended(Ticket ticket) const;
+  void wait(Ticket ticket);  // once for each
+
+  // Sizes of regions as they were asked for.
+  virtual Bytes live() const = 0;
+  virtual Bytes high_water() const = 0;
+  // What carries the bytes, in words.
+  virtual std::string means() const = 0;
+
+ protected:
+  Region add(std::int64_t place, Bytes size);
+  std::int64_t place(Region region) const;
+  // Ends both lanes: derived classes call it before what their copies use is gone.
+  void stop();
+
+ private:
+  virtual void release(std::int64_t place) = 0;
+  // Run on a lane. `place` is what the region was added with.
+  virtual void put(std::int64_t place, Bytes size, std::span<const std::byte> from, std::int64_t at) = 0;
+  virtual void get(std::int64_t place, Bytes size, std::span<std::byte> to, std::int64_t at) = 0;
+
+  struct Held {
+    std::int64_t place;
+    Bytes size;
+  };
+  const Held& held(Region region, std::size_t bytes, Bytes at) const;
+  Ticket begun(Region region, bool write, std::function<void()> copy);
+
+  std::map<Region, Held> held_;
+  std::map<std::pair<bool, Lane::Number>, Region> under_way_;
+  Region last_ = 0;
+  std::unique_ptr<Lane> writes_ = std::make_unique<Lane>(), reads_ = std::make_unique<Lane>();
+};
+
+}  // namespace rehearsal::tiers
