@@ -103,6 +103,27 @@ const Description& expert_fields() {
   return all;
 }
 
+const Description& offload_fields() {
+  using O = Offload;
+  static constexpr auto tier = []<auto M>(const char* key, const char* help) {
+    return choice<M>(key, {{"device", Tier::device}, {"host", Tier::host}, {"nvme", Tier::nvme}}, kUsual, help);
+  };
+  static const Description all = describe<O>(
+      {}, tier.operator()<&O::optimizer>("optimizer", "master parameters and moments, which the host then updates"),
+      tier.operator()<&O::gradients>("gradients", "as they are reduced"),
+      tier.operator()<&O::parameters>("parameters", "those that are computed with; needs zero 3, or one GPU"),
+      tier.operator()<&O::activations>("activations", "what is kept of layers that are recomputed"),
+      field<&O::delayed_update>("delayed_update", boolean(), kUsual,
+                                "the host updates under the next step, which computes with older parameters"),
+      field<&O::prefetch>("prefetch", whole(0, 1000), kUsual,
+                          "layers that a copy to the GPU is ahead of the gather that it feeds, and a read from disk of "
+                          "that copy"),
+      choice<&O::one_owner>("owner", {{"all", false}, {"one", true}}, kUsual,
+                            "who keeps a parameter: everybody a share (bandwidth-centric), or one GPU, which hands it "
+                            "on"));
+  return all;
+}
+
 const Description& training_fields() {
   using T = Training;
   static const auto adamw = [](const T& t) { return t.optimizer == OptimizerKind::adamw; };
@@ -118,7 +139,8 @@ const Description& training_fields() {
                    .short_for = "kind"},
                   {.key = "loss_scaling",
                    .help = "of fp16: gradients are looked through for infinities, and a step that has some is skipped",
-                   .short_for = "mode"}}},
+                   .short_for = "mode"},
+                  {.key = "offload", .help = "which states leave the GPU: to its host, to the disks of its node"}}},
       choice<&T::precision>(
           "precision",
           {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}, {"fp8", Precision::fp8}},
@@ -216,6 +238,7 @@ const Description& training_fields() {
       absence_means(field<&T::reshard_after_forward>("fsdp.reshard_after_forward", boolean(), std::nullopt,
                                                      "parameters are dropped between forward and backward (true)"),
                     true),
+      nested<&T::offload>("offload", offload_fields()),
       choice<&T::allocator>(
           "allocator",
           {{"caching", Allocator::caching}, {"expandable", Allocator::expandable}, {"exact", Allocator::exact}}, kUsual,
@@ -239,6 +262,8 @@ const Description& software_fields() {
       field<&S::scaling_bytes>("scaling_bytes", number(0, kMostTraffic), kUsual,
                                "and of unscaling gradients and looking for infinities with `loss_scaling`, where "
                                "`optimizer_bytes` does not hold it"),
+      field<&S::host_optimizer_bytes>("host_optimizer_bytes", number(0, kMostTraffic), kUsual,
+                                      "and of one step on the host"),
       field<&S::host_seconds_per_kernel>("host_time_per_kernel", time(), kUsual, "what a launch takes of the host"),
       field<&S::host_backward_factor>("host_backward_factor", number(0, 10), kUsual,
                                       "of it in the backward: the autograd thread launches faster"),

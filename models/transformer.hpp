@@ -13,6 +13,7 @@
 #include "base/kernels.hpp"
 #include "base/units.hpp"
 #include "base/version.hpp"
+#include "models/offload.hpp"
 
 namespace rehearsal::models {
 
@@ -156,6 +157,8 @@ struct Training {
   std::optional<bool> reshard_after_forward, overlap_gathers;
   std::int64_t gathered_ahead() const { return prefetch.value_or(1); }
   bool reshards() const { return reshard_after_forward.value_or(true); }
+  Offload offload;
+  bool leaves_device() const { return offload.any(); }
   Allocator allocator = Allocator::caching;
   double learning_rate = 1e-3, weight_decay = .01;  // of real training; no prediction depends on them
 };
@@ -194,6 +197,7 @@ struct Software {
   double accumulate_bytes_bf16 = 10;
   double optimizer_bytes = 44;  // traffic per parameter of one optimizer step
   double scaling_bytes = 8;     // and of looking for infinities where the loss is scaled, beyond that
+  double host_optimizer_bytes = 28;  // likewise of one that runs on the host
   double host_seconds_per_kernel = 0;
   double host_backward_factor = .62;  // the autograd thread launches faster than the Python forward
   AttentionKernel attention_kernel = AttentionKernel::flash2;

@@ -16,7 +16,7 @@ class Replay {
   Replay(const graph::Program& program, const CachingAllocator::Options& options)
       : program_(program), allocator_(options), blocks_(program.buffers.size()) {
     for (std::uint32_t b = 0; b < program.residents; b++)
-      allocate(blocks_[b], program.buffers[b].size, program.buffers[b].tensors, 0);
+      if (program.buffers[b].tier == Tier::device) allocate(blocks_[b], program.buffers[b].size, program.buffers[b].tensors, 0);
   }
 
   void begin(std::uint32_t task) {
@@ -25,6 +25,7 @@ class Replay {
     for (const graph::BufferUse& use : program_.uses[task])
       if (use.how() == Access::allocate) {
         const graph::Buffer& buffer = program_.buffers[use.buffer];
+        if (buffer.tier != Tier::device) continue;  // of another allocator
         allocate(blocks_[use.buffer], buffer.size, buffer.tensors, stream);
       }
   }

@@ -182,11 +182,14 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
         const auto memory = double(cluster.gpu_at(rank.rank).memory.count());
         if (*rank.peak.device / memory > fullest) fullest = *rank.peak.device / memory, s.capacity = memory;
       }
-      s.fits = fullest <= 1;
+      s.fits_device = fullest <= 1;
+      s.tiers = tier_summaries(question, timeline);
+      s.fits = *s.fits_device &&
+               std::all_of(s.tiers.begin(), s.tiers.end(), [](const auto& t) { return t.fits.value_or(true); });
     }
   } else if (scenario.schedule.memory_limit) {
     s.capacity = *scenario.schedule.memory_limit;
-    if (parts.memory) s.fits = s.peak.allocated <= *s.capacity;
+    if (parts.memory) s.fits = s.fits_device = s.peak.allocated <= *s.capacity;
   }
 
   const RankId last = timeline::last_rank(question.graph, timeline);

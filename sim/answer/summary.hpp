@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "answer/question.hpp"
+#include "answer/tiers.hpp"
 #include "answer/traffic.hpp"
 #include "timeline/breakdown.hpp"
 #include "timeline/memory.hpp"
@@ -60,8 +61,10 @@ struct Summary {
   std::optional<Useful> useful;
   double bubble_rate = 0;
   MemoryFigures peak;  // the largest of each over the ranks
-  std::optional<bool> fits;
-  std::optional<double> capacity;  // what `fits` compares with
+  std::optional<bool> fits;         // on every tier
+  std::optional<double> capacity;   // of the device, which `fits` compares with
+  std::optional<bool> fits_device;  // there
+  std::vector<TierSummary> tiers;   // beyond it
   std::int64_t gpus = 0, microbatches = 0;
   timeline::Breakdown breakdown{};
   std::uint32_t breakdown_rank = 0;

@@ -75,6 +75,7 @@ class Count {
     const auto& moved = moved_[rank.program.index()];
     const auto here = [&](Way way) { return question_.surroundings->places.of_rank(RankId(r), way); };
     for (const Axis axis : kInside) sent.*along(axis) += double(moved.alone.sent[index(axis)].count());
+    sent.offload_in += double(moved.alone.copied_in.count()), sent.offload_out += double(moved.alone.copied_out.count());
     load(moved.alone, here);
     for (std::uint32_t e = 0; e < program.endpoints.size(); ++e) {
       const auto& far = rank.attachments[e];
@@ -136,7 +137,9 @@ std::vector<LinkTraffic> links(const lower::Surroundings& around, const std::vec
   for (std::uint32_t i = 0; i < around.resources.size(); ++i) {
     const auto& r = around.resources[i];
     const Bytes bytes = over[around.places.of_machine[i]];
-    if (bytes == Bytes{} || r.kind == Resource::Kind::processors || r.kind == Resource::Kind::memory) continue;
+    if (bytes == Bytes{} || r.kind == Resource::Kind::processors || r.kind == Resource::Kind::memory ||
+        r.kind == Resource::Kind::host_memory)
+      continue;
     ++classes.try_emplace({r.kind, r.from.kind, r.to.kind, r.rate.value(), bytes}, Entry{i, 0}).first->second.count;
   }
   struct Ranked {

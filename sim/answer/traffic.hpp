@@ -19,7 +19,7 @@ struct Question;
 // In bytes. `tensor`: collectives of the tensor group, also the gathers that put a sharded pipeline message together.
 // `data`: gradients reduced and parameters gathered over the replicas. `pipeline`: activations and their gradients to
 // neighbours, and the gradient of a tied embedding between both ends. `context`: keys and values; `expert`: tokens on
-// their way to experts and back. Offload: nothing yet.
+// their way to experts and back. Offload: from the host to the device, and back.
 struct AxisBytes {
   double tensor = 0, context = 0, expert = 0, pipeline = 0, data = 0, offload_in = 0, offload_out = 0;
 

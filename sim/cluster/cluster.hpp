@@ -60,6 +60,20 @@ struct NodeGroup {
   std::optional<Gpu> gpu;  // none: the cluster's
 };
 
+// What GPUs of a node share besides links between them: where states go that do not fit into their memory.
+struct Host {
+  std::optional<std::int64_t> cores;          // of a node
+  std::optional<Bytes> memory;                // likewise
+  std::optional<Bandwidth> memory_bandwidth;  // of a node, read and written: what a stream triad sustains
+  Bandwidth core_bandwidth{12e9};             // that one core draws of it
+  std::optional<Bandwidth> pcie;              // of a GPU's link to its host, one way, sustained from pinned memory
+  Time pcie_latency{10'000'000};              // of a copy: launch and completion
+  std::int64_t gpus_per_link = 1;             // that share one on the way to memory
+  std::optional<Bytes> nvme;                  // disks of a node, together
+  std::optional<Bandwidth> nvme_read, nvme_write;
+  Time nvme_latency{100'000'000};
+};
+
 // One kind of cluster (configs/clusters/*.yaml).
 struct ClusterSpec {
   std::string name;
@@ -85,6 +99,7 @@ struct ClusterSpec {
   double fabric = 1;                  // share that reaches the far side, relative to InfiniBand
   Time message_overhead;              // fixed cost of a pipeline send
   double launch_factor = 1;           // what a launch takes of its hosts, over a server with x86 cores
+  Host host;
   std::string collectives;            // name of the measured size curves (configs/collectives), may be empty
   std::string profile;                // name of measured kernel and message times (configs/profiles), may be empty
   std::map<std::string, std::string> sources;

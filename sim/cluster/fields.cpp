@@ -80,12 +80,33 @@ const Description& gpu_fields() {
   return all;
 }
 
+const Description& host_fields() {
+  static const Description all = describe<Host>(
+      {.groups = {{.key = "pcie", .help = "between a GPU and its host: PCIe, or NVLink-C2C"},
+                  {.key = "nvme", .help = "disks of a node, together"}}},
+      field<&Host::cores>("cores", whole(1, 100'000), std::nullopt, "of a node"),
+      field<&Host::memory>("memory", size(), std::nullopt, "of a node"),
+      field<&Host::memory_bandwidth>("memory_bandwidth", bandwidth(), std::nullopt,
+                                     "of a node, read and written: what a stream triad sustains"),
+      assumed(field<&Host::core_bandwidth>("core_bandwidth", bandwidth(), kUsual, "that one core draws of it")),
+      field<&Host::pcie>("pcie.bandwidth", bandwidth(), std::nullopt, "of one link, one way, from pinned memory"),
+      assumed(field<&Host::pcie_latency>("pcie.latency", time(), kUsual, "of a copy: launch and completion")),
+      field<&Host::gpus_per_link>("pcie.gpus_per_link", whole(1, 1024), kUsual,
+                                  "GPUs that share a link on the way to memory"),
+      field<&Host::nvme>("nvme.capacity", size(), std::nullopt, ""),
+      field<&Host::nvme_read>("nvme.read", bandwidth(), std::nullopt, "large blocks, of all of them together"),
+      field<&Host::nvme_write>("nvme.write", bandwidth(), std::nullopt, "likewise"),
+      assumed(field<&Host::nvme_latency>("nvme.latency", time(), kUsual, "of a request")));
+  return all;
+}
+
 const Description& cluster_fields() {
   static const auto microseconds = [](double us) { return seconds(us * 1e-6); };
   static const Description all = describe<ClusterSpec>(
       {.groups = {{.key = "links", .help = "a mapping with 'nvlink' and, for several nodes, 'nic'", .required = true},
                   {.key = "links.nvlink", .help = "a mapping with the bandwidth inside a node", .required = true},
-                  {.key = "links.nic", .help = "between nodes; several need it"}}},
+                  {.key = "links.nic", .help = "between nodes; several need it"},
+                  {.key = "host", .help = "what `training.offload` needs: memory, PCIe and disks of a node"}}},
       settled(field<&ClusterSpec::name>("name", text(), kUsual, "")), nested<&ClusterSpec::gpu>("gpu", gpu_fields()),
       field<&ClusterSpec::gpus_per_node>("gpus_per_node", whole(1, 1024), kRequired, "GPUs of a node"),
       settled(field<&ClusterSpec::nodes>("nodes", whole(1, 1'000'000), kUsual, "")),
@@ -156,6 +177,7 @@ const Description& cluster_fields() {
       assumed(field<&ClusterSpec::message_overhead>("message_overhead", time(),
                                                     {[](const ClusterSpec&) { return microseconds(250); }, "0.25ms"},
                                                     "fixed cost of a pipeline send")),
+      nested<&ClusterSpec::host>("host", host_fields()),
       aside<&ClusterSpec::collectives>("a name; the curves themselves are described"),
       aside<&ClusterSpec::profile>("a name; the profile's own digest counts"),
       aside<&ClusterSpec::sources>("citations move no answer"),

@@ -11,6 +11,7 @@ namespace rehearsal::cluster {
 inline constexpr double kFabricInfiniband = .96, kFabricRoceTuned = .92, kFabricEcmp = .6, kFabricEcmpOneLeaf = .97;
 
 const fields::Description& gpu_fields();      // of Gpu
+const fields::Description& host_fields();     // of Host
 const fields::Description& cluster_fields();  // of ClusterSpec; the GPU is described by itself
 
 }  // namespace rehearsal::cluster

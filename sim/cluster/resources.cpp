@@ -8,19 +8,53 @@ Resources::Resources(const Machine& machine, const Health* health)
     : machine_(machine),
       health_(health),
       ports_(machine.inside().uniform || machine.inside().port),
-      of_gpus_(4 * static_cast<std::size_t>(machine.gpus()), kNone) {}
+      of_gpus_(kKindsOfGpus * static_cast<std::size_t>(machine.gpus()), kNone) {}
+
+namespace {
+
+// Of what belongs to a GPU, or to the GPUs behind it.
+Bandwidth rate_of(Resource::Kind kind, const ClusterSpec& spec, std::int64_t gpu, double port) {
+  using Kind = Resource::Kind;
+  const Host& host = spec.host;
+  switch (kind) {
+    case Kind::memory:
+      return spec.gpu_at(gpu).sustained_memory_bandwidth;
+    case Kind::copy_out:
+    case Kind::copy_in:
+      return host.pcie.value_or(Bandwidth{});
+    case Kind::host_memory:
+      return host.memory_bandwidth.value_or(Bandwidth{});
+    case Kind::disk_read:
+      return host.nvme_read.value_or(Bandwidth{});
+    case Kind::disk_write:
+      return host.nvme_write.value_or(Bandwidth{});
+    default:
+      return spec.nvlink * port;
+  }
+}
+
+}  // namespace
 
 std::uint32_t Resources::of_gpu(Resource::Kind kind, std::int64_t gpu) {
-  auto& number = of_gpus_[4 * static_cast<std::size_t>(gpu) + static_cast<std::size_t>(kind)];
+  auto& number = of_gpus_[kKindsOfGpus * static_cast<std::size_t>(gpu) + static_cast<std::size_t>(kind)];
   if (number == kNone) {
     number = static_cast<std::uint32_t>(all_.size());
-    const auto& spec = machine_.spec();
     const Device device = machine_.gpu(gpu);
-    const auto port = spec.nvlink * (health_ ? health_->port(gpu) : 1);
-    all_.push_back(
-        {kind, device, device, kind == Resource::Kind::memory ? spec.gpu_at(gpu).sustained_memory_bandwidth : port});
+    all_.push_back({kind, device, device, rate_of(kind, machine_.spec(), gpu, health_ ? health_->port(gpu) : 1)});
   }
   return number;
+}
+
+void Resources::add_host(std::int64_t gpu, std::vector<std::pair<Resource::Kind, std::uint32_t>>& list) {
+  using Kind = Resource::Kind;
+  const auto& spec = machine_.spec();
+  const auto first = gpu - machine_.local(gpu);
+  const auto on_link = first + machine_.local(gpu) / spec.host.gpus_per_link * spec.host.gpus_per_link;
+  const auto add = [&](Kind kind, std::int64_t of) {
+    if (rate_of(kind, spec, of, 1).value() > 0) list.emplace_back(kind, of_gpu(kind, of));
+  };
+  for (const auto kind : {Kind::copy_out, Kind::copy_in}) add(kind, on_link);
+  for (const auto kind : {Kind::host_memory, Kind::disk_read, Kind::disk_write}) add(kind, first);
 }
 
 std::uint32_t Resources::link(const Device& from, const Device& to) {
@@ -58,6 +92,16 @@ std::string name(const Resource& r) {
       return name(r.from) + " port out";
     case Resource::Kind::port_in:
       return name(r.from) + " port in";
+    case Resource::Kind::copy_out:
+      return name(r.from) + " link to its host";
+    case Resource::Kind::copy_in:
+      return name(r.from) + " link from its host";
+    case Resource::Kind::host_memory:
+      return fmt::format("node {} host memory", r.from.place);
+    case Resource::Kind::disk_read:
+      return fmt::format("node {} disks, reading", r.from.place);
+    case Resource::Kind::disk_write:
+      return fmt::format("node {} disks, writing", r.from.place);
     case Resource::Kind::link:
       return fmt::format("{} to {}", name(r.from), name(r.to));
   }

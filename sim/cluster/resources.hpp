@@ -1,8 +1,10 @@
-// What GPUs share, numbered as it is asked for: the multiprocessors and the memory of each, the links of the machine.
+// What GPUs share, numbered as it is asked for: the multiprocessors and the memory of each, the links of the machine,
+// the memory and the disks of their hosts and the way there.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cluster/faults.hpp"
@@ -16,6 +18,11 @@ struct Resource {
     memory,      // likewise
     port_out,    // all links of a GPU to the others of its domain, together
     port_in,
+    copy_out,  // to the host of a GPU, over a link that it may share: `from` is the first GPU behind it
+    copy_in,
+    host_memory,  // of the node of `from`, its first GPU
+    disk_read,    // likewise
+    disk_write,
     link  // one way
   };
   Kind kind;
@@ -34,12 +41,15 @@ class Resources {
 
   std::uint32_t processors(std::int64_t gpu) { return of_gpu(Resource::Kind::processors, gpu); }
   std::uint32_t memory(std::int64_t gpu) { return of_gpu(Resource::Kind::memory, gpu); }
+  // Appends those of a GPU's host, in the order of the kinds: as many as its cluster has.
+  void add_host(std::int64_t gpu, std::vector<std::pair<Resource::Kind, std::uint32_t>>& list);
   // Appends what a flow crosses. Inside a domain: the ports of both GPUs where its topology says what rings reach there
   // (they use every link of a GPU), else the links of the route.
   void add_route(std::int64_t from, std::int64_t to, std::int64_t stripe, std::vector<std::uint32_t>& to_list);
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;
+  static constexpr auto kKindsOfGpus = static_cast<std::size_t>(Resource::Kind::link);  // all others
   struct Ends {
     std::uint64_t from, to;
     friend bool operator==(const Ends&, const Ends&) = default;

@@ -67,6 +67,7 @@ void add_profile(std::vector<Assumption>& all, const Profile& profile, bool own,
 struct Spent {
   double dropout = 0, in_node = 0, across_nodes = 0, nested = 0;
   double optimizer_steps = 0;  // how many
+  double host_steps = 0;
 };
 
 struct Count {
@@ -82,6 +83,7 @@ struct Count {
     if (!inside && w.group.stride < per_node) spent.nested += runs * seconds;
   }
   void operator()(const graph::OptimizerStep&) const { spent.optimizer_steps += runs; }
+  void operator()(const graph::HostStep&) const { spent.host_steps += runs * seconds; }
   void operator()(const auto&) const {}
 };
 
@@ -205,6 +207,11 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
   if (spent.optimizer_steps > 0)
     add(fmt::format("An optimizer step costs {} besides its memory traffic.", show(seconds(kOptimizerFixed))),
         kTenth * kOptimizerFixed * spent.optimizer_steps);
+  if (spent.host_steps > 0)
+    add(fmt::format("An optimizer on the host reaches {} of its memory bandwidth, as DeepSpeed's CPU-Adam on Grace: no "
+                    "other host was measured.",
+                    kHostStepShare),
+        kTenth * spent.host_steps);
   if (!own)
     add(fmt::format("A GPU holds {} for context and libraries and {} per communicator besides what the framework "
                     "reserves.",

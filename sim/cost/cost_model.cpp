@@ -232,6 +232,8 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works, Condition
       return models.of(part.index()).footprint(works[part.index()], priced(part));
     }
     Time operator()(const graph::Message& w) const { return counted(cost.message(w)); }
+    Time operator()(const graph::Copy& w) const { return counted(cost.copy(w)); }
+    Time operator()(const graph::HostStep& w) const { return counted(cost.host_step(w)); }
     Time operator()(const graph::Receive&) const { return Time(); }
     Time operator()(const graph::OptimizerStep& w) const { return kernel(cost.optimizer(w)); }
     Time operator()(const graph::Wait& w) const { return w.duration; }

@@ -47,6 +47,9 @@ class CostModel {
   double message(const graph::Message& work) const;
   double on_the_wire(const graph::Message& work) const;  // of that; CommunicationModel
   double optimizer(const graph::OptimizerStep& work) const;
+  // By the host of a rank, with its share of the cores. Throw UserError where the cluster does not say what they need.
+  double copy(const graph::Copy& work) const;
+  double host_step(const graph::HostStep& work) const;
 
   // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Beside) may
   // only refer to smaller ids. `conditions`: of each; none = all is as the cluster says.
@@ -100,6 +103,9 @@ class CostModel {
   static std::int64_t weight_of(const graph::Footprint& f, double bytes_per_s);
   std::int64_t processors_of(double count) const;
   graph::Footprint of_message(const graph::Message& work, Time price) const;
+  graph::Footprint of_copy(const graph::Copy& work, Time price) const;
+  graph::Footprint of_host_step(const graph::HostStep& work, Time price) const;
+  graph::Moved moved(const graph::Copy& work) const;
   graph::Moved moved(const graph::Collective& work) const;
   graph::Volume volume(const graph::Message& work) const;
   // On one GPU: one after the other, each of what starts together, and something beside all of them; until the last of

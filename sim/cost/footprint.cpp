@@ -151,6 +151,10 @@ Footprint CostModel::footprint(const graph::Work& work, Time price) const {
       return of_kernel(gpu, price, double(w.traffic().count()));
     } else if constexpr (std::is_same_v<Kind, graph::OptimizerStep>) {
       return of_kernel(gpu, price, double(w.traffic.count()), seconds(kOptimizerFixed));
+    } else if constexpr (std::is_same_v<Kind, graph::Copy>) {
+      return of_copy(w, price);
+    } else if constexpr (std::is_same_v<Kind, graph::HostStep>) {
+      return of_host_step(w, price);
     } else {  // idle, or made of others, which then run one by one
       return Footprint{Time{}, price, 0, {}};
     }

@@ -51,6 +51,8 @@ std::vector<Volume> CostModel::volumes(std::span<const graph::Work> works) const
       volume.own = moved(*tokens);
     } else if (const auto* message = std::get_if<graph::Message>(&work)) {
       volume = this->volume(*message);
+    } else if (const auto* copy = std::get_if<graph::Copy>(&work)) {
+      volume.own = moved(*copy);
     } else if (const auto* both = std::get_if<graph::Beside>(&work)) {
       volume.own = all[both->kernel.index()].own;
       volume.own.add(all[both->collective.index()].own);

@@ -102,6 +102,10 @@ struct AddWork {
     if (w.precision != Precision::fp32) out.number(w.precision);
   }
   void operator()(const Handover& w) const { out.number(w.size), out.number(w.incoming); }
+  void operator()(const Copy& w) const {
+    out.number(w.size), out.number(w.from), out.number(w.to), out.number(w.turns);
+  }
+  void operator()(const HostStep& w) const { out.number(w.parameters), out.number(w.traffic); }
   void operator()(const Sequence& w) const {
     out.list(w.items, [this](const Sequence::Item& item) {
       out.number(item.work), out.number(item.count), out.number(item.recompute);
@@ -115,7 +119,10 @@ bool holds_experts(const Program& program) {
 }
 
 void add_program(Stream& out, const Program& program) {
-  auto buffer = [&out](const Buffer& b) { out.number(b.size), out.number(b.category); };
+  // On the device as it was before there were tiers.
+  auto buffer = [&out](const Buffer& b) {
+    out.number(b.size), out.number(static_cast<std::uint8_t>(static_cast<std::size_t>(b.category) + 16 * index(b.tier)));
+  };
   out.text(program.name);
   out.numbers(program.work);
   out.numbers(program.lane);

@@ -31,9 +31,14 @@ enum class Way : std::uint8_t {
   expert_spread,
   expert_tensor_port,
   expert_tensor_wire,
-  expert_tensor_spread
+  expert_tensor_spread,
+  copy_out,  // between a GPU and its host
+  copy_in,
+  host_memory,
+  disk_read,
+  disk_write
 };
-inline constexpr std::size_t kWays = 15;
+inline constexpr std::size_t kWays = 20;
 constexpr Way along(Axis axis, Way way) {
   const auto base = axis == Axis::context         ? Way::context_port
                     : axis == Axis::expert        ? Way::expert_port
@@ -60,6 +65,7 @@ struct Footprint {
 struct Moved {
   std::array<Bytes, kAxes> sent = {};  // by each rank that takes part, the busiest where they differ; by axis
   std::array<Bytes, kWays> over = {};  // each resource of a way, for each part that loads it (places.hpp)
+  Bytes copied_in, copied_out;         // between a device and its host
 
   Bytes all() const {
     Bytes sum;
@@ -69,6 +75,7 @@ struct Moved {
   void add(const Moved& other, std::int64_t times = 1) {
     for (std::size_t a = 0; a < kAxes; ++a) sent[a] += other.sent[a] * times;
     for (std::size_t w = 0; w < kWays; ++w) over[w] += other.over[w] * times;
+    copied_in += other.copied_in * times, copied_out += other.copied_out * times;
   }
 };
 struct Volume {

@@ -12,9 +12,23 @@
 namespace rehearsal::graph {
 
 // The values are part of the digests of graphs: append.
-enum class Lane : std::uint8_t { compute, tensor_comm, data_comm, send, receive, send_out, context_comm, expert_comm };
+enum class Lane : std::uint8_t {
+  compute,
+  tensor_comm,
+  data_comm,
+  send,
+  receive,
+  send_out,
+  context_comm,
+  expert_comm,
+  copy_out,  // from the device to its host: one copy engine each way
+  copy_in,
+  host,  // what the host computes
+  disk_read,
+  disk_write
+};
 
-enum class LaneKind : std::uint8_t { compute, collectives, sends, receives };
+enum class LaneKind : std::uint8_t { compute, collectives, sends, receives, tiers };
 
 struct LaneInfo {
   Lane lane;
@@ -34,6 +48,11 @@ inline constexpr std::array kLaneTable{
     LaneInfo{Lane::send_out, "send_out", LaneKind::sends, {}, Category::pipeline_comm},
     LaneInfo{Lane::context_comm, "context_comm", LaneKind::collectives, Axis::context, Category::context_comm},
     LaneInfo{Lane::expert_comm, "expert_comm", LaneKind::collectives, Axis::expert, Category::expert_comm},
+    LaneInfo{Lane::copy_out, "copy_out", LaneKind::tiers, {}, Category::offload},
+    LaneInfo{Lane::copy_in, "copy_in", LaneKind::tiers, {}, Category::offload},
+    LaneInfo{Lane::host, "host", LaneKind::tiers, {}, Category::offload},
+    LaneInfo{Lane::disk_read, "disk_read", LaneKind::tiers, {}, Category::offload},
+    LaneInfo{Lane::disk_write, "disk_write", LaneKind::tiers, {}, Category::offload},
 };
 inline constexpr std::size_t kLanes = kLaneTable.size();
 
@@ -41,6 +60,12 @@ constexpr const LaneInfo& info(Lane lane) { return kLaneTable[static_cast<std::s
 // Of what runs beside a kernel in the group along an axis.
 constexpr Lane lane_beside(Axis axis) {
   return axis == Axis::context ? Lane::context_comm : axis == Axis::tensor ? Lane::tensor_comm : Lane::expert_comm;
+}
+// On which what goes from one tier to another does so. A GPU reaches disks through the memory of its host.
+constexpr Lane lane_between(Tier from, Tier to) {
+  if (to == Tier::nvme) return Lane::disk_write;
+  if (from == Tier::nvme) return Lane::disk_read;
+  return from == Tier::device ? Lane::copy_out : Lane::copy_in;
 }
 constexpr const char* name(Lane lane) { return info(lane).name; }
 constexpr bool is_send(Lane lane) { return info(lane).kind == LaneKind::sends; }

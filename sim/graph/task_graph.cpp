@@ -61,6 +61,8 @@ struct Noun {
   const char* operator()(const HostBound&) const { return " host"; }
   const char* operator()(const Sequence&) const { return ""; }
   const char* operator()(const Handover& w) const { return w.incoming ? " take" : " post"; }
+  std::string operator()(const Copy& w) const { return std::string(" ") + graph::name(lane_between(w.from, w.to)); }
+  const char* operator()(const HostStep&) const { return " host step"; }
   std::string operator()(const Kernel& w) const { return std::string(" ") + rehearsal::name(w.kind); }
 };
 

@@ -70,11 +70,13 @@ enum class MemoryCategory : std::uint8_t {
 inline constexpr std::size_t kMemoryCategories = 9;
 const char* name(MemoryCategory category);
 using MemoryByCategory = std::array<Bytes, kMemoryCategories>;
+using rehearsal::Tier;
 
 struct Buffer {
   Bytes size;
   MemoryCategory category = MemoryCategory::activations;
   std::uint32_t tensors = 0;  // what it consists of: index into Program::tensors; 0 = one tensor
+  Tier tier = Tier::device;
 };
 
 // The tensors that a buffer consists of. No backend looks at them.

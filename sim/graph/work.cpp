@@ -56,6 +56,13 @@ struct Describe {
   std::string operator()(const Handover& w) const {
     return fmt::format("{} {}", w.incoming ? "take" : "post", show(w.size));
   }
+  std::string operator()(const Copy& w) const {
+    return fmt::format("copy {} from {} to {}{}", show(w.size), rehearsal::name(w.from), rehearsal::name(w.to),
+                       w.turns > 1 ? fmt::format(", in turns of {}", w.turns) : "");
+  }
+  std::string operator()(const HostStep& w) const {
+    return fmt::format("host step of {} parameters, {}", w.parameters, show(w.traffic));
+  }
   std::string operator()(const Sequence& w) const {
     std::size_t count = 0;
     for (const Sequence::Item& item : w.items) count += item.count;
@@ -89,6 +96,8 @@ const char* name(Category category) {
       return "context_comm";
     case Category::expert_comm:
       return "expert_comm";
+    case Category::offload:
+      return "offload";
   }
   return "?";
 }

@@ -9,6 +9,7 @@
 
 #include "base/ids.hpp"
 #include "base/kernels.hpp"
+#include "base/tier.hpp"
 #include "base/units.hpp"
 
 namespace rehearsal::graph {
@@ -101,8 +102,24 @@ struct Handover {
   friend auto operator<=>(const Handover&, const Handover&) = default;
 };
 
+// From one tier of memory to the next. `turns`: so many ranks do it one after the other, this one its part (an owner of
+// each tensor, which hands it to the others); it takes what one of them takes and loads its own way once in so many.
+struct Copy {
+  Bytes size;
+  Tier from = Tier::device, to = Tier::host;
+  std::uint32_t turns = 1;
+  friend auto operator<=>(const Copy&, const Copy&) = default;
+};
+
+// An optimizer's step by the cores of the host, on states in its memory.
+struct HostStep {
+  double parameters = 0;  // updated
+  Bytes traffic;
+  friend auto operator<=>(const HostStep&, const HostStep&) = default;
+};
+
 using Work = std::variant<Gemm, FusedAttention, MemoryBound, Collective, Message, Receive, OptimizerStep, Wait,
-                          HostBound, Sequence, Kernel, Handover, Beside, Dispatch>;
+                          HostBound, Sequence, Kernel, Handover, Beside, Dispatch, Copy, HostStep>;
 
 // Where time goes, in the words of `breakdown_s` (contract, section 4).
 enum class Category : std::uint8_t {
@@ -116,9 +133,10 @@ enum class Category : std::uint8_t {
   contention,  // longer than alone, because of what ran beside it
   bubble,
   context_comm,
-  expert_comm
+  expert_comm,
+  offload  // copies between tiers, disks, what hosts compute
 };
-inline constexpr std::size_t kCategories = 11;
+inline constexpr std::size_t kCategories = 12;
 const char* name(Category category);
 
 std::string describe(const Work& work);  // "gemm 2048x12288x1536 bf16"

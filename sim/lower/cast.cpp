@@ -65,6 +65,15 @@ void for_each_hop(const cluster::Machine& machine, const Cast::Channel& channel,
     each(MemberHop{Way::path, channel.from, channel.to, stripe});
 }
 
+Way way_of(cluster::Resource::Kind of_host) {
+  using Kind = cluster::Resource::Kind;
+  return of_host == Kind::copy_out      ? Way::copy_out
+         : of_host == Kind::copy_in     ? Way::copy_in
+         : of_host == Kind::host_memory ? Way::host_memory
+         : of_host == Kind::disk_read   ? Way::disk_read
+                                        : Way::disk_write;
+}
+
 // Entries of one way and resource become one.
 void merge(std::vector<ActorLoad>& loads) {
   const auto key = [](const ActorLoad& l) { return std::pair(l.way, l.resource); };
@@ -136,6 +145,12 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
     row.push_back({Way::processors, resources.processors(job.gpu(rank)), 1});
     row.push_back({Way::memory, resources.memory(job.gpu(rank)), 1});
   };
+  std::vector<std::pair<cluster::Resource::Kind, std::uint32_t>> of_host;
+  const auto host = [&](std::uint32_t rank) {
+    of_host.clear();
+    if (job.training.leaves_device()) resources.add_host(job.gpu(rank), of_host);
+    for (const auto& [kind, resource] : of_host) row.push_back({way_of(kind), resource, 1});
+  };
   std::vector<std::uint32_t> route;
   Axis axis = Axis::tensor;
   const auto cross = [&](const MemberHop& hop) {
@@ -153,6 +168,7 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
   const auto& machine = resources.machine();
   for (std::uint32_t r = 0; r < cast.ranks(); ++r) {
     device(r);
+    host(r);
     for (const Axis inside : kInside)
       if (mesh.size(inside) > 1)
         axis = inside, for_each_hop(machine, mesh.group(inside, r), exchanges(inside), cross, r);
@@ -256,7 +272,7 @@ Actors actors(const Cast& cast, Csr<ActorLoad> loads, const std::vector<cluster:
   }
   for (std::uint32_t r = 0; r < own_times.size(); ++r) all.colour[r] |= std::uint64_t{own_times[r]} << 44;
   for (const auto& resource : resources)
-    all.resource_colour.push_back(std::bit_cast<std::uint64_t>(resource.rate.value()) * 8 +
+    all.resource_colour.push_back(std::bit_cast<std::uint64_t>(resource.rate.value()) * 16 +
                                   static_cast<std::uint64_t>(resource.kind));
   return all;
 }

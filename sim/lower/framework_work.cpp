@@ -8,6 +8,7 @@
 #include "lower/rank_work.hpp"
 #include "lower/sharded_passes.hpp"
 #include "lower/step_end.hpp"
+#include "lower/tiers.hpp"
 #include "models/traffic.hpp"
 
 namespace rehearsal::lower {
@@ -28,7 +29,7 @@ class FrameworkWork : public RankWork {
              const std::map<std::uint32_t, std::uint32_t>& last_gradient) override {
     stages_ = stages;
     resident_states();
-    if (zero() >= 2)
+    if (pipe_.plan && pipe_.plan->passes_in_parts())
       sharded_.emplace(draft_, emitter_, stages);
     else if (overlaps())
       begin_buckets(last_gradient);
@@ -68,7 +69,7 @@ class FrameworkWork : public RankWork {
 
     if (fused_.dense + fused_.experts > 0) copy_back();
     const bool reduced = !draft_.replicated() || sharded_ || overlaps();
-    auto before = reduced_.value_or(last);
+    std::vector<LocalTask> before{reduced_.value_or(last)};
     for (const auto& task : step_end(plan, stages_, reduced)) {
       const auto endpoint = task.joins == EndTask::Joins::data          ? draft_.group_end(Axis::data)
                             : task.joins == EndTask::Joins::expert_data ? draft_.group_end(Axis::expert_data)
@@ -78,8 +79,10 @@ class FrameworkWork : public RankWork {
       here.pass = task.pass;
       std::vector<graph::BufferUse> uses;
       if (task.pass == Pass::optimizer) copy_gradients(uses);
-      before =
-          draft_.program.add({draft_.works.intern(task.work), task.lane, here, endpoint}, std::vector{before}, uses);
+      if (const auto* on_host = std::get_if<graph::HostStep>(&task.work))
+        before = Tiers(draft_).update(on_host->parameters, on_host->traffic, here, before.front());
+      else
+        before.assign(1, draft_.program.add({draft_.works.intern(task.work), task.lane, here, endpoint}, before, uses));
     }
   }
 
@@ -141,15 +144,21 @@ class FrameworkWork : public RankWork {
     if (!pipe_.plan) return;
     const auto& plan = *pipe_.plan;
     parameters_ = plan.parameters(stages_);
-    const auto states = plan.resident_bytes(plan.replicas()), of_experts = plan.resident_bytes(plan.expert_replicas());
-    resident(states.parameters, of_experts.parameters, graph::MemoryCategory::parameters);
-    resident(states.gradients, of_experts.gradients, graph::MemoryCategory::gradients);
+    const auto keep = [&](double plan::StateBytes::*state, graph::MemoryCategory category) {
+      for (const Tier tier : kTierTable)
+        resident(plan.resident_bytes(plan.replicas(), tier).*state,
+                 plan.resident_bytes(plan.expert_replicas(), tier).*state, category, tier);
+    };
+    keep(&plan::StateBytes::parameters, graph::MemoryCategory::parameters);
+    keep(&plan::StateBytes::gradients, graph::MemoryCategory::gradients);
+    if (plan.job.training.offload.delayed_update)  // those of the step that is updated, and of the one that is computed
+      keep(&plan::StateBytes::gradients, graph::MemoryCategory::gradients);
     const auto& job = pipe_.plan->job;
     if (plan.fuses_gradients()) fused_buffers();
     if (job.parallelism.zero == 1 && job.software.flat_gradient_bytes > 0 && !plan.fuses_gradients())
       draft_.program.resident(
           {bytes(parameters_ * job.software.flat_gradient_bytes), graph::MemoryCategory::gradients});
-    resident(states.optimizer, of_experts.optimizer, graph::MemoryCategory::optimizer);
+    keep(&plan::StateBytes::optimizer, graph::MemoryCategory::optimizer);
     if (job.training.optimizer == models::OptimizerKind::adalomo) factored_moments();
     if (job.software.workspace > Bytes{})
       draft_.program.resident({job.software.workspace, graph::MemoryCategory::workspace});
@@ -180,7 +189,8 @@ class FrameworkWork : public RankWork {
   }
 
   // One array per part: what an allocator loses by rounding the single matrices is below a MiB each.
-  void resident(double per_parameter, double of_experts, graph::MemoryCategory category) {
+  void resident(double per_parameter, double of_experts, graph::MemoryCategory category, Tier tier) {
+    if (tier != Tier::device && per_parameter <= 0) return;
     const auto held = pipe_.plan->held(stages_);
     const auto size_of = [&](double all, double experts) {
       return bytes((all - experts) * per_parameter + experts * of_experts);
@@ -193,7 +203,7 @@ class FrameworkWork : public RankWork {
         tensors.push_back(size_of(part.parameters, part.expert_parameters));
       }
     cut(tensors, size);  // tied ends hold one table
-    draft_.program.resident({size, category, draft_.program.tensors(std::move(tensors))});
+    draft_.program.resident({size, category, draft_.program.tensors(std::move(tensors)), tier});
   }
 
   static void cut(std::vector<Bytes>& tensors, Bytes left) {

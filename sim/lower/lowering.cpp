@@ -120,6 +120,7 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   const bool overlapped = replicated && plan_->overlaps_gradients();
   if (plan_->performed() || plan_->zero() >= 2 || parts_.pieces > 1 || plan_->job.training.norms_first())
     return std::nullopt;
+  if (plan_->job.training.leaves_device()) return std::nullopt;
   if (plan_->job.copies > 1) return std::nullopt;  // ranks of both directions wait for each other there
   if (overlapped && plan_->fuses_gradients()) return std::nullopt;
   if (overlapped && (problem.stages() > 1 || schedule.splits_backward)) return std::nullopt;

@@ -24,11 +24,14 @@ ShardedPasses::ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<s
     : draft_(draft),
       tasks_(tasks),
       plan_(*draft.pipe.plan),
-      gathers_(plan_.zero() == 3),
+      replicated_(plan_.replicas() > 1),
+      gathers_(plan_.gathers()),
+      reduces_(plan_.zero() >= 2 || plan_.job.training.offload.gradients != Tier::device),
       at_once_(plan_.job.training.updates_at_once()),
       overlaps_(plan_.overlaps_gradients() && !at_once_),
-      prefetch_(gathers_ && plan_.overlaps_gathers() ? plan_.job.training.gathered_ahead() : 0),
+      prefetch_(plan_.zero() == 3 && plan_.overlaps_gathers() ? plan_.job.training.gathered_ahead() : 0),
       delay_(overlaps_ ? prefetch_ : std::min<std::int64_t>(prefetch_, 1)),
+      tiers_(draft),
       tied_here_(plan_.one_table(stages)),
       filling_(plan_, draft.pipe.parts, tied_here_) {
   tasks_.split_all();
@@ -52,8 +55,9 @@ bool ShardedPasses::kept_after_forward(Unit unit) const {
 // Every pass part by part, also those that communicate nothing: whole gradients of the pass before die one by one while
 // its parts begin to hold their activations.
 LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> after) {
-  const bool completes =
-      at.pass == Pass::backward || at.pass == Pass::weight_gradient || at.pass == Pass::norm_backward;
+  const bool completes = reduces_ && (at.pass == Pass::backward || at.pass == Pass::weight_gradient ||
+                                      at.pass == Pass::norm_backward);
+  if (completes) first_gradient_.try_emplace(at.stage, at.microbatch);
   const bool needs = gathers_ && at.pass != Pass::weight_gradient;
   const auto n = draft_.pipe.parts.stages[at.stage].uses.size();
   LocalTask done;
@@ -85,26 +89,50 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
   return done;
 }
 
+// What must have ended before something that is so many units ahead of the one that computes next.
+std::vector<LocalTask> ShardedPasses::started(std::int64_t ahead) const {
+  const auto units = static_cast<std::size_t>(ahead) + 1;
+  if (computed_.size() < units) return {};
+  return {computed_[computed_.size() - units]};
+}
+
 // The unit `prefetch` places after one may be gathered when that one starts: when the one before it has ended and, as
-// the lane is serial, its own gather. A copy that is still in use is not made twice.
+// the lane is serial, its own gather. A copy that is still in use is not made twice. What it is gathered from may have
+// to come from another tier first.
 void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTask>& before) {
   if (gathered_.count(unit)) return;
-  std::vector<LocalTask> started;
-  const auto ahead = static_cast<std::size_t>(prefetch_) + 1;
-  if (computed_.size() >= ahead) started.push_back(computed_[computed_.size() - ahead]);
-  if (const auto used = last_use_.find(unit); used != last_use_.end())
-    if (started.empty() || started.front() < used->second) started.assign(1, used->second);
+  const auto& offload = tiers_.offload();
+  const auto after_use = [&](std::vector<LocalTask> tasks) {
+    if (const auto used = last_use_.find(unit); used != last_use_.end())
+      if (tasks.empty() || tasks.front() < used->second) tasks.assign(1, used->second);
+    return tasks;
+  };
+  const Tiers::When when{after_use(started(prefetch_ + 2 * offload.prefetch)),
+                         after_use(started(prefetch_ + offload.prefetch))};
   auto here = at;
   here.pass = Pass::parameter_gather;
   for (const bool experts : {false, true}) {
     const double count = parameters(unit, experts);
     if (count <= 0) continue;
     const Bytes size = bytes(count * plan::state_bytes(plan_.job.training).parameters);
+    auto ready = after_use(started(prefetch_));
+    std::vector<BufferUse> uses;
+    if (offload.parameters != Tier::device) {
+      const auto turns = static_cast<std::uint32_t>(offload.one_owner ? plan_.replicas() : 1);
+      const Bytes share(offload.one_owner ? size : bytes(double(size.count()) / double(plan_.replicas())));
+      const auto fetched = tiers_.fetch(offload.parameters, share, MemoryCategory::communication, here, when, turns);
+      if (!replicated_) {
+        gathered_[unit].push_back(fetched.buffer), before.push_back(fetched.there);
+        continue;
+      }
+      ready.push_back(fetched.there), uses.emplace_back(fetched.buffer, Access::free);
+    }
     const BufferId whole = draft_.program.buffer({size, MemoryCategory::communication});
     gathered_[unit].push_back(whole);
-    const std::vector<BufferUse> uses{{whole, Access::allocate}};
-    before.push_back(draft_.data_collective(CollectiveKind::all_gather, size, here, started, uses, tensors(unit),
-                                            Precision::fp32, experts ? Axis::expert_data : Axis::data));
+    uses.emplace_back(whole, Access::allocate);
+    const auto kind = offload.one_owner ? CollectiveKind::broadcast : CollectiveKind::all_gather;
+    before.push_back(draft_.data_collective(kind, size, here, ready, uses, tensors(unit), Precision::fp32,
+                                            experts ? Axis::expert_data : Axis::data));
   }
 }
 
@@ -177,20 +205,48 @@ void ShardedPasses::emit_reductions(std::int64_t up_to) {
     const Batch& batch = waiting_.front();
     bool first = true;
     for (const Bucket& bucket : batch.buckets) {
-      std::vector<BufferUse> uses;
-      for (const BufferId gradient : bucket.gradients)
-        if (!at_once_) uses.emplace_back(gradient, Access::free);
-      const Bytes size = bytes(bucket.parameters * plan::state_bytes(plan_.job.training).gradients);
-      const LocalTask task =
-          draft_.data_collective(at_once_ ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter, size, batch.at,
-                                 std::vector{*batch.complete}, uses, bucket.tensors, Precision::fp32,
-                                 bucket.experts ? Axis::expert_data : Axis::data);
+      const LocalTask task = reduce(batch, bucket);
       if (std::exchange(first, false)) reduced_.push_back(task);
       reduced_.back() = task;
     }
     if (at_once_) update(batch, reduced_.back());
     blocks_ = !overlaps_;
   }
+}
+
+// What is left of it goes where gradients are kept.
+LocalTask ShardedPasses::reduce(const Batch& batch, const Bucket& bucket) {
+  const Bytes size = bytes(bucket.parameters * plan::state_bytes(plan_.job.training).gradients);
+  if (!replicated_) return store(batch, size, *batch.complete, bucket.gradients);
+  std::vector<BufferUse> uses;
+  for (const BufferId gradient : bucket.gradients)
+    if (!at_once_) uses.emplace_back(gradient, Access::free);
+  const bool leaves = tiers_.offload().gradients != Tier::device;
+  const Bytes shard(bytes(double(size.count()) / double(plan_.replicas())));
+  std::vector<BufferId> own;
+  if (leaves) {
+    own.push_back(draft_.program.buffer({shard, MemoryCategory::communication}));
+    uses.emplace_back(own.front(), Access::allocate);
+  }
+  const LocalTask task =
+      draft_.data_collective(at_once_ ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter, size, batch.at,
+                             std::vector{*batch.complete}, uses, bucket.tensors, Precision::fp32,
+                             bucket.experts ? Axis::expert_data : Axis::data);
+  return leaves ? store(batch, shard, task, own) : task;
+}
+
+// What earlier micro-batches have added up comes back for it: the GPU adds (DeepSpeed, stage_1_and_2.py,
+// async_accumulate_grad_in_cpu_via_gpu; stage3.py does the same).
+LocalTask ShardedPasses::store(const Batch& batch, Bytes size, LocalTask complete,
+                               const std::vector<BufferId>& sources) {
+  const Tier tier = tiers_.offload().gradients;
+  std::vector<LocalTask> ready{complete};
+  auto held = sources;
+  if (batch.at.microbatch != first_gradient_.at(batch.at.stage)) {
+    const auto sum = tiers_.fetch(tier, size, MemoryCategory::communication, batch.at, {ready, ready});
+    ready.push_back(sum.there), held.push_back(sum.buffer);
+  }
+  return tiers_.store(tier, size, batch.at, std::move(ready), held);
 }
 
 // All ranks have the whole sum, and each updates its shard of the parameters (LOMO's fuse_update_zero3).

@@ -1,6 +1,8 @@
 // What ZeRO-2 and ZeRO-3 (arXiv 1910.02054; FSDP, arXiv 2304.11277) add to the passes of a framework: parameters
 // gathered before they are needed, gradients scattered to their shards when they are complete, in every micro-batch,
-// and the buffers of both. All on the data lane, in the order in which FSDP issues them.
+// and the buffers of both. All on the data lane, in the order in which FSDP issues them. Where shards are kept on
+// another tier, copies come before the gathers and after the reductions (ZeRO-Offload, ZeRO-Infinity); alone, a GPU
+// has those only.
 #pragma once
 #include <array>
 #include <deque>
@@ -11,6 +13,7 @@
 #include "lower/gradient_buckets.hpp"
 #include "lower/pass_tasks.hpp"
 #include "lower/rank_work.hpp"
+#include "lower/tiers.hpp"
 
 namespace rehearsal::lower {
 
@@ -22,7 +25,7 @@ inline constexpr std::size_t kBatchesHeld = 2;
 
 class ShardedPasses {
  public:
-  // The plan's ZeRO level is at least 2. `stages` of the rank, ascending.
+  // Of a plan whose passes come in parts. `stages` of the rank, ascending.
   ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages);
 
   // One pass of one stage; returns its last compute task.
@@ -35,6 +38,7 @@ class ShardedPasses {
 
   // That somebody else holds too: of experts, or of all else. Either travels among replicas of its own.
   double parameters(Unit unit, bool experts) const;
+  std::vector<LocalTask> started(std::int64_t ahead) const;
   bool kept_after_forward(Unit unit) const;
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   std::uint32_t tensors(Unit unit) const;
@@ -62,19 +66,25 @@ class ShardedPasses {
   double neighbours(Unit unit, bool experts) const;
   void close_batch();
   void emit_reductions(std::int64_t up_to);
+  LocalTask reduce(const Batch& batch, const Bucket& bucket);
+  LocalTask store(const Batch& batch, Bytes size, LocalTask complete, const std::vector<BufferId>& sources);
   void update(const Batch& batch, LocalTask reduced);
 
   Draft& draft_;
   PassTasks& tasks_;
   const plan::Plan& plan_;
-  const bool gathers_, at_once_;  // updates follow each reduction (LOMO)
+  const bool replicated_;
+  const bool gathers_, reduces_;
+  const bool at_once_;  // updates follow each reduction (LOMO)
   const bool overlaps_;
   const std::int64_t prefetch_;  // units gathered ahead
   const std::int64_t delay_;     // gathers that go before a reduction on the lane
+  Tiers tiers_;
   bool tied_here_;               // both ends of a tied embedding: one table, reduced with the embedding
 
   std::map<Unit, std::vector<BufferId>> gathered_;
   std::map<Unit, LocalTask> last_use_;  // of the parameters of a unit
+  std::map<std::uint32_t, std::uint32_t> first_gradient_;  // of a stage: the micro-batch whose gradients come first
   std::vector<LocalTask> computed_;     // of units that need parameters, in the rank's order
   GradientBuckets filling_;             // ZeRO-2
   std::array<Bucket, 2> open_;          // of experts the second

@@ -83,12 +83,17 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   const bool flat = zero >= 1 && zero < 3;
   const double own = zero >= 1 ? held.dense / replicas + held.experts / expert_replicas : held.all();
   const double moved = plan.job.software.optimizer_bytes + models::unfused_optimizer_bytes(plan.job.training);
-  if (plan.job.training.scales_loss() && plan.job.software.scaling_bytes > 0)
+  const bool on_host = plan.job.training.offload.optimizer != Tier::device;  // where gradients are scaled back, too
+  if (plan.job.training.scales_loss() && plan.job.software.scaling_bytes > 0 && !on_host)
     tasks.push_back(
         {graph::OptimizerStep{own, bytes(own * plan.job.software.scaling_bytes)}, Lane::compute, Pass::optimizer});
   if (plan.job.training.skipped) return tasks;
-  tasks.push_back(
-      {graph::OptimizerStep{own, bytes(own * moved + (flat ? 6 * held.all() : 0))}, Lane::compute, Pass::optimizer});
+  if (on_host)
+    tasks.push_back({graph::HostStep{own, bytes(own * plan.job.software.host_optimizer_bytes)}, Lane::host,
+                     Pass::optimizer});
+  else
+    tasks.push_back(
+        {graph::OptimizerStep{own, bytes(own * moved + (flat ? 6 * held.all() : 0))}, Lane::compute, Pass::optimizer});
   const auto gather = [&](double parameters, const GroupShape& group, Joins joins) {
     tasks.push_back({graph::Collective{CollectiveKind::all_gather, bytes(parameters * states.parameters), group},
                      Lane::data_comm, Pass::parameter_gather, joins});

@@ -22,7 +22,8 @@ namespace {
 void check(const Job& job) {
   const auto& p = job.parallelism;
   for (const auto& broken : {broken_by_degrees(job.model, job.training, job.experts, p),
-                             broken_by_sequence(job.model, job.training, job.experts, p, job.batch, job.pieces)})
+                             broken_by_sequence(job.model, job.training, job.experts, p, job.batch, job.pieces),
+                             broken_by_offload(job.model, job.training, job.software, p, job.cluster.host)})
     if (!broken.empty()) throw UserError(broken.front().rule);
   if (p.gpus() > job.cluster.gpus())
     throw UserError(fmt::format("tensor {} x context {} x pipeline {} x data {} = {} GPUs, but the cluster has {}",
@@ -289,7 +290,18 @@ double Plan::table_parameters() const {
 
 bool Plan::shares_embedding() const { return job.model.tie_embeddings && job.parallelism.pipeline > 1; }
 
-StateBytes Plan::resident_bytes(std::int64_t replicas) const {
+StateBytes Plan::resident_bytes(std::int64_t replicas, Tier tier) const {
+  const auto& offload = job.training.offload;
+  if (offload.states()) {
+    const double shards = zero() > 0 ? double(replicas) : 1;
+    const auto all = state_bytes(job.training);
+    const auto kept = [&](Tier where, double each, int shared_from) {
+      return where == tier ? each / (zero() >= shared_from ? shards : 1) : 0;
+    };
+    return {kept(offload.parameters, all.parameters, 3), kept(offload.gradients, all.gradients, 2),
+            kept(offload.optimizer, all.optimizer, 1)};
+  }
+  if (tier != Tier::device) return {};
   auto states = state_bytes(job.training);
   if (job.training.updates_at_once()) states.gradients = 0;
   const double shards = zero() > 0 ? double(replicas) : 1;

@@ -108,8 +108,12 @@ struct Plan {
   bool reduces_to_shards() const {
     return zero() >= 2 || (zero() == 1 && job.software.zero1_reduces == models::Zero1Reduces::shards);
   }
-  // Bytes per parameter that a GPU keeps between passes, its share of what ZeRO divides among so many replicas.
-  StateBytes resident_bytes(std::int64_t replicas) const;
+  // Bytes per parameter that a GPU keeps between passes, its share of what ZeRO divides among so many replicas; on its
+  // own memory, or for it elsewhere.
+  StateBytes resident_bytes(std::int64_t replicas, Tier tier = Tier::device) const;
+  // Parameters are brought to where they are computed with, part by part; or gradients leave so.
+  bool gathers() const { return zero() == 3 || job.training.offload.parameters != Tier::device; }
+  bool passes_in_parts() const { return zero() >= 2 || gathers() || job.training.offload.gradients != Tier::device; }
 };
 
 // Throws UserError when degrees, batch, model and cluster do not fit together.

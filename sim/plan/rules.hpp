@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/cluster.hpp"
 #include "models/experts.hpp"
 #include "models/transformer.hpp"
 #include "plan/parallelism.hpp"
@@ -22,5 +23,10 @@ std::vector<Broken> broken_by_degrees(const models::Transformer& model, const mo
 std::vector<Broken> broken_by_sequence(const models::Transformer& model, const models::Training& training,
                                        const models::ExpertSettings& experts, const Parallelism& parallelism,
                                        const Batch& batch, std::int64_t pieces);
+
+// Of states that leave the device.
+std::vector<Broken> broken_by_offload(const models::Transformer& model, const models::Training& training,
+                                      const models::Software& software, const Parallelism& parallelism,
+                                      const cluster::Host& host);
 
 }  // namespace rehearsal::plan

@@ -89,13 +89,21 @@ class TraceWriter {
             layers_[n].suffix);
     for (std::size_t n = 0; n < layers_.size(); n++) {
       for (std::size_t i = 0; i < program.size(); i++) task(id, rank, program, i, n);
-      for (const auto& point : timeline::memory_curve(run_.graph(), layers_[n].timeline, id)) {
-        const Micros t(point.when - origin_);
-        out_.put(FMT_COMPILE(
-                     "{}{{\"ph\":\"C\",\"pid\":{},\"name\":\"memory{}\",\"ts\":{}.{:06},\"args\":{{\"bytes\":{}}}}}"),
-                 separator(), pid, layers_[n].suffix, t.whole, t.fraction, point.level.count());
-      }
+      for (const Tier tier : kTierTable) memory(id, pid, tier, n);
       contention(rank, program, n);
+    }
+  }
+
+  void memory(RankId id, std::uint32_t pid, Tier tier, std::size_t layer) {
+    const auto curve = timeline::memory_curve(run_.graph(), layers_[layer].timeline, id, tier);
+    const bool kept = std::any_of(curve.begin(), curve.end(), [](const auto& point) { return point.level > Bytes{}; });
+    if (tier != Tier::device && !kept) return;
+    const auto of = tier == Tier::device ? std::string("memory") : fmt::format("{} memory", name(tier));
+    for (const auto& point : curve) {
+      const Micros t(point.when - origin_);
+      out_.put(
+          FMT_COMPILE("{}{{\"ph\":\"C\",\"pid\":{},\"name\":\"{}{}\",\"ts\":{}.{:06},\"args\":{{\"bytes\":{}}}}}"),
+          separator(), pid, of, layers_[layer].suffix, t.whole, t.fraction, point.level.count());
     }
   }
 

@@ -15,28 +15,41 @@ Json breakdown(const timeline::Breakdown& parts) {
   Json json;
   for (std::size_t c = 0; c < parts.size(); c++)
     json[graph::name(static_cast<graph::Category>(c))] = to_seconds(parts[c]);
-  json["offload"] = 0.;  // part of the schema although nothing produces it yet
   return json;
+}
+
+Json categories(const timeline::MemoryByCategory& memory, double unit = 1) {
+  Json bytes;
+  for (std::size_t c = 0; c < memory.size(); c++)
+    bytes[graph::name(static_cast<graph::MemoryCategory>(c))] = number(double(memory[c].count()) / unit);
+  return bytes;
 }
 
 Json ranks(const answer::Summary& summary) {
   Json list = Json::array();
   for (const auto& rank : summary.ranks) {
-    Json bytes;
-    for (std::size_t c = 0; c < rank.memory.size(); c++) {
-      const double value = double(rank.memory[c].count()) / (summary.abstract ? scenario::kMemoryUnit : 1.);
-      bytes[graph::name(static_cast<graph::MemoryCategory>(c))] = number(value);
-    }
     list.push_back({{"rank", rank.rank},
                     {"count", rank.count},
                     {"stages", rank.stages},
                     {"node", rank.node},
                     {"busy_s", to_seconds(rank.busy)},
                     {"peak_memory_bytes", memory(rank.peak)},
-                    {"memory_bytes", bytes},
+                    {"memory_bytes", categories(rank.memory, summary.abstract ? scenario::kMemoryUnit : 1.)},
                     {"allocator_retries", rank.allocator_retries}});
   }
   return list;
+}
+
+// The device by the GPU, what is beyond it by the node, which its GPUs share.
+Json tiers(const answer::Summary& s) {
+  if (s.abstract) return nullptr;
+  Json json = {{name(Tier::device),
+                {{"peak_bytes", number(s.peak.device)}, {"capacity_bytes", number(s.capacity)}, {"fits", s.fits_device}}}};
+  for (const auto& t : s.tiers)
+    json[name(t.tier)] = {{"peak_bytes", number(t.per_node)},  {"peak_per_gpu_bytes", number(t.per_gpu)},
+                          {"capacity_bytes", number(t.capacity)}, {"fits", t.fits},
+                          {"memory_bytes", categories(t.at_peak)}};
+  return json;
 }
 
 Json axes(const answer::AxisBytes& bytes) {
@@ -176,6 +189,7 @@ Json to_json(const Answer& run, const std::string& version) {
                           : Json()},
       {"peak_memory_bytes", memory(s.peak)},
       {"fits", s.fits},
+      {"tiers", tiers(s)},
       {"gpus", s.gpus},
       {"microbatches", s.microbatches},
       {"breakdown_s", breakdown(s.breakdown)},

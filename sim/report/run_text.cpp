@@ -137,17 +137,21 @@ class TextReport {
     return tflops < .5 ? fmt::format("{:.1f} GFLOP/s", tflops * 1e3) : fmt::format("{:.1f} TFLOP/s", tflops);
   }
 
+  std::string fit(bool fits) const { return fits ? "fits" : paint_.bold("DOES NOT FIT"); }
+
   void memory() {
     if (abstract_) {
       if (s_.peak.allocated > 0)
         line("  Memory       {:g} at the peak of the worst rank{}", s_.peak.allocated,
-             s_.fits ? fmt::format("; limit {:g}: {}", *s_.capacity, *s_.fits ? "fits" : paint_.bold("DOES NOT FIT"))
+             s_.fits ? fmt::format("; limit {:g}: {}", *s_.capacity, fit(*s_.fits))
                      : "");
       return;
     }
     line("  Memory       {} allocated, {} reserved, {} on the device of {}: {}", show(bytes(s_.peak.allocated)),
-         show(bytes(*s_.peak.reserved)), show(bytes(*s_.peak.device)), show(bytes(*s_.capacity)),
-         *s_.fits ? "fits" : paint_.bold("DOES NOT FIT"));
+         show(bytes(*s_.peak.reserved)), show(bytes(*s_.peak.device)), show(bytes(*s_.capacity)), fit(*s_.fits_device));
+    for (const auto& t : s_.tiers)
+      line("  {:<12} {} of a node{}", t.tier == Tier::host ? "Host memory" : "NVMe", show(bytes(t.per_node)),
+           t.capacity ? fmt::format(" of {}: {}", show(bytes(*t.capacity)), fit(*t.fits)) : "");
     const auto most = std::max_element(s_.ranks.begin(), s_.ranks.end(), [](const auto& a, const auto& b) {
       return a.allocator_retries < b.allocator_retries;
     });

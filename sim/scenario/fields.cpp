@@ -113,11 +113,7 @@ const Description& cluster_choice_fields() {
 const Description& training_choice_fields() {
   using T = TrainingChoice;
   static const Description all = describe<T>(
-      {.planned = {{"offload.optimizer", "none", "offloading is"},
-                   {"offload.gradients", "none", "offloading is"},
-                   {"offload.parameters", "none", "offloading is"},
-                   {"offload.activations", "none", "offloading is"}}},
-      nested<&T::training>("", models::training_fields()),
+      {}, nested<&T::training>("", models::training_fields()),
       field<&T::early_stop>("recompute.early_stop", boolean(), std::nullopt, "wins over `software`"),
       field<&T::overlap_gradients>("overlap.gradients", boolean(), std::nullopt, "reductions under the backward pass"),
       field<&T::overlap_pipeline>("overlap.pipeline", boolean(), std::nullopt, "sends that do not block"),

@@ -177,6 +177,9 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   const auto experts = load_experts(context, top.find("experts"), root, model);
   if (model && parallelism.sound && problems.count() == before_experts)
     check_degrees(context, root, *model, training.training, experts, parallelism);
+  if (model && cluster && software && parallelism.sound)
+    report(context, root,
+           plan::broken_by_offload(*model, training.training, *software, parallelism.value, cluster->spec.host));
   if (software) check_kernels(context, root, model, training, *software, parallelism, experts);
   const auto partition = load_partition(context, top.find("partition"), parallelism.stages(), model);
   if (top.find("memory"))

@@ -84,8 +84,9 @@ class RankBreakdown {
     const Time end = timeline_.makespan();
     if (until < end) gaps.push_back({until, end});
 
-    collect_collectives();
-    // What is left of a gap goes to the next: data-parallel collectives first, then others, messages last.
+    collect();
+    // What is left of a gap goes to the next: data-parallel collectives first, then others, what moves between tiers of
+    // memory, messages last.
     const auto waited = [&](Category c) {
       auto& [spans, lasted, lost] = during_[index(c)];
       const Time taken = take(gaps, merged(std::exchange(spans, {})));
@@ -96,6 +97,7 @@ class RankBreakdown {
     waited(Category::data_comm);
     for (const graph::LaneInfo& lane : graph::kLaneTable)
       if (lane.kind == graph::LaneKind::collectives && lane.idle_is != Category::data_comm) waited(lane.idle_is);
+    waited(Category::offload);
     waited(Category::pipeline_comm);
     for (const Span& gap : gaps) total[index(Category::bubble)] += gap.end - gap.start;
     return total;
@@ -107,9 +109,11 @@ class RankBreakdown {
     return {timeline_.start[task.index()], timeline_.end[task.index()]};
   }
 
-  void collect_collectives() {
+  void collect() {  // what may have been waited for
     for (std::size_t i = 0; i < program_.size(); ++i) {
       const graph::LaneInfo& lane = graph::info(program_.lane[i]);
+      if (lane.kind == graph::LaneKind::tiers)
+        add(lane.idle_is, span_of(rank_, i), span_of(rank_, i), program_.work[i]);
       if (lane.kind != graph::LaneKind::collectives) continue;
       if (!std::holds_alternative<graph::Collective>(graph_.work(program_.work[i]))) continue;
       const bool data = is_data_parallel(program_.coordinates[i].pass, lane.lane);

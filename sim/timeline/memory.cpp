@@ -13,9 +13,11 @@ using graph::MemoryCategory;
 // Goes through the allocations and frees of one rank in order of time and shows every level.
 class Replay {
  public:
-  Replay(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank)
-      : program_(graph.program_of(graph.ranks()[rank.index()])), changes_(memory_changes(graph, timeline, rank)) {
-    for (const graph::Buffer& buffer : program_.resident()) change(buffer.category, buffer.size);
+  Replay(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank, Tier tier)
+      : program_(graph.program_of(graph.ranks()[rank.index()])),
+        tier_(tier),
+        changes_(memory_changes(graph, timeline, rank)) {
+    for (const graph::Buffer& buffer : program_.resident()) change(buffer, buffer.size);
   }
 
   const MemoryByCategory& live() const { return live_; }
@@ -31,6 +33,9 @@ class Replay {
   }
 
  private:
+  void change(const graph::Buffer& buffer, Bytes by) {
+    if (buffer.tier == tier_) change(buffer.category, by);
+  }
   void change(MemoryCategory category, Bytes by) {
     live_[static_cast<std::size_t>(category)] += by;
     level_ += by;
@@ -38,7 +43,7 @@ class Replay {
 
   // Below the buffers.
   void inside(std::uint32_t task, bool begins) {
-    if (program_.fold.empty() || program_.fold[task] == 0) return;
+    if (tier_ != Tier::device || program_.fold.empty() || program_.fold[task] == 0) return;
     const auto& highest = program_.fold_of(task).highest;
     for (std::size_t c = 0; c < highest.size(); ++c)
       change(static_cast<MemoryCategory>(c), begins ? highest[c] : -highest[c]);
@@ -47,7 +52,7 @@ class Replay {
   void begin(std::uint32_t task) {
     for (const graph::BufferUse& use : program_.uses[task]) {
       const graph::Buffer& buffer = program_.buffers[use.id().index()];
-      if (use.how() == Access::allocate) change(buffer.category, buffer.size);
+      if (use.how() == Access::allocate) change(buffer, buffer.size);
     }
     inside(task, true);
   }
@@ -56,11 +61,12 @@ class Replay {
     inside(task, false);
     for (const graph::BufferUse& use : program_.uses[task]) {
       const graph::Buffer& buffer = program_.buffers[use.id().index()];
-      if (use.how() == Access::free) change(buffer.category, -buffer.size);
+      if (use.how() == Access::free) change(buffer, -buffer.size);
     }
   }
 
   const graph::Program& program_;
+  const Tier tier_;
   const std::vector<MemoryChange> changes_;
   MemoryByCategory live_{};
   Bytes level_;
@@ -84,9 +90,9 @@ std::vector<MemoryChange> memory_changes(const graph::TaskGraph& graph, const Ti
   return changes;
 }
 
-MemoryPeak memory_peak(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank) {
+MemoryPeak memory_peak(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank, Tier tier) {
   MemoryPeak peak;
-  Replay replay(graph, timeline, rank);
+  Replay replay(graph, timeline, rank, tier);
   peak.resident = peak.at_peak = replay.live();
   peak.peak = replay.level();
   replay.run([&](Time when) {
@@ -98,9 +104,10 @@ MemoryPeak memory_peak(const graph::TaskGraph& graph, const Timeline& timeline, 
   return peak;
 }
 
-std::vector<MemoryPoint> memory_curve(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank) {
+std::vector<MemoryPoint> memory_curve(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank,
+                                      Tier tier) {
   std::vector<MemoryPoint> curve;
-  Replay replay(graph, timeline, rank);
+  Replay replay(graph, timeline, rank, tier);
   replay.run([&](Time when) {
     if (curve.empty() || curve.back().level != replay.level()) curve.push_back({when, replay.level(), replay.live()});
   });

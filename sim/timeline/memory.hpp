@@ -1,4 +1,5 @@
-// Memory over time, derived from buffer lifetimes and spans: allocation at the start of a task, free at its end.
+// Memory over time, derived from buffer lifetimes and spans: allocation at the start of a task, free at its end. Each
+// tier has a curve of its own.
 #pragma once
 #include <vector>
 
@@ -6,7 +7,7 @@
 
 namespace rehearsal::timeline {
 
-using graph::MemoryByCategory;
+using graph::MemoryByCategory, graph::Tier;
 
 struct MemoryPeak {
   Bytes peak;                  // largest sum of live buffers, with what lives within tasks
@@ -33,8 +34,10 @@ struct MemoryChange {
 };
 std::vector<MemoryChange> memory_changes(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank);
 
-MemoryPeak memory_peak(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank);
+MemoryPeak memory_peak(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank,
+                       Tier tier = Tier::device);
 // The curve, for pictures and traces: level after every change.
-std::vector<MemoryPoint> memory_curve(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank);
+std::vector<MemoryPoint> memory_curve(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank,
+                                      Tier tier = Tier::device);
 
 }  // namespace rehearsal::timeline

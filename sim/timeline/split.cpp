@@ -41,6 +41,8 @@ struct CategoryOf {
     return context.pass == Pass::optimizer ? Category::optimizer : kernel();
   }
   Category operator()(const graph::HostBound&) const { return Category::host; }
+  Category operator()(const graph::Copy&) const { return Category::offload; }
+  Category operator()(const graph::HostStep&) const { return Category::offload; }
   Category operator()(const graph::Sequence& sequence) const {  // of one without duration
     return !sequence.items.empty() && sequence.items.front().recompute ? Category::recompute : kernel();
   }

@@ -1,0 +1,38 @@
+// Which states of training leave the memory of the GPU, and how they come back: ZeRO-Offload (arXiv 2101.06840) and
+// ZeRO-Infinity (2104.07857).
+#pragma once
+#include <cstdint>
+
+#include "base/tier.hpp"
+
+namespace rehearsal::models {
+
+struct Offload {
+  Tier optimizer = Tier::device, gradients = Tier::device, parameters = Tier::device;
+  Tier activations = Tier::device;  // what is kept of a layer that is recomputed
+  // The host updates while the GPU computes the next step with the parameters of the one before (2101.06840, 4.2).
+  bool delayed_update = false;
+  // Parts of the model that each copy is ahead of what comes after it: of the gather over GPUs that to the GPU, of that
+  // the one from a disk.
+  std::int64_t prefetch = 1;
+  bool one_owner = false;  // of each part, who hands it on to all others, instead of a share of everybody
+
+  bool any() const { return states() || activations != Tier::device; }
+  bool states() const { return optimizer != Tier::device || gradients != Tier::device || parameters != Tier::device; }
+  bool reaches(Tier tier) const {
+    return optimizer == tier || gradients == tier || parameters == tier || activations == tier;
+  }
+};
+
+// Share of its peak that a processor reaches where it waits for data and nothing overlaps (2104.07857, eq. 6).
+// `intensity`: FLOPs per byte moved (section 4.1); bandwidth in bytes/s, peak in FLOP/s.
+inline double efficiency(double intensity, double bandwidth, double peak) {
+  return intensity * bandwidth / (intensity * bandwidth + peak);
+}
+// FLOPs per byte of each state (eqs. 9, 10, 11): `tokens` of a GPU per step, `hidden` columns, `between` layers between
+// two checkpoints of activations. With full recomputation, and 16-bit parameters and gradients.
+inline double intensity_of_parameters(double tokens) { return tokens; }
+inline double intensity_of_optimizer(double tokens) { return tokens / 4; }
+inline double intensity_of_checkpoints(double hidden, double between) { return 24 * hidden * between; }
+
+}  // namespace rehearsal::models

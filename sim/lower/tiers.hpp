@@ -1,0 +1,48 @@
+// States that leave the device (sim/design/memory-tiers.md): where each is kept, the copies that bring it and take it
+// away, and the step of an optimizer that runs on the host.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "lower/rank_work.hpp"
+
+namespace rehearsal::lower {
+
+class Tiers {
+ public:
+  explicit Tiers(Draft& draft) : draft_(draft), offload_(draft.pipe.plan->job.training.offload) {}
+
+  const models::Offload& offload() const { return offload_; }
+
+  // Brings so much from where it is kept to the device: into a buffer that the last of its tasks, which is returned,
+  // allocates as one of its uses and that is freed by others. `when`: what each step of the way waits for, the first of them a read
+  // from disk.
+  struct When {
+    std::vector<LocalTask> read, copy;
+  };
+  struct Fetched {
+    LocalTask there;
+    BufferId buffer;
+  };
+  Fetched fetch(Tier from, Bytes size, graph::MemoryCategory as, const graph::Coordinates& at, const When& when,
+                std::uint32_t turns = 1);
+  // Takes it away again, into room that is there (`keeps` nothing) or that it allocates; frees `sources` of the device
+  // once it has left. The last task.
+  LocalTask store(Tier to, Bytes size, const graph::Coordinates& at, std::vector<LocalTask> after,
+                  const std::vector<BufferId>& sources);
+
+  // The optimizer's step on the host, a tile of its shard after the other: gradients that are still on the device
+  // leave it, states on disks are read before and written behind, parameters that the device computes with come back.
+  // `parameters`: of this rank's shard; `after`: when its gradients are complete. The tasks that others wait for.
+  std::vector<LocalTask> update(double parameters, Bytes traffic, const graph::Coordinates& at, LocalTask after);
+
+ private:
+  LocalTask copy(Bytes size, Tier from, Tier to, const graph::Coordinates& at, std::vector<LocalTask> after,
+                 const std::vector<graph::BufferUse>& uses, std::uint32_t turns = 1);
+  BufferId staging(Bytes size, graph::MemoryCategory as);
+
+  Draft& draft_;
+  const models::Offload& offload_;
+};
+
+}  // namespace rehearsal::lower

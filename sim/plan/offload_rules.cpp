@@ -1,0 +1,86 @@
+// What states may leave the device together, and what that asks of layout and machine: the combinations that DeepSpeed
+// has (ZeRO-Offload, arXiv 2101.06840; ZeRO-Infinity, 2104.07857).
+#include <fmt/format.h>
+
+#include "plan/rules.hpp"
+
+namespace rehearsal::plan {
+namespace {
+
+// Those who update read gradients and write parameters: neither may be farther from the GPU than the optimizer.
+void order(const models::Offload& o, std::vector<Broken>& all) {
+  const auto farther = [&](const char* key, Tier tier) {
+    if (tier > o.optimizer)
+      all.push_back({fmt::format("training.offload.{}", key),
+                     fmt::format("{} on {} while the optimizer is on {}: who updates would fetch them from there; set "
+                                 "training.offload.optimizer to {}",
+                                 key, name(tier), name(o.optimizer), name(tier))});
+  };
+  farther("gradients", o.gradients);
+  farther("parameters", o.parameters);
+}
+
+void layout(const models::Transformer& model, const models::Training& t, const Parallelism& p,
+            std::vector<Broken>& all) {
+  const auto& o = t.offload;
+  const auto replicas = p.data * p.context;
+  const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
+  if (o.optimizer != Tier::device && replicas > 1 && p.zero == 0)
+    add("training.offload.optimizer",
+        "each of the replicas would update all parameters on its host; set parallelism.zero to 1, 2 or 3");
+  if (o.gradients != Tier::device && replicas > 1 && p.zero < 2)
+    add("training.offload.gradients",
+        "gradients leave as they are reduced to their shards, which zero 2 and 3 do; set parallelism.zero to 2");
+  if (o.parameters != Tier::device && replicas > 1 && p.zero != 3)
+    add("training.offload.parameters",
+        "parameters come from another tier as zero 3 gathers them; set parallelism.zero to 3");
+  if (o.one_owner && (o.parameters == Tier::device || replicas == 1))
+    add("training.offload.owner", "it says who of several replicas fetches 'training.offload.parameters' from another "
+                                  "tier; leave it out");
+  if (o.delayed_update && o.gradients == Tier::device)
+    add("training.offload.delayed_update",
+        "the host updates from gradients of the step before, which wait in its memory; set training.offload.gradients "
+        "and training.offload.optimizer to host");
+  if (o.states() && model.is_moe() && (o.gradients != Tier::device || o.parameters != Tier::device))
+    add("training.offload", "experts have replicas of their own, whose gradients and parameters stay on the device; "
+                            "offload the optimizer alone");
+  if (o.states() && t.updates_at_once())
+    add("training.offload", "lomo updates inside the backward and keeps no states; set training.optimizer to adamw");
+  if (o.activations != Tier::device && t.recompute != models::Recompute::full)
+    add("training.offload.activations",
+        "checkpoints of layers leave, from which the backward computes them again; set training.recompute to full");
+}
+
+void machine(const models::Offload& o, const cluster::Host& host, std::vector<Broken>& all) {
+  const auto need = [&](bool given, const char* key, const char* why) {
+    if (!given)
+      all.push_back({"training.offload", fmt::format("'cluster.host.{}' is needed: {}", key, why)});
+  };
+  need(host.memory.has_value(), "memory", "a tier without a capacity fits anything");
+  need(host.memory_bandwidth.has_value(), "memory_bandwidth", "every copy reads or writes it");
+  need(host.pcie.has_value(), "pcie.bandwidth", "copies go over it");
+  if (o.optimizer != Tier::device) need(host.cores.has_value(), "cores", "they update");
+  if (!o.reaches(Tier::nvme)) return;
+  need(host.nvme.has_value(), "nvme.capacity", "a tier without a capacity fits anything");
+  need(host.nvme_read.has_value() && host.nvme_write.has_value(), "nvme", "its rates, 'read' and 'write'");
+}
+
+}  // namespace
+
+std::vector<Broken> broken_by_offload(const models::Transformer& model, const models::Training& training,
+                                      const models::Software& software, const Parallelism& parallelism,
+                                      const cluster::Host& host) {
+  std::vector<Broken> all;
+  const auto& offload = training.offload;
+  if (!offload.any()) return all;
+  if (software.own_kernels) {
+    all.push_back({"training.offload", "this program's own kernels do not offload yet; choose another 'software'"});
+    return all;
+  }
+  order(offload, all);
+  layout(model, training, parallelism, all);
+  machine(offload, host, all);
+  return all;
+}
+
+}  // namespace rehearsal::plan
