@@ -239,6 +239,13 @@ const Description& training_fields() {
                                                      "parameters are dropped between forward and backward (true)"),
                     true),
       nested<&T::offload>("offload", offload_fields()),
+      choice<&T::partition_activations>("partition_activations",
+                                        {{"none", CutCheckpoints::none},
+                                         {"device", CutCheckpoints::device},
+                                         {"host", CutCheckpoints::host}},
+                                        kUsual,
+                                        "what recomputed layers keep is cut over the tensor group and gathered for the "
+                                        "backward (ZeRO-R)"),
       choice<&T::allocator>(
           "allocator",
           {{"caching", Allocator::caching}, {"expandable", Allocator::expandable}, {"exact", Allocator::exact}}, kUsual,

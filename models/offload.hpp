@@ -24,6 +24,9 @@ struct Offload {
   }
 };
 
+// Whether what recomputed layers keep is cut over the tensor group, each rank a part, and where that stays.
+enum class CutCheckpoints : std::uint8_t { none, device, host };
+
 // Share of its peak that a processor reaches where it waits for data and nothing overlaps (2104.07857, eq. 6).
 // `intensity`: FLOPs per byte moved (section 4.1); bandwidth in bytes/s, peak in FLOP/s.
 inline double efficiency(double intensity, double bandwidth, double peak) {

@@ -2,6 +2,7 @@
 // experts. Pure functions of a configuration and a shard; no device, no time. Equations with their sources:
 // models/README.md.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -158,7 +159,14 @@ struct Training {
   std::int64_t gathered_ahead() const { return prefetch.value_or(1); }
   bool reshards() const { return reshard_after_forward.value_or(true); }
   Offload offload;
-  bool leaves_device() const { return offload.any(); }
+  // Checkpoints are cut over the tensor group (ZeRO-R, 1910.02054, section 6.1), on the device or on the host.
+  CutCheckpoints partition_activations = CutCheckpoints::none;
+  bool cuts_checkpoints() const { return partition_activations != CutCheckpoints::none; }
+  Tier checkpoints_on() const {
+    const Tier parts = partition_activations == CutCheckpoints::host ? Tier::host : Tier::device;
+    return std::max(parts, offload.activations);
+  }
+  bool leaves_device() const { return offload.any() || checkpoints_on() != Tier::device; }
   Allocator allocator = Allocator::caching;
   double learning_rate = 1e-3, weight_decay = .01;  // of real training; no prediction depends on them
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.hpp"
+
 namespace rehearsal::lower {
 
 using graph::AllocationStep;
@@ -29,6 +31,13 @@ Folds::Recipe& Folds::recipe(std::uint32_t staged, Pass pass, Grouping grouping,
     for (std::size_t i = 0; i < n; ++i) uses.push_back(pass == Pass::forward ? i : n - 1 - i);
   it->second.push_back(folded(staged, pass, uses, layout));
   return it->second;
+}
+
+std::uint32_t Folds::input_slot(std::uint32_t staged, Grouping grouping, std::size_t use) {
+  const auto& known = layout(staged, grouping);
+  const auto& part = parts_.of(parts_.stage(staged).uses[use], staged);
+  INVARIANT(part.input, "a part in the middle of a model has an input");
+  return known.slot[instance(staged, use, *part.input, known)];
 }
 
 // Of a value that one piece of a sequence makes and another one uses up.

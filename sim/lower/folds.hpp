@@ -47,6 +47,8 @@ class Folds {
   using Recipe = std::vector<TaskRecipe>;
   Recipe& recipe(std::uint32_t staged, graph::Pass pass, Grouping grouping, std::optional<std::size_t> use);
   std::size_t slots(std::uint32_t staged, Grouping grouping) { return layout(staged, grouping).known.size(); }
+  // Of what a use takes from the one before it; it has an input.
+  std::uint32_t input_slot(std::uint32_t staged, Grouping grouping, std::size_t use);
 
  private:
   // A value of a stage and a micro-batch: of one part, or between two.

@@ -37,6 +37,18 @@ class PassTasks {
   // One part of the stage alone (index into its uses), at no coarser detail than `layer`.
   LocalTask emit_part(const graph::Coordinates& at, std::size_t use, std::vector<LocalTask> after,
                       const Extra& extra = {});
+  // What a part got from the one before it; empty while it is kept elsewhere, between forward and backward. Of passes
+  // that come part by part.
+  std::optional<BufferId>& input_of(const graph::Coordinates& at, std::size_t use) {
+    auto& held = live(at);
+    return slot_of(held, at, folds_.input_slot(parts_.staged(at), held.grouping, use));
+  }
+  // Between two parts, by all of a tensor group: that of fine tasks, which meets there.
+  LocalTask tensor_collective(WorkId work, const graph::Coordinates& at, std::span<const LocalTask> after,
+                              std::span<const graph::BufferUse> uses) {
+    const auto group = detail_ == Detail::operators ? ends_.group(Axis::tensor, program_) : graph::kNoEndpoint;
+    return program_.add({work, graph::Lane::compute, at, group}, after, uses);
+  }
 
  private:
   // Buffers of one (stage, micro-batch), by the slots of their grouping.

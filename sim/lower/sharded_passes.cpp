@@ -32,6 +32,7 @@ ShardedPasses::ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<s
       prefetch_(plan_.zero() == 3 && plan_.overlaps_gathers() ? plan_.job.training.gathered_ahead() : 0),
       delay_(overlaps_ ? prefetch_ : std::min<std::int64_t>(prefetch_, 1)),
       tiers_(draft),
+      checkpoints_(draft, tasks),
       tied_here_(plan_.one_table(stages)),
       filling_(plan_, draft.pipe.parts, tied_here_) {
   tasks_.split_all();
@@ -75,7 +76,9 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
       if (const auto found = gathered_.extract(unit))
         for (const BufferId whole : found.mapped()) extra.last.emplace_back(whole, Access::free);
     }
+    checkpoints_.before(at, unit.second, after);
     done = tasks_.emit_part(at, unit.second, std::exchange(after, {}), extra);
+    checkpoints_.after(at, unit.second, done);
     if (needs) computed_.push_back(done), last_use_[unit] = done;
     if (completes) gradients_complete(here, done, draft_.pipe.parts.stages[at.stage].uses[unit.second].part);
   }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "lower/checkpoints.hpp"
 #include "lower/gradient_buckets.hpp"
 #include "lower/pass_tasks.hpp"
 #include "lower/rank_work.hpp"
@@ -80,6 +81,7 @@ class ShardedPasses {
   const std::int64_t prefetch_;  // units gathered ahead
   const std::int64_t delay_;     // gathers that go before a reduction on the lane
   Tiers tiers_;
+  Checkpoints checkpoints_;
   bool tied_here_;               // both ends of a tied embedding: one table, reduced with the embedding
 
   std::map<Unit, std::vector<BufferId>> gathered_;

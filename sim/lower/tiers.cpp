@@ -61,6 +61,38 @@ LocalTask Tiers::store(Tier to, Bytes size, const Coordinates& at, std::vector<L
   return copy(size, Tier::host, to, at, {out}, {{staged, Access::free}});
 }
 
+Tiers::Away Tiers::send(Tier to, Bytes size, MemoryCategory as, const Coordinates& at, LocalTask after,
+                        const std::vector<BufferId>& sources) {
+  const BufferId where = draft_.program.buffer({.size = size, .category = as, .tier = to});
+  std::vector<BufferUse> uses;
+  for (const BufferId source : sources) uses.emplace_back(source, Access::free);
+  if (to != Tier::nvme) {
+    uses.emplace_back(where, Access::allocate);
+    return {copy(size, Tier::device, to, at, {after}, uses), where};
+  }
+  const BufferId staged = staging(size, as);
+  uses.emplace_back(staged, Access::allocate);
+  const LocalTask out = copy(size, Tier::device, Tier::host, at, {after}, uses);
+  return {copy(size, Tier::host, to, at, {out}, {{where, Access::allocate}, {staged, Access::free}}), where};
+}
+
+Tiers::Fetched Tiers::bring_back(Tier from, const Away& away, const Coordinates& at, const When& when) {
+  const auto& kept = draft_.program.buffer(away.where);
+  const Bytes size = kept.size;
+  const auto as = kept.category;
+  auto before = when.copy;
+  BufferId source = away.where;
+  if (from == Tier::nvme) {
+    source = staging(size, as);
+    before.push_back(
+        copy(size, from, Tier::host, at, when.read, {{source, Access::allocate}, {away.where, Access::free}}));
+  }
+  const BufferId buffer = draft_.program.buffer({size, as});
+  return {copy(size, Tier::host, Tier::device, at, std::move(before),
+               {{buffer, Access::allocate}, {source, Access::free}}),
+          buffer};
+}
+
 std::vector<LocalTask> Tiers::update(double parameters, Bytes traffic, const Coordinates& at, LocalTask after) {
   const auto states = plan::state_bytes(draft_.pipe.plan->job.training);
   const auto tiles = static_cast<std::size_t>(std::max(1., std::ceil(parameters / kTile)));

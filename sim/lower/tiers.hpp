@@ -26,10 +26,18 @@ class Tiers {
   };
   Fetched fetch(Tier from, Bytes size, graph::MemoryCategory as, const graph::Coordinates& at, const When& when,
                 std::uint32_t turns = 1);
-  // Takes it away again, into room that is there (`keeps` nothing) or that it allocates; frees `sources` of the device
-  // once it has left. The last task.
+  // Takes it away again, into room that is there; frees `sources` of the device once it has left. The last task.
   LocalTask store(Tier to, Bytes size, const graph::Coordinates& at, std::vector<LocalTask> after,
                   const std::vector<BufferId>& sources);
+
+  // What is there from when it left until it is back.
+  struct Away {
+    LocalTask kept;
+    BufferId where;
+  };
+  Away send(Tier to, Bytes size, graph::MemoryCategory as, const graph::Coordinates& at, LocalTask after,
+            const std::vector<BufferId>& sources);
+  Fetched bring_back(Tier from, const Away& away, const graph::Coordinates& at, const When& when);
 
   // The optimizer's step on the host, a tile of its shard after the other: gradients that are still on the device
   // leave it, states on disks are read before and written behind, parameters that the device computes with come back.

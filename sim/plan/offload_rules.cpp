@@ -49,6 +49,14 @@ void layout(const models::Transformer& model, const models::Training& t, const P
   if (o.activations != Tier::device && t.recompute != models::Recompute::full)
     add("training.offload.activations",
         "checkpoints of layers leave, from which the backward computes them again; set training.recompute to full");
+  if (!t.cuts_checkpoints()) return;
+  if (t.recompute != models::Recompute::full)
+    add("training.partition_activations",
+        "checkpoints of layers are cut, from which the backward computes them again; set training.recompute to full");
+  if (p.tensor == 1 || p.sequence)
+    add("training.partition_activations",
+        p.sequence ? "with sequence parallelism each tensor rank keeps its own part already; leave one of them out"
+                   : "checkpoints are cut over the tensor group; set parallelism.tensor to 2 or more");
 }
 
 void machine(const models::Offload& o, const cluster::Host& host, std::vector<Broken>& all) {
@@ -72,14 +80,14 @@ std::vector<Broken> broken_by_offload(const models::Transformer& model, const mo
                                       const cluster::Host& host) {
   std::vector<Broken> all;
   const auto& offload = training.offload;
-  if (!offload.any()) return all;
+  if (!offload.any() && !training.cuts_checkpoints()) return all;
   if (software.own_kernels) {
     all.push_back({"training.offload", "this program's own kernels do not offload yet; choose another 'software'"});
     return all;
   }
   order(offload, all);
   layout(model, training, parallelism, all);
-  machine(offload, host, all);
+  if (training.leaves_device()) machine(offload, host, all);
   return all;
 }
 

@@ -113,7 +113,12 @@ struct Plan {
   StateBytes resident_bytes(std::int64_t replicas, Tier tier = Tier::device) const;
   // Parameters are brought to where they are computed with, part by part; or gradients leave so.
   bool gathers() const { return zero() == 3 || job.training.offload.parameters != Tier::device; }
-  bool passes_in_parts() const { return zero() >= 2 || gathers() || job.training.offload.gradients != Tier::device; }
+  bool keeps_checkpoints_apart() const {
+    return job.training.cuts_checkpoints() || job.training.checkpoints_on() != Tier::device;
+  }
+  bool passes_in_parts() const {
+    return zero() >= 2 || gathers() || job.training.offload.gradients != Tier::device || keeps_checkpoints_apart();
+  }
 };
 
 // Throws UserError when degrees, batch, model and cluster do not fit together.
