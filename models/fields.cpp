@@ -106,7 +106,8 @@ const Description& expert_fields() {
 const Description& offload_fields() {
   using O = Offload;
   static constexpr auto tier = []<auto M>(const char* key, const char* help) {
-    return choice<M>(key, {{"device", Tier::device}, {"host", Tier::host}, {"nvme", Tier::nvme}}, kUsual, help);
+    return choice<M>(key, {{"device", Tier::device}, {"host", Tier::host}, {"nvme", Tier::nvme},
+                        {"none", Tier::device}, {"cpu", Tier::host}}, kUsual, help);
   };
   static const Description all = describe<O>(
       {}, tier.operator()<&O::optimizer>("optimizer", "master parameters and moments, which the host then updates"),

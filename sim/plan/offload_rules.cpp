@@ -35,7 +35,7 @@ void layout(const models::Transformer& model, const models::Training& t, const P
     add("training.offload.parameters",
         "parameters come from another tier as zero 3 gathers them; set parallelism.zero to 3");
   if (o.one_owner && (o.parameters == Tier::device || replicas == 1))
-    add("training.offload.owner", "it says who of several replicas fetches 'training.offload.parameters' from another "
+    add("training.offload.owner", "it says which of several replicas fetches 'training.offload.parameters' from another "
                                   "tier; leave it out");
   if (o.delayed_update && o.gradients == Tier::device)
     add("training.offload.delayed_update",

@@ -92,6 +92,12 @@ const std::vector<Question>& questions() {
        {"batch.global=8", "parallelism={expert: 8}", "model={use: qwen3-30b-a3b, layers: 2, shared_experts: 2}",
         "software=megatron-2025"}},
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "parallelism={data: 4, context: 2}"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={data: 8, zero: 3}", "software=fsdp-2023", "training.recompute=full",
+        "training.offload={optimizer: nvme, gradients: nvme, parameters: nvme, activations: nvme}"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={data: 4, tensor: 2, zero: 3, sequence: false}", "software=fsdp-2023",
+        "training.recompute=full", "training.offload={optimizer: host, gradients: host}"}},
       {"gpu/tensor-4.yaml", {}},
       {"measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml", {}},
       {"teaching-1f1b-8-stages.yaml", {}}};
@@ -115,6 +121,8 @@ std::optional<More> direction(const fields::Field& field) {
   if (field.form.kind == Kind::time) return More::slower;
   static const std::map<std::string, More> numbers = {{"cluster.gpu.sms", More::faster},
                                                       {"cluster.gpu.gemm_efficiency", More::faster},
+                                                      {"cluster.host.pcie.gpus_per_link", More::slower},
+                                                      {"software.host_optimizer_bytes", More::slower},
                                                       {"cluster.gpu.sustained_clock", More::faster},
                                                       {"cluster.gpu.weight_gradient_rate", More::faster},
                                                       {"cluster.gpu.small_tile_loss", More::slower},
@@ -153,6 +161,8 @@ const std::map<std::string, const char*> kExceptions = {
     {"software.nccl", "two versions between which no algorithm came are the same; 2.14 for 2.29 acts, below"},
     {"cluster.collectives.measured_on.nccl", "as software.nccl"},
     {"cluster.gpu.memory", "it is what `fits` compares with: a tenth of it decides nothing where there is room"},
+    {"cluster.host.memory", "as cluster.gpu.memory, of its own tier"},
+    {"cluster.host.nvme.capacity", "as cluster.gpu.memory, of its own tier"},
     {"cluster.gpu.peak.tf32", "of GPUs without a rate for fp32; all shipped ones have it"},
 };
 
