@@ -272,6 +272,8 @@ const Description& software_fields() {
                                "`optimizer_bytes` does not hold it"),
       field<&S::host_optimizer_bytes>("host_optimizer_bytes", number(0, kMostTraffic), kUsual,
                                       "and of one step on the host"),
+      field<&S::host_update_overhead>("host_update_overhead", time(), kUsual,
+                                      "per parameter, what a process takes around its step on the host besides"),
       field<&S::host_seconds_per_kernel>("host_time_per_kernel", time(), kUsual, "what a launch takes of the host"),
       field<&S::host_backward_factor>("host_backward_factor", number(0, 10), kUsual,
                                       "of it in the backward: the autograd thread launches faster"),

@@ -206,6 +206,7 @@ struct Software {
   double optimizer_bytes = 44;  // traffic per parameter of one optimizer step
   double scaling_bytes = 8;     // and of looking for infinities where the loss is scaled, beyond that
   double host_optimizer_bytes = 28;  // likewise of one that runs on the host
+  double host_update_overhead = 0;   // seconds per parameter that a process takes around it besides
   double host_seconds_per_kernel = 0;
   double host_backward_factor = .62;  // the autograd thread launches faster than the Python forward
   AttentionKernel attention_kernel = AttentionKernel::flash2;
