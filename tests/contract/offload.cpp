@@ -23,7 +23,7 @@ cluster:
          nvme: {capacity: 10TB, read: 20GB/s, write: 10GB/s, latency: 0us}}
 batch: {global: 2, micro: 2}
 training: {precision: fp16, recompute: full, attention: unfused, overlap: {gradients: true}}
-software: deepspeed-2021
+software: {use: deepspeed-2021, host_update_overhead: 0ns, host_optimizer_bytes: 28}
 )";
 const Sets kSixteen{"cluster.gpus=16", "parallelism={data: 16, zero: 3}", "batch.global=32"};
 
