@@ -65,6 +65,7 @@ struct Summary {
   std::optional<double> capacity;   // of the device, which `fits` compares with
   std::optional<bool> fits_device;  // there
   std::vector<TierSummary> tiers;   // beyond it
+  std::optional<OffloadEfficiency> offload_efficiency;
   std::int64_t gpus = 0, microbatches = 0;
   timeline::Breakdown breakdown{};
   std::uint32_t breakdown_rank = 0;

@@ -38,4 +38,50 @@ std::vector<TierSummary> tier_summaries(const Question& question, const timeline
   return all;
 }
 
+namespace {
+
+// Bytes/s that each of a node's GPUs has of a tier when all ask for it.
+double share_of(const cluster::ClusterSpec& c, Tier tier) {
+  const auto& host = c.host;
+  const double gpus = double(c.gpus_per_node), on_link = double(std::min(host.gpus_per_link, c.gpus_per_node));
+  const double link = std::min(host.pcie.value_or(Bandwidth{}).value() / on_link,
+                               host.memory_bandwidth.value_or(Bandwidth{}).value() / gpus);
+  if (tier == Tier::host) return link;
+  return std::min({link, host.nvme_read.value_or(Bandwidth{}).value() / gpus,
+                   host.nvme_write.value_or(Bandwidth{}).value() / gpus});
+}
+
+}  // namespace
+
+std::optional<OffloadEfficiency> offload_efficiency(const Question& question, Time computes, Time iteration) {
+  const auto& scenario = question.scenario;
+  if (!scenario.concrete || !scenario.concrete->training.leaves_device() || computes <= Time{}) return std::nullopt;
+  const auto& c = *scenario.concrete;
+  const auto& offload = c.training.offload;
+  const auto& p = scenario.parallelism;
+  const double replicas = double(p.data * p.context);
+  const double tokens = double(scenario.batch.global * scenario.batch.sequence) / replicas;
+  const double peak = question.hardware_flops.value() / double(p.gpus()) / to_seconds(computes);
+  OffloadEfficiency all;
+  all.simulated = computes / iteration;
+  double waits = 0;  // for each second of computing
+  const auto add = [&](std::optional<double>& to, double intensity, double rate) {
+    to = models::efficiency(intensity, rate, peak);
+    waits += peak / (intensity * rate);
+  };
+  if (offload.parameters != Tier::device)
+    add(all.parameters, models::intensity_of_parameters(tokens),
+        share_of(c.cluster, offload.parameters) * (offload.one_owner ? 1 : replicas));
+  if (offload.optimizer != Tier::device)
+    add(all.optimizer, models::intensity_of_optimizer(tokens),
+        replicas * (offload.optimizer == Tier::nvme
+                        ? share_of(c.cluster, Tier::nvme)
+                        : c.cluster.host.memory_bandwidth->value() / double(c.cluster.gpus_per_node)));
+  if (c.training.checkpoints_on() != Tier::device)
+    add(all.activations, models::intensity_of_checkpoints(double(c.model.hidden), 1),
+        share_of(c.cluster, c.training.checkpoints_on()) * (c.training.cuts_checkpoints() ? double(p.tensor) : 1));
+  all.together = 1 / (1 + waits);
+  return all;
+}
+
 }  // namespace rehearsal::answer

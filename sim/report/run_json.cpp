@@ -52,6 +52,15 @@ Json tiers(const answer::Summary& s) {
   return json;
 }
 
+Json efficiency(const answer::OffloadEfficiency& e) {
+  return {{"simulated", e.simulated},
+          {"closed_form",
+           {{"parameters", number(e.parameters)},
+            {"optimizer", number(e.optimizer)},
+            {"activations", number(e.activations)},
+            {"together", e.together}}}};
+}
+
 Json axes(const answer::AxisBytes& bytes) {
   Json json;
   for (const auto& [name, part] : answer::AxisBytes::parts()) json[name] = number(bytes.*part);
@@ -190,6 +199,7 @@ Json to_json(const Answer& run, const std::string& version) {
       {"peak_memory_bytes", memory(s.peak)},
       {"fits", s.fits},
       {"tiers", tiers(s)},
+      {"offload_efficiency", s.offload_efficiency ? efficiency(*s.offload_efficiency) : Json()},
       {"gpus", s.gpus},
       {"microbatches", s.microbatches},
       {"breakdown_s", breakdown(s.breakdown)},

@@ -139,6 +139,17 @@ class TextReport {
 
   std::string fit(bool fits) const { return fits ? "fits" : paint_.bold("DOES NOT FIT"); }
 
+  // Beside what nothing that overlaps would leave of it (ZeRO-Infinity, eq. 6).
+  void efficiency(const answer::OffloadEfficiency& e) {
+    std::string parts;
+    const auto add = [&](const char* state, const std::optional<double>& share) {
+      if (share) parts += fmt::format("{} {} {:.1f} %", parts.empty() ? "" : ",", state, *share * 100);
+    };
+    add("parameters", e.parameters), add("optimizer", e.optimizer), add("activations", e.activations);
+    line("  Offload      {:.1f} % of the step computes; without overlap {:.1f} % (alone:{})", e.simulated * 100,
+         e.together * 100, parts);
+  }
+
   void memory() {
     if (abstract_) {
       if (s_.peak.allocated > 0)
@@ -152,6 +163,7 @@ class TextReport {
     for (const auto& t : s_.tiers)
       line("  {:<12} {} of a node{}", t.tier == Tier::host ? "Host memory" : "NVMe", show(bytes(t.per_node)),
            t.capacity ? fmt::format(" of {}: {}", show(bytes(*t.capacity)), fit(*t.fits)) : "");
+    if (s_.offload_efficiency) efficiency(*s_.offload_efficiency);
     const auto most = std::max_element(s_.ranks.begin(), s_.ranks.end(), [](const auto& a, const auto& b) {
       return a.allocator_retries < b.allocator_retries;
     });
