@@ -17,14 +17,15 @@ answer::Prediction run(const std::string& file, const Sets& sets) {
   return answer::predict(scenario::load(std::string(PROJECT_ROOT "/scenarios/") + file, sets));
 }
 
-// Billions of parameters; layers are added until the step no longer fits on GPU, host and disks.
+// Billions of parameters; layers are added until the step no longer fits on GPU, host and disks
+// (to a thirty-second of them).
 double largest(const Sets& sets) {
   const auto fits = [&](std::int64_t layers) {
     return run("gpt-10b-offload-1xv100.yaml", with(sets, {fmt::format("model.layers={}", layers)})).summary.fits == true;
   };
   std::int64_t low = 1, high = 2;
   while (high < 20'000 && fits(high)) low = high, high *= 2;
-  while (high - low > 1) (fits((low + high) / 2) ? low : high) = (low + high) / 2;
+  while (high - low > 1 + low / 32) (fits((low + high) / 2) ? low : high) = (low + high) / 2;
   const auto model = run("gpt-10b-offload-1xv100.yaml", with(sets, {fmt::format("model.layers={}", low)}));
   return models::parameters(model.question->scenario.concrete->model) * 1e-9;
 }
