@@ -113,6 +113,7 @@ inline std::int64_t first_of_flat(std::int64_t flat, std::int64_t e, std::int64_
 }
 // What one step uses up; the gradient is cleared unless it is kept.
 void sgd(std::int64_t elements, const backend::Learning& learning, float* gradient, float* parameters);
+double clipped(double squared_norm);  // what a step is multiplied by
 void adamw(std::int64_t elements, const backend::Learning& learning, std::int64_t step, bool keep, float* gradient,
            float* parameters, float* moments);
 void adamw_rollback(std::int64_t elements, const backend::Learning& learning, std::int64_t step, const float* gradient,

@@ -70,6 +70,7 @@ OperandElements operand_elements(const Kernel& kernel, std::int64_t data) {
       return list((data + 1) * a, a);
     case KernelKind::sgd:
       if (keeps_master(kernel)) return list(first_of_flat(b, a, data) + a, first_of_flat(c, a, data) + a, a);
+      if (static_cast<Clip>(f) != Clip::none) return list(a, a, 2);
       return list(first_of_flat(b, a, data) + a, first_of_flat(c, a, data) + a);
     case KernelKind::adamw:
     case KernelKind::adamw_keep:

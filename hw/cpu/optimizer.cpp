@@ -38,6 +38,8 @@ void sgd(std::int64_t elements, const backend::Learning& learning, float* gradie
   std::fill_n(gradient, elements, 0.f);
 }
 
+double clipped(double squared_norm) { return std::min(1., kLargestNorm / (std::sqrt(squared_norm) + kNormOffset)); }
+
 void adamw(std::int64_t elements, const backend::Learning& learning, std::int64_t step, bool keep, float* gradient,
            float* parameters, float* moments) {
   const Update update(learning, step + 1);

@@ -53,8 +53,19 @@ void optimize(const Kernel& kernel, std::span<float* const> operands, const Surr
   if (around.squared_gradients && kernel.kind != KernelKind::adamw_rollback)
     *around.squared_gradients += sum_of_squares(around.counted, gradient);
   switch (kernel.kind) {
-    case KernelKind::sgd:
-      return sgd(e, *around.learning, gradient, parameters);
+    case KernelKind::sgd: {
+      const auto clip = static_cast<Clip>(kernel.dims[5]);
+      if (clip == Clip::none) return sgd(e, *around.learning, gradient, parameters);
+      double& norm = *reinterpret_cast<double*>(operands[2]);
+      backend::Learning scaled = *around.learning;
+      if (clip == Clip::add) {
+        const Range all{0, e};
+        norm += sum_of_squares(std::span(&all, 1), gradient), scaled.learning_rate = 0;
+      } else {
+        scaled.learning_rate = float(double(scaled.learning_rate) * clipped(norm));
+      }
+      return sgd(e, scaled, gradient, parameters);
+    }
     case KernelKind::adamw:
     case KernelKind::adamw_keep:
       return adamw(e, *around.learning, around.step, kernel.kind == KernelKind::adamw_keep, gradient, parameters,

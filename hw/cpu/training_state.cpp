@@ -146,6 +146,8 @@ TrainingState::Update TrainingState::update(LocalTask task) {
     progress.again = true;
     return {index, --progress.steps, {}};
   }
+  if (kernel.kind == KernelKind::sgd && static_cast<Clip>(kernel.dims[5]) == Clip::add)
+    return {index, progress.steps, {}};      // no step
   if (kernel.kind == KernelKind::adalomo) {  // matrix by matrix, which are one step
     const std::int64_t from = kernel.offsets[0];
     const bool counts = std::any_of(progress.counted.begin(), progress.counted.end(),

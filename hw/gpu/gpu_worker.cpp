@@ -163,7 +163,8 @@ void GpuWorker::perform(LocalTask task) {
   const bool back = kernel.kind == KernelKind::adamw_rollback;
   if (back) device_.count(steps_ + update.segment, -1, home_);
   device_.perform(call, home_);
-  const bool ends = kernel.kind != KernelKind::adalomo || kernel.dims[2];
+  const bool counts = kernel.kind == KernelKind::sgd && static_cast<Clip>(kernel.dims[5]) == Clip::add;
+  const bool ends = !counts && (kernel.kind != KernelKind::adalomo || kernel.dims[2]);
   if (!back && ends) device_.count(steps_ + update.segment, 1, home_);
 }
 

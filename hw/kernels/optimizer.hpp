@@ -22,15 +22,23 @@ struct Sgd {
   float* gradient;
   T* parameters;
   float* master;
+  const double* squared_norm = nullptr;  // of all gradients, where the step is clipped by it
   template <int N>
   REHEARSAL_DEVICE void at(std::int64_t i) const {
     const Floats<N> g = load<N>(gradient + i);
     Floats<N> x = master ? load<N>(master + i) : load<N>(parameters + i);
+    const float scaled = squared_norm ? clipped() : rate;
     REHEARSAL_UNROLL
-    for (int e = 0; e < N; ++e) x[e] -= rate * g[e];
+    for (int e = 0; e < N; ++e) x[e] -= scaled * g[e];
     if (master) store<N>(master + i, x);
     store<N>(parameters + i, x);
     store<N>(gradient + i, Floats<N>{});
+  }
+
+ private:
+  REHEARSAL_DEVICE float clipped() const {
+    const double share = kLargestNorm / (std::sqrt(*squared_norm) + kNormOffset);
+    return float(double(rate) * (share < 1 ? share : 1));
   }
 };
 
@@ -161,6 +169,16 @@ struct AdaLomo {
   REHEARSAL_DEVICE double update(std::int64_t i, double mean) const {
     const double of_row = row ? double(row[i / columns]) / mean : 1;
     return double(gradient[i]) / std::sqrt(of_row * double(column[i % columns]));
+  }
+};
+
+// Summands: squares of the first entries.
+struct Squares {
+  const float* gradient;
+  std::int64_t elements;
+  template <class Take>
+  REHEARSAL_DEVICE void each(std::int64_t begin, std::int64_t step, const Take& take) const {
+    for (std::int64_t i = begin; i < elements; i += step) take(double(gradient[i]) * double(gradient[i]));
   }
 };
 

@@ -400,6 +400,8 @@ class Passes {
     if (call_.squared_gradients && kind != KernelKind::adamw_rollback)
       sum(CountedSquares{gradient, call_.counted, call_.ranges}, dims[0], 1, call_.squared_gradients);
     if (kind == KernelKind::sgd) {
+      const auto clip = static_cast<Clip>(dims[5]);
+      if (clip != Clip::none) return clipped_sgd(clip, gradient, parameters);
       float* master = keeps_master(call_.kernel) ? x<float>(2) : nullptr;
       return all(Sgd<T>{call_.rates.learning_rate, gradient, parameters, master}, dims[0],
                  aligned(gradient, parameters, master));
@@ -407,6 +409,15 @@ class Passes {
     if (kind == KernelKind::adamw) return adamw<Step::take_and_clear>(gradient, parameters);
     if (kind == KernelKind::adamw_keep) return adamw<Step::take>(gradient, parameters);
     adamw<Step::undo>(gradient, parameters);
+  }
+  void clipped_sgd(Clip clip, float* gradient, T* parameters) {
+    const std::int64_t e = call_.kernel.dims[0];
+    double* norm = x<double>(2);
+    if (clip == Clip::scale)
+      return all(Sgd<T>{call_.rates.learning_rate, gradient, parameters, nullptr, norm}, e,
+                 aligned(gradient, parameters));
+    sum(Squares{gradient, e}, e, 1, norm);
+    all(Clear{gradient}, e, aligned(gradient));
   }
   void adalomo() {
     const std::int64_t rows = call_.kernel.dims[0], columns = call_.kernel.dims[1];

@@ -327,6 +327,7 @@ Bytes Kernel::traffic() const {
     case KernelKind::clear:
       return elements(0, a);
     case KernelKind::sgd:  // gradient and parameters read and written; with a master copy the latter once more written
+      if (static_cast<Clip>(dims[5]) == Clip::add) return elements(0, 2 * a);
       return keeps_master(*this) ? elements(a, 4 * a) : elements(2 * a, 2 * a);
     case KernelKind::adamw:
     case KernelKind::adamw_keep:

@@ -113,7 +113,7 @@ enum class KernelKind : std::uint8_t {
   clear,          // (; x = 0)                                                                dims elements
   copy,           // (a; b = a)                                                               dims elements
   add_own_shard,  // (whole[shards,e]; shard[e] += the own part of it)                        dims e Replicas
-  sgd,    // (; gradient, parameters)  and clears the gradient                        dims e Flat Flat Master Replicas
+  sgd,    // (; gradient, parameters)  and clears the gradient                   dims e Flat Flat Master Replicas Clip
   adamw,  // (; gradient, parameters, moments[2,e])  and clears the gradient          dims e Flat Flat
   adamw_keep,      // as adamw, but keeps the gradient, for a rollback                         dims e Flat Flat
   adamw_rollback,  // (; gradient, parameters, moments[2,e])  undoes the last adamw_keep      dims e Flat Flat
@@ -175,6 +175,12 @@ enum class Replicas : std::int64_t { data, expert_data };
 enum class Routing : std::int64_t { by_logits, balanced, skewed };
 // dims[3] of sgd, below fp32: it keeps the parameters in fp32 too, or (LOMO) rounds them at every step.
 enum class Master : std::int64_t { kept, none };
+
+// dims[5] of sgd: whether its step is scaled by the norm of all gradients, which its last operand holds the square of,
+// a double; `add` takes no step but adds its part to that, and clears the gradient all the same. Steps are of no more
+// than norm 1 (LOMO's examples: clip_grad_norm 1).
+enum class Clip : std::int64_t { none, add, scale };
+inline constexpr double kLargestNorm = 1, kNormOffset = 1e-6;
 
 inline constexpr std::size_t kMostOperands = 8;
 using KernelDims = std::array<std::int64_t, 8>;  // as the table says; the rest are 0

@@ -87,11 +87,12 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
   auto& c = *serial.concrete;
   c.training.recompute = models::Recompute::none;
   if (c.training.updates_at_once()) {
-    if (c.training.precision == Precision::fp32 &&
-        c.training.optimizer ==
-            models::OptimizerKind::lomo)  // the same steps as plain SGD, which may add up micro-batches
+    // Steps of plain SGD, which may add up micro-batches, if nothing is clipped; below fp32 SGD keeps a master copy,
+    // which LOMO has none of. Else itself, with one micro-batch.
+    const bool lomo = c.training.optimizer == models::OptimizerKind::lomo;
+    if (lomo && c.training.precision == Precision::fp32 && !c.training.norms_first())
       c.training.optimizer = models::OptimizerKind::sgd;
-    else  // which keeps a master copy below fp32, where LOMO has none: itself, with one micro-batch
+    else
       serial.batch.micro = serial.batch.global, serial.microbatches = 1;
   }
   // Slots are those of one micro-batch, and a larger one has room for other rows.

@@ -108,6 +108,8 @@ bool NetworkState::adalomo() const {
 
 void NetworkState::begin(const std::vector<std::uint32_t>& stages) {
   const auto& plan = *draft_.pipe.plan;
+  if (plan.job.training.norms_first())
+    norm_ = draft_.program.resident({Bytes(sizeof(double)), MemoryCategory::buffers});
   for (const auto stage : stages) {
     const std::size_t of_model = stage % plan.stages.size();
     std::uint32_t layer = 0;
@@ -234,6 +236,7 @@ void NetworkState::end_backward(const Coordinates& at, const std::vector<std::si
 void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at) {
   const Held& held = held_[index];
   const BufferUse whole(gradient, Access::write);
+  const auto clip = !norm_ ? Clip::none : at.pass == Pass::norm_backward ? Clip::add : Clip::scale;
   at.pass = Pass::gradient_reduce;
   sum_over_tensor(held, gradient, at);
   if (lomo()) {
@@ -242,7 +245,7 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
                             held.replicas);
     at.pass = Pass::optimizer;
     if (adalomo()) return update_matrices(held, gradient, at);
-    update(held, gradient, false, at, gradient);
+    update(held, gradient, false, at, gradient, clip);
     return;
   }
   if (held.shards > 1)
@@ -272,24 +275,34 @@ void NetworkState::update_matrices(const Held& held, BufferId gradient, const Co
 }
 
 void NetworkState::update(const Held& held, BufferId gradient, bool part_of_gradient, const Coordinates& at,
-                          std::optional<BufferId> free) {
+                          std::optional<BufferId> free, Clip clip) {
   // ZeRO-3 holds the own shard alone, everybody else all parameters, of which the sharded update touches a part.
   const bool part_of_parameters = held.shards > 1 && zero_ < 3;
   const auto flat = [](bool part) { return static_cast<std::int64_t>(part ? Flat::part : Flat::own); };
   std::vector<BufferUse> uses{{gradient, Access::write}, {held.parameters, Access::write}};
   if (held.states) uses.emplace_back(*held.states, Access::write);
+  if (clip != Clip::none) uses.emplace_back(*norm_, Access::write);
   if (free) uses.emplace_back(*free, Access::free);
   Kernel kernel{.kind = draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adamw ? KernelKind::adamw
                                                                                                  : KernelKind::sgd,
                 .dims = {held.shard(), flat(part_of_gradient), flat(part_of_parameters)}};
   if (lomo() && precision() != Precision::fp32) kernel.dims[3] = static_cast<std::int64_t>(Master::none);
-  kernel.dims[4] = numbered(held.replicas);
+  kernel.dims[4] = numbered(held.replicas), kernel.dims[5] = static_cast<std::int64_t>(clip);
   sequencer_.kernel(kernel, at, uses);
 }
 
 // Reduce, update, gather: ZeRO-0 sums the gradients everywhere; 1 sums each shard at its owner, who updates it for all;
 // 2 and 3 have summed already; 3 needs no gather, for every pass gathers anew.
+void NetworkState::clear_double(BufferId buffer, Pass pass) {
+  const BufferUse all(buffer, Access::write);
+  sequencer_.kernel({.kind = KernelKind::clear, .dims = {2}}, {pass, 0, graph::kNoLayer, graph::kNoMicrobatch},
+                    std::span(&all, 1));
+}
+
+void NetworkState::finish_norms() { clear_double(loss(), Pass::norm_backward); }
+
 void NetworkState::finish_step() {
+  if (norm_) clear_double(*norm_, Pass::optimizer);
   if (lomo() || updates() == schedule::Updates::every_backward) return;  // done
   const auto& plan = *draft_.pipe.plan;
   const Coordinates at{Pass::gradient_reduce, 0, graph::kNoLayer, graph::kNoMicrobatch};

@@ -54,6 +54,7 @@ class NetworkState {
   NetworkState(Draft& draft, Sequencer& sequencer);
   // Makes the residents. Positions count the parts through the whole model.
   void begin(const std::vector<std::uint32_t>& stages);
+  void finish_norms();  // what comes now is trained on; its losses are counted anew
   void finish_step();
 
   // The segments of a part at a position, as indices into held().
@@ -81,7 +82,8 @@ class NetworkState {
  private:
   void hold(const models::Part& part, std::size_t position, std::uint32_t stage, std::uint32_t layer, bool head);
   void update(const Held& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at,
-              std::optional<BufferId> free = {});
+              std::optional<BufferId> free = {}, Clip clip = Clip::none);
+  void clear_double(BufferId buffer, graph::Pass pass);
   void update_matrices(const Held& held, BufferId gradient, const graph::Coordinates& at);
   void sum_over_tensor(const Held& held, BufferId gradient, const graph::Coordinates& at);
   bool wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const;
@@ -92,7 +94,7 @@ class NetworkState {
   int zero_ = 0;
   std::vector<Held> held_;
   std::map<std::size_t, std::vector<std::size_t>> at_;  // position -> held
-  std::optional<BufferId> loss_;
+  std::optional<BufferId> loss_, norm_;  // norm_: the square of that of all gradients, where steps are clipped by it
   // Updates after every backward: how many a stage has taken, the version that each micro-batch under way computes
   // with, and the old versions that are kept (a copy, made when an update would overwrite what somebody still needs).
   std::map<std::uint32_t, std::uint32_t> taken_;

@@ -40,11 +40,12 @@ class NetworkWork : public RankWork {
       here.layer = parts_.stages[at.stage].uses[use].layer;
       const Part& part = part_at(position, at.microbatch);
       if (at.pass == Pass::forward) run(models::PassKind::forward, part, position, here);
-      if (at.pass == Pass::input_gradient || at.pass == Pass::backward) {
+      const bool both = at.pass == Pass::backward || at.pass == Pass::norm_backward;
+      if (at.pass == Pass::input_gradient || both) {
         make_gradients(position, here);
         run(models::PassKind::input_gradient, part, position, here);
       }
-      if (at.pass == Pass::weight_gradient || at.pass == Pass::backward) {
+      if (at.pass == Pass::weight_gradient || both) {
         run(models::PassKind::weight_gradient, part, position, here);
         consume_gradients(position, here);
       }
@@ -75,6 +76,7 @@ class NetworkWork : public RankWork {
     return sequencer_.compute(draft_.works.intern(graph::Handover{message(), false}), at, uses);
   }
 
+  void finish_norms() override { state_.finish_norms(); }
   void finish_step() override { state_.finish_step(); }
 
  private:

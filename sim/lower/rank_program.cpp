@@ -80,7 +80,8 @@ class RankLowering {
       send(second, done);
     }
   }
-  bool forwards_again() const { return pipe_.plan->zero() == 3; }
+  // This program's own backward overwrites what its forward has kept.
+  bool forwards_again() const { return pipe_.plan->zero() == 3 || pipe_.plan->performed(); }
 
   static bool makes_gradient(schedule::Action action) {
     return action.op == Op::weight_gradient || action.op == Op::backward;
@@ -127,7 +128,7 @@ class RankLowering {
     if (turn_ == Turn::usual) return {pass(action.op), action.stage, graph::kNoLayer, action.microbatch + offset};
     const bool first = turn_ == Turn::norms, again = !first && forwards_again();
     return {first && action.op == Op::backward ? Pass::norm_backward : pass(action.op), action.stage, graph::kNoLayer,
-            action.microbatch + (again ? 1 : 0)};
+            action.microbatch + (again && !pipe_.plan->performed() ? 1 : 0)};
   }
 
   std::vector<LocalTask> receive(schedule::Action action) {

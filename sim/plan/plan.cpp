@@ -60,8 +60,15 @@ void check_updates_at_once(const Job& job) {
     refuse("each update of adalomo is divided by its norm; leave gradient_clipping out, or set it to grouped");
   if (job.training.norms_first() && p.pipeline > 1)
     refuse("nobody runs the backward of a pipeline twice for a norm; set parallelism.pipeline to 1");
-  if (job.training.clipping != (lomo ? GradientClipping::none : GradientClipping::grouped) && job.software.own_kernels)
-    refuse("this program's own kernels clip no gradients; leave gradient_clipping out");
+  if (job.software.own_kernels) {
+    if (lomo ? job.training.clipping == GradientClipping::grouped : job.training.norms_first())
+      refuse("this program's own kernels clip lomo by the norm, adalomo grouped; set gradient_clipping accordingly");
+    if (job.training.norms_first() && (p.tensor > 1 || job.model.is_moe()))
+      refuse(
+          "this program's own kernels add up the norm of what one rank has whole; set parallelism.tensor to 1 and "
+          "choose "
+          "a model without experts");
+  }
   if (!lomo && job.training.scales_loss())
     refuse("adalomo divides by a scale that never changes and looks for no infinities; leave loss_scaling out");
   if (lomo && job.training.scales_loss() && !job.training.norms_first())

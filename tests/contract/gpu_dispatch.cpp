@@ -130,6 +130,9 @@ TEST_CASE("tensor parallelism, ZeRO, recomputation and optimizers train what one
   check_trains(with(kSmall, {"parallelism={pipeline: 2, data: 2}", "training.optimizer=adalomo", "batch.global=4",
                              "batch.micro=2", "model.layers=2"}),
                ++seed);
+  check_trains(with(kSmall, {"parallelism={data: 2}", "training.optimizer=lomo", "training.gradient_clipping=norm",
+                             "model.tie_embeddings=false", "batch.global=4", "batch.micro=2", "model.layers=2"}),
+               ++seed);
 }
 
 TEST_CASE("bf16 trains what one rank trains in bf16, by the rules") {

@@ -62,6 +62,12 @@ TEST_CASE("tensor parallelism, ZeRO, recomputation and optimizers train what one
       check_trains(kGpt, with(kSmallLlama, {fmt::format("parallelism={}", layout), "training.optimizer=adalomo",
                                             "training.recompute=full", fmt::format("training.precision={}", precision),
                                             "batch.global=4", fmt::format("batch.micro={}", micro)}));
+  for (const char* layout : {"{data: 4}", "{data: 2, context: 2}"})
+    for (const char* precision : {"fp32", "bf16"})
+      check_trains(kGpt, with(kSmallLlama, {fmt::format("parallelism={}", layout), "training.optimizer=lomo",
+                                            "training.gradient_clipping=norm", "batch.global=4",
+                                            fmt::format("training.precision={}", precision),
+                                            layout == std::string("{data: 4}") ? "batch.micro=1" : "batch.micro=2"}));
   for (const char* order : {"[pipeline, data, expert, context, tensor]", "[data, tensor, pipeline, context, expert]"}) {
     CAPTURE(order);
     for (const char* zero : {"0", "1", "3"})

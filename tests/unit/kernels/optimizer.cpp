@@ -23,6 +23,32 @@ TEST_CASE("optimizers do what hw/cpu does, and so does the master copy of parame
   }
 }
 
+TEST_CASE("a norm that is added up scales the step, as hw/cpu does it") {
+  for (const std::int64_t e : {1, 700, 5000})
+    for (const Clip clip : {Clip::add, Clip::scale})
+      for (const bool bf16 : {false, true}) {
+        CAPTURE(e);
+        CAPTURE(bf16);
+        Trial wide = trial(KernelKind::sgd, {e, 0, 0, std::int64_t(Master::none), 0, std::int64_t(clip)}, 0, 0, 31);
+        wide.learning.learning_rate = 1e-2f;
+        set_loss(wide.operands[2], 7);
+        Trial t = bf16 ? wide.in_bf16() : wide;
+        const Operands expected = t.by_cpu(), found = t.by_host(0, {.shuffle = 5, .poison = true});
+        CHECK(same_bits(found[0], Values(std::size_t(e), 0.f)));
+        CHECK(distance(found[1], expected[1], t.precision(1)) <= 1e-6);
+        CHECK(double_in(found[2]) == doctest::Approx(double_in(expected[2])).epsilon(1e-12));
+        if (clip == Clip::add) {
+          CHECK(same_bits(found[1], t.operands[1]));
+          double squares = 7;
+          for (const float g : t.operands[0]) squares += double(g) * double(g);
+          CHECK(double_in(found[2]) == doctest::Approx(squares).epsilon(1e-12));
+        } else if (!bf16) {  // of norm sqrt(7), so by that much less
+          const double step = double(t.operands[1][0] - found[1][0]);
+          CHECK(step == doctest::Approx(1e-2 * double(t.operands[0][0]) / std::sqrt(7.)).epsilon(1e-3));
+        }
+      }
+}
+
 TEST_CASE("AdaLOMO does what hw/cpu does, of matrices and vectors, in fp32 and rounded into bf16") {
   unsigned seed = 700;
   for (const auto& [rows, columns] :
