@@ -28,7 +28,8 @@ struct Calibration {
   std::vector<std::string> scenarios;  // whose kernels are measured too; several for a GPU only
   unsigned ranks = 0;                  // 0: the scenarios', else those of the machine
   bool quick = false;
-  std::string part{};  // in a rank that calibrate started: what it was started for
+  std::string tier_directory{};  // where the disk is measured; empty: the usual one for files that go away
+  std::string part{};            // in a rank that calibrate started: what it was started for
 };
 // What calibrate tells the ranks that it starts, with their part: last on their command line, no option for users.
 inline constexpr const char* kPart = "--part";

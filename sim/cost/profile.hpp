@@ -14,6 +14,7 @@
 #include "collective/size_curve.hpp"
 #include "cost/gpu_times.hpp"
 #include "cost/kernel_fit.hpp"
+#include "cost/tier_times.hpp"
 
 namespace rehearsal::cost {
 
@@ -55,6 +56,8 @@ struct Profile {
   std::optional<Quantiles> between_tasks;    // what the loop of a rank takes from the end of one to the next's start
   std::optional<Quantiles> timer_overshoot;  // of a sleep of 1 ms
   std::optional<Quantiles> noise;            // of `kNoiseQuantum` of arithmetic without memory, all ranks at once
+
+  std::optional<TierTimes> tiers;
 
   std::optional<GpuTimes> gpu;  // of a machine whose kernels a GPU computes
 

@@ -22,6 +22,7 @@
 #include "launch/launch.hpp"
 #include "perform/backends.hpp"
 #include "perform/calibrate_gpu.hpp"
+#include "perform/calibrate_tiers.hpp"
 #include "report/layout.hpp"
 #include "scenario/profile.hpp"
 #include "timeline/memory.hpp"
@@ -166,8 +167,13 @@ void add_links(cost::Profile& profile, const dispatch::LinkProbe& probe) {
         {c.size, above_zero(c.lasts)});
 }
 
-cost::Profile measure(const Calibration& options, const Arguments& arguments, const Plan& plan,
-                      const calibrate::Machine& machine, bool raised, bool quiet) {
+struct Measured {
+  cost::Profile profile;
+  MeasuredTiers tiers;
+};
+
+Measured measure(const Calibration& options, const Arguments& arguments, const Plan& plan,
+                 const calibrate::Machine& machine, bool raised, bool quiet) {
   Progress progress(quiet);
   const Measurement measurement(options, arguments, plan);
   cost::Profile profile;
@@ -178,6 +184,8 @@ cost::Profile measure(const Calibration& options, const Arguments& arguments, co
   profile.priority = raised ? "raised" : "ordinary";
   profile.summary = fmt::format("{} of {} cores of {}, {}", plan.computing, machine.cores, machine.cpu, profile.date);
 
+  auto tiers = measure_tiers(options, plan.computing, [&](const std::string& what) { progress.say(what); });
+  profile.tiers = tiers.times;
   progress.say("timers and noise");
   profile.timer_overshoot = quantiles(calibrate::timer_overshoot(options.quick ? 20 : 100));
   profile.noise = quantiles(calibrate::noise(plan.computing, options.quick ? 100 : 500));
@@ -196,7 +204,7 @@ cost::Profile measure(const Calibration& options, const Arguments& arguments, co
     add_links(profile, measurement.probe(n));
   }
   profile.digest = scenario::profile_digest(profile);
-  return profile;
+  return {std::move(profile), std::move(tiers)};
 }
 
 // --- the report
@@ -204,7 +212,8 @@ cost::Profile measure(const Calibration& options, const Arguments& arguments, co
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-std::string report_text(const cost::Profile& p, const std::string& file) {
+std::string report_text(const Measured& measured, const std::string& file) {
+  const auto& p = measured.profile;
   std::string text =
       fmt::format("{}, {} of {} cores, {} priority, {}\n", p.cpu, p.ranks, p.cores, p.priority, p.system);
   text += fmt::format("\n{:<24}{:>8}{:>12}{:>10}{:>12}\n", "kernel", "shapes", "fit error", "worst", "left out");
@@ -218,6 +227,7 @@ std::string report_text(const cost::Profile& p, const std::string& file) {
       text += fmt::format("{:<24}{:>12}{:>12}{:>12}\n", show(m.latency[i].size), show(m.send[i].time),
                           show(m.receive[i].time), show(m.latency[i].time));
   }
+  text += tiers_text(measured.tiers);
   text += fmt::format("\nbetween two tasks {}, a sleep of 1 ms is {} late, equal work takes {} to {}\n",
                       show(p.between_tasks->p50), show(p.timer_overshoot->p50), show(p.noise->p10), show(p.noise->p90));
   if (p.noise->p90 / p.noise->p10 > 1.1)
@@ -225,7 +235,8 @@ std::string report_text(const cost::Profile& p, const std::string& file) {
   return text + fmt::format("\nprofile {} ({})\n", file, p.digest.substr(0, 12));
 }
 
-Json report_json(const cost::Profile& p, const std::string& file) {
+Json report_json(const Measured& measured, const std::string& file) {
+  const auto& p = measured.profile;
   auto kernels = Json::object();
   for (const auto& [kind, times] : p.kernels)
     kernels[name(kind)] = {{"shapes", times.samples.size()},
@@ -238,6 +249,7 @@ Json report_json(const cost::Profile& p, const std::string& file) {
           {"ranks", p.ranks},
           {"priority", p.priority},
           {"kernels", kernels},
+          {"tiers", tiers_json(measured.tiers)},
           {"between_tasks_s", to_seconds(p.between_tasks->p50)},
           {"timer_overshoot_s", to_seconds(p.timer_overshoot->p50)},
           {"disturbed", p.noise->p90 / p.noise->p10 > 1.1}};
@@ -277,17 +289,17 @@ int calibrate(const cli::Calibration& options, const cli::Arguments& arguments, 
   if (!options.part.empty()) return Measurement(options, arguments, plan).take_part(), 0;
 
   const dispatch::RaisedPriority priority;
-  const auto profile = measure(options, arguments, plan, machine, priority.granted(), common.quiet);
-  write_file(file, scenario::write_profile(profile));
+  const auto measured = measure(options, arguments, plan, machine, priority.granted(), common.quiet);
+  write_file(file, scenario::write_profile(measured.profile));
   switch (common.format) {
     case Format::json:
-      write_stdout(report_json(profile, file).dump(2) + "\n");
+      write_stdout(report_json(measured, file).dump(2) + "\n");
       break;
     case Format::csv:
-      write_stdout(report_csv(profile));
+      write_stdout(report_csv(measured.profile));
       break;
     case Format::text:
-      write_stdout(report_text(profile, file));
+      write_stdout(report_text(measured, file));
   }
   return 0;
 }

@@ -190,6 +190,7 @@ std::optional<Profile> load_profile(Context& context, const Node& root, const st
         std::pair{"noise", &profile.noise}})
     if (const Node* node = measured_section(map, key))
       *value = read_quantiles(problems, *node, fmt::format("'{}'", key));
+  profile.tiers = read_tier_times(map);
   profile.gpu = read_gpu_times(map);
   if (profile.gpu && profile.date.empty())
     problems.error(root.where(), "missing key 'date': when the GPU of this profile was measured");

@@ -32,6 +32,10 @@ inline constexpr std::size_t kLeastDims = 5;
 std::optional<cost::GpuTimes> read_gpu_times(MapReader& map);
 std::string gpu_times_text(const cost::GpuTimes& times);
 
+// What lies beside the memory of ranks, at the top of a profile: `tiers`.
+std::optional<cost::TierTimes> read_tier_times(MapReader& map);
+std::string tier_times_text(const cost::TierTimes& times);
+
 std::string text_of(Time time);
 std::string text_of(Bytes size);
 std::string text_of(const cost::Quantiles& q);

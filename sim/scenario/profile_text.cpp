@@ -117,6 +117,7 @@ std::string body(const Profile& p) {
   out += fmt::format("between_tasks: {}\n", p.between_tasks ? text_of(*p.between_tasks) : "{source: assumed}");
   out += fmt::format("timer_overshoot: {}\n", p.timer_overshoot ? text_of(*p.timer_overshoot) : "{source: assumed}");
   out += fmt::format("noise: {}\n", p.noise ? text_of(*p.noise) : "{source: assumed}");
+  if (p.tiers) out += tier_times_text(*p.tiers);
   if (p.gpu) out += gpu_times_text(*p.gpu);
   return out;
 }

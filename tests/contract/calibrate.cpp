@@ -41,6 +41,30 @@ TEST_CASE("a machine is measured, and its scenarios are predicted from that") {
   CHECK(profile.digest == report["digest"]);
   CHECK(profile.has_messages());
   CHECK(profile.has_collectives());
+  // What lies beside: in the report and, to the last digit, in the profile.
+  REQUIRE(profile.tiers);
+  const auto& tiers = report["tiers"];
+  CHECK(tiers["threads"] == profile.tiers->threads);
+  CHECK(tiers["copies"].size() >= 3);
+  for (const auto& copy : tiers["copies"]) CHECK(copy["bytes_per_s"] > 0);
+  for (const auto& [stored, bytes] : {std::pair{"fp32", 28}, std::pair{"bf16", 30}}) {
+    CHECK(tiers["adam"][stored]["bytes_each"] == bytes);
+    CHECK(tiers["adam"][stored]["seconds_each"] > 0);
+  }
+  for (const auto& [key, disk] :
+       {std::pair{"direct_disk", &profile.tiers->direct_disk}, std::pair{"cached_disk", &profile.tiers->cached_disk}}) {
+    CAPTURE(key);
+    REQUIRE(*disk);
+    CHECK(tiers[key]["means"] == (*disk)->means);
+    CHECK(tiers[key]["page_cache"].is_boolean());
+    REQUIRE(tiers[key]["times"].size() == (*disk)->samples.size());
+    for (std::size_t i = 0; i < (*disk)->samples.size(); i++) {
+      CHECK(tiers[key]["times"][i]["bytes"] == (*disk)->samples[i].size.count());
+      CHECK(tiers[key]["times"][i]["read_s"] == rehearsal::to_seconds((*disk)->samples[i].read.p50));
+      CHECK(tiers[key]["times"][i]["write_bytes_per_s"] > 0);
+    }
+  }
+  CHECK(contains(profile.tiers->cached_disk->means, "through the page cache"));
   // Its matrix products were measured as they stand: 128 rows, 512 x 512.
   CHECK(profile.time({rehearsal::KernelKind::linear, {128, 512, 512}, {}})->exact);
 
@@ -68,5 +92,7 @@ TEST_CASE("what cannot be measured is said before anything is measured") {
   check("--backend loopback nowhere.yaml", 2, "nowhere.yaml");
   check("--backend loopback scenarios/llama3-8b-dgx-h100.yaml", 2, "software: rehearsal");
   check("--backend loopback --output /no/such/folder/x.yaml", 2, "/no/such/folder");
+  check("--backend cuda --tier-directory /tmp", 2, "--tier-directory");
+  check("--backend loopback --quick --tier-directory /no/such/folder", 3, "/no/such/folder: No such file or directory");
   CHECK(fs::is_empty(scratch.folder));
 }

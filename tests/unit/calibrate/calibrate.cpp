@@ -9,6 +9,7 @@
 #include "calibrate/kernel_graph.hpp"
 #include "calibrate/links.hpp"
 #include "calibrate/machine.hpp"
+#include "calibrate/tiers.hpp"
 #include "cpu/kernels.hpp"
 #include "dispatch/performable.hpp"
 #include "graph/validate.hpp"
@@ -124,6 +125,32 @@ TEST_CASE("messages and collectives of two threads") {
   for (const auto& l : probe.links) CHECK(l.latency > Time());
   CHECK(probe.collectives.size() >= 3 * 8);
   CHECK_FALSE(probe.single_copy);
+}
+
+TEST_CASE("copies, an optimizer and a disk") {
+  const TierSettings settings{2, "", true};
+  const auto above_zero = [](const Spread& s) { return Time() < s.p10 && s.p10 <= s.p50 && s.p50 <= s.p90; };
+  const auto copies = time_heap_copies(settings);
+  REQUIRE(copies.size() == 3);
+  for (const auto& c : copies) CHECK(above_zero(c.time));
+  CHECK(copies[2].time.p10 > copies[0].time.p10);  // 256 times the bytes
+  for (const bool stored : {false, true}) {
+    const auto adam = time_host_adam(settings, stored);
+    CHECK(adam.each == Bytes(stored ? 30 : 28));
+    CHECK(adam.parameters >= 1 << 20);
+    CHECK(above_zero(adam.time));
+  }
+  for (const bool direct : {false, true}) {
+    const auto disk = probe_disk(settings, direct);
+    REQUIRE_FALSE(disk.times.empty());
+    for (const auto& t : disk.times) {
+      CHECK(above_zero(t.write));
+      CHECK(above_zero(t.read));
+    }
+    if (!direct) CHECK(disk.page_cache);
+  }
+  // A folder in memory has no disk that could answer, whatever its flags say.
+  CHECK(probe_disk({1, "/dev/shm", true}, true).page_cache);
 }
 
 TEST_CASE("what machine this is") {

@@ -35,6 +35,16 @@ cost::Profile example() {
   p.between_tasks = {Time(300'000), Time(400'000), Time(500'000)};
   p.timer_overshoot = {Time(1), Time(2), Time(3)};
   p.noise = {Time(10), Time(10), Time(20)};
+  p.tiers.emplace();
+  p.tiers->threads = 2;
+  p.tiers->copies = {{Bytes(64 << 10), {Time(1'001), Time(1'002), Time(1'003)}},
+                     {Bytes(1 << 20), {Time(5), Time(6), Time(7)}}};
+  p.tiers->adam[Precision::fp32] = {1 << 20, Bytes(28), {Time(11), Time(12), Time(13)}};
+  p.tiers->adam[Precision::bf16] = {1 << 20, Bytes(30), {Time(21), Time(22), Time(23)}};
+  p.tiers->direct_disk = {
+      "io_uring, O_DIRECT", false, {{Bytes(4097), {Time(1), Time(2), Time(3)}, {Time(4), Time(5), Time(6)}}}};
+  p.tiers->cached_disk = {
+      "pread: \"through\" # it", true, {{Bytes(1), {Time(7), Time(7), Time(7)}, {Time(8), Time(8), Time(8)}}}};
   return p;
 }
 
@@ -80,6 +90,15 @@ TEST_CASE("a profile comes back as it was written") {
   CHECK(read.collectives.measured.size() == 2);
   CHECK(read.noise->p90 == Time(20));
   CHECK(read.between_tasks->p50 == Time(400'000));
+  REQUIRE(read.tiers);
+  CHECK(read.tiers->threads == 2);
+  CHECK(read.tiers->copies[0].time.p90 == Time(1'003));
+  CHECK(read.tiers->adam.at(Precision::bf16).each == Bytes(30));
+  CHECK(read.tiers->adam.at(Precision::fp32).time.p10 == Time(11));
+  CHECK_FALSE(read.tiers->direct_disk->page_cache);
+  CHECK(read.tiers->direct_disk->samples[0].read.p90 == Time(6));
+  CHECK(read.tiers->cached_disk->page_cache);
+  CHECK(read.tiers->cached_disk->means == written.tiers->cached_disk->means);
   CHECK(check(folder.write("profiles/x.yaml", write_profile(written))).ok());
 }
 
@@ -167,6 +186,9 @@ TEST_CASE("wrong profiles are refused at the place") {
   CHECK(errors("timer_overshoot: [1ps", "timer_overshoot: [0") == "'timer_overshoot': times must be above zero");
   CHECK(errors("timer_overshoot: [1ps, 2ps, 3ps]", "timer_overshoot: {source: guess}") ==
         "'source' of 'timer_overshoot' can only be 'assumed': a section that was measured holds its times");
+  CHECK(errors("[1MiB, [5ps,", "[1KiB, [5ps,") == "'copies': sizes must ascend from above 0");
+  CHECK(errors("bytes_each: 28", "bytes_each: 0").find("bytes_each") != std::string::npos);
+  CHECK(errors("page_cache: false", "page_cash: false").find("page_cache") != std::string::npos);
   CHECK(errors("call: ", "cal: ").find("missing key 'call' in 'fit'") == 0);
 
   // A number changed by hand is used, with a warning.
