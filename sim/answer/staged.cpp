@@ -125,7 +125,8 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
                 .placement = scenario.placement,
                 .faults = scenario.faults,
                 .on = scenario.on,
-                .experts = c.experts};
+                .experts = c.experts,
+                .data_parallel = scenario.data_parallel};
   std::vector<std::string> dealt;
   if (job.partition.kind == plan::Partition::Kind::balanced) {
     auto layers = placed(places.layout, [&] { return balanced_layers(job, cost, ranks); });
@@ -138,13 +139,15 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
     job.partition = {plan::Partition::Kind::listed, std::move(layers)};
   }
   auto plan = placed(places.layout, [&] { return plan::make_plan(std::move(job)); });
+  placed(places.data_parallel, [&] { plan::check_servers(plan); });
   if (without && without->in_plan) without->in_plan(plan);
   auto warnings = plan.warnings, assumptions = plan.assumptions;
   assumptions.insert(assumptions.end(), dealt.begin(), dealt.end());
   std::vector<std::int64_t> layers;
   for (const auto& stage : plan.stages) layers.push_back(stage.layers);
   std::optional<plan::DataVolume> volume;
-  if (plan.replicas() > 1 && plan.job.copies == 1 && !plan.performed() && !plan.job.model.is_moe())
+  if (plan.replicas() > 1 && plan.job.copies == 1 && !plan.performed() && !plan.job.model.is_moe() &&
+      !plan.job.data_parallel.served())
     volume = plan::data_volume(plan, ranks);
   const auto kinds = kinds_of_stages(plan);
   Staged staged{std::move(cost),

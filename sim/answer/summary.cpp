@@ -18,6 +18,7 @@ using timeline::Timeline;
 // Communicators that a rank opens: of all ranks, of its tensor and data groups, one with every neighbour in the
 // pipeline, one between the copies of a tied embedding.
 int communicators(const Question& question, const graph::Rank& rank) {
+  if (question.scenario.data_parallel.served()) return 0;  // nobody asks servers by collectives
   const auto& p = question.scenario.parallelism;
   const auto& program = question.graph.program_of(rank);
   std::set<std::uint32_t> peers;
@@ -48,9 +49,10 @@ void add_figures(RankSummary& s, const Question& question, const Timeline& timel
   s.peak = {exact, exact, exact + double(outside.count())};
   if (c.training.allocator == models::Allocator::exact) return;
   const bool expandable = c.training.allocator == models::Allocator::expandable;
-  const auto held =
-      reserved_memory(question.graph, timeline, rank,
-                      {c.cluster.gpu_at(question.graph.ranks()[rank.index()].job_rank).memory - outside, expandable});
+  const auto held = reserved_memory(
+      question.graph, timeline, rank,
+      {c.cluster.gpu_at(question.graph.ranks()[rank.index()].node * c.cluster.gpus_per_node).memory - outside,
+       expandable});
   s.peak.reserved = std::max(exact, double(held.reserved.count()));
   s.peak.device = *s.peak.reserved + double(outside.count());
   s.allocator_retries = held.retries;
@@ -179,7 +181,7 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
     if (parts.memory) {
       double fullest = 0;
       for (const auto& rank : s.ranks) {
-        const auto memory = double(cluster.gpu_at(rank.rank).memory.count());
+        const auto memory = double(cluster.gpu_at(rank.node * cluster.gpus_per_node).memory.count());
         if (*rank.peak.device / memory > fullest) fullest = *rank.peak.device / memory, s.capacity = memory;
       }
       s.fits_device = fullest <= 1;

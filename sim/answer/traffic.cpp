@@ -73,6 +73,7 @@ class Count {
     const auto& rank = graph_.ranks()[r];
     const auto& program = graph_.program_of(rank);
     const auto& moved = moved_[rank.program.index()];
+    const bool served = question_.scenario.data_parallel.served();
     const auto here = [&](Way way) { return question_.surroundings->places.of_rank(RankId(r), way); };
     for (const Axis axis : kInside) sent.*along(axis) += double(moved.alone.sent[index(axis)].count());
     sent.offload_in += double(moved.alone.copied_in.count()), sent.offload_out += double(moved.alone.copied_out.count());
@@ -84,7 +85,7 @@ class Count {
           sent.*along(graph_.groups()[far.group.index()].axes) += double(moved.ends[e].own.all().count());
           break;
         case EndpointKind::send:
-          sent.pipeline += double(moved.ends[e].own.all().count());
+          (served ? sent.data : sent.pipeline) += double(moved.ends[e].own.all().count());
           load(moved.ends[e].own,
                [&](Way way) { return question_.surroundings->places.of_send(RankId(r), graph::EndpointId(e), way); });
           break;

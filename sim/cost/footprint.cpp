@@ -128,6 +128,7 @@ Footprint CostModel::of_message(const graph::Message& work, Time price) const {
   const auto stripes = way.leaves_domain ? machine.stripes() : 1;
   f.shares.push_back({Way::path, weight_of(f, rate / efficiency / double(stripes))});
   f.shares.push_back({Way::memory, weight_of(f, std::min(rate, spec.gpu.sustained_memory_bandwidth.value()))});
+  if (work.copied) return f;
   f.shares.push_back(
       {Way::processors, 0, processors_of(std::clamp(std::ceil(rate / kMessageChannelRate), 1., kMostChannels))});
   return f;

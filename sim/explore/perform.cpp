@@ -38,6 +38,9 @@ Performable load_performable(const std::string& path, const std::vector<std::str
         fmt::format("{} cannot be performed: its kernels are replaced by this program's own (software: rehearsal)",
                     asked ? "software " + asked->concrete->software.name : "what the scenario's software would do"));
   }
+  if (scenario.data_parallel.served())
+    throw UserError(
+        "parameter servers are predicted and not performed yet: --set data_parallel=all-reduce, or use `rehearse run`");
   if (auto& sync = scenario.optimizer_sync; sync.post_validation) {
     if (result.compute == Compute::timed)
       throw UserError(

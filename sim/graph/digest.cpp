@@ -92,6 +92,7 @@ struct AddWork {
   void operator()(const Message& w) const {
     out.number(w.size), out.number(w.from), out.number(w.to);
     out.number(w.gathered), out.number(w.gather.ranks), out.number(w.gather.stride);
+    if (w.copied) out.number(w.copied);
   }
   void operator()(const Receive&) const {}
   void operator()(const OptimizerStep& w) const { out.number(w.parameters), out.number(w.traffic); }

@@ -59,8 +59,11 @@ bool both_ways(Axes axes) { return axes.holds(Axis::pipeline) && axes != Axes(Ax
 constexpr bool exchanges(Axes axes) { return axes.holds(Axis::expert) || axes.holds(Axis::context); }
 
 template <class Each>
-void for_each_hop(const cluster::Machine& machine, const Cast::Channel& channel, const Each& each) {
-  const bool inside = channel.from / machine.domain() == channel.to / machine.domain();
+void for_each_hop(const cluster::Machine& machine, const plan::Job& job, const Cast::Channel& channel,
+                  const Each& each) {
+  const auto from = job.gpu(channel.from), to = job.gpu(channel.to);
+  if (from == to) return;  // a server that is beside its worker
+  const bool inside = from / machine.domain() == to / machine.domain();
   for (std::int64_t stripe = 0; stripe < (inside ? 1 : machine.stripes()); ++stripe)
     each(MemberHop{Way::path, channel.from, channel.to, stripe});
 }
@@ -184,7 +187,7 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
   }
   for (const auto& channel : cast.channels) {
     device(channel.from), device(channel.to);
-    for_each_hop(machine, channel, cross);
+    for_each_hop(machine, job, channel, cross);
     close();
   }
   return all;
@@ -197,7 +200,7 @@ Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
   const auto& machine = *plan.machine;
   for (std::uint32_t r = 0; r < cast.ranks(); ++r) {
     all.of[r].gpu = job.cluster.kind_of(job.gpu(r));
-    if (plan.health) all.of[r].slowdown = plan.health->slowdown(r);
+    if (plan.health) all.of[r].slowdown = plan.health->slowdown(job.gpu(r));
   }
   const bool several =
       mesh.size(Axis::context) > 1 || mesh.size(Axis::expert) > 1 || mesh.size(Axis::expert_tensor) > 1;
@@ -221,9 +224,10 @@ Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
   std::set<std::pair<cluster::Device, cluster::Device>> crossed;
   const auto narrow = [&](graph::Condition& condition) {
     return [&](const MemberHop& hop) {
-      const bool inside = hop.from / machine.domain() == hop.to / machine.domain();
-      double& share = inside ? condition.port : condition.wire;
-      share = std::min(share, health.left(machine, hop.from, hop.to, hop.stripe, crossed));
+      const std::int64_t from = job.gpu(static_cast<std::uint32_t>(hop.from)),
+                         to = job.gpu(static_cast<std::uint32_t>(hop.to));
+      double& share = from / machine.domain() == to / machine.domain() ? condition.port : condition.wire;
+      share = std::min(share, health.left(machine, from, to, hop.stripe, crossed));
     };
   };
   for (std::uint32_t r = 0; r < cast.ranks(); ++r)
@@ -234,7 +238,7 @@ Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
       for_each_hop(machine, cast.groups[g].ranks, exchanges(cast.groups[g].axes), narrow(all.of[cast.group(g)]),
                    std::nullopt, both_ways(cast.groups[g].axes));
   for (std::size_t c = 0; c < cast.channels.size(); ++c)
-    for_each_hop(machine, cast.channels[c], narrow(all.of[cast.channel(c)]));
+    for_each_hop(machine, job, cast.channels[c], narrow(all.of[cast.channel(c)]));
   health.check_crossed(crossed);
   return all;
 }

@@ -28,6 +28,10 @@ struct Cast {
   // `mirrored`: the model is trained in two directions, ranks p and P-1-p hold the same parts of its two copies.
   Cast(const plan::Mesh& mesh, const std::vector<Ends>& of_stages, bool mirrored);  // which outlive it
 
+  // Workers and the servers that they push to: the program of each rank, and who speaks to whom.
+  Cast(const std::vector<Ends>& of_programs, std::vector<std::uint32_t> program, std::vector<Channel> between)
+      : ends(of_programs), stages(std::move(program)), channels(std::move(between)) {}
+
   const std::vector<Ends>& ends;      // of each pipeline rank
   std::vector<std::uint32_t> stages;  // the pipeline rank of each rank
   std::vector<Group> groups;

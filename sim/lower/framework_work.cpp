@@ -6,6 +6,7 @@
 #include "lower/gradient_buckets.hpp"
 #include "lower/pass_tasks.hpp"
 #include "lower/rank_work.hpp"
+#include "lower/served.hpp"
 #include "lower/sharded_passes.hpp"
 #include "lower/step_end.hpp"
 #include "lower/tiers.hpp"
@@ -29,6 +30,7 @@ class FrameworkWork : public RankWork {
              const std::map<std::uint32_t, std::uint32_t>& last_gradient) override {
     stages_ = stages;
     resident_states();
+    if (is_served()) served_.emplace(draft_);
     if (pipe_.plan && pipe_.plan->passes_in_parts())
       sharded_.emplace(draft_, emitter_, stages);
     else if (overlaps())
@@ -61,6 +63,7 @@ class FrameworkWork : public RankWork {
     const Coordinates at{Pass::gradient_reduce, static_cast<std::uint16_t>(stages_.front()), graph::kNoLayer,
                          graph::kNoMicrobatch};
     const LocalTask last(draft_.program.size() - 1);
+    if (is_served()) return finish_served(at, last);
     if (sharded_)
       reduced_ = sharded_->finish();
     else if (overlaps())
@@ -87,7 +90,8 @@ class FrameworkWork : public RankWork {
   }
 
  private:
-  bool overlaps() const { return draft_.replicated() && pipe_.plan->overlaps_gradients(); }
+  bool is_served() const { return pipe_.plan && pipe_.plan->job.data_parallel.served(); }
+  bool overlaps() const { return (draft_.replicated() || is_served()) && pipe_.plan->overlaps_gradients(); }
   int zero() const { return pipe_.plan ? pipe_.plan->zero() : 0; }
   double gradient_bytes() const { return plan::state_bytes(pipe_.plan->job.training).gradients; }
 
@@ -106,12 +110,38 @@ class FrameworkWork : public RankWork {
       after.clear();
       bucket_at_ = {Pass::gradient_reduce, at.stage, uses[i].layer, graph::kNoMicrobatch};
       bucket_complete_ = done;
-      for (const auto& share : buckets_->add(uses[i]))
-        if (share.full) reduce(share.bucket, share.experts);
+      add_to_buckets(uses[i]);
     }
     return done;
   }
+  // What is left, or all buckets where none was pushed under the backward; then what comes back, and the update where
+  // workers do it.
+  void finish_served(Coordinates at, LocalTask last) {
+    if (!overlaps()) {
+      begin_buckets({});
+      bucket_at_ = at, bucket_complete_ = last;
+      for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
+        const auto& uses = pipe_.parts.stages[*stage].uses;
+        for (auto use = uses.rbegin(); use != uses.rend(); ++use) add_to_buckets(*use);
+      }
+    }
+    for (const bool experts : {false, true})
+      if (const double rest = buckets_->close(experts); rest > 0) reduce(rest, experts);
+    const auto pulled = served_->pull(at);
+    if (pipe_.plan->job.data_parallel.update == plan::DataParallel::Update::server) return;
+    for (const auto& task : step_end(*pipe_.plan, stages_, true)) {
+      std::vector<graph::BufferUse> uses;
+      if (task.pass == Pass::optimizer) copy_gradients(uses);
+      at.pass = task.pass;
+      draft_.program.add({draft_.works.intern(task.work), task.lane, at}, std::vector{pulled}, uses);
+    }
+  }
+  void add_to_buckets(const StageParts::Use& use) {
+    for (const auto& share : buckets_->add(use))
+      if (share.full) reduce(share.bucket, share.experts);
+  }
   void reduce(double parameters, bool experts) {
+    if (served_) return served_->push(parameters, bucket_at_, bucket_complete_);
     if (pipe_.plan->fuses_gradients()) {
       bucket_complete_ =
           draft_.program.add({draft_.works.intern(copy_to_fused(*pipe_.plan, parameters)), Lane::compute, bucket_at_});
@@ -144,7 +174,10 @@ class FrameworkWork : public RankWork {
     if (!pipe_.plan) return;
     const auto& plan = *pipe_.plan;
     parameters_ = plan.parameters(stages_);
+    const auto served = is_served() ? worker_states(plan.job) : ServedStates{};
+    const plan::StateBytes of_worker{served.parameters, served.gradients, served.optimizer};
     const auto keep = [&](double plan::StateBytes::*state, graph::MemoryCategory category) {
+      if (is_served()) return resident(of_worker.*state, of_worker.*state, category, Tier::device);
       for (const Tier tier : kTierTable)
         resident(plan.resident_bytes(plan.replicas(), tier).*state,
                  plan.resident_bytes(plan.expert_replicas(), tier).*state, category, tier);
@@ -216,6 +249,7 @@ class FrameworkWork : public RankWork {
   PassTasks emitter_;
   std::vector<std::uint32_t> stages_;
   std::optional<ShardedPasses> sharded_;  // ZeRO-2 and 3
+  std::optional<ServedUpdate> served_;    // parameter servers
   double parameters_ = 0;
   std::optional<GradientBuckets> buckets_;
   Coordinates bucket_at_;

@@ -32,7 +32,8 @@ class GradientBuckets {
     for (auto [tensor, experts] : parts_.parts[use.part].gradients) {
       const double left_out = std::min(skipped, tensor);
       skipped -= left_out, tensor -= left_out;
-      if (tensor <= 0 || (experts && plan_.expert_replicas() == 1)) continue;
+      const bool alone = plan_.expert_replicas() == 1 && !plan_.job.data_parallel.served();
+      if (tensor <= 0 || (experts && alone)) continue;
       auto last = std::find_if(shares.rbegin(), shares.rend(), [&](const Share& s) { return s.experts == experts; });
       if (last == shares.rend() || last->full) {
         shares.push_back({.experts = experts});

@@ -8,6 +8,7 @@
 #include "lower/gradient_buckets.hpp"
 #include "lower/joined.hpp"
 #include "lower/rank_program.hpp"
+#include "lower/served.hpp"
 #include "lower/step_end.hpp"
 #include "schedule/replay.hpp"
 
@@ -121,6 +122,7 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   if (plan_->performed() || plan_->zero() >= 2 || parts_.pieces > 1 || plan_->job.training.norms_first())
     return std::nullopt;
   if (plan_->job.training.leaves_device()) return std::nullopt;
+  if (plan_->job.data_parallel.served()) return std::nullopt;
   if (plan_->job.copies > 1) return std::nullopt;  // ranks of both directions wait for each other there
   if (overlapped && plan_->fuses_gradients()) return std::nullopt;
   if (overlapped && (problem.stages() > 1 || schedule.splits_backward)) return std::nullopt;
@@ -182,7 +184,9 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
     if (classes && tasks * *classes > kMostFineTasks) return std::optional<Lowered>();
     auto joined = options;
     joined.detail = detail;
-    auto surroundings = join(std::move(ranks), plan, joined, builder);
+    const bool served = plan && plan->job.data_parallel.served();
+    auto surroundings = served ? join_served(std::move(ranks.front()), *plan, joined, builder)
+                               : join(std::move(ranks), plan, joined, builder);
     return std::optional(Lowered{std::move(builder).finish(), std::move(surroundings), detail});
   };
   auto lowered = *build(options.detail, builder_, std::nullopt);

@@ -3,17 +3,13 @@
 #include <utility>
 
 namespace rehearsal::lower {
-namespace {
 
-// Passes that a schedule knows apart, so that a step jitters alike at every detail.
-std::uint64_t pass_key(const graph::Coordinates& at) {
+std::uint64_t jitter_key(const graph::Coordinates& at) {
   using graph::Pass;
   const bool backward = at.pass == Pass::recompute || at.pass == Pass::input_gradient;
   const auto pass = static_cast<std::uint64_t>(backward ? Pass::backward : at.pass);
   return pass << 48 | std::uint64_t{at.stage} << 32 | at.microbatch;
 }
-
-}  // namespace
 
 Programs::Programs(std::vector<graph::Program> of_stages, const Cast& cast, const Conditions* conditions,
                    const cluster::Health* health, std::vector<std::uint32_t> jitters, graph::GraphBuilder& builder)
@@ -54,7 +50,7 @@ graph::Program Programs::variant(const Key& key) {
   for (std::size_t i = 0; i < program.size(); ++i) {
     auto mine = kernels;
     if (health_ && health_->jitters())
-      mine.slowdown *= health_->jitter(health_->level(jitters, pass_key(program.coordinates[i])));
+      mine.slowdown *= health_->jitter(health_->level(jitters, jitter_key(program.coordinates[i])));
     const auto endpoint = program.endpoint[i];
     program.work[i] = under(program.work[i], mine, endpoint == graph::kNoEndpoint ? inside : endpoints[endpoint]);
   }

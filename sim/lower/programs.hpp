@@ -10,6 +10,9 @@
 
 namespace rehearsal::lower {
 
+// Passes that a schedule knows apart, so that a step jitters alike at every detail.
+std::uint64_t jitter_key(const graph::Coordinates& at);
+
 class Programs {
  public:
   // `of_stages`: of each pipeline rank, with all works under sound conditions. `conditions`: null where all is alike;

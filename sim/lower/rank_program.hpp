@@ -20,6 +20,11 @@ struct Ends {
   static constexpr std::size_t kEmbedding = kAxes;
   std::array<std::optional<graph::EndpointId>, kAxes + 1> groups;
 
+  // With parameter servers. Of a worker: to and from each of them, beginning with its own number, so that no server is
+  // asked by all at once; of a server likewise, turn after turn. And what goes through each once: parameters.
+  std::vector<graph::EndpointId> out, in;
+  std::vector<double> pushed;
+
   std::uint32_t group(std::size_t which, graph::ProgramBuilder& program) {
     if (!groups[which]) groups[which] = program.endpoint(graph::EndpointKind::group);
     return groups[which]->value;

@@ -62,4 +62,27 @@ const Description& partition_fields() {
   return all;
 }
 
+const Description& data_parallel_fields() {
+  using D = DataParallel;
+  Form unbounded{Form::Kind::choice};
+  unbounded.names = {"unbounded"};
+  static const Description all = describe<D>(
+      {},
+      choice<&D::kind>("kind", {{"all-reduce", D::Kind::all_reduce}, {"parameter-server", D::Kind::parameter_server}},
+                       kUsual, "who adds up the gradients of replicas: they among themselves, or servers"),
+      field<&D::servers>("servers", whole(1, kMostDegree), kUsual, "the parameters are cut over so many, by bytes"),
+      choice<&D::placement>("placement",
+                            {{"dedicated", D::Placement::dedicated}, {"colocated", D::Placement::colocated}}, kUsual,
+                            "dedicated: each server on a node of its own, added to the cluster; colocated: beside "
+                            "workers, on their GPUs"),
+      choice<&D::update>("update", {{"server", D::Update::server}, {"worker", D::Update::worker}}, kUsual,
+                         "who holds the optimizer's states and updates: servers, which send parameters back; or every "
+                         "worker, from the sum"),
+      or_also(field<&D::delay>("delay", whole(0, 1000), kUsual,
+                               "iterations that a worker may be ahead of the slowest gradient that has arrived; 0 = "
+                               "synchronous"),
+              {unbounded}));
+  return all;
+}
+
 }  // namespace rehearsal::plan

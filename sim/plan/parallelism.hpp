@@ -27,6 +27,30 @@ struct Batch {
   std::int64_t sequence = 0;  // tokens per sequence
 };
 
+// How replicas come to the same parameters: they add up their gradients among themselves, or servers that hold a part
+// of the parameters each do it for all (Li et al., OSDI 2014).
+struct DataParallel {
+  enum class Kind : std::uint8_t { all_reduce, parameter_server };
+  enum class Placement : std::uint8_t { dedicated, colocated };
+  enum class Update : std::uint8_t { server, worker };
+  static constexpr std::int64_t kUnbounded = -1;
+
+  Kind kind = Kind::all_reduce;
+  std::int64_t servers = 1;
+  Placement placement = Placement::dedicated;
+  Update update = Update::server;
+  // Iterations by which a worker may be ahead of the slowest gradient that has arrived (Ho et al., NeurIPS 2013).
+  std::int64_t delay = 0;
+
+  bool served() const { return kind == Kind::parameter_server; }
+  bool unbounded() const { return delay == kUnbounded; }
+  bool synchronous() const { return delay == 0; }
+  // Nodes that a cluster has beside those of the workers.
+  std::int64_t own_nodes() const { return served() && placement == Placement::dedicated ? servers : 0; }
+  // A server that waits for nobody has a thread for each of so many workers; else one that serves all.
+  std::int64_t threads(std::int64_t workers) const { return unbounded() ? workers : 1; }
+};
+
 // Whether the embedding and the head count as layers when layers are dealt out.
 enum class Ends : std::uint8_t { free, layer };
 struct Partition {

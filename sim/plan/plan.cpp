@@ -187,6 +187,22 @@ models::Network network_of(const Job& job, const models::Shard& shard, const mod
                                                .capacity = job.experts.capacity});
 }
 
+void check_servers(const Plan& plan) {
+  const auto& data = plan.job.data_parallel;
+  if (!data.served()) return;
+  std::size_t tensors = 0;
+  const auto add = [&](const models::Part& part) { tensors += part.gradients.size(); };
+  const auto& model = plan.job.model;
+  for (std::int64_t l = 0; l < model.layers; ++l) add(plan.network().layer(model.kind(l)));
+  if (plan.stages.front().embedding) add(plan.network().embedding);
+  if (plan.stages.back().head) add(plan.network().head);
+  if (static_cast<std::size_t>(data.servers) > tensors)
+    throw UserError(
+        fmt::format("'servers' {} are more than the {} tensors of model '{}', of which each has one at least "
+                    "a part; at most {}",
+                    data.servers, tensors, model.name, tensors));
+}
+
 Plan make_plan(Job job) {
   check(job);
   refuse_unpriced(job);

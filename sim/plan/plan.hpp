@@ -34,10 +34,22 @@ struct Job {
   // Which nodes of the cluster it runs on, node by node; empty: the first ones.
   std::vector<std::uint32_t> on;
   models::ExpertSettings experts{};  // of a model that has some
+  DataParallel data_parallel{};
 
   std::uint32_t node(std::uint32_t nth) const { return on.empty() ? nth : on[nth]; }
+  // Behind the ranks of the mesh come those of parameter servers: the threads of each, server after server.
+  std::uint32_t workers() const { return static_cast<std::uint32_t>(parallelism.gpus()); }
+  std::uint32_t threads() const { return static_cast<std::uint32_t>(data_parallel.threads(parallelism.gpus())); }
+  // Where a server sits: on the first GPU of a node of its own; or beside a worker, spread evenly over them.
+  std::uint32_t server_gpu(std::uint32_t server) const {
+    const auto servers = static_cast<std::uint32_t>(data_parallel.servers);
+    if (data_parallel.placement == DataParallel::Placement::colocated)
+      return gpu(static_cast<std::uint32_t>(std::uint64_t{server} * workers() / servers));
+    return static_cast<std::uint32_t>((cluster.nodes - servers + server) * cluster.gpus_per_node);
+  }
   // The GPU of a rank.
   std::uint32_t gpu(std::uint32_t rank) const {
+    if (rank >= workers()) return server_gpu((rank - workers()) / threads());
     const auto per_node = static_cast<std::uint32_t>(cluster.gpus_per_node);
     return on.empty() ? rank : on[rank / per_node] * per_node + rank % per_node;
   }
@@ -120,6 +132,9 @@ struct Plan {
     return zero() >= 2 || gathers() || job.training.offload.gradients != Tier::device || keeps_checkpoints_apart();
   }
 };
+
+// Throws UserError where there are more servers than tensors to be cut over them.
+void check_servers(const Plan& plan);
 
 // Throws UserError when degrees, batch, model and cluster do not fit together.
 Plan make_plan(Job job);

@@ -184,6 +184,51 @@ std::vector<Broken> broken_by_degrees(const models::Transformer& model, const mo
   return std::move(checks.all);
 }
 
+std::vector<Broken> broken_by_servers(const models::Training& training, const models::Software& software,
+                                      const Parallelism& p, const DataParallel& data) {
+  std::vector<Broken> all;
+  if (!data.served()) return all;
+  const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
+  const std::pair<const char*, std::int64_t> degrees[] = {{"tensor", p.tensor},
+                                                          {"context", p.context},
+                                                          {"pipeline", p.pipeline},
+                                                          {"expert", p.expert},
+                                                          {"expert_tensor", p.expert_tensor}};
+  for (const auto& [key, degree] : degrees)
+    if (degree > 1)
+      add(fmt::format("parallelism.{}", key).c_str(),
+          fmt::format("'{}' {} does not go with parameter servers: every worker holds the whole model; set it to 1, or "
+                      "'data_parallel' to all-reduce",
+                      key, degree));
+  if (p.zero > 0)
+    add("parallelism.zero",
+        fmt::format("'zero' {} shards what servers hold already; set it to 0, or 'data_parallel' to all-reduce",
+                    p.zero));
+  if (training.updates_at_once())
+    add("training.optimizer",
+        "an optimizer that steps inside the backward leaves no gradients to push to parameter servers; use adamw or "
+        "sgd, "
+        "or set 'data_parallel' to all-reduce");
+  if (training.scales_loss())
+    add("training.loss_scaling",
+        "an overflow must be known before anything is updated, and servers update part by part; leave 'loss_scaling' "
+        "out, or set 'data_parallel' to all-reduce");
+  if (data.placement == DataParallel::Placement::colocated && data.servers > p.data)
+    add("data_parallel.servers",
+        fmt::format("'servers' {} are more than the {} workers that they share GPUs with; at most one each: {}",
+                    data.servers, p.data, p.data));
+  if (data.unbounded() && data.update == DataParallel::Update::worker)
+    add("data_parallel.delay",
+        "'unbounded' waits for nobody, and 'update: worker' for the sum of all; set 'update' to server, or 'delay' to "
+        "a "
+        "number");
+  if (software.own_kernels)
+    add("data_parallel",
+        "this program's own kernels have no parameter servers: 'software' rehearsal is not performed with them; set "
+        "'data_parallel' to all-reduce, or name a framework");
+  return all;
+}
+
 std::vector<Broken> broken_by_sequence(const models::Transformer& model, const models::Training& training,
                                        const models::ExpertSettings& experts, const Parallelism& p, const Batch& batch,
                                        std::int64_t pieces) {

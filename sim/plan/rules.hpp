@@ -23,6 +23,9 @@ std::vector<Broken> broken_by_degrees(const models::Transformer& model, const mo
 std::vector<Broken> broken_by_sequence(const models::Transformer& model, const models::Training& training,
                                        const models::ExpertSettings& experts, const Parallelism& parallelism,
                                        const Batch& batch, std::int64_t pieces);
+// Of gradients that servers add up.
+std::vector<Broken> broken_by_servers(const models::Training& training, const models::Software& software,
+                                      const Parallelism& parallelism, const DataParallel& data);
 
 // Of states that leave the device.
 std::vector<Broken> broken_by_offload(const models::Transformer& model, const models::Training& training,

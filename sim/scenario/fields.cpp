@@ -63,7 +63,8 @@ const Description& simulate_fields() {
       choice<&S::symmetry>("symmetry", {{"auto", true}, {"off", false}}, kUsual,
                            "auto: ranks that behave alike are simulated once; off: every rank"),
       field<&S::iterations>("iterations", whole(1, 1000),
-                            {[](const S& s) { return s.iterations; }, "1; 3 with post-validation"},
+                            {[](const S& s) { return s.iterations; },
+                             "1; 3 with post-validation; more with parameter servers that let workers be ahead"},
                             "steps; the last one is reported"),
       field<&S::seed>("seed", whole(0, 9.3e18), kUsual, "of anything random"));
   return all;
@@ -149,6 +150,7 @@ const Description& scenario_fields() {
       {}, label(field<&S::name>("name", text(), kUsual, "a title for reports"), "a title"),
       aside<&S::file>("where it was read"), aside<&S::places>("where it was read"),
       aside<&S::digest>("follows from the others"), nested<&S::parallelism>("parallelism", plan::parallelism_fields()),
+      nested<&S::data_parallel>("data_parallel", plan::data_parallel_fields()),
       order<&S::placement>("placement",
                            {{"tensor", Axis::tensor},
                             {"context", Axis::context},

@@ -88,6 +88,11 @@ Key made() {
 
   root.at("parallelism").help = "how the job is cut; GPUs = tensor x context x pipeline x data";
   add<plan::Parallelism>(root.at("parallelism"), plan::parallelism_fields());
+  Key& data_parallel = root.at("data_parallel");
+  data_parallel.help = "how replicas come to the same parameters: all-reduce or a mapping";
+  data_parallel.forms.push_back(Form{Form::Kind::choice});
+  data_parallel.forms.back().names = {"all-reduce"};
+  add<plan::DataParallel>(data_parallel, plan::data_parallel_fields());
   const auto& placement = scenario_fields().at("placement");
   extra(root, "placement", {placement.form}, placement.help.c_str()).usual = placement.otherwise(nullptr);
   extra(root, "jobs", {fields::list_of(fields::table("{scenario, nodes}"))},

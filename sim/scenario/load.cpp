@@ -157,6 +157,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   auto& problems = context.problems;
   const Node* model_node = top.require("model", "a name of 'rehearse list models', or a mapping");
   const Node* cluster_node = top.require("cluster", "a name of 'rehearse list clusters', or a mapping");
+  scenario.data_parallel = load_data_parallel(context, top.find("data_parallel"), root);
   auto model = model_node ? load_model(context, *model_node) : std::nullopt;
   auto cluster = cluster_node ? load_cluster(context, *cluster_node) : std::nullopt;
   const Node* training_node = top.find("training");
@@ -165,7 +166,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   auto software = choose_software(context, top.find("software"), root, training, cluster);
   if (cluster) {
     const auto before = problems.count();
-    if (parallelism.sound) size_cluster(context, *cluster, parallelism);
+    if (parallelism.sound) size_cluster(context, *cluster, parallelism, scenario.data_parallel.own_nodes());
     parallelism.sound = parallelism.sound && problems.count() == before;
     const auto where = training_node ? training_node->where() : cluster_node->where();
     check_device(context, training.training, software && software->own_kernels, cluster->spec.gpu, where);
@@ -180,6 +181,9 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   if (model && cluster && software && parallelism.sound)
     report(context, root,
            plan::broken_by_offload(*model, training.training, *software, parallelism.value, cluster->spec.host));
+  if (software && parallelism.sound)
+    report(context, root,
+           plan::broken_by_servers(training.training, *software, parallelism.value, scenario.data_parallel));
   if (software) check_kernels(context, root, model, training, *software, parallelism, experts);
   const auto partition = load_partition(context, top.find("partition"), parallelism.stages(), model);
   if (top.find("memory"))
@@ -197,7 +201,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
 void read_abstract(Context& context, MapReader& top, const Node& root, const Node& costs, Scenario& scenario,
                    const ParallelismChoice& parallelism) {
   auto& problems = context.problems;
-  for (const char* key : {"model", "cluster", "software", "partition", "placement", "faults", "experts"})
+  for (const char* key : {"model", "cluster", "software", "partition", "placement", "faults", "experts", "data_parallel"})
     if (top.find(key))
       problems.error(
           top.at(key),
@@ -218,6 +222,10 @@ void read_abstract(Context& context, MapReader& top, const Node& root, const Nod
       load_costs(context, costs, top.find("memory"), static_cast<std::size_t>(p.stages()), scenario.schedule);
 }
 
+// Until workers with a delay have settled, and as many again to measure.
+int least(const plan::DataParallel& data) { return 4 + 2 * static_cast<int>(std::max<std::int64_t>(1, data.delay)); }
+int iterations(const plan::DataParallel& data) { return 3 * least(data); }
+
 // Iterations that overlap are simulated one by one: the third is as good as any later one. Behind a barrier all are
 // alike.
 void read_simulate(Context& context, MapReader& top, const Node& root, Scenario& scenario) {
@@ -225,8 +233,14 @@ void read_simulate(Context& context, MapReader& top, const Node& root, Scenario&
   const Node* node = top.find("simulate");
   const bool overlap = scenario.optimizer_sync.post_validation;
   const auto before = problems.count();
-  scenario.simulate = load_simulate(context, node, root, overlap ? 3 : 1);
-  if (!overlap || !node || problems.count() != before) return;
+  const bool delayed = !overlap && !scenario.data_parallel.synchronous();
+  scenario.simulate = load_simulate(context, node, root, overlap ? 3 : delayed ? iterations(scenario.data_parallel) : 1);
+  if (delayed && problems.count() == before && scenario.simulate.iterations < least(scenario.data_parallel))
+    problems.error(place_of(root, "simulate.iterations"),
+                   fmt::format("'iterations' {} are over before workers have settled that may be ahead of each other; at "
+                               "least {}",
+                               scenario.simulate.iterations, least(scenario.data_parallel)));
+  if (!(overlap || delayed) || !node || problems.count() != before) return;
   const auto forwards = scenario.microbatches * scenario.parallelism.stages();
   if (scenario.simulate.iterations > 1 && forwards > kMostForwards / scenario.simulate.iterations)
     problems.error(node->where(), fmt::format("{} iterations of {} forwards are more than {}",
@@ -262,7 +276,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   const Node* costs = top.find("costs");
   const auto place = [&](const char* key) { return root.find(key) ? root.find(key)->where() : Location{path, 0, 0}; };
   scenario.places = {place(root.find("partition") ? "partition" : "parallelism"), place("cluster"), place("schedule"),
-                     place("faults")};
+                     place("faults"), place("data_parallel")};
   auto parallelism = load_parallelism(context, top.find("parallelism"), root);
   const Node* schedule_node = top.find("schedule");
   const auto before_schedule = problems.count();
@@ -292,6 +306,15 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
         top.at(scenario.faults.empty() ? "cluster" : "faults"),
         "faults and groups of GPUs do not go with training.optimizer_sync post-validation: iterations that overlap are "
         "followed for one rank of each stage, and faults make replicas differ");
+  if (scenario.data_parallel.served() && scenario.optimizer_sync.post_validation)
+    problems.error(place_of(root, "training.optimizer_sync"),
+                   "'optimizer_sync: post-validation' lets pipeline ranks agree on a norm, and parameter servers need "
+                   "none; set it to barrier");
+  if (!scenario.data_parallel.synchronous() &&
+      std::any_of(scenario.faults.begin(), scenario.faults.end(),
+                  [](const auto& fault) { return fault.kind == cluster::Fault::Kind::jitter; }))
+    problems.error(place_of(root, "data_parallel.delay"),
+                   "'delay' lets iterations overlap, and 'jitter' of 'faults' is drawn for one of them; leave one out");
   const auto before_batch = problems.count();
   read_batch(context, top, root, scenario, parallelism);
   if (schedule_ok && parallelism.sound && problems.count() == before_batch)
@@ -304,6 +327,8 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
     scenario.error_band.basis =
         "no runs of mixtures of experts but those that constants were fitted on: 3 to 9 % off in the mean of their "
         "tables";
+  else if (alike && scenario.data_parallel.served())
+    scenario.error_band.basis = "no published runs with parameter servers";
   else if (alike && scenario.schedule.cut() > 1)
     scenario.error_band.basis = "no published runs of sequences that go through in pieces";
   else if (alike && problems.count() == 0)

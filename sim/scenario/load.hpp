@@ -96,6 +96,7 @@ struct ParallelismChoice {
   bool sound = true;  // else checks that build on the degrees would only repeat what was said
 };
 ParallelismChoice load_parallelism(Context& context, const Node* node, const Node& root);
+plan::DataParallel load_data_parallel(Context& context, const Node* node, const Node& root);
 
 // How tokens are routed to the experts of a model; `node` may be null.
 models::ExpertSettings load_experts(Context& context, const Node* node, const Node& root,
@@ -120,8 +121,9 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
                    const TrainingChoice& training, const models::Software& software,
                    const ParallelismChoice& parallelism, const models::ExpertSettings& experts);
 
-// Settles nodes, GPUs and the data-parallel degree against each other.
-void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism);
+// Settles nodes, GPUs and the data-parallel degree against each other. `more_nodes`: beside those of the job's mesh,
+// for servers.
+void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism, std::int64_t more_nodes);
 
 // What published runs say about predictions like this one (configs/error_bands.yaml), and, where no software was given,
 // what else ran with such attention.

@@ -195,7 +195,7 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   return choice;
 }
 
-void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism) {
+void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism, std::int64_t more_nodes) {
   auto& problems = context.problems;
   auto& spec = cluster.spec;
   auto& p = parallelism.value;
@@ -242,6 +242,7 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
     spec.nodes = whole ? product / spec.gpus_per_node : 1;
     if (!whole) spec.gpus_per_node = product;
   }
+  spec.nodes += more_nodes;
   // Nothing is joined: what is inside the node is the whole topology.
   if (const auto* named = cluster::registry().find(spec.topology.name);
       spec.nodes == 1 && named && named->role == cluster::Topology::Role::fabric)

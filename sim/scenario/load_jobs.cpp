@@ -87,6 +87,8 @@ std::optional<Scenario> read_job(Context& context, const Node& at, const std::st
   if (problems.count() != before) return std::nullopt;
   if (scenario.optimizer_sync.post_validation)
     problems.error(at.where(), fmt::format("'{}' cannot be one of several jobs: its iterations overlap", path));
+  if (scenario.data_parallel.served())
+    problems.error(at.where(), fmt::format("'{}' cannot be one of several jobs: it has parameter servers", path));
   return scenario;
 }
 

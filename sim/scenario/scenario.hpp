@@ -98,7 +98,7 @@ struct ErrorBand {
 // Where the file says what a plan or a schedule may be refused for.
 struct Places {
   Location layout, cluster, schedule;  // layout: `partition`, or else `parallelism`
-  Location faults;
+  Location faults, data_parallel;
 };
 
 // A key of the file that asks, or of --set: not those of the files that it names.
@@ -112,6 +112,7 @@ struct Scenario {
   Places places;
   std::string digest;  // SHA-256 of the resolved scenario, the same for YAML and JSON spellings
   plan::Parallelism parallelism;
+  plan::DataParallel data_parallel;
   plan::AxisOrder placement = plan::kUsualOrder;
   std::vector<cluster::Fault> faults;
   std::vector<std::uint32_t> on;  // the nodes of a cluster that others share (jobs_file.hpp); empty: all

@@ -114,10 +114,26 @@ class RankBreakdown {
       const graph::LaneInfo& lane = graph::info(program_.lane[i]);
       if (lane.kind == graph::LaneKind::tiers)
         add(lane.idle_is, span_of(rank_, i), span_of(rank_, i), program_.work[i]);
+      served(i, lane);
       if (lane.kind != graph::LaneKind::collectives) continue;
       if (!std::holds_alternative<graph::Collective>(graph_.work(program_.work[i]))) continue;
       const bool data = is_data_parallel(program_.coordinates[i].pass, lane.lane);
       add(data ? Category::data_comm : lane.idle_is, span_of(rank_, i), span_of(rank_, i), program_.work[i]);
+    }
+  }
+
+  // Gradients on their way to parameter servers, and what comes back.
+  void served(std::size_t i, const graph::LaneInfo& lane) {
+    const auto pass = program_.coordinates[i].pass;
+    if (pass != graph::Pass::gradient_reduce && pass != graph::Pass::parameter_gather) return;
+    if (lane.kind == graph::LaneKind::sends) {
+      add(Category::data_comm, span_of(rank_, i), span_of(rank_, i), program_.work[i]);
+    } else if (lane.kind == graph::LaneKind::receives) {
+      const TaskId send = graph_.partner(rank_, LocalTask(i));
+      const RankId sender = graph_.rank_of(send);
+      const Span whole{timeline_.start[send.index()], timeline_.end[send.index()]};
+      add(Category::data_comm, whole, whole,
+          graph_.program_of(graph_.ranks()[sender.index()]).work[graph_.local(send).index()]);
     }
   }
 
@@ -147,7 +163,9 @@ class RankBreakdown {
     for (std::size_t n = 0; n < waiting.size(); ++n) {
       const std::size_t i = waiting[n];
       const std::uint32_t endpoint = program_.endpoint[i];
-      if (endpoint != graph::kNoEndpoint && program_.endpoints[endpoint] == graph::EndpointKind::receive) {
+      const bool message =
+          endpoint != graph::kNoEndpoint && program_.endpoints[endpoint] == graph::EndpointKind::receive;
+      if (message && program_.coordinates[i].pass != graph::Pass::parameter_gather) {
         const TaskId send = graph_.partner(rank_, LocalTask(i));
         const RankId sender = graph_.rank_of(send);
         const Span whole{timeline_.start[send.index()], timeline_.end[send.index()]};

@@ -25,7 +25,9 @@ struct CategoryOf {
   Category kernel() const { return context.recompute ? Category::recompute : Category::compute; }
   Category operator()(const Gemm&) const { return kernel(); }
   Category operator()(const FusedAttention&) const { return kernel(); }
-  Category operator()(const MemoryBound&) const { return kernel(); }
+  Category operator()(const MemoryBound&) const {
+    return context.pass == Pass::optimizer ? Category::optimizer : kernel();
+  }
   Category operator()(const Kernel&) const { return context.pass == Pass::optimizer ? Category::optimizer : kernel(); }
   Category operator()(const graph::Handover&) const { return Category::pipeline_comm; }
   Category operator()(const graph::Collective& w) const {

@@ -98,6 +98,9 @@ const std::vector<Question>& questions() {
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "parallelism={data: 4, tensor: 2, zero: 3, sequence: false}", "software=fsdp-2023",
         "training.recompute=full", "training.offload={optimizer: host, gradients: host}"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={data: 8}", "model={use: llama3-8b, layers: 2}",
+        "data_parallel={kind: parameter-server, servers: 2, delay: 1}"}},
       {"gpu/tensor-4.yaml", {}},
       {"measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml", {}},
       {"teaching-1f1b-8-stages.yaml", {}}};

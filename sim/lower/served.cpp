@@ -1,0 +1,307 @@
+#include "lower/served.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "lower/cast.hpp"
+#include "lower/joiner.hpp"
+#include "lower/programs.hpp"
+#include "models/traffic.hpp"
+
+namespace rehearsal::lower {
+namespace {
+
+using graph::Coordinates;
+using graph::EndpointId;
+using graph::EndpointKind;
+using graph::Lane;
+using graph::MemoryCategory;
+using graph::Pass;
+
+std::uint32_t servers_of(const plan::Job& job) { return static_cast<std::uint32_t>(job.data_parallel.servers); }
+bool servers_update(const plan::Job& job) { return job.data_parallel.update == plan::DataParallel::Update::server; }
+// Sums that are open at once: of an iteration that the slowest worker has not ended, and of those that others are
+// ahead. Applied at once, gradients are added to no sum.
+double open_sums(const plan::DataParallel& data) { return data.unbounded() ? 0 : double(data.delay) + 1; }
+
+// The workers of a server in the order in which its messages with them come, turn after turn; each with its endpoint.
+std::vector<std::uint32_t> workers_by_turn(const plan::Job& job, std::uint32_t server) {
+  const auto servers = servers_of(job);
+  std::vector<std::uint32_t> workers;
+  for (std::uint32_t turn = 0; turn < servers; ++turn)
+    for (auto w = (server + servers - turn) % servers; w < job.workers(); w += servers) workers.push_back(w);
+  return workers;
+}
+
+// The program of a server, or of its thread for one worker. Sends are given their sizes and ways when it is known who
+// is at their other ends.
+class Server {
+ public:
+  Server(const plan::Plan& plan, const std::vector<double>& pushed, graph::GraphBuilder& works, std::size_t workers,
+         bool holds_states)
+      : job_(plan.job),
+        pushed_(pushed),
+        works_(works),
+        program_(job_.threads() > 1 ? "thread of a parameter server" : "parameter server") {
+    if (holds_states) resident_states();
+    for (std::size_t w = 0; w < workers; ++w) {
+      ends_.in.push_back(program_.endpoint(EndpointKind::receive));
+      ends_.out.push_back(program_.endpoint(EndpointKind::send));
+    }
+    ends_.pushed = pushed;
+  }
+
+  LoweredRank run() && {
+    for (const double parameters : pushed_) bucket(parameters / servers_of(job_));
+    return {std::move(program_).finish(), std::move(ends_)};
+  }
+
+ private:
+  static Coordinates at(Pass pass) { return {pass, 0, graph::kNoLayer, graph::kNoMicrobatch}; }
+
+  void resident_states() {
+    const auto states = server_states(job_);
+    const double all = std::accumulate(pushed_.begin(), pushed_.end(), 0.) / servers_of(job_);
+    const auto hold = [&](double size, MemoryCategory category) {
+      if (size > 0) program_.resident({bytes(size), category});
+    };
+    hold(all * states.parameters, MemoryCategory::parameters);
+    hold(all * states.gradients, MemoryCategory::gradients);
+    hold(all * states.optimizer, MemoryCategory::optimizer);
+    // What arrives of a bucket, of each worker, until it has been added.
+    const double largest = *std::max_element(pushed_.begin(), pushed_.end()) / servers_of(job_);
+    hold(largest * served_bytes(job_).pushed * job_.workers(), MemoryCategory::buffers);
+  }
+
+  // Its gradients as they arrive, what is done about them, and what goes back.
+  void bucket(double parameters) {
+    const double gradient = served_bytes(job_).pushed;
+    LocalTask done;
+    for (std::size_t w = 0; w < ends_.in.size(); ++w) {
+      const auto arrived =
+          program_.add({works_.intern(graph::Receive{}), Lane::receive, at(Pass::gradient_reduce), ends_.in[w].value});
+      if (job_.data_parallel.unbounded()) {
+        done = update(parameters, arrived);
+        continue;
+      }
+      // The first one of a sum is copied, each other one added: read, the sum read and written.
+      const MemoryBound add{bytes(parameters * gradient * (w == 0 ? 2 : 3)), 1};
+      done = program_.add({works_.intern(add), Lane::compute, at(Pass::gradient_reduce)}, std::vector{arrived});
+    }
+    if (servers_update(job_) && !job_.data_parallel.unbounded()) done = update(parameters, done);
+    for (const auto end : ends_.out)
+      program_.add({works_.intern(graph::Wait{}), Lane::send_out, at(Pass::parameter_gather), end.value},
+                   std::vector{done});
+  }
+  // Traffic as of a worker's own optimizer; one kernel a bucket, whose host and launches are not counted.
+  LocalTask update(double parameters, LocalTask after) {
+    const double moved = job_.software.optimizer_bytes + models::unfused_optimizer_bytes(job_.training);
+    return program_.add({works_.intern(MemoryBound{bytes(parameters * moved), 1}), Lane::compute, at(Pass::optimizer)},
+                        std::vector{after});
+  }
+
+  const plan::Job& job_;
+  const std::vector<double>& pushed_;
+  graph::GraphBuilder& works_;
+  graph::ProgramBuilder program_;
+  Ends ends_;
+};
+
+// Everybody and who speaks to whom. Programs: 0 of workers, 1 of servers, 2 of threads that hold nothing.
+Cast cast_of(const plan::Job& job, const std::vector<Ends>& ends) {
+  const auto workers = job.workers(), servers = servers_of(job), threads = job.threads();
+  std::vector<std::uint32_t> program(workers, 0);
+  for (std::uint32_t s = 0; s < servers; ++s)
+    for (std::uint32_t t = 0; t < threads; ++t) program.push_back(t == 0 ? 1 : 2);
+  std::vector<Cast::Channel> channels;
+  for (std::uint32_t s = 0; s < servers; ++s) {
+    const auto by_turn = workers_by_turn(job, s);
+    for (std::uint32_t i = 0; i < by_turn.size(); ++i) {
+      const auto worker = by_turn[i], turn = (s + servers - worker % servers) % servers;
+      const auto thread = workers + s * threads + (threads > 1 ? i : 0);
+      const auto& theirs = ends[program[thread]];
+      const auto end = threads > 1 ? 0 : i;
+      channels.push_back({worker, thread, ends[0].out[turn], theirs.in[end]});
+      channels.push_back({thread, worker, theirs.out[end], ends[0].in[turn]});
+    }
+  }
+  return {ends, std::move(program), std::move(channels)};
+}
+
+// The programs of ranks: those of their kind with the messages that they send, on the ways that these go, under the
+// conditions there.
+class Variants {
+ public:
+  Variants(const plan::Plan& plan, const Cast& cast, const std::vector<graph::Program>& kinds,
+           const Conditions* conditions, graph::GraphBuilder& builder)
+      : plan_(plan), cast_(cast), kinds_(kinds), conditions_(conditions), builder_(builder), ways_(cast.ranks()) {
+    for (std::size_t c = 0; c < cast.channels.size(); ++c) {
+      const auto& channel = cast.channels[c];
+      const auto from = plan.job.gpu(channel.from), to = plan.job.gpu(channel.to);
+      Way way;
+      if (from != to) {
+        const auto like = plan.machine->alike(from, to);
+        way.from = static_cast<std::uint32_t>(like.first), way.to = static_cast<std::uint32_t>(like.second);
+      }
+      if (conditions) way.links = conditions->of[cast.channel(c)];
+      ways_[channel.from].emplace(channel.send, way);
+    }
+  }
+
+  ProgramId of(std::uint32_t rank) {
+    const auto* health = plan_.health.get();
+    const Key key{cast_.stages[rank], conditions_ ? conditions_->of[rank] : graph::Condition{},
+                  health && health->jitters() ? rank : 0, ways_[rank]};
+    const auto [at, fresh] = known_.try_emplace(key);
+    if (fresh) at->second = builder_.add(variant(key));
+    return at->second;
+  }
+
+ private:
+  struct Way {  // of a send; from = to: to whoever sits on the same GPU
+    std::uint32_t from = 0, to = 0;
+    graph::Condition links;
+    friend auto operator<=>(const Way&, const Way&) = default;
+  };
+  using Key = std::tuple<std::uint32_t, graph::Condition, std::uint32_t, std::map<EndpointId, Way>>;
+
+  graph::Program variant(const Key& key) {
+    const auto& [kind, kernels, jitters, ways] = key;
+    graph::Program program = kinds_[kind];
+    const auto each = served_bytes(plan_.job);
+    const double bytes_each = (kind == 0 ? each.pushed : each.pulled) / servers_of(plan_.job);
+    for (std::size_t i = 0; i < program.size(); ++i) {
+      auto mine = kernels;
+      if (plan_.health && plan_.health->jitters())
+        mine.slowdown *= plan_.health->jitter(plan_.health->level(jitters, jitter_key(program.coordinates[i])));
+      const auto way =
+          program.endpoint[i] == graph::kNoEndpoint ? ways.end() : ways.find(EndpointId(program.endpoint[i]));
+      if (way == ways.end()) {
+        program.work[i] = under(program.work[i], mine, {});
+        continue;
+      }
+      const auto& [from, to, links] = way->second;
+      if (from == to) {  // what is in the memory of the GPU already
+        program.lane[i] = Lane::send;
+        continue;
+      }
+      const Bytes size = bytes(cast_.ends[kind].pushed[program.sequence[i]] * bytes_each);
+      program.lane[i] = plan_.machine->reach(from, to).leaves_domain ? Lane::send_out : Lane::send;
+      program.work[i] = under(builder_.intern(graph::Message{size, from, to, {}, {}, true}), mine, links);
+    }
+    return program;
+  }
+  WorkId under(WorkId work, const graph::Condition& kernels, const graph::Condition& links) {
+    if (!conditions_) return work;
+    const auto [at, fresh] = works_.try_emplace({work, kernels, links});
+    if (fresh) at->second = builder_.under(work, kernels, links);
+    return at->second;
+  }
+
+  const plan::Plan& plan_;
+  const Cast& cast_;
+  const std::vector<graph::Program>& kinds_;
+  const Conditions* conditions_;
+  graph::GraphBuilder& builder_;
+  std::vector<std::map<EndpointId, Way>> ways_;  // of each rank
+  std::map<Key, ProgramId> known_;
+  std::map<std::tuple<WorkId, graph::Condition, graph::Condition>, WorkId> works_;
+};
+
+}  // namespace
+
+ServedBytes served_bytes(const plan::Job& job) {
+  const auto states = plan::state_bytes(job.training);
+  return {states.gradients, servers_update(job) ? states.parameters : states.gradients};
+}
+
+// With a delay, gradients of one iteration are on their way while the next ones are made; so are parameters that arrive
+// while others are in use, or, where workers update, a sum for each iteration of delay.
+ServedStates worker_states(const plan::Job& job) {
+  const auto states = plan::state_bytes(job.training);
+  const auto& data = job.data_parallel;
+  const double ahead = data.synchronous() ? 0 : 1;
+  if (servers_update(job)) return {states.parameters * (1 + ahead), states.gradients * (1 + ahead), 0};
+  return {states.parameters, states.gradients * (1 + ahead + double(data.delay)), states.optimizer};
+}
+
+ServedStates server_states(const plan::Job& job) {
+  const auto states = plan::state_bytes(job.training);
+  const double sums = states.gradients * open_sums(job.data_parallel);
+  if (!servers_update(job)) return {0, sums, 0};
+  return {states.parameters, sums, states.optimizer};
+}
+
+ServedUpdate::ServedUpdate(Draft& draft) : draft_(draft) {
+  for (std::uint32_t turn = 0; turn < servers_of(draft.pipe.plan->job); ++turn) {
+    draft.ends.out.push_back(draft.program.endpoint(EndpointKind::send));
+    draft.ends.in.push_back(draft.program.endpoint(EndpointKind::receive));
+  }
+}
+
+void ServedUpdate::push(double parameters, const Coordinates& at, LocalTask after) {
+  draft_.ends.pushed.push_back(parameters);
+  for (const auto end : draft_.ends.out)
+    draft_.program.add({draft_.works.intern(graph::Wait{}), Lane::send_out, at, end.value}, std::vector{after});
+}
+
+LocalTask ServedUpdate::pull(Coordinates at) {
+  at.pass = Pass::parameter_gather;
+  LocalTask last(draft_.program.size() - 1);
+  for (std::size_t bucket = 0; bucket < draft_.ends.pushed.size(); ++bucket)
+    for (const auto end : draft_.ends.in)
+      last = draft_.program.add({draft_.works.intern(graph::Receive{}), Lane::receive, at, end.value});
+  return last;
+}
+
+std::optional<Surroundings> join_served(LoweredRank worker, const plan::Plan& plan, const Options& options,
+                                        graph::GraphBuilder& builder) {
+  const auto& job = plan.job;
+  const auto* health = plan.health.get();
+  const bool threads = job.threads() > 1;
+  const auto pushed = worker.ends.pushed;
+  std::vector<Ends> ends;
+  std::vector<graph::Program> kinds;
+  const auto add = [&](LoweredRank rank) {
+    ends.push_back(std::move(rank.ends)), kinds.push_back(std::move(rank.program));
+  };
+  add(std::move(worker));
+  add(Server(plan, pushed, builder, threads ? 1 : job.workers(), true).run());
+  if (threads) add(Server(plan, pushed, builder, 1, false).run());
+
+  const Cast cast = cast_of(job, ends);
+  const bool uneven = health || !job.cluster.groups.empty();
+  std::optional<Conditions> under;
+  std::vector<std::uint32_t> jitters;
+  if (uneven) under = conditions(cast, plan, options.detail != Detail::operators);
+  if (health && health->jitters())
+    for (std::uint32_t r = 0; r < cast.ranks(); ++r) jitters.push_back(r);
+
+  // Folding needs resources even where nothing is shared: they tell apart who sits where.
+  cluster::Resources resources(*plan.machine, health);
+  const auto loaded = loads(cast, plan.mesh, job, resources);
+  std::vector<std::uint32_t> of(cast.size());
+  std::iota(of.begin(), of.end(), 0u);
+  std::optional<Classes> classes;
+  if (options.symmetry) {
+    classes = equitable_classes(actors(cast, loaded, resources.all(), under ? &*under : nullptr, jitters));
+    of = classes->of_actor;
+  }
+  Variants variants(plan, cast, kinds, under ? &*under : nullptr, builder);
+  Joiner joiner(cast, of);
+  joiner.ranks(builder, [&](std::uint32_t r) {
+    const auto server = r < job.workers() ? 0 : (r - job.workers()) / job.threads();
+    const auto node = job.gpu(r) / static_cast<std::uint32_t>(job.cluster.gpus_per_node);
+    if (r < job.workers()) return Joiner::Seat{variants.of(r), 1, r, node, plan.mesh.at(r)};
+    return Joiner::Seat{variants.of(r), 1, job.workers() + server, node, {}};
+  });
+  joiner.connect(builder);
+  if (!options.shares) return std::nullopt;
+  return Surroundings{joiner.places(loaded, resources.all(), classes ? &*classes : nullptr, *plan.machine),
+                      resources.all(), 0};
+}
+
+}  // namespace rehearsal::lower
