@@ -49,9 +49,14 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
           "'training.optimizer_sync' post-validation changes nothing here: no iteration can begin before the last "
           "ends");
   }
+  std::optional<Served> served;
+  if (scenario.data_parallel.served())
+    served = scenario.data_parallel.synchronous() ? synchronous(scenario, prediction.timeline.makespan())
+                                                  : delayed(*question, prediction.timeline, run);
   if (scenario.concrete && scenario.concrete->training.scales_loss() && !scenario.concrete->training.skipped)
     question->skipped = skipped(scenario, options);
   prediction.summary = summarize(*question, prediction.timeline, options.summary);
+  prediction.summary.served = served;
   prediction.assumptions = std::move(question->assumptions);
   prediction.warnings = std::move(question->warnings);
   if (options.idle_keys && scenario.concrete) {

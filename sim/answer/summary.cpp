@@ -6,6 +6,7 @@
 #include "answer/reserved_memory.hpp"
 #include "base/parallel.hpp"
 #include "cost/device_memory.hpp"
+#include "lower/delayed.hpp"
 #include "timeline/twins.hpp"
 
 namespace rehearsal::answer {
@@ -132,6 +133,19 @@ std::vector<PathSegment> path_segments(const graph::TaskGraph& graph, const Time
   return segments;
 }
 
+// Servers have little to tell of where the time goes.
+RankId last_worker(const graph::TaskGraph& graph, const Timeline& timeline) {
+  RankId last;
+  Time latest{-1};
+  for (std::size_t r = 0; r < graph.ranks().size(); r++) {
+    const auto& program = graph.program_of(graph.ranks()[r]);
+    if (!lower::is_worker(program)) continue;
+    for (std::size_t i = 0; i < program.size(); i++)
+      if (const Time end = timeline.end[graph.ranks()[r].first_task + i]; end > latest) latest = end, last = RankId(r);
+  }
+  return last;
+}
+
 }  // namespace
 
 Summary summarize(const Question& question, const Timeline& timeline, const SummaryParts& parts) {
@@ -150,7 +164,7 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
 
   Time busiest;
   for (const auto& rank : s.ranks) busiest = std::max(busiest, rank.busy);
-  s.bubble_rate = iteration_s > 0 ? 1 - busiest / s.iteration : 0;
+  s.bubble_rate = iteration_s > 0 ? std::max(0., 1 - busiest / s.iteration) : 0;
   for (const auto& rank : s.ranks) {
     s.peak.allocated = std::max(s.peak.allocated, rank.peak.allocated);
     s.peak.reserved = std::max(s.peak.reserved, rank.peak.reserved);  // nothing is less than any number
@@ -194,7 +208,8 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
     if (parts.memory) s.fits = s.fits_device = s.peak.allocated <= *s.capacity;
   }
 
-  const RankId last = timeline::last_rank(question.graph, timeline);
+  const RankId last = scenario.data_parallel.served() ? last_worker(question.graph, timeline)
+                                                      : timeline::last_rank(question.graph, timeline);
   s.breakdown = timeline::breakdown(question.graph, timeline, last, question.durations);
   s.breakdown_rank = question.graph.ranks()[last.index()].job_rank;
   using graph::Category;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "answer/question.hpp"
+#include "answer/served.hpp"
 #include "answer/tiers.hpp"
 #include "answer/traffic.hpp"
 #include "timeline/breakdown.hpp"
@@ -72,6 +73,7 @@ struct Summary {
   std::vector<RankSummary> ranks;
   Traffic traffic;
   std::vector<PathSegment> critical_path;
+  std::optional<Served> served;      // with parameter servers
   std::optional<Time> contention;    // by which the iteration is longer because works share what they use
   std::vector<Contended> contended;  // the worst of what they share
 };

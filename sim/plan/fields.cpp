@@ -78,7 +78,7 @@ const Description& data_parallel_fields() {
       choice<&D::update>("update", {{"server", D::Update::server}, {"worker", D::Update::worker}}, kUsual,
                          "who holds the optimizer's states and updates: servers, which send parameters back; or every "
                          "worker, from the sum"),
-      or_also(field<&D::delay>("delay", whole(0, 1000), kUsual,
+      or_also(field<&D::delay>("delay", whole(0, 100), kUsual,
                                "iterations that a worker may be ahead of the slowest gradient that has arrived; 0 = "
                                "synchronous"),
               {unbounded}));

@@ -97,6 +97,18 @@ void note_sharding(Plan& plan) {
                        : "gradients are reduced bucket by bucket, in every micro-batch"));
 }
 
+void note_servers(Plan& plan) {
+  const auto& data = plan.job.data_parallel;
+  if (!data.served()) return;
+  plan.assumptions.push_back(fmt::format(
+      "Parameter servers: each {}, adds up in the memory of that GPU and is reached over its NICs; every bucket of "
+      "gradients is cut evenly over all of them and {} as soon as its sum is complete, without a norm over all; what "
+      "requests cost their hosts is not counted.",
+      data.placement == DataParallel::Placement::dedicated ? "sits on the first GPU of a node of its own"
+                                                           : "shares the GPU of a worker",
+      data.update == DataParallel::Update::server ? "updated" : "sent back"));
+}
+
 void note_routing(Plan& plan, const models::Routed& routed) {
   if (routed.load != routed.kept)
     plan.assumptions.push_back(

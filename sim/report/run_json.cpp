@@ -61,6 +61,17 @@ Json efficiency(const answer::OffloadEfficiency& e) {
             {"together", e.together}}}};
 }
 
+Json served(const answer::Served& s) {
+  return {{"count", s.servers},
+          {"steps_per_s", s.steps_per_s},
+          {"staleness",
+           {{"mean", s.staleness_mean},
+            {"max", s.staleness_max},
+            {"update", s.by_worker ? "one worker's gradients" : "the sum of all workers' gradients"}}},
+          {"versions", s.versions},
+          {"updates_per_sample", s.updates_per_sample}};
+}
+
 Json axes(const answer::AxisBytes& bytes) {
   Json json;
   for (const auto& [name, part] : answer::AxisBytes::parts()) json[name] = number(bytes.*part);
@@ -206,6 +217,7 @@ Json to_json(const Answer& run, const std::string& version) {
       {"contention_s", s.contention ? Json(to_seconds(*s.contention)) : Json()},
       {"contention", contended},
       {"faults", run.faulted ? faulted(*run.faulted, s.iteration) : Json()},
+      {"servers", s.served ? served(*s.served) : Json()},
       {"ranks", ranks(s)},
       {"traffic", traffic(s.traffic)},
       {"error_band", error_band(run)},

@@ -129,8 +129,15 @@ class TextReport {
            worst.count > 1 ? fmt::format(" and {} like it", worst.count - 1) : "");
     }
     memory();
+    if (s_.served) servers(*s_.served);
     line("  {}", paint_.dim(fmt::format("{} backend, {} engine; {} tasks that stand for {}", s_.backend, s_.engine,
                                         grouped(run_.graph().tasks()), grouped(run_.graph().represented_tasks()))));
+  }
+
+  void servers(const answer::Served& s) {
+    line("  Servers      {}; {:.3g} steps/s, {:.3g} updates a sample", s.servers, s.steps_per_s, s.updates_per_sample);
+    line("  Staleness    {:.3g} updates {}in the mean, {} at most; {} version{} in use", s.staleness_mean,
+         s.by_worker ? "of single workers " : "", s.staleness_max, s.versions, s.versions == 1 ? "" : "s");
   }
 
   static std::string rate(double tflops) {

@@ -224,7 +224,7 @@ void read_abstract(Context& context, MapReader& top, const Node& root, const Nod
 
 // Until workers with a delay have settled, and as many again to measure.
 int least(const plan::DataParallel& data) { return 4 + 2 * static_cast<int>(std::max<std::int64_t>(1, data.delay)); }
-int iterations(const plan::DataParallel& data) { return 3 * least(data); }
+int iterations(const plan::DataParallel& data) { return 8 + least(data); }
 
 // Iterations that overlap are simulated one by one: the third is as good as any later one. Behind a barrier all are
 // alike.

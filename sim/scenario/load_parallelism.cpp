@@ -45,11 +45,10 @@ plan::DataParallel load_data_parallel(Context& context, const Node* node, const 
     if (delay->kind == Node::Kind::scalar && delay->text == "unbounded")
       data.delay = plan::DataParallel::kUnbounded;
     else if (delay->kind == Node::Kind::scalar && delay->text.find_first_of("0123456789") != std::string::npos)
-      data.delay = read_integer(problems, *delay, "'delay'", {0, 1000}).value_or(0);
+      data.delay = read_integer(problems, *delay, "'delay'", {0, 100}).value_or(0);
     else
-      problems.error(
-          delay->where(),
-          fmt::format("'delay' must be a whole number from 0 to 1000, or unbounded; found {}", describe(*delay)));
+      problems.error(delay->where(), fmt::format("'delay' must be a whole number from 0 to 100, or unbounded; found {}",
+                                                 describe(*delay)));
   }
   map.finish();
   if (problems.count() != before || data.served()) return data;

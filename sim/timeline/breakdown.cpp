@@ -66,9 +66,12 @@ class RankBreakdown {
     Breakdown total{};
     std::vector<Span> gaps;
     Time until;  // the compute lane is accounted for up to here
+    const Time end = timeline_.makespan();
     for (std::size_t i = 0; i < program_.size(); ++i) {
       if (program_.lane[i] != Lane::compute) continue;
-      const Span span = span_of(rank_, i);
+      Span span = span_of(rank_, i);
+      if (span.start >= end && predicted_) continue;
+      if (predicted_) span.end = std::min(span.end, end);  // iterations that differ in length have their mean
       if (until < span.start) {
         gaps.push_back({until, span.start});
         messages_awaited_by(i, gaps.back());
@@ -81,7 +84,6 @@ class RankBreakdown {
         until = span.end;
       }
     }
-    const Time end = timeline_.makespan();
     if (until < end) gaps.push_back({until, end});
 
     collect();

@@ -1,0 +1,33 @@
+// What parameter servers come to: steps per second, and how old what workers compute with is.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "answer/question.hpp"
+#include "backend/backend.hpp"
+#include "timeline/timeline.hpp"
+
+namespace rehearsal::answer {
+
+// An update: of the sum of all workers' gradients of an iteration; or, with workers that wait for nobody, of one
+// worker's gradients.
+struct Served {
+  std::int64_t servers = 1;
+  double steps_per_s = 0;  // iterations of all workers, in the mean over them
+  // Updates between the parameters that gradients were computed from and those that they are added to.
+  double staleness_mean = 0;
+  std::int64_t staleness_max = 0;
+  bool by_worker = false;     // an update is of one worker
+  std::int64_t versions = 1;  // states of the parameters that are in use at once, the newest counted
+  double updates_per_sample = 0;
+};
+
+Served synchronous(const scenario::Scenario& scenario, Time iteration);
+
+// Several iterations of workers that may be ahead of each other, in place of the one of `timeline`: afterwards its
+// spans are those of a late iteration, each worker's from where it begins to compute, and its length is the steady
+// period.
+Served delayed(Question& question, timeline::Timeline& timeline, backend::RunOptions run);
+
+}  // namespace rehearsal::answer
