@@ -269,6 +269,7 @@ Plan make_plan(Job job) {
   plan.message_gathered = split && !plan.shard.sequence_parallel ? whole : Bytes(0);
   plan.job = std::move(job);
   note_sharding(plan);
+  note_servers(plan);
   note_scaling(plan);
   note_kernels(plan);
   return plan;

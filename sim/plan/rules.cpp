@@ -213,6 +213,10 @@ std::vector<Broken> broken_by_servers(const models::Training& training, const mo
     add("training.loss_scaling",
         "an overflow must be known before anything is updated, and servers update part by part; leave 'loss_scaling' "
         "out, or set 'data_parallel' to all-reduce");
+  if (training.buffers != models::Buffers::software)
+    add("training.buffers",
+        "'buffers' are of reductions among replicas, and gradients go to parameter servers bucket by bucket; leave it "
+        "out, or set 'data_parallel' to all-reduce");
   if (data.placement == DataParallel::Placement::colocated && data.servers > p.data)
     add("data_parallel.servers",
         fmt::format("'servers' {} are more than the {} workers that they share GPUs with; at most one each: {}",
