@@ -27,12 +27,26 @@ bool servers_update(const plan::Job& job) { return job.data_parallel.update == p
 // ahead. Applied at once, gradients are added to no sum.
 double open_sums(const plan::DataParallel& data) { return data.unbounded() ? 0 : double(data.delay) + 1; }
 
+// In which turn a worker speaks to a server. Every turn is a permutation of whole nodes and, within each, of its GPUs:
+// were workers merely counted, those that have quick turns inside their node would meet at the next node's first
+// server.
+std::uint32_t turn_of(const plan::Job& job, std::uint32_t worker, std::uint32_t server) {
+  const auto servers = servers_of(job), per_node = static_cast<std::uint32_t>(job.cluster.gpus_per_node);
+  const auto nodes = job.workers() / std::min(per_node, job.workers());
+  const bool beside = job.data_parallel.placement == plan::DataParallel::Placement::colocated;
+  const auto each = servers / nodes;  // servers of a node
+  if (!beside || servers % nodes != 0 || per_node % std::max(each, 1u) != 0)
+    return (server + servers - worker % servers) % servers;
+  const auto first = worker % per_node * each / per_node;  // of its own node
+  return (server / each + nodes - worker / per_node) % nodes * each + (server % each + each - first) % each;
+}
+
 // The workers of a server in the order in which its messages with them come, turn after turn; each with its endpoint.
 std::vector<std::uint32_t> workers_by_turn(const plan::Job& job, std::uint32_t server) {
-  const auto servers = servers_of(job);
-  std::vector<std::uint32_t> workers;
-  for (std::uint32_t turn = 0; turn < servers; ++turn)
-    for (auto w = (server + servers - turn) % servers; w < job.workers(); w += servers) workers.push_back(w);
+  std::vector<std::uint32_t> workers(job.workers());
+  std::iota(workers.begin(), workers.end(), 0u);
+  std::stable_sort(workers.begin(), workers.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return turn_of(job, a, server) < turn_of(job, b, server); });
   return workers;
 }
 
@@ -120,7 +134,7 @@ Cast cast_of(const plan::Job& job, const std::vector<Ends>& ends) {
   for (std::uint32_t s = 0; s < servers; ++s) {
     const auto by_turn = workers_by_turn(job, s);
     for (std::uint32_t i = 0; i < by_turn.size(); ++i) {
-      const auto worker = by_turn[i], turn = (s + servers - worker % servers) % servers;
+      const auto worker = by_turn[i], turn = turn_of(job, worker, s);
       const auto thread = workers + s * threads + (threads > 1 ? i : 0);
       const auto& theirs = ends[program[thread]];
       const auto end = threads > 1 ? 0 : i;

@@ -102,8 +102,9 @@ void note_servers(Plan& plan) {
   if (!data.served()) return;
   plan.assumptions.push_back(fmt::format(
       "Parameter servers: each {}, adds up in the memory of that GPU and is reached over its NICs; every bucket of "
-      "gradients is cut evenly over all of them and {} as soon as its sum is complete, without a norm over all; what "
-      "requests cost their hosts is not counted.",
+      "gradients is cut evenly over all of them and {} as soon as its sum is complete, without a norm over all; a "
+      "worker sends to one server "
+      "after the other; what requests cost their hosts is not counted.",
       data.placement == DataParallel::Placement::dedicated ? "sits on the first GPU of a node of its own"
                                                            : "shares the GPU of a worker",
       data.update == DataParallel::Update::server ? "updated" : "sent back"));

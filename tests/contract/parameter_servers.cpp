@@ -84,6 +84,14 @@ TEST_CASE("a server beside each worker moves what a ring all-reduce moves: 2 (k 
   CHECK(to_seconds(run.summary.iteration) < 1.01 * moved / kNic);
 }
 
+TEST_CASE("beside workers of whole nodes servers are not asked by a node at once") {
+  const auto run = predicted(kWorkers, {set("servers", "64"), set("placement", "colocated"), set("update", "worker")});
+  // Each GPU has a NIC, which 56 of 64 servers are behind.
+  const double bound = 2 * 56 / 64. * parameters(run) * kGradient / kNic;
+  CHECK(to_seconds(run.summary.iteration) > bound);
+  CHECK(to_seconds(run.summary.iteration) < 1.05 * bound);
+}
+
 TEST_CASE("who updates holds the optimizer's states") {
   using graph::MemoryCategory;
   const auto at_server = predicted(kWorkers, {set("servers", "2")});
