@@ -213,6 +213,10 @@ std::vector<Broken> broken_by_servers(const models::Training& training, const mo
     add("training.loss_scaling",
         "an overflow must be known before anything is updated, and servers update part by part; leave 'loss_scaling' "
         "out, or set 'data_parallel' to all-reduce");
+  if (training.offload.any() || training.cuts_checkpoints())
+    add(training.offload.any() ? "training.offload" : "training.partition_activations",
+        "states and checkpoints of workers with parameter servers stay on their GPUs; leave it out, or set "
+        "'data_parallel' to all-reduce");
   if (training.buffers != models::Buffers::software)
     add("training.buffers",
         "'buffers' are of reductions among replicas, and gradients go to parameter servers bucket by bucket; leave it "
