@@ -106,8 +106,13 @@ const Description& expert_fields() {
 const Description& offload_fields() {
   using O = Offload;
   static constexpr auto tier = []<auto M>(const char* key, const char* help) {
-    return choice<M>(key, {{"device", Tier::device}, {"host", Tier::host}, {"nvme", Tier::nvme},
-                        {"none", Tier::device}, {"cpu", Tier::host}}, kUsual, help);
+    return choice<M>(key,
+                     {{"device", Tier::device},
+                      {"host", Tier::host},
+                      {"nvme", Tier::nvme},
+                      {"none", Tier::device},
+                      {"cpu", Tier::host}},
+                     kUsual, help);
   };
   static const Description all = describe<O>(
       {}, tier.operator()<&O::optimizer>("optimizer", "master parameters and moments, which the host then updates"),
@@ -240,13 +245,11 @@ const Description& training_fields() {
                                                      "parameters are dropped between forward and backward (true)"),
                     true),
       nested<&T::offload>("offload", offload_fields()),
-      choice<&T::partition_activations>("partition_activations",
-                                        {{"none", CutCheckpoints::none},
-                                         {"device", CutCheckpoints::device},
-                                         {"host", CutCheckpoints::host}},
-                                        kUsual,
-                                        "what recomputed layers keep is cut over the tensor group and gathered for the "
-                                        "backward (ZeRO-R)"),
+      choice<&T::partition_activations>(
+          "partition_activations",
+          {{"none", CutCheckpoints::none}, {"device", CutCheckpoints::device}, {"host", CutCheckpoints::host}}, kUsual,
+          "what recomputed layers keep is cut over the tensor group and gathered for the "
+          "backward (ZeRO-R)"),
       choice<&T::allocator>(
           "allocator",
           {{"caching", Allocator::caching}, {"expandable", Allocator::expandable}, {"exact", Allocator::exact}}, kUsual,

@@ -91,8 +91,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
   update(part_.weight_gradient_steps), update(part_.backward);
   for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward, &part_.norm_backward})
     hide_exchanges(*list, run_);
-  for (auto* list :
-       {&part_.forward, &part_.input_gradient_steps, &part_.backward, &part_.norm_backward, &again})
+  for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward, &part_.norm_backward, &again})
     hide_under_shared_experts(*list);
   repeat(part_, std::move(again));
   part_.segments = block_.segments;

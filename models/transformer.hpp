@@ -203,8 +203,8 @@ struct Software {
   bool fused_accumulation = false;   // weight-gradient GEMMs accumulate into the gradient buffer themselves
   double accumulate_bytes_fp16 = 6;  // traffic per parameter and micro-batch to add a gradient
   double accumulate_bytes_bf16 = 10;
-  double optimizer_bytes = 44;  // traffic per parameter of one optimizer step
-  double scaling_bytes = 8;     // and of looking for infinities where the loss is scaled, beyond that
+  double optimizer_bytes = 44;       // traffic per parameter of one optimizer step
+  double scaling_bytes = 8;          // and of looking for infinities where the loss is scaled, beyond that
   double host_optimizer_bytes = 28;  // likewise of one that runs on the host
   double host_update_overhead = 0;   // seconds per parameter that a process takes around it besides
   double host_seconds_per_kernel = 0;

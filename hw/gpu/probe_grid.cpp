@@ -169,7 +169,11 @@ std::vector<ProbedKernel> kernel_grid(bool quick) {
       },
       6);
   grid.add(
-      {adalomo}, {bf16, fp32}, kRows, [](auto& r) { return Dims{r[0], r[1], 1}; }, 6);
+      {adalomo}, {bf16, fp32}, kRows,
+      [](auto& r) {
+        return Dims{r[0], r[1], 1};
+      },
+      6);
   return grid.take();
 }
 

@@ -16,7 +16,8 @@ class Replay {
   Replay(const graph::Program& program, const CachingAllocator::Options& options)
       : program_(program), allocator_(options), blocks_(program.buffers.size()) {
     for (std::uint32_t b = 0; b < program.residents; b++)
-      if (program.buffers[b].tier == Tier::device) allocate(blocks_[b], program.buffers[b].size, program.buffers[b].tensors, 0);
+      if (program.buffers[b].tier == Tier::device)
+        allocate(blocks_[b], program.buffers[b].size, program.buffers[b].tensors, 0);
   }
 
   void begin(std::uint32_t task) {

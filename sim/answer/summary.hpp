@@ -61,7 +61,7 @@ struct Summary {
   };
   std::optional<Useful> useful;
   double bubble_rate = 0;
-  MemoryFigures peak;  // the largest of each over the ranks
+  MemoryFigures peak;               // the largest of each over the ranks
   std::optional<bool> fits;         // on every tier
   std::optional<double> capacity;   // of the device, which `fits` compares with
   std::optional<bool> fits_device;  // there

@@ -1,5 +1,5 @@
-// What is kept on each tier of memory, and whether it fits: on a GPU by itself, of hosts and disks by all GPUs of a node
-// together.
+// What is kept on each tier of memory, and whether it fits: on a GPU by itself, of hosts and disks by all GPUs of a
+// node together.
 #pragma once
 #include <optional>
 #include <vector>
@@ -23,9 +23,9 @@ struct TierSummary {
 // Of the tiers beyond the device on which something is kept.
 std::vector<TierSummary> tier_summaries(const Question& question, const timeline::Timeline& timeline);
 
-// What share of a step computes: as it was simulated, and by the closed form of ZeRO-Infinity (arXiv 2104.07857, eq. 6),
-// which overlaps nothing, for each state that has left the device alone and for all of them. The rate of a GPU's own
-// share of links, disks and memory counts, times the replicas among which a state is dealt.
+// What share of a step computes: as it was simulated, and by the closed form of ZeRO-Infinity (arXiv 2104.07857, eq.
+// 6), which overlaps nothing, for each state that has left the device alone and for all of them. The rate of a GPU's
+// own share of links, disks and memory counts, times the replicas among which a state is dealt.
 struct OffloadEfficiency {
   double simulated = 1, together = 1;
   std::optional<double> parameters, optimizer, activations;

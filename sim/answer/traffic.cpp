@@ -76,7 +76,8 @@ class Count {
     const bool served = question_.scenario.data_parallel.served();
     const auto here = [&](Way way) { return question_.surroundings->places.of_rank(RankId(r), way); };
     for (const Axis axis : kInside) sent.*along(axis) += double(moved.alone.sent[index(axis)].count());
-    sent.offload_in += double(moved.alone.copied_in.count()), sent.offload_out += double(moved.alone.copied_out.count());
+    sent.offload_in += double(moved.alone.copied_in.count()),
+        sent.offload_out += double(moved.alone.copied_out.count());
     load(moved.alone, here);
     for (std::uint32_t e = 0; e < program.endpoints.size(); ++e) {
       const auto& far = rank.attachments[e];

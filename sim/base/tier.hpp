@@ -11,8 +11,6 @@ inline constexpr std::array kTierTable{Tier::device, Tier::host, Tier::nvme};
 inline constexpr std::size_t kTiers = kTierTable.size();
 
 constexpr std::size_t index(Tier tier) { return static_cast<std::size_t>(tier); }
-constexpr const char* name(Tier tier) {
-  return tier == Tier::device ? "device" : tier == Tier::host ? "host" : "nvme";
-}
+constexpr const char* name(Tier tier) { return tier == Tier::device ? "device" : tier == Tier::host ? "host" : "nvme"; }
 
 }  // namespace rehearsal

@@ -100,8 +100,8 @@ struct ClusterSpec {
   Time message_overhead;              // fixed cost of a pipeline send
   double launch_factor = 1;           // what a launch takes of its hosts, over a server with x86 cores
   Host host;
-  std::string collectives;            // name of the measured size curves (configs/collectives), may be empty
-  std::string profile;                // name of measured kernel and message times (configs/profiles), may be empty
+  std::string collectives;  // name of the measured size curves (configs/collectives), may be empty
+  std::string profile;      // name of measured kernel and message times (configs/profiles), may be empty
   std::map<std::string, std::string> sources;
   std::vector<std::string> assumed;
 

@@ -1,7 +1,7 @@
 // What goes on between a GPU, the memory of its host and the disks of its node, and what the host computes.
 //
-// Alone a copy has its link to itself and a host step the memory of its node; how much of that they get beside the other
-// GPUs of a node, which share them, is a matter of their footprints (sim/design/memory-tiers.md).
+// Alone a copy has its link to itself and a host step the memory of its node; how much of that they get beside the
+// other GPUs of a node, which share them, is a matter of their footprints (sim/design/memory-tiers.md).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +47,8 @@ Footprint evenly(Time price, Time latency, double bytes) {
   Footprint f;
   f.trailing = std::min(price, latency);
   f.moving = price - f.trailing;
-  if (f.moving > Time{}) f.rate = std::max(std::int64_t{1}, static_cast<std::int64_t>(bytes / to_seconds(f.moving) / graph::kRateUnit));
+  if (f.moving > Time{})
+    f.rate = std::max(std::int64_t{1}, static_cast<std::int64_t>(bytes / to_seconds(f.moving) / graph::kRateUnit));
   return f;
 }
 

@@ -37,7 +37,7 @@ void Checkpoints::after(const Coordinates& at, std::size_t use, LocalTask done) 
     const BufferId own = draft_.program.buffer({slice(kept.size), MemoryCategory::activations});
     const auto copy = draft_.works.intern(MemoryBound{Bytes(2 * slice(kept.size).count()), 1, Traffic::plain});
     kept.away.kept = draft_.program.add({copy, graph::Lane::compute, at}, {},
-                                   std::vector<BufferUse>{{own, Access::allocate}, {whole, Access::free}});
+                                        std::vector<BufferUse>{{own, Access::allocate}, {whole, Access::free}});
     leaves = {own};
     computed_.back() = kept.away.kept;
   }
@@ -63,14 +63,14 @@ void Checkpoints::before(const Coordinates& at, std::size_t use, std::vector<Loc
   const auto ahead = tiers_.offload().prefetch;
   Tiers::Fetched back{kept.away.kept, kept.away.where};
   if (tier_ != Tier::device)
-    back = tiers_.bring_back(tier_, kept.away, at,
-                             {started(2 * ahead, kept.away.kept), started(ahead, kept.away.kept)});
+    back =
+        tiers_.bring_back(tier_, kept.away, at, {started(2 * ahead, kept.away.kept), started(ahead, kept.away.kept)});
   if (cut_ > 1) {
     const BufferId whole = draft_.program.buffer({kept.size, MemoryCategory::activations});
     const std::vector<BufferUse> uses{{whole, Access::allocate}, {back.buffer, Access::free}};
     waits.push_back(back.there);
-    const auto gather = draft_.works.intern(
-        graph::Collective{CollectiveKind::all_gather, kept.size, draft_.pipe.plan->tensor_group});
+    const auto gather =
+        draft_.works.intern(graph::Collective{CollectiveKind::all_gather, kept.size, draft_.pipe.plan->tensor_group});
     back = {tasks_.tensor_collective(gather, at, waits, uses), whole};
     waits.clear();
   }

@@ -22,8 +22,8 @@ class Checkpoints {
 
  private:
   struct Kept {
-    Bytes size;         // of the whole
-    Tiers::Away away;   // since when, and where: its slice where it is cut
+    Bytes size;        // of the whole
+    Tiers::Away away;  // since when, and where: its slice where it is cut
   };
   bool keeps(const graph::Coordinates& at, std::size_t use) const;
   Bytes slice(Bytes whole) const { return Bytes(whole.count() / cut_); }
@@ -33,9 +33,9 @@ class Checkpoints {
   PassTasks& tasks_;
   Tiers tiers_;
   const Tier tier_;
-  const std::int64_t cut_;  // tensor ranks that share one
+  const std::int64_t cut_;                                                      // tensor ranks that share one
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, Kept> kept_;  // by stage, micro-batch and use
-  std::vector<LocalTask> computed_;                                            // parts, in the rank's order
+  std::vector<LocalTask> computed_;                                             // parts, in the rank's order
 };
 
 }  // namespace rehearsal::lower

@@ -56,8 +56,8 @@ bool ShardedPasses::kept_after_forward(Unit unit) const {
 // Every pass part by part, also those that communicate nothing: whole gradients of the pass before die one by one while
 // its parts begin to hold their activations.
 LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> after) {
-  const bool completes = reduces_ && (at.pass == Pass::backward || at.pass == Pass::weight_gradient ||
-                                      at.pass == Pass::norm_backward);
+  const bool completes =
+      reduces_ && (at.pass == Pass::backward || at.pass == Pass::weight_gradient || at.pass == Pass::norm_backward);
   if (completes) first_gradient_.try_emplace(at.stage, at.microbatch);
   const bool needs = gathers_ && at.pass != Pass::weight_gradient;
   const auto n = draft_.pipe.parts.stages[at.stage].uses.size();
@@ -231,10 +231,9 @@ LocalTask ShardedPasses::reduce(const Batch& batch, const Bucket& bucket) {
     own.push_back(draft_.program.buffer({shard, MemoryCategory::communication}));
     uses.emplace_back(own.front(), Access::allocate);
   }
-  const LocalTask task =
-      draft_.data_collective(at_once_ ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter, size, batch.at,
-                             std::vector{*batch.complete}, uses, bucket.tensors, Precision::fp32,
-                             bucket.experts ? Axis::expert_data : Axis::data);
+  const LocalTask task = draft_.data_collective(at_once_ ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter,
+                                                size, batch.at, std::vector{*batch.complete}, uses, bucket.tensors,
+                                                Precision::fp32, bucket.experts ? Axis::expert_data : Axis::data);
   return leaves ? store(batch, shard, task, own) : task;
 }
 

@@ -82,15 +82,15 @@ class ShardedPasses {
   const std::int64_t delay_;     // gathers that go before a reduction on the lane
   Tiers tiers_;
   Checkpoints checkpoints_;
-  bool tied_here_;               // both ends of a tied embedding: one table, reduced with the embedding
+  bool tied_here_;  // both ends of a tied embedding: one table, reduced with the embedding
 
   std::map<Unit, std::vector<BufferId>> gathered_;
-  std::map<Unit, LocalTask> last_use_;  // of the parameters of a unit
+  std::map<Unit, LocalTask> last_use_;                     // of the parameters of a unit
   std::map<std::uint32_t, std::uint32_t> first_gradient_;  // of a stage: the micro-batch whose gradients come first
-  std::vector<LocalTask> computed_;     // of units that need parameters, in the rank's order
-  GradientBuckets filling_;             // ZeRO-2
-  std::array<Bucket, 2> open_;          // of experts the second
-  Batch batch_;                         // the full ones of the unit that computes
+  std::vector<LocalTask> computed_;                        // of units that need parameters, in the rank's order
+  GradientBuckets filling_;                                // ZeRO-2
+  std::array<Bucket, 2> open_;                             // of experts the second
+  Batch batch_;                                            // the full ones of the unit that computes
   std::deque<Batch> waiting_;
   std::size_t closed_ = 0;          // batches so far
   std::vector<LocalTask> reduced_;  // the last reduction of each batch that became tasks

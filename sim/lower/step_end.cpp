@@ -89,8 +89,8 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
         {graph::OptimizerStep{own, bytes(own * plan.job.software.scaling_bytes)}, Lane::compute, Pass::optimizer});
   if (plan.job.training.skipped) return tasks;
   if (on_host)
-    tasks.push_back({graph::HostStep{own, bytes(own * plan.job.software.host_optimizer_bytes)}, Lane::host,
-                     Pass::optimizer});
+    tasks.push_back(
+        {graph::HostStep{own, bytes(own * plan.job.software.host_optimizer_bytes)}, Lane::host, Pass::optimizer});
   else
     tasks.push_back(
         {graph::OptimizerStep{own, bytes(own * moved + (flat ? 6 * held.all() : 0))}, Lane::compute, Pass::optimizer});

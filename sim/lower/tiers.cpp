@@ -88,9 +88,9 @@ Tiers::Fetched Tiers::bring_back(Tier from, const Away& away, const Coordinates&
         copy(size, from, Tier::host, at, when.read, {{source, Access::allocate}, {away.where, Access::free}}));
   }
   const BufferId buffer = draft_.program.buffer({size, as});
-  return {copy(size, Tier::host, Tier::device, at, std::move(before),
-               {{buffer, Access::allocate}, {source, Access::free}}),
-          buffer};
+  return {
+      copy(size, Tier::host, Tier::device, at, std::move(before), {{buffer, Access::allocate}, {source, Access::free}}),
+      buffer};
 }
 
 std::vector<LocalTask> Tiers::update(double parameters, Bytes traffic, const Coordinates& at, LocalTask after) {
@@ -123,8 +123,7 @@ std::vector<LocalTask> Tiers::update(double parameters, Bytes traffic, const Coo
     const auto step = graph::HostStep{in_tile, bytes(double(traffic.count()) / double(tiles))};
     const LocalTask updated = draft_.program.add({draft_.works.intern(step), Lane::host, at}, ready, releases);
     LocalTask last = updated;
-    if (held)
-      last = copy(of(states.optimizer), Tier::host, Tier::nvme, at, {updated}, {{*held, Access::free}});
+    if (held) last = copy(of(states.optimizer), Tier::host, Tier::nvme, at, {updated}, {{*held, Access::free}});
     written.push_back(last);
     ends.push_back(last);
     if (offload_.parameters == Tier::nvme)

@@ -15,8 +15,8 @@ class Tiers {
   const models::Offload& offload() const { return offload_; }
 
   // Brings so much from where it is kept to the device: into a buffer that the last of its tasks, which is returned,
-  // allocates as one of its uses and that is freed by others. `when`: what each step of the way waits for, the first of them a read
-  // from disk.
+  // allocates as one of its uses and that is freed by others. `when`: what each step of the way waits for, the first of
+  // them a read from disk.
   struct When {
     std::vector<LocalTask> read, copy;
   };

@@ -35,15 +35,17 @@ void layout(const models::Transformer& model, const models::Training& t, const P
     add("training.offload.parameters",
         "parameters come from another tier as zero 3 gathers them; set parallelism.zero to 3");
   if (o.one_owner && (o.parameters == Tier::device || replicas == 1))
-    add("training.offload.owner", "it says which of several replicas fetches 'training.offload.parameters' from another "
-                                  "tier; leave it out");
+    add("training.offload.owner",
+        "it says which of several replicas fetches 'training.offload.parameters' from another "
+        "tier; leave it out");
   if (o.delayed_update && o.gradients == Tier::device)
     add("training.offload.delayed_update",
         "the host updates from gradients of the step before, which wait in its memory; set training.offload.gradients "
         "and training.offload.optimizer to host");
   if (o.states() && model.is_moe() && (o.gradients != Tier::device || o.parameters != Tier::device))
-    add("training.offload", "experts have replicas of their own, whose gradients and parameters stay on the device; "
-                            "offload the optimizer alone");
+    add("training.offload",
+        "experts have replicas of their own, whose gradients and parameters stay on the device; "
+        "offload the optimizer alone");
   if (o.states() && t.updates_at_once())
     add("training.offload", "lomo updates inside the backward and keeps no states; set training.optimizer to adamw");
   if (o.activations != Tier::device && t.recompute != models::Recompute::full)
@@ -61,8 +63,7 @@ void layout(const models::Transformer& model, const models::Training& t, const P
 
 void machine(const models::Offload& o, const cluster::Host& host, std::vector<Broken>& all) {
   const auto need = [&](bool given, const char* key, const char* why) {
-    if (!given)
-      all.push_back({"training.offload", fmt::format("'cluster.host.{}' is needed: {}", key, why)});
+    if (!given) all.push_back({"training.offload", fmt::format("'cluster.host.{}' is needed: {}", key, why)});
   };
   need(host.memory.has_value(), "memory", "a tier without a capacity fits anything");
   need(host.memory_bandwidth.has_value(), "memory_bandwidth", "every copy reads or writes it");

@@ -101,9 +101,8 @@ class TraceWriter {
     const auto of = tier == Tier::device ? std::string("memory") : fmt::format("{} memory", name(tier));
     for (const auto& point : curve) {
       const Micros t(point.when - origin_);
-      out_.put(
-          FMT_COMPILE("{}{{\"ph\":\"C\",\"pid\":{},\"name\":\"{}{}\",\"ts\":{}.{:06},\"args\":{{\"bytes\":{}}}}}"),
-          separator(), pid, of, layers_[layer].suffix, t.whole, t.fraction, point.level.count());
+      out_.put(FMT_COMPILE("{}{{\"ph\":\"C\",\"pid\":{},\"name\":\"{}{}\",\"ts\":{}.{:06},\"args\":{{\"bytes\":{}}}}}"),
+               separator(), pid, of, layers_[layer].suffix, t.whole, t.fraction, point.level.count());
     }
   }
 

@@ -43,11 +43,14 @@ Json ranks(const answer::Summary& summary) {
 // The device by the GPU, what is beyond it by the node, which its GPUs share.
 Json tiers(const answer::Summary& s) {
   if (s.abstract) return nullptr;
-  Json json = {{name(Tier::device),
-                {{"peak_bytes", number(s.peak.device)}, {"capacity_bytes", number(s.capacity)}, {"fits", s.fits_device}}}};
+  Json json = {
+      {name(Tier::device),
+       {{"peak_bytes", number(s.peak.device)}, {"capacity_bytes", number(s.capacity)}, {"fits", s.fits_device}}}};
   for (const auto& t : s.tiers)
-    json[name(t.tier)] = {{"peak_bytes", number(t.per_node)},  {"peak_per_gpu_bytes", number(t.per_gpu)},
-                          {"capacity_bytes", number(t.capacity)}, {"fits", t.fits},
+    json[name(t.tier)] = {{"peak_bytes", number(t.per_node)},
+                          {"peak_per_gpu_bytes", number(t.per_gpu)},
+                          {"capacity_bytes", number(t.capacity)},
+                          {"fits", t.fits},
                           {"memory_bytes", categories(t.at_peak)}};
   return json;
 }

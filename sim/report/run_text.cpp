@@ -161,8 +161,7 @@ class TextReport {
     if (abstract_) {
       if (s_.peak.allocated > 0)
         line("  Memory       {:g} at the peak of the worst rank{}", s_.peak.allocated,
-             s_.fits ? fmt::format("; limit {:g}: {}", *s_.capacity, fit(*s_.fits))
-                     : "");
+             s_.fits ? fmt::format("; limit {:g}: {}", *s_.capacity, fit(*s_.fits)) : "");
       return;
     }
     line("  Memory       {} allocated, {} reserved, {} on the device of {}: {}", show(bytes(s_.peak.allocated)),

@@ -104,8 +104,7 @@ MemoryPeak memory_peak(const graph::TaskGraph& graph, const Timeline& timeline, 
   return peak;
 }
 
-std::vector<MemoryPoint> memory_curve(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank,
-                                      Tier tier) {
+std::vector<MemoryPoint> memory_curve(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank, Tier tier) {
   std::vector<MemoryPoint> curve;
   Replay replay(graph, timeline, rank, tier);
   replay.run([&](Time when) {

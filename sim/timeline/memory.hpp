@@ -34,8 +34,7 @@ struct MemoryChange {
 };
 std::vector<MemoryChange> memory_changes(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank);
 
-MemoryPeak memory_peak(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank,
-                       Tier tier = Tier::device);
+MemoryPeak memory_peak(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank, Tier tier = Tier::device);
 // The curve, for pictures and traces: level after every change.
 std::vector<MemoryPoint> memory_curve(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank,
                                       Tier tier = Tier::device);

@@ -1,5 +1,5 @@
-// States that leave the GPU (ZeRO-Offload, arXiv 2101.06840; ZeRO-Infinity, 2104.07857; ZeRO-R, 1910.02054): what moves,
-// what fits, what links and disks that GPUs share make of it, and what is refused.
+// States that leave the GPU (ZeRO-Offload, arXiv 2101.06840; ZeRO-Infinity, 2104.07857; ZeRO-R, 1910.02054): what
+// moves, what fits, what links and disks that GPUs share make of it, and what is refused.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -27,9 +27,7 @@ software: {use: deepspeed-2021, host_update_overhead: 0ns, host_optimizer_bytes:
 )";
 const Sets kSixteen{"cluster.gpus=16", "parallelism={data: 16, zero: 3}", "batch.global=32"};
 
-double parameters(const answer::Prediction& p) {
-  return models::parameters(p.question->scenario.concrete->model);
-}
+double parameters(const answer::Prediction& p) { return models::parameters(p.question->scenario.concrete->model); }
 double seconds_of(const answer::Prediction& p) { return to_seconds(p.timeline.makespan()); }
 double seconds_of(const Sets& sets) { return seconds_of(predicted(kSmall, sets)); }
 const answer::TierSummary& tier(const answer::Prediction& p, Tier which) {
@@ -61,8 +59,8 @@ TEST_CASE("ZeRO-Offload moves 4 Psi: gradients out and parameters in, 2 bytes ea
   CHECK(twice.summary.traffic.per_gpu.offload_out == doctest::Approx(4 * psi).epsilon(1e-3));
   CHECK(twice.summary.traffic.per_gpu.offload_in == doctest::Approx(4 * psi).epsilon(1e-3));
   // With tensor parallelism each rank its shard.
-  const auto cut = predicted(kSmall, {"training.offload={optimizer: host, gradients: host}", "cluster.gpus=2",
-                                      "parallelism={tensor: 2}"});
+  const auto cut = predicted(
+      kSmall, {"training.offload={optimizer: host, gradients: host}", "cluster.gpus=2", "parallelism={tensor: 2}"});
   CHECK(cut.summary.traffic.all_gpus.offload_out == doctest::Approx(2 * psi).epsilon(.01));
   CHECK(cut.summary.traffic.per_gpu.offload_out == doctest::Approx(psi).epsilon(.01));
 }
@@ -112,15 +110,14 @@ TEST_CASE("a step that waits for one link has the efficiency of ZeRO-Infinity, e
       const auto at = with(serial, {fmt::format("batch={{global: {0}, micro: {0}}}", micro),
                                     fmt::format("cluster.host.pcie.bandwidth={}", rate)});
       const auto alone = predicted(kSmall, at);
-      const auto waits = predicted(
-          kSmall, with(at, {"training.offload={optimizer: host, parameters: host, prefetch: 0}"}));
+      const auto waits =
+          predicted(kSmall, with(at, {"training.offload={optimizer: host, parameters: host, prefetch: 0}"}));
       const auto& moved = waits.summary.traffic.per_gpu;
       CHECK(moved.offload_out == doctest::Approx(2 * parameters(waits)).epsilon(.01));  // gradients
       // Parameters for the forward, and for the backward with what it computes again; both ends stay meanwhile.
       CHECK(moved.offload_in > 3 * parameters(waits));
       CHECK(moved.offload_in < 4 * parameters(waits));
-      const double update =
-          to_seconds(alone.summary.breakdown[static_cast<std::size_t>(graph::Category::optimizer)]);
+      const double update = to_seconds(alone.summary.breakdown[static_cast<std::size_t>(graph::Category::optimizer)]);
       const double computes = seconds_of(alone) - update;
       const double flops = waits.question->hardware_flops.value();
       const double formula =
@@ -131,9 +128,12 @@ TEST_CASE("a step that waits for one link has the efficiency of ZeRO-Infinity, e
 }
 
 TEST_CASE("states of the optimizer over one link: read, updated, written") {
-  const Sets serial{"cluster.host.memory_bandwidth=1000TB/s", "cluster.host.core_bandwidth=1000TB/s",
-                    "cluster.host.pcie.bandwidth=1000TB/s", "cluster.host.nvme={read: 2GB/s, write: 2GB/s}",
-                    "model.layers=4", "model.vocabulary=1000"};  // one tile
+  const Sets serial{"cluster.host.memory_bandwidth=1000TB/s",
+                    "cluster.host.core_bandwidth=1000TB/s",
+                    "cluster.host.pcie.bandwidth=1000TB/s",
+                    "cluster.host.nvme={read: 2GB/s, write: 2GB/s}",
+                    "model.layers=4",
+                    "model.vocabulary=1000"};  // one tile
   const auto alone = predicted(kSmall, serial);
   const auto waits = predicted(kSmall, with(serial, {"training.offload={optimizer: nvme, gradients: host}"}));
   const double computes =
@@ -156,7 +156,8 @@ TEST_CASE("the aggregate rate of all GPUs' links grows with them where each keep
                                    "cluster.host.memory_bandwidth=1000TB/s"});
   const auto owned = with(all, {"training.offload.owner=one"});
   const auto apart = predicted(kSmall, all), one = predicted(kSmall, owned);
-  CHECK(one.summary.traffic.per_gpu.offload_in == doctest::Approx(apart.summary.traffic.per_gpu.offload_in).epsilon(.01));
+  CHECK(one.summary.traffic.per_gpu.offload_in ==
+        doctest::Approx(apart.summary.traffic.per_gpu.offload_in).epsilon(.01));
   // Parameters come twice: over sixteen links, or over one at a time.
   const double apart_s = apart.summary.traffic.per_gpu.offload_in / 1e8;
   CHECK(seconds_of(one) - seconds_of(apart) == doctest::Approx(15 * apart_s).epsilon(.05));
@@ -191,8 +192,8 @@ TEST_CASE("a delayed update runs under the step, but for what comes back") {
 }
 
 TEST_CASE("one step, whatever the detail") {
-  for (const char* offload :
-       {"{optimizer: host, gradients: host, activations: host}", "{optimizer: nvme, gradients: nvme, parameters: nvme}"}) {
+  for (const char* offload : {"{optimizer: host, gradients: host, activations: host}",
+                              "{optimizer: nvme, gradients: nvme, parameters: nvme}"}) {
     const Sets sets{std::string("training.offload=") + offload, "batch={global: 4, micro: 2}"};
     const auto coarse = predicted(kSmall, sets), layers = predicted(kSmall, with(sets, {"simulate.detail=layer"})),
                fine = predicted(kSmall, with(sets, {"simulate.detail=operator"}));
@@ -209,7 +210,8 @@ TEST_CASE("one step, whatever the detail") {
 
 TEST_CASE("checkpoints cut over a tensor group: a part of the memory for one gather each") {
   const Sets two{"cluster.gpus=4", "parallelism={tensor: 4}"};
-  const auto whole = predicted(kSmall, two), cut = predicted(kSmall, with(two, {"training.partition_activations=device"})),
+  const auto whole = predicted(kSmall, two),
+             cut = predicted(kSmall, with(two, {"training.partition_activations=device"})),
              away = predicted(kSmall, with(two, {"training.partition_activations=host"}));
   const double checkpoint = 2. * 2 * 1024 * 1024;
   const auto activations = [](const answer::Prediction& p) {
@@ -220,7 +222,8 @@ TEST_CASE("checkpoints cut over a tensor group: a part of the memory for one gat
   };
   CHECK(activations(whole) - activations(cut) > 10 * .75 * checkpoint);
   CHECK(activations(away) < activations(cut));
-  // A ring moves (t - 1) / t of it on each rank; 12 b s h a layer are there without (2101.06840's count): under a tenth.
+  // A ring moves (t - 1) / t of it on each rank; 12 b s h a layer are there without (2101.06840's count): under a
+  // tenth.
   const double more = cut.summary.traffic.per_gpu.tensor - whole.summary.traffic.per_gpu.tensor;
   CHECK(more == doctest::Approx(12 * .75 * checkpoint));
   CHECK(more < .1 * whole.summary.traffic.per_gpu.tensor);
@@ -244,10 +247,13 @@ TEST_CASE("what no rule allows is refused with the way out") {
   refused({"training.offload={activations: host}", "training.recompute=none"}, "set training.recompute to full");
   refused({"training.offload={optimizer: host, delayed_update: true}"}, "gradients of the step before");
   refused({"training.offload={optimizer: host, owner: one}"}, "which of several replicas");
-  refused(with(kSixteen, {"parallelism.zero=0", "training.offload={optimizer: host}"}), "parallelism.zero to 1, 2 or 3");
+  refused(with(kSixteen, {"parallelism.zero=0", "training.offload={optimizer: host}"}),
+          "parallelism.zero to 1, 2 or 3");
   refused(with(kSixteen, {"parallelism.zero=1", "training.offload={optimizer: host, gradients: host}"}), "zero to 2");
   refused(with(kSixteen, {"parallelism.zero=2", "training.offload={optimizer: host, parameters: host}"}), "zero to 3");
   refused({"training.partition_activations=device"}, "set parallelism.tensor to 2 or more");
-  refused({"cluster={use: l40s-pcie, gpus: 1}", "training.offload={optimizer: host}"}, "'cluster.host.memory' is needed");
-  refused({"training.offload={optimizer: host}", "software=rehearsal", "training.precision=fp32"}, "do not offload yet");
+  refused({"cluster={use: l40s-pcie, gpus: 1}", "training.offload={optimizer: host}"},
+          "'cluster.host.memory' is needed");
+  refused({"training.offload={optimizer: host}", "software=rehearsal", "training.precision=fp32"},
+          "do not offload yet");
 }

@@ -21,7 +21,8 @@ answer::Prediction run(const std::string& file, const Sets& sets) {
 // (to a thirty-second of them).
 double largest(const Sets& sets) {
   const auto fits = [&](std::int64_t layers) {
-    return run("gpt-10b-offload-1xv100.yaml", with(sets, {fmt::format("model.layers={}", layers)})).summary.fits == true;
+    return run("gpt-10b-offload-1xv100.yaml", with(sets, {fmt::format("model.layers={}", layers)})).summary.fits ==
+           true;
   };
   std::int64_t low = 1, high = 2;
   while (high < 20'000 && fits(high)) low = high, high *= 2;
@@ -35,8 +36,8 @@ double largest(const Sets& sets) {
 TEST_CASE("model states of 7.5 B parameters on 64 GPUs: 120, 31.4, 16.6 and 1.9 GB") {
   const double published[] = {120, 31.4, 16.6, 1.88};
   for (int zero = 0; zero <= 3; ++zero) {
-    const auto p = run("gpt-7.5b-zero-64xv100.yaml",
-                       {fmt::format("parallelism.zero={}", zero), "software.flat_gradient_bytes=0"});
+    const auto p =
+        run("gpt-7.5b-zero-64xv100.yaml", {fmt::format("parallelism.zero={}", zero), "software.flat_gradient_bytes=0"});
     using graph::MemoryCategory;
     double states = 0;
     for (const auto& buffer : p.graph().programs().front().resident())
@@ -53,7 +54,8 @@ TEST_CASE("the farther states go, the larger the model that fits") {
   for (const char* states :
        {"{}", "{optimizer: host}", "{optimizer: host, gradients: host}",
         "{optimizer: host, gradients: host, activations: host}", "{optimizer: host, gradients: host, parameters: host}",
-        "{optimizer: nvme, gradients: host, parameters: host}", "{optimizer: nvme, gradients: nvme, parameters: nvme}"}) {
+        "{optimizer: nvme, gradients: host, parameters: host}",
+        "{optimizer: nvme, gradients: nvme, parameters: nvme}"}) {
     billions[states] = of(states);
     MESSAGE(fmt::format("{:<62} {:8.1f} B", states, billions[states]));
   }

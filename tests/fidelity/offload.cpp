@@ -29,9 +29,11 @@ scenario::Scenario load(const std::string& text, const std::vector<std::string>&
 double adam_bytes(const std::string& framework) { return framework.starts_with("PyTorch") ? 76 : 28; }
 
 double adam_seconds(const Row& row) {
-  auto c = *load("version: 1\nmodel: llama3-8b\ncluster: {use: gb200-nvl72, nodes: 1}\nparallelism: {data: 72, zero: 3}\n"
-                 "batch: {global: 72, micro: 1}\nsoftware: fsdp-2023\n")
-                .concrete;
+  auto c =
+      *load(
+           "version: 1\nmodel: llama3-8b\ncluster: {use: gb200-nvl72, nodes: 1}\nparallelism: {data: 72, zero: 3}\n"
+           "batch: {global: 72, micro: 1}\nsoftware: fsdp-2023\n")
+           .concrete;
   c.cluster.gpus_per_node = 1, c.cluster.host.cores = 72, c.cluster.host.memory_bandwidth = Bandwidth(450e9);
   const cost::CostModel model(c.cluster, c.curves, c.software);
   const double parameters = std::stod(row.at("params_b")) * 1e9;
@@ -48,9 +50,11 @@ double teraflops_on_one(const Row& row) {
   double best = 0;
   for (int micro = 1; micro <= 64; micro = micro < 4 ? micro * 2 : micro + 4) {
     const auto prediction = answer::predict(load(fmt::format(
-        "version: 1\ncluster: {{use: dgx2-v100-32g, gpus: 1}}\nmodel: {{family: gpt, layers: {}, hidden: {}, heads: {}, "
+        "version: 1\ncluster: {{use: dgx2-v100-32g, gpus: 1}}\nmodel: {{family: gpt, layers: {}, hidden: {}, heads: "
+        "{}, "
         "vocabulary: 50257, sequence: 1024}}\nbatch: {{global: {}, micro: {}}}\nsoftware: deepspeed-2021\ntraining: "
-        "{{precision: fp16, attention: unfused, recompute: full, overlap: {{gradients: true}}, offload: {{optimizer: host, "
+        "{{precision: fp16, attention: unfused, recompute: full, overlap: {{gradients: true}}, offload: {{optimizer: "
+        "host, "
         "gradients: host{}}}}}\n",
         layers, hidden, hidden / 128, micro, micro, whole ? "" : ", parameters: host")));
     if (prediction.summary.fits != true) break;
@@ -69,10 +73,10 @@ double qwen_seconds(const std::string& model, int sequence, bool offload) {
   const char* shape = model.find("1.5B") != std::string::npos
                           ? "layers: 28, hidden: 1536, heads: 12, kv_heads: 2, ffn: 8960"
                           : "layers: 36, hidden: 2048, heads: 16, kv_heads: 2, ffn: 11008";
-  const auto prediction = answer::predict(load(
-      kQwen, {fmt::format("model={{family: llama, {}, vocabulary: 151936, sequence: {}, tie_embeddings: true}}", shape,
-                          sequence),
-              offload ? "training.offload={optimizer: host, gradients: host}" : "training.offload={}"}));
+  const auto prediction = answer::predict(
+      load(kQwen, {fmt::format("model={{family: llama, {}, vocabulary: 151936, sequence: {}, tie_embeddings: true}}",
+                               shape, sequence),
+                   offload ? "training.offload={optimizer: host, gradients: host}" : "training.offload={}"}));
   return to_seconds(prediction.summary.iteration);
 }
 int qwen_sequence(double measured) {
