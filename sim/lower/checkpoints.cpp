@@ -1,7 +1,5 @@
 #include "lower/checkpoints.hpp"
 
-#include <algorithm>
-
 namespace rehearsal::lower {
 
 using graph::Access;
@@ -31,28 +29,22 @@ void Checkpoints::after(const Coordinates& at, std::size_t use, LocalTask done) 
   if (!held) return;
   const BufferId whole = *held;
   held.reset();
-  Kept kept{draft_.program.buffer(whole).size, {done, whole}};
-  std::vector<BufferId> leaves{whole};
+  Kept kept{draft_.program.buffer(whole).size, done, whole};
   if (cut_ > 1) {  // a copy of the own part
-    const BufferId own = draft_.program.buffer({slice(kept.size), MemoryCategory::activations});
+    kept.where = draft_.program.buffer({slice(kept.size), MemoryCategory::activations});
     const auto copy = draft_.works.intern(MemoryBound{Bytes(2 * slice(kept.size).count()), 1, Traffic::plain});
-    kept.away.kept = draft_.program.add({copy, graph::Lane::compute, at}, {},
-                                        std::vector<BufferUse>{{own, Access::allocate}, {whole, Access::free}});
-    leaves = {own};
-    computed_.back() = kept.away.kept;
+    kept.since = draft_.program.add({copy, graph::Lane::compute, at}, {},
+                                    std::vector<BufferUse>{{kept.where, Access::allocate}, {whole, Access::free}});
+    computed_.back() = kept.since;
   }
-  kept.away.where = leaves.front();
-  if (tier_ != Tier::device)
-    kept.away = tiers_.send(tier_, slice(kept.size), MemoryCategory::activations, at, kept.away.kept, leaves);
+  if (tier_ != Tier::device) {
+    const BufferId away =
+        draft_.program.buffer({.size = slice(kept.size), .category = MemoryCategory::activations, .tier = tier_});
+    kept.since =
+        tiers_.store(tier_, slice(kept.size), MemoryCategory::activations, at, {kept.since}, {kept.where}, away);
+    kept.where = away;
+  }
   kept_[{at.stage, at.microbatch, use}] = kept;
-}
-
-// What must have ended before something that is so many parts ahead of the one that computes next.
-std::vector<LocalTask> Checkpoints::started(std::int64_t ahead, LocalTask kept) const {
-  std::vector<LocalTask> tasks{kept};
-  const auto parts = static_cast<std::size_t>(ahead) + 1;
-  if (computed_.size() >= parts) tasks.push_back(computed_[computed_.size() - parts]);
-  return tasks;
 }
 
 void Checkpoints::before(const Coordinates& at, std::size_t use, std::vector<LocalTask>& waits) {
@@ -60,11 +52,17 @@ void Checkpoints::before(const Coordinates& at, std::size_t use, std::vector<Loc
   const auto found = kept_.extract({at.stage, at.microbatch, use});
   if (!found) return;
   const Kept& kept = found.mapped();
-  const auto ahead = tiers_.offload().prefetch;
-  Tiers::Fetched back{kept.away.kept, kept.away.where};
-  if (tier_ != Tier::device)
-    back =
-        tiers_.bring_back(tier_, kept.away, at, {started(2 * ahead, kept.away.kept), started(ahead, kept.away.kept)});
+  Tiers::Fetched back{kept.since, kept.where};
+  if (tier_ != Tier::device) {
+    const auto when = [&](std::int64_t ahead) {
+      auto tasks = ended_before(computed_, ahead);
+      tasks.push_back(kept.since);
+      return tasks;
+    };
+    const auto ahead = tiers_.offload().prefetch;
+    back = tiers_.fetch(tier_, slice(kept.size), MemoryCategory::activations, at, {when(2 * ahead), when(ahead)}, 1,
+                        kept.where);
+  }
   if (cut_ > 1) {
     const BufferId whole = draft_.program.buffer({kept.size, MemoryCategory::activations});
     const std::vector<BufferUse> uses{{whole, Access::allocate}, {back.buffer, Access::free}};

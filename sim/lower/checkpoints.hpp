@@ -22,12 +22,12 @@ class Checkpoints {
 
  private:
   struct Kept {
-    Bytes size;        // of the whole
-    Tiers::Away away;  // since when, and where: its slice where it is cut
+    Bytes size;  // of the whole
+    LocalTask since;
+    BufferId where;  // it, or its slice where it is cut
   };
   bool keeps(const graph::Coordinates& at, std::size_t use) const;
   Bytes slice(Bytes whole) const { return Bytes(whole.count() / cut_); }
-  std::vector<LocalTask> started(std::int64_t ahead, LocalTask kept) const;
 
   Draft& draft_;
   PassTasks& tasks_;

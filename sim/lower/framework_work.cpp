@@ -174,8 +174,7 @@ class FrameworkWork : public RankWork {
     if (!pipe_.plan) return;
     const auto& plan = *pipe_.plan;
     parameters_ = plan.parameters(stages_);
-    const auto served = is_served() ? worker_states(plan.job) : ServedStates{};
-    const plan::StateBytes of_worker{served.parameters, served.gradients, served.optimizer};
+    const auto of_worker = is_served() ? worker_states(plan.job) : plan::StateBytes{};
     const auto keep = [&](double plan::StateBytes::*state, graph::MemoryCategory category) {
       if (is_served()) return resident(of_worker.*state, of_worker.*state, category, Tier::device);
       for (const Tier tier : kTierTable)

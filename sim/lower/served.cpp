@@ -234,7 +234,7 @@ ServedBytes served_bytes(const plan::Job& job) {
 
 // With a delay, gradients of one iteration are on their way while the next ones are made; so are parameters that arrive
 // while others are in use, or, where workers update, a sum for each iteration of delay.
-ServedStates worker_states(const plan::Job& job) {
+plan::StateBytes worker_states(const plan::Job& job) {
   const auto states = plan::state_bytes(job.training);
   const auto& data = job.data_parallel;
   const double ahead = data.synchronous() ? 0 : 1;
@@ -242,7 +242,7 @@ ServedStates worker_states(const plan::Job& job) {
   return {states.parameters, states.gradients * (1 + ahead + double(data.delay)), states.optimizer};
 }
 
-ServedStates server_states(const plan::Job& job) {
+plan::StateBytes server_states(const plan::Job& job) {
   const auto states = plan::state_bytes(job.training);
   const double sums = states.gradients * open_sums(job.data_parallel);
   if (!servers_update(job)) return {0, sums, 0};

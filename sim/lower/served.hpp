@@ -25,11 +25,8 @@ ServedBytes served_bytes(const plan::Job& job);
 
 // What a GPU keeps between passes as a worker, and what a server keeps of its share: copies of parameters, of
 // gradients, and the optimizer's states where it updates.
-struct ServedStates {
-  double parameters = 0, gradients = 0, optimizer = 0;  // bytes per parameter
-};
-ServedStates worker_states(const plan::Job& job);
-ServedStates server_states(const plan::Job& job);
+plan::StateBytes worker_states(const plan::Job& job);
+plan::StateBytes server_states(const plan::Job& job);
 
 // A worker's side, in its program.
 class ServedUpdate {

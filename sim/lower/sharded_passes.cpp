@@ -92,13 +92,6 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
   return done;
 }
 
-// What must have ended before something that is so many units ahead of the one that computes next.
-std::vector<LocalTask> ShardedPasses::started(std::int64_t ahead) const {
-  const auto units = static_cast<std::size_t>(ahead) + 1;
-  if (computed_.size() < units) return {};
-  return {computed_[computed_.size() - units]};
-}
-
 // The unit `prefetch` places after one may be gathered when that one starts: when the one before it has ended and, as
 // the lane is serial, its own gather. A copy that is still in use is not made twice. What it is gathered from may have
 // to come from another tier first.
@@ -110,15 +103,15 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
       if (tasks.empty() || tasks.front() < used->second) tasks.assign(1, used->second);
     return tasks;
   };
-  const Tiers::When when{after_use(started(prefetch_ + 2 * offload.prefetch)),
-                         after_use(started(prefetch_ + offload.prefetch))};
+  const Tiers::When when{after_use(ended_before(computed_, prefetch_ + 2 * offload.prefetch)),
+                         after_use(ended_before(computed_, prefetch_ + offload.prefetch))};
   auto here = at;
   here.pass = Pass::parameter_gather;
   for (const bool experts : {false, true}) {
     const double count = parameters(unit, experts);
     if (count <= 0) continue;
     const Bytes size = bytes(count * plan::state_bytes(plan_.job.training).parameters);
-    auto ready = after_use(started(prefetch_));
+    auto ready = after_use(ended_before(computed_, prefetch_));
     std::vector<BufferUse> uses;
     if (offload.parameters != Tier::device) {
       const auto turns = static_cast<std::uint32_t>(offload.one_owner ? plan_.replicas() : 1);
@@ -248,7 +241,7 @@ LocalTask ShardedPasses::store(const Batch& batch, Bytes size, LocalTask complet
     const auto sum = tiers_.fetch(tier, size, MemoryCategory::communication, batch.at, {ready, ready});
     ready.push_back(sum.there), held.push_back(sum.buffer);
   }
-  return tiers_.store(tier, size, batch.at, std::move(ready), held);
+  return tiers_.store(tier, size, MemoryCategory::communication, batch.at, std::move(ready), held);
 }
 
 // All ranks have the whole sum, and each updates its shard of the parameters (LOMO's fuse_update_zero3).

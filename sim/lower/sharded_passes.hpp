@@ -39,7 +39,6 @@ class ShardedPasses {
 
   // That somebody else holds too: of experts, or of all else. Either travels among replicas of its own.
   double parameters(Unit unit, bool experts) const;
-  std::vector<LocalTask> started(std::int64_t ahead) const;
   bool kept_after_forward(Unit unit) const;
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   std::uint32_t tensors(Unit unit) const;

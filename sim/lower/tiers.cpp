@@ -38,59 +38,33 @@ BufferId Tiers::staging(Bytes size, MemoryCategory as) {
 }
 
 Tiers::Fetched Tiers::fetch(Tier from, Bytes size, MemoryCategory as, const Coordinates& at, const When& when,
-                            std::uint32_t turns) {
+                            std::uint32_t turns, std::optional<BufferId> leaves) {
   auto before = when.copy;
   const BufferId buffer = draft_.program.buffer({size, as});
-  std::vector<BufferUse> uses{{buffer, Access::allocate}};
   if (from == Tier::nvme) {
     const BufferId staged = staging(size, as);
-    before.push_back(copy(size, from, Tier::host, at, when.read, {{staged, Access::allocate}}, turns));
-    uses.emplace_back(staged, Access::free);
+    std::vector<BufferUse> uses{{staged, Access::allocate}};
+    if (leaves) uses.emplace_back(*leaves, Access::free);
+    before.push_back(copy(size, from, Tier::host, at, when.read, uses, turns));
+    leaves = staged;
   }
+  std::vector<BufferUse> uses{{buffer, Access::allocate}};
+  if (leaves) uses.emplace_back(*leaves, Access::free);
   return {copy(size, Tier::host, Tier::device, at, std::move(before), uses, turns), buffer};
 }
 
-LocalTask Tiers::store(Tier to, Bytes size, const Coordinates& at, std::vector<LocalTask> after,
-                       const std::vector<BufferId>& sources) {
+LocalTask Tiers::store(Tier to, Bytes size, MemoryCategory as, const Coordinates& at, std::vector<LocalTask> after,
+                       const std::vector<BufferId>& sources, std::optional<BufferId> fills) {
   std::vector<BufferUse> uses;
   for (const BufferId source : sources) uses.emplace_back(source, Access::free);
-  if (to != Tier::nvme) return copy(size, Tier::device, to, at, std::move(after), uses);
-  const BufferId staged = staging(size, MemoryCategory::communication);
-  uses.emplace_back(staged, Access::allocate);
-  const LocalTask out = copy(size, Tier::device, Tier::host, at, std::move(after), uses);
-  return copy(size, Tier::host, to, at, {out}, {{staged, Access::free}});
-}
-
-Tiers::Away Tiers::send(Tier to, Bytes size, MemoryCategory as, const Coordinates& at, LocalTask after,
-                        const std::vector<BufferId>& sources) {
-  const BufferId where = draft_.program.buffer({.size = size, .category = as, .tier = to});
-  std::vector<BufferUse> uses;
-  for (const BufferId source : sources) uses.emplace_back(source, Access::free);
-  if (to != Tier::nvme) {
-    uses.emplace_back(where, Access::allocate);
-    return {copy(size, Tier::device, to, at, {after}, uses), where};
+  if (to == Tier::nvme) {
+    const BufferId staged = staging(size, as);
+    uses.emplace_back(staged, Access::allocate);
+    after = {copy(size, Tier::device, Tier::host, at, std::move(after), uses)};
+    uses = {{staged, Access::free}};
   }
-  const BufferId staged = staging(size, as);
-  uses.emplace_back(staged, Access::allocate);
-  const LocalTask out = copy(size, Tier::device, Tier::host, at, {after}, uses);
-  return {copy(size, Tier::host, to, at, {out}, {{where, Access::allocate}, {staged, Access::free}}), where};
-}
-
-Tiers::Fetched Tiers::bring_back(Tier from, const Away& away, const Coordinates& at, const When& when) {
-  const auto& kept = draft_.program.buffer(away.where);
-  const Bytes size = kept.size;
-  const auto as = kept.category;
-  auto before = when.copy;
-  BufferId source = away.where;
-  if (from == Tier::nvme) {
-    source = staging(size, as);
-    before.push_back(
-        copy(size, from, Tier::host, at, when.read, {{source, Access::allocate}, {away.where, Access::free}}));
-  }
-  const BufferId buffer = draft_.program.buffer({size, as});
-  return {
-      copy(size, Tier::host, Tier::device, at, std::move(before), {{buffer, Access::allocate}, {source, Access::free}}),
-      buffer};
+  if (fills) uses.emplace_back(*fills, Access::allocate);
+  return copy(size, to == Tier::nvme ? Tier::host : Tier::device, to, at, std::move(after), uses);
 }
 
 std::vector<LocalTask> Tiers::update(double parameters, Bytes traffic, const Coordinates& at, LocalTask after) {
@@ -132,6 +106,12 @@ std::vector<LocalTask> Tiers::update(double parameters, Bytes traffic, const Coo
       ends.push_back(copy(of(states.parameters), Tier::host, Tier::device, at, {updated, after}, {}));
   }
   return ends;
+}
+
+std::vector<LocalTask> ended_before(const std::vector<LocalTask>& computed, std::int64_t ahead) {
+  const auto parts = static_cast<std::size_t>(ahead) + 1;
+  if (computed.size() < parts) return {};
+  return {computed[computed.size() - parts]};
 }
 
 }  // namespace rehearsal::lower

@@ -16,7 +16,7 @@ class Tiers {
 
   // Brings so much from where it is kept to the device: into a buffer that the last of its tasks, which is returned,
   // allocates as one of its uses and that is freed by others. `when`: what each step of the way waits for, the first of
-  // them a read from disk.
+  // them a read from disk. `leaves`: a buffer that is given up once it has been read.
   struct When {
     std::vector<LocalTask> read, copy;
   };
@@ -25,19 +25,12 @@ class Tiers {
     BufferId buffer;
   };
   Fetched fetch(Tier from, Bytes size, graph::MemoryCategory as, const graph::Coordinates& at, const When& when,
-                std::uint32_t turns = 1);
-  // Takes it away again, into room that is there; frees `sources` of the device once it has left. The last task.
-  LocalTask store(Tier to, Bytes size, const graph::Coordinates& at, std::vector<LocalTask> after,
-                  const std::vector<BufferId>& sources);
-
-  // What is there from when it left until it is back.
-  struct Away {
-    LocalTask kept;
-    BufferId where;
-  };
-  Away send(Tier to, Bytes size, graph::MemoryCategory as, const graph::Coordinates& at, LocalTask after,
-            const std::vector<BufferId>& sources);
-  Fetched bring_back(Tier from, const Away& away, const graph::Coordinates& at, const When& when);
+                std::uint32_t turns = 1, std::optional<BufferId> leaves = {});
+  // Takes it away; frees `sources` of the device once it has left. `fills`: a buffer for it where it arrives; else
+  // there is room. The last task.
+  LocalTask store(Tier to, Bytes size, graph::MemoryCategory as, const graph::Coordinates& at,
+                  std::vector<LocalTask> after, const std::vector<BufferId>& sources,
+                  std::optional<BufferId> fills = {});
 
   // The optimizer's step on the host, a tile of its shard after the other: gradients that are still on the device
   // leave it, states on disks are read before and written behind, parameters that the device computes with come back.
@@ -52,5 +45,9 @@ class Tiers {
   Draft& draft_;
   const models::Offload& offload_;
 };
+
+// Of tasks that computed one after the other, what must have ended before something begins that is so many ahead of the
+// next one; nothing where there are no more.
+std::vector<LocalTask> ended_before(const std::vector<LocalTask>& computed, std::int64_t ahead);
 
 }  // namespace rehearsal::lower
