@@ -2,7 +2,6 @@
 // one of a constant size costs bandwidth where it is small.
 #include <doctest/doctest.h>
 
-#include "base/error.hpp"
 #include "predicted.hpp"
 
 using namespace rehearsal;
@@ -20,8 +19,7 @@ software: megatron-2022
 )";
 
 double fused(const answer::Prediction& prediction) {
-  return double(
-      prediction.summary.ranks.front().memory[static_cast<std::size_t>(graph::MemoryCategory::communication)].count());
+  return held(prediction.summary.ranks.front(), graph::MemoryCategory::communication);
 }
 std::vector<Bytes> reductions(const answer::Prediction& prediction) {
   std::vector<Bytes> sizes;
@@ -33,16 +31,6 @@ std::vector<Bytes> reductions(const answer::Prediction& prediction) {
   return sizes;
 }
 double seconds_of(const Sets& sets) { return to_seconds(predicted(kTwoNodes, sets).timeline.makespan()); }
-
-std::string refusal(const Sets& sets) {
-  try {
-    predicted(kTwoNodes, sets);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-bool says(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -107,8 +95,8 @@ TEST_CASE("with ZeRO-2 it is the bucket by another name") {
 }
 
 TEST_CASE("what contradicts itself is told so") {
-  CHECK(says(refusal({"training.buffers=constant"}), "need a 'size'"));
-  CHECK(says(refusal({"training.buffers={kind: growing, size: 1MB}"}), "leave 'kind' out"));
-  CHECK(says(refusal({"training.buffers=growing", "training.bucket=1MB"}), "leave one of them out"));
-  CHECK(says(refusal({"training.buffers.size=1kB"}), "make it larger"));
+  CHECK(says(refusal(kTwoNodes, {"training.buffers=constant"}), "need a 'size'"));
+  CHECK(says(refusal(kTwoNodes, {"training.buffers={kind: growing, size: 1MB}"}), "leave 'kind' out"));
+  CHECK(says(refusal(kTwoNodes, {"training.buffers=growing", "training.bucket=1MB"}), "leave one of them out"));
+  CHECK(says(refusal(kTwoNodes, {"training.buffers.size=1kB"}), "make it larger"));
 }

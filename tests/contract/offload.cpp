@@ -91,8 +91,7 @@ TEST_CASE("states are where the matrix says, on whoever holds them") {
 }
 
 TEST_CASE("10 B parameters on one V100 of 32 GB: with ZeRO-Offload, and not without") {
-  const std::string file = PROJECT_ROOT "/scenarios/gpt-10b-offload-1xv100.yaml";
-  const auto fits = [&](const Sets& sets) { return answer::predict(scenario::load(file, sets)).summary.fits; };
+  const auto fits = [](const Sets& sets) { return predicted_file("gpt-10b-offload-1xv100.yaml", sets).summary.fits; };
   CHECK(fits({}) == true);
   CHECK(fits({"training.offload={}"}) == false);
   CHECK(fits({"training.offload={optimizer: host}"}) == false);  // gradients stay
@@ -233,14 +232,11 @@ TEST_CASE("checkpoints cut over a tensor group: a part of the memory for one gat
 }
 
 TEST_CASE("what no rule allows is refused with the way out") {
-  const auto refused = [](const Sets& sets, const char* says) {
-    try {
-      predicted(kSmall, sets);
-      FAIL("not refused: ", says);
-    } catch (const UserError& error) {
-      CAPTURE(error.what());
-      CHECK(std::string(error.what()).find(says) != std::string::npos);
-    }
+  const auto refused = [](const Sets& sets, const char* why) {
+    CAPTURE(why);
+    const auto said = refusal(kSmall, sets);
+    CAPTURE(said);
+    CHECK(says(said, why));
   };
   refused({"training.offload={parameters: nvme}"}, "set training.offload.optimizer to nvme");
   refused({"training.offload={optimizer: host, gradients: nvme}"}, "set training.offload.optimizer to nvme");

@@ -29,16 +29,13 @@ constexpr double kNic = 1e8, kGradient = 4, kParameter = 2;  // bytes/s, bytes
 std::string set(const char* key, const std::string& value) { return std::string("data_parallel.") + key + "=" + value; }
 
 double parameters(const answer::Prediction& run) {  // of a synchronous worker
-  return double(run.summary.ranks.front().memory[std::size_t(graph::MemoryCategory::parameters)].count()) / kParameter;
+  return held(run.summary.ranks.front(), graph::MemoryCategory::parameters) / kParameter;
 }
 const answer::RankSummary& server(const answer::Prediction& run) {
   for (const auto& rank : run.summary.ranks)
     if (rank.rank >= run.summary.gpus) return rank;
   FAIL("there is no server");
   return run.summary.ranks.front();
-}
-double held(const answer::RankSummary& rank, graph::MemoryCategory category) {
-  return double(rank.memory[std::size_t(category)].count());
 }
 
 }  // namespace

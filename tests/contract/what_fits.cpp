@@ -11,23 +11,17 @@ using namespace rehearsal::contract;
 
 namespace {
 
-answer::Prediction run(const std::string& file, const Sets& sets) {
-  ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
-  ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
-  return answer::predict(scenario::load(std::string(PROJECT_ROOT "/scenarios/") + file, sets));
-}
-
 // Billions of parameters; layers are added until the step no longer fits on GPU, host and disks
 // (to a thirty-second of them).
 double largest(const Sets& sets) {
   const auto fits = [&](std::int64_t layers) {
-    return run("gpt-10b-offload-1xv100.yaml", with(sets, {fmt::format("model.layers={}", layers)})).summary.fits ==
-           true;
+    return predicted_file("gpt-10b-offload-1xv100.yaml", with(sets, {fmt::format("model.layers={}", layers)}))
+               .summary.fits == true;
   };
   std::int64_t low = 1, high = 2;
   while (high < 20'000 && fits(high)) low = high, high *= 2;
   while (high - low > 1 + low / 32) (fits((low + high) / 2) ? low : high) = (low + high) / 2;
-  const auto model = run("gpt-10b-offload-1xv100.yaml", with(sets, {fmt::format("model.layers={}", low)}));
+  const auto model = predicted_file("gpt-10b-offload-1xv100.yaml", with(sets, {fmt::format("model.layers={}", low)}));
   return models::parameters(model.question->scenario.concrete->model) * 1e-9;
 }
 
@@ -36,8 +30,8 @@ double largest(const Sets& sets) {
 TEST_CASE("model states of 7.5 B parameters on 64 GPUs: 120, 31.4, 16.6 and 1.9 GB") {
   const double published[] = {120, 31.4, 16.6, 1.88};
   for (int zero = 0; zero <= 3; ++zero) {
-    const auto p =
-        run("gpt-7.5b-zero-64xv100.yaml", {fmt::format("parallelism.zero={}", zero), "software.flat_gradient_bytes=0"});
+    const auto p = predicted_file("gpt-7.5b-zero-64xv100.yaml",
+                                  {fmt::format("parallelism.zero={}", zero), "software.flat_gradient_bytes=0"});
     using graph::MemoryCategory;
     double states = 0;
     for (const auto& buffer : p.graph().programs().front().resident())
