@@ -95,11 +95,11 @@ class TraceWriter {
   }
 
   void memory(RankId id, std::uint32_t pid, Tier tier, std::size_t layer) {
-    const auto curve = timeline::memory_curve(run_.graph(), layers_[layer].timeline, id, tier);
-    const bool kept = std::any_of(curve.begin(), curve.end(), [](const auto& point) { return point.level > Bytes{}; });
-    if (tier != Tier::device && !kept) return;
+    const auto& buffers = run_.graph().program_of(run_.graph().ranks()[id.index()]).buffers;
+    const auto there = [&](const graph::Buffer& buffer) { return buffer.tier == tier && buffer.size > Bytes{}; };
+    if (tier != Tier::device && std::none_of(buffers.begin(), buffers.end(), there)) return;
     const auto of = tier == Tier::device ? std::string("memory") : fmt::format("{} memory", name(tier));
-    for (const auto& point : curve) {
+    for (const auto& point : timeline::memory_curve(run_.graph(), layers_[layer].timeline, id, tier)) {
       const Micros t(point.when - origin_);
       out_.put(FMT_COMPILE("{}{{\"ph\":\"C\",\"pid\":{},\"name\":\"{}{}\",\"ts\":{}.{:06},\"args\":{{\"bytes\":{}}}}}"),
                separator(), pid, of, layers_[layer].suffix, t.whole, t.fraction, point.level.count());
