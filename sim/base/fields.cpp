@@ -240,9 +240,8 @@ Description together(Description also, std::initializer_list<Part*> parts) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
   };
   Description all;
-  for (Part* part : parts)
-    add(all.fields, part->adds.fields), add(all.groups, part->adds.groups), add(all.planned, part->adds.planned);
-  add(all.groups, also.groups), add(all.planned, also.planned);
+  for (Part* part : parts) add(all.fields, part->adds.fields), add(all.groups, part->adds.groups);
+  add(all.groups, also.groups);
   return all;
 }
 
@@ -279,7 +278,6 @@ Description inside(const Description& inner, const std::string& prefix, std::fun
       };
   }
   for (auto& g : all.groups) longer(g.key);
-  for (auto& p : all.planned) longer(p.key);
   return all;
 }
 

@@ -113,15 +113,9 @@ struct Group {
   std::string short_for{};  // `recompute: full` = `recompute: {mode: full}`
 };
 
-// A key of the file format whose feature is not built: refused by name unless its value is `as_if_absent`.
-struct Planned {
-  std::string key, as_if_absent, feature;
-};
-
 struct Description {
   std::vector<Field> fields{};
   std::vector<Group> groups{};
-  std::vector<Planned> planned{};
 
   const Field* find(std::string_view key) const;
   const Field& at(std::string_view key) const;  // INVARIANT that it is there

@@ -31,10 +31,6 @@ void add(Key& to, const Description& description, const void* blank, bool cited 
     key.said = field.otherwise_said;
     if (key.said.empty() && field.otherwise) key.usual = field.otherwise(blank);
   }
-  for (const auto& planned : description.planned) {
-    Key& key = to.at(planned.key);
-    key.built = false, key.as_if_absent = planned.as_if_absent;
-  }
 }
 template <class S>
 void add(Key& to, const Description& description, bool cited = false) {

@@ -20,8 +20,6 @@ struct Key {
   bool required = false, null = false;
   bool cited = false;                     // may be written {value, source, assumed}
   bool mapping = false, library = false;  // holds keys; may name a file instead, or lie on one (`use`)
-  bool built = true;                      // else only `as_if_absent` may be said, and nothing where that is empty
-  std::string as_if_absent;
   std::vector<Key> below;
 
   // The key at a dotted path below this one; it and the mappings on the way are made where they are missing.

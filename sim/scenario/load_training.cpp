@@ -54,7 +54,6 @@ OptimizerSync load_given_training(Context& context, const Node* node, const Node
       context.problems.error(map.at(key), fmt::format("'{}' has no meaning in a scenario with 'costs'", key));
   };
   for (const auto& field : training_choice_fields().fields) refuse(field.key);
-  for (const auto& planned : training_choice_fields().planned) refuse(planned.key);
   map.finish();
   return sync;
 }

@@ -124,7 +124,6 @@ class MapReader {
   void fill(const fields::Description& description, void* object, const std::string& prefix, Except except);
   void fill_group(const fields::Description& description, void* object, const std::string& key, Except except);
   void fill_field(const fields::Field& field, void* object, std::string_view key);
-  void refuse_unless(const fields::Planned& planned, std::string_view key);
   const Node* demand(std::string_view key, std::string_view what, const Node* value, std::size_t before);
 
   Diagnostics& problems_;

@@ -152,8 +152,6 @@ void MapReader::fill(const fields::Description& description, void* object, const
   for (const auto& field : description.fields)
     if (field.key_of_files)
       if (const auto key = own(field.key)) fill_field(field, object, *key);
-  for (const auto& planned : description.planned)
-    if (const auto key = own(planned.key)) refuse_unless(planned, *key);
 }
 
 // A mapping that is absent leaves its fields as the struct begins.
@@ -206,16 +204,6 @@ void MapReader::fill_field(const fields::Field& field, void* object, std::string
     field.set(object, field.otherwise(object));
   else if (const auto least = stand_in(field.form))
     field.set(object, *least);
-}
-
-void MapReader::refuse_unless(const fields::Planned& planned, std::string_view key) {
-  const Node* value = find(key);
-  const auto& only = planned.as_if_absent;
-  if (!value || (value->kind == Node::Kind::scalar && value->text == only)) return;
-  problems_.error(value->where(), only.empty() ? fmt::format("{} cannot be used: {} not built yet; leave it out",
-                                                             label(key), planned.feature)
-                                               : fmt::format("{} must be {}: {} not built yet; found {}", label(key),
-                                                             only, planned.feature, describe(*value)));
 }
 
 }  // namespace rehearsal::scenario

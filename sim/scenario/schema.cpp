@@ -91,7 +91,6 @@ Json to_json(const Files& files, const Key& key, bool overlaid) {
   for (const auto& form : key.forms) alternatives.push_back(to_json(files, form));
   if (key.mapping) alternatives.push_back(mapping(files, key, overlaid));
   if (key.null) alternatives.push_back({{"type", "null"}});
-  if (!key.built) alternatives.push_back({{"const", typed(key.as_if_absent)}});
   // Of a mapping of numbers the source may be of all.
   const bool numbers = key.mapping && !key.below.empty() && key.below.front().cited && !key.library;
   auto json = any_of(alternatives);
@@ -118,7 +117,6 @@ Json mapping(const Files& files, const Key& key, bool overlaid) {
   auto properties = Json::object();
   auto required = Json::array();
   for (const auto& k : key.below) {
-    if (!k.built && k.as_if_absent.empty()) continue;
     properties[k.name] = to_json(files, k, overlaid || key.library);
     if (k.required) required.push_back(k.name);
   }
@@ -167,8 +165,6 @@ std::string say_one(const Form& form) {
 }
 
 std::string say(const Key& key) {
-  if (!key.built)
-    return key.as_if_absent.empty() ? "not built yet" : fmt::format("{}; others are not built yet", key.as_if_absent);
   std::string text;
   const auto join = [&](const std::string& more) { text += (text.empty() ? "" : "; or ") + more; };
   for (const auto& form : key.forms)
