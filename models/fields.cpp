@@ -122,8 +122,11 @@ const Description& offload_fields() {
       field<&O::delayed_update>("delayed_update", boolean(), kUsual,
                                 "the host updates under the next step, which computes with older parameters"),
       field<&O::prefetch>("prefetch", whole(0, 1000), kUsual,
-                          "layers that a copy to the GPU is ahead of the gather that it feeds, and a read from disk of "
-                          "that copy"),
+                          "layers, or tiles, that a copy to the GPU is ahead of the gather that it feeds, and a read "
+                          "from disk of that copy"),
+      field<&O::tiles>("tiles", whole(1, 256), kUsual,
+                       "that each linear operator of a layer is cut into by its columns; they run one after the other, "
+                       "and parameters and gradients come and go tile by tile; with zero 3 or offloaded parameters"),
       choice<&O::one_owner>("owner", {{"all", false}, {"one", true}}, kUsual,
                             "who keeps a parameter: everybody a share (bandwidth-centric), or one GPU, which hands it "
                             "on"));
@@ -239,7 +242,7 @@ const Description& training_fields() {
           "gradients of the GPU, which are reduced when all are there; constant: of `size`, two where reductions run "
           "under the backward"),
       absence_means(field<&T::prefetch>("fsdp.prefetch", whole(0, 1000), std::nullopt,
-                                        "layers ahead that parameters are gathered (1)"),
+                                        "layers, or tiles, ahead that parameters are gathered (1)"),
                     std::int64_t{1}),
       absence_means(field<&T::reshard_after_forward>("fsdp.reshard_after_forward", boolean(), std::nullopt,
                                                      "parameters are dropped between forward and backward (true)"),

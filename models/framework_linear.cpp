@@ -101,6 +101,7 @@ void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands&
 void FrameworkRewrite::forward_linear(const Operator& op) {
   Operands operands{read(op.in[0])};
   cast(part_.forward, op, false, operands);
+  if (const auto tiles = tiles_of(op); !tiles.empty()) return forward_tiles(op, operands, tiles);
   for (const auto v : op.out) operands.push_back(write(v));
   part_.forward.push_back({op.name, product(op), std::move(operands)});
 }
@@ -133,6 +134,10 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
     const Index kept = casts_[in].value_or(in);
     weight.step.operands.push_back(read(kept));
     weight.kept.push_back(read(kept));
+  }
+  if (const auto tiles = tiles_of(op); !tiles.empty()) {
+    step.tile = first_tile_.at(&op);
+    return backward_tiles(std::move(step), weight, in, tiles);
   }
   step.operands.push_back(write(gradient_of(in)));
   list.push_back(std::move(step));

@@ -193,8 +193,9 @@ std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const
         i + 1 < input_gradient.size() ? std::get_if<GroupCollective>(&input_gradient[i + 1].what) : nullptr;
     const auto* gemm = std::get_if<Gemm>(&next->step.what);
     if (run.software.weight_gradient_overlap && run.cut() && after && gemm && !step.of_shared_experts) {
-      all.push_back({next->step.name, OverlappedKernel{*gemm, 1, *after},
-                     both(next->step.operands, input_gradient[i + 1].operands)});
+      all.push_back(next->step);
+      all.back().what = OverlappedKernel{*gemm, 1, *after};
+      all.back().operands = both(next->step.operands, input_gradient[i + 1].operands);
       ++i;
     } else {
       all.push_back(next->step);

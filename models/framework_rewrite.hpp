@@ -61,6 +61,14 @@ class FrameworkRewrite {
   void backward_add(const Operator& op, std::size_t number);
   void forward_linear(const Operator& op);
   void backward_linear(const Operator& op);
+  // Of operators that are run in tiles: framework_tiles.cpp.
+  struct TileShape {
+    std::int64_t columns = 0;
+    double parameters = 0;
+  };
+  std::vector<TileShape> tiles_of(const Operator& op) const;
+  void forward_tiles(const Operator& op, const Operands& inputs, const std::vector<TileShape>& tiles);
+  void backward_tiles(Step step, const WeightGradient& weight, Index in, const std::vector<TileShape>& tiles);
   void forward_attention(const Operator& op);
   void backward_attention(const Operator& op);
   void backward_rotate(const Operator& op);
@@ -156,6 +164,7 @@ class FrameworkRewrite {
   Operands whole_heads_;                             // queries, keys, values and results of some heads, of all tokens
   Operands pending_;                                 // of an add that a compiler fuses with what follows
   std::vector<WeightGradient> weights_;
+  std::map<const Operator*, std::uint16_t> first_tile_;
   std::map<Index, double> updates_;  // gradients that are used up inside the backward, and of how many parameters
 };
 

@@ -15,6 +15,9 @@ struct Offload {
   // Parts of the model that each copy is ahead of what comes after it: of the gather over GPUs that to the GPU, of that
   // the one from a disk.
   std::int64_t prefetch = 1;
+  // Each linear operator of a layer is run as so many, one after the other, each with parameters and gradients of its
+  // own (2104.07857, section 5.1.3).
+  std::int64_t tiles = 1;
   bool one_owner = false;  // of each part, who hands it on to all others, instead of a share of everybody
 
   bool any() const { return states() || activations != Tier::device; }

@@ -64,6 +64,8 @@ struct Step {
   std::optional<TokenDispatch> beside = {};
   std::size_t beside_steps = 0;
   bool of_shared_experts = false;  // and runs beside the exchange before it (`software.shared_expert_overlap`)
+  // Of Part::tiles: whose parameters it multiplies with, whose gradient it makes.
+  std::optional<std::uint16_t> tile = {}, completes = {};
 };
 
 struct Value {
@@ -97,6 +99,7 @@ struct Part {
   // Values that cross the border of the part. Without an input or output the chain ends here.
   std::optional<std::uint16_t> input, output, output_gradient, input_gradient;
   std::vector<Segment> segments;
+  std::vector<double> tiles;  // parameters of each, in the order of the forward (Offload::tiles)
   // The backward in two passes, or in one. Both begin with what they repeat of the forward (Recompute).
   std::vector<Step> forward, input_gradient_steps, weight_gradient_steps, backward;
   // A backward that takes the norms of gradients alone and leaves what the forward has kept to the one after it; empty

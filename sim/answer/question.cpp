@@ -33,7 +33,8 @@ Question finish(lower::Lowering lowering, schedule::Problem problem, const scena
   question.scenario = scenario;
   question.problem = std::move(problem);
   question.assumptions = scenario.assumptions;
-  if (lowered.detail != scenario.simulate.detail)
+  const bool tiled = scenario.concrete && scenario.concrete->training.offload.tiles > 1;  // always operator by operator
+  if (lowered.detail != scenario.simulate.detail && !tiled)
     question.assumptions.emplace_back(
         "GPUs of a tensor group stand unlike, so it is simulated operator by operator: all wait for the slowest");
   else if (lowered.detail != graph::Detail::operators && question.surroundings &&

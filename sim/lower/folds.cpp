@@ -149,6 +149,7 @@ Folds::Recipe Folds::steps(std::uint32_t staged, Pass pass, std::size_t use, con
     task.work = operation.work, task.pass = operation.pass, task.layer = its.layer;
     task.group = operation.group, task.beside = operation.beside;
     task.beside_along = operation.beside_along, task.beside_tasks = operation.beside_operations;
+    if (operation.step) task.tile = operation.step->tile, task.completes = operation.step->completes;
     recipe.push_back(std::move(task));
   }
   for (const auto& event : events(staged, pass, use, layout)) {

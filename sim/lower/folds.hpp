@@ -30,8 +30,9 @@ struct TaskRecipe {
   std::optional<Axis> group = {};
   std::optional<WorkId> beside = {};
   Axis beside_along = Axis::tensor;
-  std::size_t beside_tasks = 1;       // until it has ended, this one counted
-  std::vector<Allocation> allocates;  // numbers of a stage and a micro-batch, below Folds::slots()
+  std::size_t beside_tasks = 1;                            // until it has ended, this one counted
+  std::optional<std::uint16_t> tile = {}, completes = {};  // of an operation by itself: as models::Step
+  std::vector<Allocation> allocates;                       // numbers of a stage and a micro-batch, below Folds::slots()
   std::vector<std::uint32_t> frees;
   std::optional<graph::Fold> fold = {};  // uses: first what it allocates, then what it frees
   std::size_t first_births = 0;          // steps of the fold that are what its first operation makes

@@ -189,8 +189,9 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
                                : join(std::move(ranks), plan, joined, builder);
     return std::optional(Lowered{std::move(builder).finish(), std::move(surroundings), detail});
   };
-  auto lowered = *build(options.detail, builder_, std::nullopt);
-  if (options.detail == Detail::operators || !shares || lowered.surroundings->classes_in_groups == 0) return lowered;
+  const auto detail = plan && plan->job.training.offload.tiles > 1 ? Detail::operators : options.detail;
+  auto lowered = *build(detail, builder_, std::nullopt);
+  if (detail == Detail::operators || !shares || lowered.surroundings->classes_in_groups == 0) return lowered;
   auto fine = build(Detail::operators, std::move(builder_), lowered.surroundings->classes_in_groups);
   return fine ? *std::move(fine) : lowered;
 }

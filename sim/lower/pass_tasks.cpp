@@ -52,15 +52,17 @@ LocalTask PassTasks::emit(const Coordinates& at, std::vector<LocalTask> after) {
   return last;
 }
 
-LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vector<LocalTask> after,
-                               const Extra& extra) {
+LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vector<LocalTask> after, const Extra& extra,
+                               Around* around) {
   auto& buffers = live(at);
   INVARIANT(buffers.grouping != Grouping::stage, "a pass comes part by part without notice");
-  return emit(at, folds_.recipe(parts_.staged(at), at.pass, buffers.grouping, use), buffers, std::move(after), extra);
+  INVARIANT(!around || buffers.grouping == Grouping::values, "what comes around operations sees them");
+  return emit(at, folds_.recipe(parts_.staged(at), at.pass, buffers.grouping, use), buffers, std::move(after), extra,
+              around);
 }
 
 LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& live, std::vector<LocalTask> after,
-                          const Extra& extra) {
+                          const Extra& extra, Around* around) {
   LocalTask last;
   struct UnderWay {
     LocalTask task;
@@ -75,6 +77,8 @@ LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& li
     here.layer = task.layer, here.pass = task.pass;
     const bool first = &task == &recipe.front(), ends = &task == &recipe.back();
     std::vector<BufferUse> uses, released;
+    Extra own;
+    if (around) around->before(task, after, own);
     for (const auto& [slot, buffer] : task.allocates) {
       const BufferId id = program_.buffer(buffer);
       slot_of(live, at, slot) = id;
@@ -104,9 +108,11 @@ LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& li
             : 0;
     if (takes && task.fold) uses.insert(uses.end(), extra.first.begin(), extra.first.end());
     if (gives) uses.insert(uses.end(), extra.last.begin(), extra.last.end());
+    for (const auto* more : {&own.first, &own.last}) uses.insert(uses.end(), more->begin(), more->end());
     const auto group = task.group ? ends_.group(*task.group, program_) : graph::kNoEndpoint;
     last = program_.add({task.work, Lane::compute, here, group, folded}, after, uses);
     after.clear();
+    if (around) around->after(task, last);
     std::erase_if(beside, [&](UnderWay& other) {
       if (--other.left > 0) return false;
       after.push_back(other.task);

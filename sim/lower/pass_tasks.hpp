@@ -34,9 +34,15 @@ class PassTasks {
   struct Extra {
     std::vector<graph::BufferUse> first, last;
   };
+  // What comes around each task of a part at operator detail: what it waits for and uses besides.
+  struct Around {
+    virtual ~Around() = default;
+    virtual void before(const TaskRecipe& task, std::vector<LocalTask>& after, Extra& extra) = 0;
+    virtual void after(const TaskRecipe& task, LocalTask done) = 0;
+  };
   // One part of the stage alone (index into its uses), at no coarser detail than `layer`.
   LocalTask emit_part(const graph::Coordinates& at, std::size_t use, std::vector<LocalTask> after,
-                      const Extra& extra = {});
+                      const Extra& extra = {}, Around* around = nullptr);
   // What a part got from the one before it; empty while it is kept elsewhere, between forward and backward. Of passes
   // that come part by part.
   std::optional<BufferId>& input_of(const graph::Coordinates& at, std::size_t use) {
@@ -59,7 +65,7 @@ class PassTasks {
   Live& live(const graph::Coordinates& at);
   std::optional<BufferId>& slot_of(Live& live, const graph::Coordinates& at, std::uint32_t slot);
   LocalTask emit(const graph::Coordinates& at, Folds::Recipe& recipe, Live& live, std::vector<LocalTask> after,
-                 const Extra& extra);
+                 const Extra& extra, Around* around = nullptr);
   std::uint32_t fold(const TaskRecipe& task, const std::vector<graph::BufferUse>& uses, const Extra& extra);
 
   const Parts& parts_;

@@ -39,48 +39,104 @@ ShardedPasses::ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<s
 }
 
 double ShardedPasses::parameters(Unit unit, bool experts) const {
-  const auto& [stage, use] = unit;
-  const auto& uses = draft_.pipe.parts.stages[stage].uses;
-  const auto& part = draft_.pipe.parts.parts[uses[use].part];
+  const auto& part = this->part(unit);
+  if (unit.tile) return experts ? 0 : part.model->tiles[*unit.tile];
   if (experts) return draft_.replicated(Axis::expert_data) ? part.expert_parameters : 0;
-  const double all = part.parameters - part.expert_parameters;
-  return tied_here_ && draft_.pipe.parts.is_head(uses[use]) ? all - plan_.table_parameters() : all;
+  double all = part.parameters - part.expert_parameters;
+  for (const double tile : part.model->tiles) all -= tile;
+  return tied_here_ && draft_.pipe.parts.is_head(use(unit)) ? all - plan_.table_parameters() : all;
 }
 
 // Embedding and head are the root of the model, which FSDP never drops between forward and backward.
 bool ShardedPasses::kept_after_forward(Unit unit) const {
-  return !plan_.job.training.reshards() ||
-         draft_.pipe.parts.stages[unit.first].uses[unit.second].layer == graph::kNoLayer;
+  return !plan_.job.training.reshards() || use(unit).layer == graph::kNoLayer;
+}
+
+bool ShardedPasses::completes(Pass pass) const {
+  return reduces_ && (pass == Pass::backward || pass == Pass::weight_gradient || pass == Pass::norm_backward);
+}
+
+// Tiles within a pass of a part: each is gathered for the operation that multiplies with it and dropped behind it, also
+// by what the backward repeats, or behind that which makes its gradient, with which its backward has ended (DeepSpeed's
+// hooks are of modules); its gradient leaves then.
+class ShardedPasses::Tiled : public PassTasks::Around {
+ public:
+  Tiled(ShardedPasses& passes, Unit part, const Coordinates& at) : passes_(passes), part_(part), at_(at) {}
+
+  void before(const TaskRecipe& task, std::vector<LocalTask>& after, PassTasks::Extra& extra) override {
+    const bool needs = needed(task), completes = completed(task);
+    if (!needs && !completes) return;
+    if (needs) {
+      passes_.begin(tile(*task.tile), at_, after);
+      const bool keeps = passes_.kept_after_forward(part_) && (at_.pass == Pass::forward || repeats(task));
+      if (!keeps && !later(task)) passes_.drop(tile(*task.tile), extra.last);
+    }
+    if (completes) {
+      if (!passes_.needs(at_.pass)) passes_.emit_reductions(kAll);
+      passes_.make_gradient(tile(*task.completes), extra), passes_.wait_for_buckets(after);
+      passes_.drop(tile(*task.completes), extra.last);
+    }
+  }
+  void after(const TaskRecipe& task, LocalTask done) override {
+    const bool needs = needed(task) && !later(task), completes = completed(task);
+    if (needs || (completes && passes_.needs(at_.pass)))
+      passes_.computed_.push_back(done), passes_.last_use_[tile(needs ? *task.tile : *task.completes)] = done;
+    if (completes) passes_.gradients_complete(at_, done, passes_.use(part_).part);
+  }
+
+ private:
+  static bool repeats(const TaskRecipe& task) { return task.pass == Pass::recompute; }
+  // It is still in use when its gradient is made.
+  bool later(const TaskRecipe& task) const { return passes_.completes(at_.pass) && !repeats(task); }
+  bool needed(const TaskRecipe& task) const { return task.tile && passes_.needs(at_.pass); }
+  bool completed(const TaskRecipe& task) const { return task.completes && passes_.completes(at_.pass); }
+  Unit tile(std::uint16_t number) const { return {part_.stage, part_.use, number}; }
+
+  ShardedPasses& passes_;
+  const Unit part_;
+  const Coordinates at_;
+};
+
+// What is due before a unit computes, and its parameters.
+void ShardedPasses::begin(Unit unit, const Coordinates& at, std::vector<LocalTask>& before) {
+  emit_reductions(std::int64_t(computed_.size()) - delay_);
+  if (needs(at.pass)) gather(unit, at, before);
+  if (!overlaps_) emit_reductions(kAll);
+  if (blocks_) before.push_back(reduced_.back()), blocks_ = false;
+}
+
+void ShardedPasses::drop(Unit unit, std::vector<BufferUse>& uses) {
+  if (const auto found = gathered_.extract(unit))
+    for (const BufferId whole : found.mapped()) uses.emplace_back(whole, Access::free);
 }
 
 // Every pass part by part, also those that communicate nothing: whole gradients of the pass before die one by one while
 // its parts begin to hold their activations.
 LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> after) {
-  const bool completes =
-      reduces_ && (at.pass == Pass::backward || at.pass == Pass::weight_gradient || at.pass == Pass::norm_backward);
+  const bool completes = this->completes(at.pass), needs = this->needs(at.pass);
   if (completes) first_gradient_.try_emplace(at.stage, at.microbatch);
-  const bool needs = gathers_ && at.pass != Pass::weight_gradient;
   const auto n = draft_.pipe.parts.stages[at.stage].uses.size();
   LocalTask done;
   for (std::size_t i = 0; i < n; i++) {
     const Unit unit{at.stage, at.pass == Pass::forward ? i : n - 1 - i};
     auto here = at;
-    here.layer = draft_.pipe.parts.stages[at.stage].uses[unit.second].layer;
+    here.layer = use(unit).layer;
     PassTasks::Extra extra;
-    emit_reductions(std::int64_t(computed_.size()) - delay_);
-    if (needs) gather(unit, here, after);
-    if (!overlaps_) emit_reductions(kAll);
-    if (blocks_) after.push_back(reduced_.back()), blocks_ = false;
+    begin(unit, here, after);
     if (completes) make_gradient(unit, extra), wait_for_buckets(after);
-    if (needs && (at.pass != Pass::forward || !kept_after_forward(unit))) {
-      if (const auto found = gathered_.extract(unit))
-        for (const BufferId whole : found.mapped()) extra.last.emplace_back(whole, Access::free);
+    if (needs && (at.pass != Pass::forward || !kept_after_forward(unit))) drop(unit, extra.last);
+    checkpoints_.before(at, unit.use, after);
+    if (part(unit).model->tiles.empty()) {
+      done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra);
+    } else {  // whose gradients leave before that of the rest
+      auto rest = std::exchange(batch_.buckets, {});
+      Tiled tiled(*this, unit, here);
+      done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra, &tiled);
+      batch_.buckets = std::move(rest);
     }
-    checkpoints_.before(at, unit.second, after);
-    done = tasks_.emit_part(at, unit.second, std::exchange(after, {}), extra);
-    checkpoints_.after(at, unit.second, done);
+    checkpoints_.after(at, unit.use, done);
     if (needs) computed_.push_back(done), last_use_[unit] = done;
-    if (completes) gradients_complete(here, done, draft_.pipe.parts.stages[at.stage].uses[unit.second].part);
+    if (completes) gradients_complete(here, done, use(unit).part);
   }
   for (const bool experts : {false, true}) {
     auto& open = open_[experts ? 1 : 0];
@@ -132,10 +188,13 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
   }
 }
 
-// Layers travel as the software cuts them; the ends are one tensor.
+// Layers travel as the software cuts them, where a tile has a weight and a bias; the ends are one tensor.
 std::uint32_t ShardedPasses::tensors(Unit unit) const {
-  const bool layer = draft_.pipe.parts.stages[unit.first].uses[unit.second].layer != graph::kNoLayer;
-  return layer ? static_cast<std::uint32_t>(plan_.job.software.sharded_tensors) : 1;
+  const auto all = plan_.job.software.sharded_tensors;
+  if (use(unit).layer == graph::kNoLayer || all == 1) return 1;
+  if (unit.tile) return 2;
+  const auto tiled = static_cast<std::int64_t>(part(unit).model->tiles.size()) / tiers_.offload().tiles;
+  return static_cast<std::uint32_t>(std::max<std::int64_t>(1, all - 2 * tiled));
 }
 
 // ZeRO-3 reduces unit by unit, as it gathers; ZeRO-2 when a bucket is full.
@@ -147,15 +206,13 @@ void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
             at_once_ ? std::min(count, neighbours(unit, experts)) : count);
     return;
   }
-  for (const auto& share : filling_.add(draft_.pipe.parts.stages[unit.first].uses[unit.second]))
-    put(share, 1, extra, share.added);
+  for (const auto& share : filling_.add(use(unit))) put(share, 1, extra, share.added);
 }
 
 // The gradient of a tensor waits until that of the next is there, and both are used up before the one after that.
 double ShardedPasses::neighbours(Unit unit, bool experts) const {
-  const auto& part = draft_.pipe.parts.parts[draft_.pipe.parts.stages[unit.first].uses[unit.second].part];
   double most = 0, before = 0;
-  for (const auto& tensor : models::tensors_of(part.model->segments))
+  for (const auto& tensor : models::tensors_of(part(unit).model->segments))
     if (tensor.experts == experts) {
       most = std::max(most, before + tensor.elements);
       before = tensor.elements;

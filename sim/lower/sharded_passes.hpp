@@ -35,14 +35,27 @@ class ShardedPasses {
   std::optional<LocalTask> finish();
 
  private:
-  using Unit = std::pair<std::uint32_t, std::size_t>;  // stage, index into its uses
+  // What is gathered, or reduced, at a time: a part of the model without its tiles, or one of those.
+  struct Unit {
+    std::uint32_t stage = 0;
+    std::size_t use = 0;  // index into the uses of the stage
+    std::optional<std::uint16_t> tile = {};
+    friend auto operator<=>(const Unit&, const Unit&) = default;
+  };
+  class Tiled;
 
+  const Part& part(Unit unit) const { return draft_.pipe.parts.parts[use(unit).part]; }
+  const StageParts::Use& use(Unit unit) const { return draft_.pipe.parts.stages[unit.stage].uses[unit.use]; }
   // That somebody else holds too: of experts, or of all else. Either travels among replicas of its own.
   double parameters(Unit unit, bool experts) const;
   bool kept_after_forward(Unit unit) const;
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   std::uint32_t tensors(Unit unit) const;
   void make_gradient(Unit unit, PassTasks::Extra& extra);
+  bool completes(graph::Pass pass) const;
+  bool needs(graph::Pass pass) const { return gathers_ && pass != graph::Pass::weight_gradient; }
+  void begin(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
+  void drop(Unit unit, std::vector<graph::BufferUse>& uses);
   void gradients_complete(const graph::Coordinates& at, LocalTask done, std::size_t part);
   void wait_for_buckets(std::vector<LocalTask>& before) const;
 

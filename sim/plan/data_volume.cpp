@@ -21,8 +21,10 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
   volume.gradient_bytes = states.gradients, volume.parameter_bytes = states.parameters;
   const bool at_once = job.training.updates_at_once();  // every rank gets the whole sum
   volume.gradients = at_once ? 2 : plan.zero() >= 2 ? job.microbatches : plan.reduces_to_shards() ? 1 : 2;
+  // A tile is dropped between what a layer recomputes with it and its backward.
+  const bool thrice = job.training.offload.tiles > 1 && job.training.recompute == models::Recompute::full;
   if (plan.zero() == 3)
-    volume.gathers = job.microbatches * (job.training.reshards() ? 2 : 1);
+    volume.gathers = job.microbatches * (!job.training.reshards() ? 1 : thrice ? 3 : 2);
   else if (plan.zero() > 0)
     volume.gathers = 1;
   if (job.training.norms_first()) volume.gradients *= 2, volume.gathers *= 2;  // all passes twice

@@ -74,6 +74,28 @@ void machine(const models::Offload& o, const cluster::Host& host, std::vector<Br
   need(host.nvme_read.has_value() && host.nvme_write.has_value(), "nvme", "its rates, 'read' and 'write'");
 }
 
+// Operators are cut where their parameters and gradients come and go by what is one task of its own.
+void tiles(const models::Training& t, const models::Software& software, const Parallelism& p,
+           std::vector<Broken>& all) {
+  const auto add = [&](std::string rule) { all.push_back({"training.offload.tiles", std::move(rule)}); };
+  const auto replicas = p.data * p.context;
+  if (software.own_kernels)
+    return add("this program's own kernels run an operator as a whole; leave it out, or choose another 'software'");
+  if (t.offload.parameters == Tier::device && (replicas == 1 || p.zero != 3))
+    add("a tile's parameters are there while it computes alone, which needs parameters that are gathered or fetched; "
+        "set parallelism.zero to 3, or training.offload.parameters to host");
+  if (t.updates_at_once())
+    add("lomo reduces and updates tensor by tensor, which it would not have of tiles; set training.optimizer to adamw");
+  if (software.async_tensor && p.tensor > 1 && p.sequence)
+    add("'software.async_tensor' cuts products into pieces that travel over the tensor group, each with all "
+        "parameters; "
+        "leave one of them out");
+  if (t.recompute == models::Recompute::selective && t.recompute_modules.empty() &&
+      software.selective_recompute == models::SelectiveRecompute::operators)
+    add("which products 'recompute: selective' of this software repeats depends on their number, which tiles change; "
+        "set training.recompute to full or none");
+}
+
 }  // namespace
 
 std::vector<Broken> broken_by_offload(const models::Transformer& model, const models::Training& training,
@@ -81,6 +103,7 @@ std::vector<Broken> broken_by_offload(const models::Transformer& model, const mo
                                       const cluster::Host& host) {
   std::vector<Broken> all;
   const auto& offload = training.offload;
+  if (offload.tiles > 1) tiles(training, software, parallelism, all);
   if (!offload.any() && !training.cuts_checkpoints()) return all;
   if (software.own_kernels) {
     all.push_back({"training.offload", "this program's own kernels do not offload yet; choose another 'software'"});

@@ -97,6 +97,14 @@ void note_sharding(Plan& plan) {
                        : "gradients are reduced bucket by bucket, in every micro-batch"));
 }
 
+void note_tiles(Plan& plan) {
+  if (plan.job.training.offload.tiles == 1) return;
+  plan.assumptions.push_back(fmt::format(
+      "Tiles: each linear operator of a layer but those of routed experts is run as {}, whose parameters are there for "
+      "it alone, also where a layer computes again; simulated operator by operator. The ends of the model are whole.",
+      plan.job.training.offload.tiles));
+}
+
 void note_servers(Plan& plan) {
   const auto& data = plan.job.data_parallel;
   if (!data.served()) return;
@@ -270,6 +278,7 @@ Plan make_plan(Job job) {
   plan.message_gathered = split && !plan.shard.sequence_parallel ? whole : Bytes(0);
   plan.job = std::move(job);
   note_sharding(plan);
+  note_tiles(plan);
   note_servers(plan);
   note_scaling(plan);
   note_kernels(plan);
