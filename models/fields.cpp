@@ -256,7 +256,10 @@ const Description& training_fields() {
       choice<&T::allocator>(
           "allocator",
           {{"caching", Allocator::caching}, {"expandable", Allocator::expandable}, {"exact", Allocator::exact}}, kUsual,
-          "torch's caching allocator, the same with expandable segments, or reserved = allocated"));
+          "torch's caching allocator, the same with expandable segments, or reserved = allocated"),
+      field<&T::defragment>("defragment", boolean(), kUsual,
+                            "what recomputed layers keep, and gradients that wait for their reduction, are copied into "
+                            "memory that was allocated for them once (ZeRO-R); of recompute full, or zero 2 and 3"));
   return all;
 }
 

@@ -94,8 +94,28 @@ Part FrameworkRewrite::build(Recompute recompute) {
   for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward, &part_.norm_backward, &again})
     hide_under_shared_experts(*list);
   repeat(part_, std::move(again));
+  const auto& training = run_.training;
+  if (training.defragment && recompute == Recompute::full && !training.cuts_checkpoints() &&
+      training.keeps_checkpoints() && is_layer())
+    copy_checkpoint();
   part_.segments = block_.segments;
   return std::move(part_);
+}
+
+// Before a layer runs, its input is copied to where checkpoints are; the backward begins with the copy. (Where it is
+// cut over the tensor group a copy is made anyway: lower/checkpoints.cpp.)
+void FrameworkRewrite::copy_checkpoint() {
+  const Index copy = like(*part_.input);
+  part_.values[copy].contiguous = true;
+  part_.forward.insert(part_.forward.begin(),
+                       plain("checkpoint to its place", 2 * double(part_.values[copy].size.count()), 1,
+                             {read(*part_.input), write(copy)}));
+  for (auto* list : {&part_.input_gradient_steps, &part_.weight_gradient_steps, &part_.backward, &part_.norm_backward})
+    for (auto& step : *list)
+      for (auto& operand : step.operands)
+        if (operand.of == Operand::Of::value && operand.index == *part_.input) operand.index = copy;
+  for (auto& run : part_.forward_launches) ++run.until;
+  if (run_.software.cuda_graph != CudaGraph::full) ++part_.forward_launches.front().launches;
 }
 
 // Each product completes one matrix; vectors come with the last of them.

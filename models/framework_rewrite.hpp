@@ -131,6 +131,7 @@ class FrameworkRewrite {
   void pass_on(const Operator& op, bool back);
   void cast(List& list, const Operator& op, bool back, Operands& of_product);
   std::optional<Step> accumulation() const;
+  void copy_checkpoint();
   // Of an operator, by its number.
   bool in_graph(std::size_t number) const;
 

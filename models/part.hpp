@@ -74,6 +74,7 @@ struct Value {
   Holds holds = Holds::activation;
   // Kept from the forward to the backward although a step that the backward repeats makes it.
   bool stays = false;
+  bool contiguous = false;  // in memory that was allocated for all of its kind once (Training::defragment)
 };
 
 // Parameters that are held, reduced and updated as one flat array. Offsets of the tensors are within the segment.

@@ -168,6 +168,10 @@ struct Training {
   }
   bool leaves_device() const { return offload.any() || checkpoints_on() != Tier::device; }
   Allocator allocator = Allocator::caching;
+  // Checkpoints, and gradients on their way, are copied into memory that was allocated for them once (ZeRO-R Md,
+  // 1910.02054, section 6.3).
+  bool defragment = false;
+  bool keeps_checkpoints() const { return recompute == Recompute::full && checkpoints_on() == Tier::device; }
   double learning_rate = 1e-3, weight_decay = .01;  // of real training; no prediction depends on them
 };
 

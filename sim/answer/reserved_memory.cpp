@@ -1,5 +1,7 @@
 #include "answer/reserved_memory.hpp"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "timeline/memory.hpp"
@@ -9,15 +11,24 @@ namespace {
 
 using graph::Access;
 
+// High water of what is copied into memory of its own, by category.
+using Arenas = graph::MemoryByCategory;
+
 class Replay {
-  using Blocks = std::vector<CachingAllocator::Handle>;
+  struct Block {
+    CachingAllocator::Handle handle = 0;
+    Bytes in_arena{};  // of contiguous buffers, which have no other
+  };
+  using Blocks = std::vector<Block>;
 
  public:
-  Replay(const graph::Program& program, const CachingAllocator::Options& options)
+  // `arenas`: what is allocated for them once, before anything comes and goes.
+  Replay(const graph::Program& program, const CachingAllocator::Options& options, const Arenas& arenas)
       : program_(program), allocator_(options), blocks_(program.buffers.size()) {
+    for (const Bytes arena : arenas)
+      if (arena > Bytes{}) allocator_.allocate(arena, 0);
     for (std::uint32_t b = 0; b < program.residents; b++)
-      if (program.buffers[b].tier == Tier::device)
-        allocate(blocks_[b], program.buffers[b].size, program.buffers[b].tensors, 0);
+      if (program.buffers[b].tier == Tier::device) allocate(blocks_[b], program.buffers[b], 0);
   }
 
   void begin(std::uint32_t task) {
@@ -27,14 +38,15 @@ class Replay {
       if (use.how() == Access::allocate) {
         const graph::Buffer& buffer = program_.buffers[use.buffer];
         if (buffer.tier != Tier::device) continue;  // of another allocator
-        allocate(blocks_[use.buffer], buffer.size, buffer.tensors, stream);
+        allocate(blocks_[use.buffer], buffer, stream);
       }
   }
   void end(std::uint32_t task) {
     if (!steps_of(task).empty()) return;  // done with at its beginning: its lane does nothing else meanwhile
     for (const graph::BufferUse& use : program_.uses[task])
-      if (use.how() == Access::free) release(blocks_[use.buffer]);
+      if (use.how() == Access::free) release(blocks_[use.buffer], program_.buffers[use.buffer]);
   }
+  const Arenas& arenas() const { return most_; }
   ReservedMemory result() const {
     return {allocator_.peak_allocated(), allocator_.peak_reserved(), allocator_.retries(), allocator_.failures() > 0};
   }
@@ -55,27 +67,42 @@ class Replay {
           allocator_.release(within_[slot]);
         continue;
       }
+      const auto& buffer = program_.buffers[uses[step.use].buffer];
       auto& blocks = blocks_[uses[step.use].buffer];
       if (allocates)
-        blocks.push_back(allocator_.allocate(step.size, stream));
+        blocks.push_back(allocate(step.size, buffer, stream));
       else
-        allocator_.release(blocks[step.tensor]);
+        release(blocks[step.tensor], buffer);
     }
     for (const graph::BufferUse& use : uses)
       if (use.how() == Access::free) blocks_[use.buffer] = {};
   }
-  void allocate(Blocks& blocks, Bytes size, std::uint32_t tensors, std::uint32_t stream) {
-    if (tensors == 0) return blocks.push_back(allocator_.allocate(size, stream));
-    for (const Bytes each : program_.tensors[tensors]) blocks.push_back(allocator_.allocate(each, stream));
+  void allocate(Blocks& blocks, const graph::Buffer& buffer, std::uint32_t stream) {
+    if (buffer.tensors == 0) return blocks.push_back(allocate(buffer.size, buffer, stream));
+    for (const Bytes each : program_.tensors[buffer.tensors]) blocks.push_back(allocate(each, buffer, stream));
   }
-  void release(Blocks& blocks) {  // in the order of their making
-    for (const auto block : blocks) allocator_.release(block);
+  void release(Blocks& blocks, const graph::Buffer& buffer) {  // in the order of their making
+    for (const auto& block : blocks) release(block, buffer);
     blocks.clear();
+  }
+  // What lies in one arena is of one kind and size, so that no gaps are left: a slot of it is as good as another.
+  Block allocate(Bytes size, const graph::Buffer& buffer, std::uint32_t stream) {
+    if (!buffer.contiguous) return {allocator_.allocate(size, stream)};
+    const auto kind = static_cast<std::size_t>(buffer.category);
+    filled_[kind] += size, most_[kind] = std::max(most_[kind], filled_[kind]);
+    return {.in_arena = size};
+  }
+  void release(const Block& block, const graph::Buffer& buffer) {
+    if (buffer.contiguous)
+      filled_[static_cast<std::size_t>(buffer.category)] -= block.in_arena;
+    else
+      allocator_.release(block.handle);
   }
 
   const graph::Program& program_;
   CachingAllocator allocator_;
-  std::vector<Blocks> blocks_;                    // of each buffer
+  std::vector<Blocks> blocks_;  // of each buffer
+  Arenas filled_{}, most_{};
   std::vector<CachingAllocator::Handle> within_;  // tensors that live within a task
 };
 
@@ -83,12 +110,19 @@ class Replay {
 
 ReservedMemory reserved_memory(const graph::TaskGraph& graph, const timeline::Timeline& timeline, RankId rank,
                                const CachingAllocator::Options& options) {
-  Replay replay(graph.program_of(graph.ranks()[rank.index()]), options);
-  for (const auto& change : timeline::memory_changes(graph, timeline, rank)) {
-    if (change.begins) replay.begin(change.task);
-    if (change.ends) replay.end(change.task);
-  }
-  return replay.result();
+  const auto& program = graph.program_of(graph.ranks()[rank.index()]);
+  const auto changes = timeline::memory_changes(graph, timeline, rank);
+  const auto replayed = [&](const Arenas& arenas) {
+    Replay replay(program, options, arenas);
+    for (const auto& change : changes) {
+      if (change.begins) replay.begin(change.task);
+      if (change.ends) replay.end(change.task);
+    }
+    return replay;
+  };
+  auto replay = replayed({});
+  const bool arenas = std::any_of(replay.arenas().begin(), replay.arenas().end(), [](Bytes b) { return b > Bytes{}; });
+  return (arenas ? replayed(replay.arenas()) : std::move(replay)).result();  // sized by what a step before has held
 }
 
 }  // namespace rehearsal::answer

@@ -3,7 +3,9 @@
 //
 // Order. A task allocates when it starts and frees when it ends, as in timeline/memory.hpp; within a task results come
 // before the gradients of parameters. Tasks of the data lane allocate on a stream of their own, as FSDP's collectives
-// do. A task that stands for several does what they would do, step by step, so that every detail reserves the same.
+// do. Contiguous buffers (graph::Buffer) are slots of one block for each kind of them, which is allocated before all
+// else and as large as they are together at their most. A task that stands for several does what they would do, step by
+// step, so that every detail reserves the same.
 #pragma once
 #include "answer/caching_allocator.hpp"
 #include "timeline/timeline.hpp"

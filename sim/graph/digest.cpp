@@ -122,8 +122,8 @@ bool holds_experts(const Program& program) {
 void add_program(Stream& out, const Program& program) {
   // On the device as it was before there were tiers.
   auto buffer = [&out](const Buffer& b) {
-    out.number(b.size),
-        out.number(static_cast<std::uint8_t>(static_cast<std::size_t>(b.category) + 16 * index(b.tier)));
+    out.number(b.size), out.number(static_cast<std::uint8_t>(static_cast<std::size_t>(b.category) + 16 * index(b.tier) +
+                                                             (b.contiguous ? 128 : 0)));
   };
   out.text(program.name);
   out.numbers(program.work);

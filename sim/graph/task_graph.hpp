@@ -77,6 +77,8 @@ struct Buffer {
   MemoryCategory category = MemoryCategory::activations;
   std::uint32_t tensors = 0;  // what it consists of: index into Program::tensors; 0 = one tensor
   Tier tier = Tier::device;
+  bool contiguous =
+      false;  // in memory of its category that an allocator was asked for once (models::Training::defragment)
 };
 
 // The tensors that a buffer consists of. No backend looks at them.

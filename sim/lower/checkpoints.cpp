@@ -31,7 +31,9 @@ void Checkpoints::after(const Coordinates& at, std::size_t use, LocalTask done) 
   held.reset();
   Kept kept{draft_.program.buffer(whole).size, done, whole};
   if (cut_ > 1) {  // a copy of the own part
-    kept.where = draft_.program.buffer({slice(kept.size), MemoryCategory::activations});
+    kept.where = draft_.program.buffer({.size = slice(kept.size),
+                                        .category = MemoryCategory::activations,
+                                        .contiguous = tier_ == Tier::device && training().defragment});
     const auto copy = draft_.works.intern(MemoryBound{Bytes(2 * slice(kept.size).count()), 1, Traffic::plain});
     kept.since = draft_.program.add({copy, graph::Lane::compute, at}, {},
                                     std::vector<BufferUse>{{kept.where, Access::allocate}, {whole, Access::free}});

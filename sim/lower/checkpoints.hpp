@@ -27,6 +27,7 @@ class Checkpoints {
     BufferId where;  // it, or its slice where it is cut
   };
   bool keeps(const graph::Coordinates& at, std::size_t use) const;
+  const models::Training& training() const { return draft_.pipe.plan->job.training; }
   Bytes slice(Bytes whole) const { return Bytes(whole.count() / cut_); }
 
   Draft& draft_;

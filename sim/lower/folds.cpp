@@ -63,7 +63,8 @@ Folds::Layout Folds::made(std::uint32_t staged, Grouping grouping) const {
   const auto part = [&](std::size_t use) -> const Part& { return parts_.of(uses[use], staged); };
   for (std::size_t u = 0; u < n; ++u) {
     layout.first.push_back(layout.instances.size());
-    for (const auto& v : part(u).values) layout.instances.push_back({v.size, v.category, v.again, v.crosses, u});
+    for (const auto& v : part(u).values)
+      layout.instances.push_back({v.size, v.category, v.again, v.crosses, u, v.contiguous});
   }
   const auto between = [&](std::size_t use, std::optional<std::uint16_t> value, std::size_t border) {
     Instance instance{
@@ -86,9 +87,10 @@ Folds::Layout Folds::made(std::uint32_t staged, Grouping grouping) const {
   }
   for (std::size_t i = 0; i < layout.instances.size(); ++i) {
     const auto& it = layout.instances[i];
-    Layout::Key key{i, it.category, it.crosses};
-    if (grouping == Grouping::parts && it.use < n) key = {layout.instances.size() + it.use, it.category, it.crosses};
-    if (grouping == Grouping::stage) key = {0, it.category, it.crosses};
+    Layout::Key key{i, it.category, it.crosses, it.contiguous};
+    if (grouping == Grouping::parts && it.use < n)
+      key = {layout.instances.size() + it.use, it.category, it.crosses, it.contiguous};
+    if (grouping == Grouping::stage) key = {0, it.category, it.crosses, it.contiguous};
     if (it.use < n)
       if (const auto shared = shared_slot(part(it.use), i - layout.first[it.use], it.use)) {
         layout.slot.push_back(*shared);
@@ -157,7 +159,8 @@ Folds::Recipe Folds::steps(std::uint32_t staged, Pass pass, std::size_t use, con
     auto& task = recipe[event.operation];
     if (event.born)
       task.allocates.push_back(
-          {layout.slot[event.instance], {it.size, pass == Pass::forward ? it.category : it.again}});
+          {layout.slot[event.instance],
+           {.size = it.size, .category = pass == Pass::forward ? it.category : it.again, .contiguous = it.contiguous}});
     else
       task.frees.push_back(layout.slot[event.instance]);
   }
@@ -203,7 +206,8 @@ TaskRecipe Folds::folded(std::uint32_t staged, Pass pass, const std::vector<std:
       at = AllocationStep::kWithin + inside++;
     } else if (event.born) {
       const auto [known, fresh] = use_of.try_emplace(slot, static_cast<std::uint32_t>(task.allocates.size()));
-      if (fresh) task.allocates.push_back({slot, {{}, as}}), tensors.emplace_back();
+      if (fresh)
+        task.allocates.push_back({slot, {.category = as, .contiguous = it.contiguous}}), tensors.emplace_back();
       at = known->second;
       task.allocates[at].buffer.size += it.size;
       layout.in_buffer[event.instance] = static_cast<std::uint32_t>(tensors[at].size());

@@ -58,11 +58,12 @@ class Folds {
     graph::MemoryCategory category, again;
     Crosses crosses = Crosses::no;
     std::size_t use;  // that it belongs to; of what stands between two parts: beyond all
+    bool contiguous = false;
   };
   struct Layout {
     std::vector<Instance> instances;
     std::vector<std::size_t> first;  // of the values of each use
-    using Key = std::tuple<std::size_t, graph::MemoryCategory, Crosses>;
+    using Key = std::tuple<std::size_t, graph::MemoryCategory, Crosses, bool>;
     std::map<Key, std::uint32_t> known;    // slots
     std::vector<std::uint32_t> slot;       // of each instance
     std::vector<std::uint32_t> in_buffer;  // which tensor of its buffer it is

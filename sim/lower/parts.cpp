@@ -149,7 +149,7 @@ std::vector<PartValue> values_of(const models::Part& part, const models::Lives& 
   std::vector<PartValue> values;
   for (std::size_t v = 0; v < part.values.size(); ++v) {
     const auto& value = part.values[v];
-    PartValue result{.size = value.size};
+    PartValue result{.size = value.size, .contiguous = value.contiguous};
     if (lives.kept[v] && in_forward[v])
       result.crosses = lives.waits[v] ? Crosses::forward_to_weight : Crosses::forward_to_input;
     else if (lives.waits[v])

@@ -39,6 +39,7 @@ struct PartValue {
   // What it counts as: of those that are made again in the backward, the first time and then.
   graph::MemoryCategory category = graph::MemoryCategory::activations, again = graph::MemoryCategory::activations;
   Crosses crosses = Crosses::no;
+  bool contiguous = false;
 };
 
 struct Part {

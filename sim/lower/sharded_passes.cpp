@@ -130,9 +130,10 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
       done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra);
     } else {  // whose gradients leave before that of the rest
       auto rest = std::exchange(batch_.buckets, {});
+      const Bytes copied = std::exchange(copied_, {});
       Tiled tiled(*this, unit, here);
       done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra, &tiled);
-      batch_.buckets = std::move(rest);
+      batch_.buckets = std::move(rest), copied_ = copied;
     }
     checkpoints_.after(at, unit.use, done);
     if (needs) computed_.push_back(done), last_use_[unit] = done;
@@ -203,10 +204,10 @@ void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
     for (const bool experts : {false, true})
       if (const double count = parameters(unit, experts); count > 0)
         put({.added = count, .full = true, .experts = experts}, tensors(unit), extra,
-            at_once_ ? std::min(count, neighbours(unit, experts)) : count);
+            at_once_ ? std::min(count, neighbours(unit, experts)) : count, unit);
     return;
   }
-  for (const auto& share : filling_.add(use(unit))) put(share, 1, extra, share.added);
+  for (const auto& share : filling_.add(use(unit))) put(share, 1, extra, share.added, unit);
 }
 
 // The gradient of a tensor waits until that of the next is there, and both are used up before the one after that.
@@ -221,10 +222,22 @@ double ShardedPasses::neighbours(Unit unit, bool experts) const {
 }
 
 void ShardedPasses::put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra,
-                        double at_a_time) {
+                        double at_a_time, Unit unit) {
   const Bytes size = bytes(at_a_time * plan::state_bytes(plan_.job.training).gradients);
-  const BufferId whole = draft_.program.buffer({size, MemoryCategory::communication});
+  const bool copied = plan_.job.training.defragment && !at_once_;
+  const BufferId whole =
+      draft_.program.buffer({.size = size, .category = MemoryCategory::communication, .contiguous = copied});
   extra.first.emplace_back(whole, Access::allocate);
+  if (copied) {  // tensor by tensor, as a backward makes them (DeepSpeed's contiguous_gradients)
+    double tensor = 0;
+    for (const auto& t : models::tensors_of(part(unit).model->segments))
+      if (t.experts == share.experts) tensor = std::max(tensor, t.elements);
+    const double most = std::min(tensor, share.added);
+    const BufferId made = draft_.program.buffer(
+        {bytes(most * plan::state_bytes(plan_.job.training).gradients), MemoryCategory::communication});
+    extra.first.emplace_back(made, Access::allocate), extra.last.emplace_back(made, Access::free);
+    copied_ += size;
+  }
   auto& open = open_[share.experts ? 1 : 0];
   open.gradients.push_back(whole);
   open.parameters += share.added;
@@ -238,7 +251,15 @@ void ShardedPasses::wait_for_buckets(std::vector<LocalTask>& before) const {
     before.push_back(reduced_[closed_ - kBatchesHeld]);
 }
 
+LocalTask ShardedPasses::copy_gradients(const Coordinates& at, LocalTask done) {
+  const Bytes size = std::exchange(copied_, {});
+  if (size == Bytes{}) return done;
+  const auto copy = draft_.works.intern(MemoryBound{Bytes(2 * size.count()), 1, Traffic::plain});
+  return draft_.program.add({copy, graph::Lane::compute, at}, {});
+}
+
 void ShardedPasses::gradients_complete(const Coordinates& at, LocalTask done, std::size_t part) {
+  done = copy_gradients(at, done);
   batch_.at = at, batch_.part = part, batch_.norms = at.pass == Pass::norm_backward;
   batch_.at.pass = Pass::gradient_reduce;
   batch_.complete = done;

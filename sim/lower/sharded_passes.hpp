@@ -75,7 +75,9 @@ class ShardedPasses {
     std::int64_t computed = 0;  // number of units that had, when it was issued
   };
   // `at_a_time`: parameters whose gradients are there at once, of those that the share adds.
-  void put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra, double at_a_time);
+  LocalTask copy_gradients(const graph::Coordinates& at, LocalTask done);
+  void put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra, double at_a_time,
+           Unit unit);
   double neighbours(Unit unit, bool experts) const;
   void close_batch();
   void emit_reductions(std::int64_t up_to);
@@ -95,6 +97,8 @@ class ShardedPasses {
   Tiers tiers_;
   Checkpoints checkpoints_;
   bool tied_here_;  // both ends of a tied embedding: one table, reduced with the embedding
+
+  Bytes copied_;  // of gradients of what computes, to where they wait
 
   std::map<Unit, std::vector<BufferId>> gathered_;
   std::map<Unit, LocalTask> last_use_;                     // of the parameters of a unit

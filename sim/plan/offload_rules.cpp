@@ -96,6 +96,19 @@ void tiles(const models::Training& t, const models::Software& software, const Pa
         "set training.recompute to full or none");
 }
 
+void defragment(const models::Training& t, const models::Software& software, const Parallelism& p,
+                std::vector<Broken>& all) {
+  const auto add = [&](std::string rule) { all.push_back({"training.defragment", std::move(rule)}); };
+  if (software.own_kernels)
+    return add("this program's own kernels have no allocator, all their memory is contiguous; leave it out");
+  if (t.allocator == models::Allocator::exact)
+    add("nothing is fragmented with 'training.allocator: exact'; leave one of them out");
+  const bool gradients = (p.data * p.context > 1 && p.zero >= 2) || t.offload.gradients != Tier::device;
+  if (!t.keeps_checkpoints() && (!gradients || t.updates_at_once()))
+    add("what is copied are checkpoints that the GPU keeps and gradients that wait for their reduction; set "
+        "training.recompute to full without offloading activations, or parallelism.zero to 2 or 3");
+}
+
 }  // namespace
 
 std::vector<Broken> broken_by_offload(const models::Transformer& model, const models::Training& training,
@@ -104,6 +117,7 @@ std::vector<Broken> broken_by_offload(const models::Transformer& model, const mo
   std::vector<Broken> all;
   const auto& offload = training.offload;
   if (offload.tiles > 1) tiles(training, software, parallelism, all);
+  if (training.defragment) defragment(training, software, parallelism, all);
   if (!offload.any() && !training.cuts_checkpoints()) return all;
   if (software.own_kernels) {
     all.push_back({"training.offload", "this program's own kernels do not offload yet; choose another 'software'"});

@@ -279,6 +279,11 @@ Plan make_plan(Job job) {
   plan.job = std::move(job);
   note_sharding(plan);
   note_tiles(plan);
+  if (plan.job.training.defragment)
+    plan.assumptions.push_back(
+        "Defragmented: memory for checkpoints, and for gradients that wait, is allocated before all else and as large "
+        "as "
+        "each of them is at its most; a copy reads and writes each once.");
   note_servers(plan);
   note_scaling(plan);
   note_kernels(plan);
