@@ -40,7 +40,7 @@ struct CollectiveOperands {
 };
 CollectiveOperands collective_operands(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 
-// The first buffer that a handover names: all of it.
+// The first buffer that a task names: all of it, or from where a handover begins.
 Extent payload_of(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 
 }  // namespace rehearsal::cpu

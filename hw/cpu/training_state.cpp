@@ -46,7 +46,7 @@ TrainingState::TrainingState(const graph::TaskGraph& graph, RankId rank, const b
       learning_(options.learning),
       other_microbatch_(options.tamper.other_microbatch) {
   for (const graph::Segment& segment : segments()) progress_.push_back({.counted = counted_of(segment, rank_)});
-  for (std::size_t t = 0; t < program_.size(); ++t) note_loss(LocalTask(t)), note_moments(LocalTask(t));
+  for (std::size_t t = 0; t < program_.size(); ++t) note_loss(LocalTask(t)), note_updates(LocalTask(t));
 }
 
 void TrainingState::initialise(const Fill& fill) const {
@@ -68,7 +68,7 @@ void TrainingState::show_parameters(const Read& read, dispatch::Learned& learned
     if (const auto where = master(s)) kept = decode(Precision::fp32, read(*where));
     if (const auto both = moments(s)) {
       gathered = decode(Precision::fp32, read({both->buffer, both->offset, both->size / 2}));
-    } else if (segment.precision != Precision::fp32) {
+    } else if (segment.precision != Precision::fp32 && progress_[s].updated) {
       std::vector<float> begun = initial(s);
       const std::span<float> from = updated(s, begun);
       const std::span<const float> to = kept.empty() ? updated(s, values) : std::span<const float>(kept);
@@ -173,9 +173,11 @@ void TrainingState::note_response(std::size_t segment, std::int64_t steps, std::
   }
 }
 
-void TrainingState::note_moments(LocalTask task) {
+void TrainingState::note_updates(LocalTask task) {
   const auto* kernel = std::get_if<Kernel>(&graph_.work(program_.work[task.index()]));
-  if (!kernel || (kernel->kind != KernelKind::adamw && kernel->kind != KernelKind::adamw_keep)) return;
+  if (!kernel || !is_optimizer(kernel->kind)) return;
+  progress_[segment_of(task)].updated = true;
+  if (kernel->kind != KernelKind::adamw && kernel->kind != KernelKind::adamw_keep) return;
   Extent moments = kernel_operands(graph_, id_, task).at[2];
   moments.size = 2 * bytes_of(kernel->dims[0], Precision::fp32);  // a master copy may lie behind them
   progress_[segment_of(task)].moments = moments;

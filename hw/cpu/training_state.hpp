@@ -64,6 +64,7 @@ class TrainingState {
     std::vector<float> response = {};  // note_response
     std::int64_t steps = 0;            // taken; several in an iteration where every backward updates
     bool again = false;                // a rollback was the last
+    bool updated = false;              // by this rank; else a server does it
   };
 
   const std::vector<graph::Segment>& segments() const { return program_.segments; }
@@ -72,7 +73,7 @@ class TrainingState {
   std::span<float> updated(std::size_t segment, std::span<float> held) const;  // the elements that this rank updates
   std::size_t segment_of(LocalTask optimizer) const;
   void note_loss(LocalTask task);
-  void note_moments(LocalTask task);
+  void note_updates(LocalTask task);
 
   kernels::Range matrix_;  // of what update() returned last
   const graph::TaskGraph& graph_;

@@ -33,7 +33,7 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   backend::RunOptions run;
   run.durations = question->durations;
   run.held = question->held;
-  run.iterations = scenario.simulate.iterations;
+  run.iterations = scenario.data_parallel.performed > 0 ? 1 : scenario.simulate.iterations;
   run.engine = options.engine;
   if (run.engine == "auto" && scenario.simulate.network == scenario::Network::fluid && question->surroundings)
     run.engine = "fluid";
@@ -51,8 +51,9 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   }
   std::optional<Served> served;
   if (scenario.data_parallel.served())
-    served = scenario.data_parallel.synchronous() ? synchronous(scenario, prediction.timeline.makespan())
-                                                  : delayed(*question, prediction.timeline, run);
+    served = scenario.data_parallel.synchronous()   ? synchronous(scenario, prediction.timeline.makespan())
+             : scenario.data_parallel.performed > 0 ? in_turn(*question, prediction.timeline.makespan())
+                                                    : delayed(*question, prediction.timeline, run);
   if (scenario.concrete && scenario.concrete->training.scales_loss() && !scenario.concrete->training.skipped)
     question->skipped = skipped(scenario, options);
   prediction.summary = summarize(*question, prediction.timeline, options.summary);

@@ -1,5 +1,6 @@
 #include "answer/question.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "answer/effect.hpp"
@@ -61,7 +62,8 @@ Question prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   question.data_volume = staged.data_volume;
   question.layers = staged.layers;
   const auto& c = *scenario.concrete;
-  question.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global);
+  question.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global) *
+                         double(std::max(1, scenario.data_parallel.performed));
   // Ranks of the graph stand for all GPUs, so executed work counts with its multiplicity.
   question.hardware_flops = graph::executed_flops(question.graph);
   const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };

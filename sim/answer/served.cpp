@@ -221,6 +221,22 @@ Served synchronous(const scenario::Scenario& scenario, Time iteration) {
   return served;
 }
 
+Served in_turn(Question& question, Time all) {
+  const auto& data = question.scenario.data_parallel;
+  const auto n = std::int64_t{data.performed};
+  auto served = synchronous(question.scenario, Time(all.count() / n));
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) sum += double(std::min(i, data.delay));
+  served.staleness_mean = sum / double(n), served.staleness_max = std::min(n - 1, data.delay);
+  served.versions = served.staleness_max + 1;
+  question.assumptions.push_back(
+      fmt::format("Parameter servers with delay {}: {} iterations that overlap are one graph, and what is called an "
+                  "iteration; behind them all parameters are the same again. Messages that come early wait in the "
+                  "transport.",
+                  data.delay, n));
+  return served;
+}
+
 Served delayed(Question& question, timeline::Timeline& timeline, backend::RunOptions run) {
   const auto& scenario = question.scenario;
   const auto& data = scenario.data_parallel;

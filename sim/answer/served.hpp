@@ -24,6 +24,9 @@ struct Served {
 };
 
 Served synchronous(const scenario::Scenario& scenario, Time iteration);
+// Several iterations that are one graph, in which workers take updates by the order of their programs: how old what they
+// compute with is, that order says. `all`: how long they took.
+Served in_turn(Question& question, Time all);
 
 // Several iterations of workers that may be ahead of each other, in place of the one of `timeline`: afterwards its
 // spans are those of a late iteration, each worker's from where it begins to compute, and its length is the steady

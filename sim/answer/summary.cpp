@@ -182,7 +182,7 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
       s.useful = {rate, question.skipped->step, seconds(useful_s)};
     }
     const double per_gpu = useful_s * double(s.gpus) * 1e12;
-    s.samples_per_s = double(scenario.batch.global) / useful_s;
+    s.samples_per_s = double(scenario.batch.global) * std::max(1, scenario.data_parallel.performed) / useful_s;
     s.tokens_per_s = *s.samples_per_s * double(scenario.batch.sequence);
     s.model_tflops_per_gpu = question.model_flops.value() / per_gpu;
     s.hardware_tflops_per_gpu = executed / per_gpu;

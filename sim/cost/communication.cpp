@@ -179,7 +179,7 @@ double CommunicationModel::tensor_by_tensor(const graph::Collective& work, doubl
 
 // The slower of the way out and the rate at which a kernel copies to a peer, which also feeds the NIC.
 double CommunicationModel::on_the_wire(const graph::Message& work) const {
-  if (work.size.count() <= 0) return 0;
+  if (work.size.count() <= 0 || work.from == work.to) return 0;
   const auto& spec = machine_.spec();
   const auto& way = machine_.reach(work.from, work.to);
   const double size = double(work.size.count());
@@ -197,6 +197,7 @@ double CommunicationModel::on_the_wire(const graph::Message& work) const {
 // receivers gather it.
 double CommunicationModel::message(const graph::Message& work) const {
   const auto& spec = machine_.spec();
+  if (work.from == work.to) return to_seconds(spec.message_overhead);  // between ranks that share a GPU
   const auto& way = machine_.reach(work.from, work.to);
   double gather = 0;
   if (work.gathered.count() > 0 && work.gather.ranks > 1) {
@@ -229,7 +230,7 @@ std::string CostModel::why(const graph::Collective& work) const {
 
 bool CostModel::measured(const graph::Message& work) const {
   return profile_ && profile_->has_messages() && work.gathered.count() == 0 &&
-         !communication_.machine().reach(work.from, work.to).leaves_domain;
+         (work.from == work.to || !communication_.machine().reach(work.from, work.to).leaves_domain);
 }
 
 // L of a measured message. Where the ranks hand it over themselves, that takes o_s of the sender and o_r of the

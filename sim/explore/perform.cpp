@@ -38,9 +38,21 @@ Performable load_performable(const std::string& path, const std::vector<std::str
         fmt::format("{} cannot be performed: its kernels are replaced by this program's own (software: rehearsal)",
                     asked ? "software " + asked->concrete->software.name : "what the scenario's software would do"));
   }
-  if (scenario.data_parallel.served())
-    throw UserError(
-        "parameter servers are predicted and not performed yet: --set data_parallel=all-reduce, or use `rehearse run`");
+  if (const auto& data = scenario.data_parallel; data.served()) {
+    if (backend == "cuda")
+      throw UserError(
+          "parameter servers were never tried on GPUs; use --backend loopback or mpi, or --set "
+          "data_parallel=all-reduce");
+    if (!data.synchronous() && data.performed == 0)
+      throw UserError(fmt::format(
+          "parameter servers with a delay are predicted iteration by iteration, and timed tasks of software {} are one "
+          "of them; use --compute real, or --set data_parallel.delay=0",
+          scenario.concrete->software.name));
+    if (data.performed > 0)
+      scenario.warnings.push_back(
+          fmt::format("{} iterations that overlap are performed as one, and that is what is called an iteration here",
+                      data.performed));
+  }
   if (auto& sync = scenario.optimizer_sync; sync.post_validation) {
     if (result.compute == Compute::timed)
       throw UserError(

@@ -12,7 +12,8 @@ namespace rehearsal::explore {
 // The same model and the same global batch on one rank: no parallelism, no recomputation, one micro-batch at a time, a
 // barrier before the optimizer. Vocabularies are not padded there. Schedules that compute with old weights are
 // followed: each stage of each micro-batch with the version that the papers promise, serially (PipeDream: after i -
-// (p-1-s) updates; 2BW: one update late). Throws UserError for PipeDream with data parallelism, whose updates mix
+// (p-1-s) updates; 2BW: one update late). So are parameter servers with a delay of d: w_{t+1} = w_t - u(g_t(w_{t-d})),
+// beginning with w_0 in every graph. Throws UserError for PipeDream with data parallelism, whose updates mix
 // micro-batches.
 scenario::Scenario serial_reference(const scenario::Scenario& scenario);
 

@@ -102,7 +102,10 @@ struct AddWork {
     out.number(w.kind), out.numbers(used(w.dims, 5)), out.numbers(used(w.offsets, 6));
     if (w.precision != Precision::fp32) out.number(w.precision);
   }
-  void operator()(const Handover& w) const { out.number(w.size), out.number(w.incoming); }
+  void operator()(const Handover& w) const {
+    out.number(w.size), out.number(w.incoming);
+    if (w.offset > Bytes{}) out.number(w.offset);
+  }
   void operator()(const Copy& w) const {
     out.number(w.size), out.number(w.from), out.number(w.to), out.number(w.turns);
   }

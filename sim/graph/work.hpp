@@ -96,10 +96,11 @@ struct Sequence {
 };
 
 // A rank's own share of a message: copying it out of its memory, or into it. Where the host moves the bytes (loopback,
-// MPI) this takes the rank's time; what lies between belongs to the transport.
+// MPI) this takes the rank's time; what lies between belongs to the transport. `offset`: where it begins in the buffer.
 struct Handover {
   Bytes size;
   bool incoming = false;
+  Bytes offset = {};
   friend auto operator<=>(const Handover&, const Handover&) = default;
 };
 

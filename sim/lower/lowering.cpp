@@ -28,6 +28,7 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
   if (schedule.placement == schedule::Placement::bidirectional && own_kernels && plan->job.training.updates_at_once())
     refuse("the gradients of its two copies meet at the end only; set training.optimizer to sgd");
   if (schedule.updates != schedule::Updates::at_flush && own_kernels) {
+    if (plan->job.data_parallel.served()) refuse("workers of parameter servers step once; set schedule to 1f1b");
     if (plan->zero() > 0) refuse("old versions of the weights are kept whole; set parallelism.zero to 0");
     if (plan->shares_embedding())
       refuse(

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "lower/network_served.hpp"
 #include "models/traffic.hpp"
 
 namespace rehearsal::lower {
@@ -15,7 +16,6 @@ using graph::MemoryCategory;
 using graph::Pass;
 
 namespace {
-Bytes sized(std::int64_t elements, Precision precision) { return Bytes(bytes_per_element(precision) * elements); }
 Bytes floats(std::int64_t n) { return sized(n, Precision::fp32); }
 std::int64_t numbered(Axis replicas) {
   return static_cast<std::int64_t>(replicas == Axis::expert_data ? Replicas::expert_data : Replicas::data);
@@ -96,8 +96,25 @@ std::size_t first_position(const Parts& parts, std::uint32_t stage) {
   return position;
 }
 
+bool keeps_master(const plan::Plan& plan) {
+  return plan.network().precision != Precision::fp32 && !plan.job.training.updates_at_once();
+}
+std::int64_t states_of_step(const plan::Plan& plan) {
+  return (plan.job.training.optimizer == models::OptimizerKind::adamw ? 2 : 0) + (keeps_master(plan) ? 1 : 0);
+}
+Kernel step_kernel(const plan::Plan& plan, std::int64_t elements, Axis replicas) {
+  const bool adamw = plan.job.training.optimizer == models::OptimizerKind::adamw;
+  Kernel kernel{.kind = adamw ? KernelKind::adamw : KernelKind::sgd, .dims = {elements}};
+  kernel.dims[4] = numbered(replicas);
+  kernel.precision = plan.network().precision;
+  return kernel;
+}
+
 NetworkState::NetworkState(Draft& draft, Sequencer& sequencer)
-    : draft_(draft), sequencer_(sequencer), zero_(draft.pipe.plan->zero()) {}
+    : draft_(draft), sequencer_(sequencer), zero_(draft.pipe.plan->zero()) {
+  if (draft.pipe.plan->job.data_parallel.served()) served_ = std::make_unique<ServedSegments>(draft, sequencer);
+}
+NetworkState::~NetworkState() = default;
 
 Precision NetworkState::precision() const { return draft_.pipe.plan->network().precision; }
 
@@ -143,25 +160,27 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     const auto& plan = *draft_.pipe.plan;
     held.replicas = replicas_of(segment.tensors);
     if (zero_ > 0) held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.replicas();
-    held.elements = (segment.elements + held.shards - 1) / held.shards * held.shards;
+    const std::int64_t cut = served_ ? plan.job.data_parallel.servers : held.shards;
+    held.elements = (segment.elements + cut - 1) / cut * cut;
     held.copy = segment.tied && head && plan.job.copies == 1;  // of two directions each rank has one, as replicas have
     const std::int64_t shard = held.shard();
     held.parameters =
         program.resident({sized(zero_ == 3 ? shard : held.elements, precision()), MemoryCategory::parameters});
     if (!lomo())
       held.gradients = program.resident({floats(zero_ >= 2 ? shard : held.elements), MemoryCategory::gradients});
-    const bool master = precision() != Precision::fp32 && !lomo();
-    const std::int64_t states =
-        (draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adamw ? 2 : 0) + (master ? 1 : 0);
+    const bool elsewhere = served_ && plan.job.data_parallel.update == plan::DataParallel::Update::server;
+    const bool master = keeps_master(plan) && !elsewhere;
+    const std::int64_t states = elsewhere ? 0 : states_of_step(plan);
     if (adalomo())
       held.states = program.resident({bytes(models::factored_moment({segment})), MemoryCategory::optimizer});
     if (states > 0) held.states = program.resident({floats(states * shard), MemoryCategory::optimizer});
 
-    if (updates() == schedule::Updates::late)
-      held.previous = program.resident({sized(held.elements, precision()), MemoryCategory::parameters});
-    graph::Segment described{
-        held.parameters, held.elements, held.shards, zero_ == 3 && held.shards > 1, held.previous, held.copy,
-        segment.tensors, precision(),   {}};
+    const bool late = updates() == schedule::Updates::late;
+    for (std::int64_t v = 0; v < (late ? 1 : served_ ? 0 : plan.job.data_parallel.delay); ++v)
+      held.older.push_back(program.resident({sized(held.elements, precision()), MemoryCategory::parameters}));
+    graph::Segment described{held.parameters, held.elements, held.shards, zero_ == 3 && held.shards > 1, {}, held.copy,
+                             segment.tensors, precision(),   {}};
+    if (late) described.previous = held.older.front();
     if (master) described.master = held.states;
     for (auto& tensor : described.tensors) tensor.layer = layer;
     program.segment(std::move(described));
@@ -173,7 +192,9 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
 
 BufferId NetworkState::parameters(std::size_t index, std::uint32_t stage, std::uint32_t microbatch) const {
   const Held& held = held_[index];
-  if (held.previous) return *held.previous;
+  if (updates() == schedule::Updates::late) return held.older.front();
+  if (const auto late = static_cast<std::uint32_t>(held.older.size()); iteration_ > 0 && late > 0)
+    return held.older[(iteration_ > late ? iteration_ - late : 0) % late];
   if (updates() != schedule::Updates::every_backward) return held.parameters;
   const std::uint32_t version = version_.at({stage, microbatch});
   const auto kept = kept_.find({index, version});
@@ -283,11 +304,10 @@ void NetworkState::update(const Held& held, BufferId gradient, bool part_of_grad
   if (held.states) uses.emplace_back(*held.states, Access::write);
   if (clip != Clip::none) uses.emplace_back(*norm_, Access::write);
   if (free) uses.emplace_back(*free, Access::free);
-  Kernel kernel{.kind = draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adamw ? KernelKind::adamw
-                                                                                                 : KernelKind::sgd,
-                .dims = {held.shard(), flat(part_of_gradient), flat(part_of_parameters)}};
+  auto kernel = step_kernel(*draft_.pipe.plan, held.shard(), held.replicas);
+  kernel.dims[1] = flat(part_of_gradient), kernel.dims[2] = flat(part_of_parameters);
   if (lomo() && precision() != Precision::fp32) kernel.dims[3] = static_cast<std::int64_t>(Master::none);
-  kernel.dims[4] = numbered(held.replicas), kernel.dims[5] = static_cast<std::int64_t>(clip);
+  kernel.dims[5] = static_cast<std::int64_t>(clip);
   sequencer_.kernel(kernel, at, uses);
 }
 
@@ -304,6 +324,7 @@ void NetworkState::finish_norms() { clear_double(loss(), Pass::norm_backward); }
 void NetworkState::finish_step() {
   if (norm_) clear_double(*norm_, Pass::optimizer);
   if (lomo() || updates() == schedule::Updates::every_backward) return;  // done
+  if (served_) return finish_served();
   const auto& plan = *draft_.pipe.plan;
   const Coordinates at{Pass::gradient_reduce, 0, graph::kNoLayer, graph::kNoMicrobatch};
   const auto with = [&](Pass pass, const Held& held) {
@@ -312,10 +333,11 @@ void NetworkState::finish_step() {
     return c;
   };
   // In an order that is the same on all ranks that hold the same: of two directions one starts at the other's end.
-  std::stable_sort(held_.begin(), held_.end(), [](const Held& a, const Held& b) {
+  auto ordered = held_;
+  std::stable_sort(ordered.begin(), ordered.end(), [](const Held& a, const Held& b) {
     return std::make_pair(!a.tied, a.stage) < std::make_pair(!b.tied, b.stage);
   });
-  for (const Held& held : held_) {
+  for (const Held& held : ordered) {
     const BufferUse gradient(*held.gradients, Access::write);
     if (zero_ < 2) sum_over_tensor(held, *held.gradients, with(Pass::gradient_reduce, held));
     if (held.tied && plan.shares_embedding() && !held.both_ends)
@@ -325,9 +347,10 @@ void NetworkState::finish_step() {
       sequencer_.collective(zero_ == 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, Precision::fp32,
                             held.elements, with(Pass::gradient_reduce, held), std::span(&gradient, 1), held.replicas);
   }
-  for (const Held& held : held_) {
-    if (held.previous) {
-      const std::vector<BufferUse> uses{{held.parameters, Access::read}, {*held.previous, Access::write}};
+  for (const Held& held : ordered) {
+    if (!held.older.empty()) {
+      const std::vector<BufferUse> uses{{held.parameters, Access::read},
+                                        {held.older[iteration_ % held.older.size()], Access::write}};
       sequencer_.kernel({.kind = KernelKind::copy, .dims = {held.elements}}, with(Pass::optimizer, held), uses);
     }
     const bool sharded = held.shards > 1;
@@ -341,6 +364,30 @@ void NetworkState::finish_step() {
       const BufferUse parameters(held.parameters, Access::write);
       sequencer_.collective(CollectiveKind::all_gather, precision(), held.elements, with(Pass::parameter_gather, held),
                             std::span(&parameters, 1), held.replicas);
+    }
+  }
+  ++iteration_;
+}
+
+// Gradients go out; and what came of those of `delay` iterations ago is awaited, behind the last one all that is left.
+void NetworkState::finish_served() {
+  const auto& plan = *draft_.pipe.plan;
+  const auto& data = plan.job.data_parallel;
+  const bool here = data.update == plan::DataParallel::Update::worker;
+  const auto delay = static_cast<std::uint32_t>(data.delay), last = plan.iterations() - 1;
+  const Coordinates at{Pass::optimizer, 0, graph::kNoLayer, graph::kNoMicrobatch};
+  for (const Held& held : held_) served_->push(held.elements, *held.gradients);
+  for (const Held& held : held_) {
+    if (here && delay == 0) continue;  // the sum takes their place
+    const BufferUse gradient(*held.gradients, Access::write);
+    sequencer_.kernel({.kind = KernelKind::clear, .dims = {held.elements}}, at, std::span(&gradient, 1));
+  }
+  const auto begun = iteration_++;
+  for (auto k = begun; k <= (begun == last ? last + delay : begun); ++k) {
+    if (k < delay) continue;
+    for (const Held& held : held_) {
+      served_->pull(held.elements, here ? Precision::fp32 : precision(), here ? *held.gradients : held.parameters);
+      if (here) update(held, *held.gradients, false, at);
     }
   }
 }

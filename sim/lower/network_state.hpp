@@ -2,6 +2,7 @@
 // those that hold the same ones (ZeRO, arXiv 1910.02054, section 5), and what the end of a step does to them. Experts
 // are replicated along Axis::expert_data, everything else over all data-parallel ranks.
 #pragma once
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -35,6 +36,17 @@ class Sequencer {
   bool any_ = false;
 };
 
+class ServedSegments;
+
+inline Bytes sized(std::int64_t elements, Precision precision) {
+  return Bytes(bytes_per_element(precision) * elements);
+}
+
+// A step of the optimizer on `elements` of a segment, and what it keeps of each in fp32: moments, a master copy.
+Kernel step_kernel(const plan::Plan& plan, std::int64_t elements, Axis replicas);
+std::int64_t states_of_step(const plan::Plan& plan);
+bool keeps_master(const plan::Plan& plan);
+
 class NetworkState {
  public:
   struct Held {
@@ -43,7 +55,9 @@ class NetworkState {
     std::int64_t shards = 1;
     Axis replicas = Axis::data;
     BufferId parameters;
-    std::optional<BufferId> gradients, previous;
+    std::optional<BufferId> gradients;
+    // The versions before the newest, for as many updates as passes are late; [v % their number] has version v.
+    std::vector<BufferId> older;
     std::optional<BufferId> states;  // of the optimizer: [moments, master copy], of the own shard
     bool copy = false, tied = false;
     bool both_ends = false;   // a tied table that serves an embedding and a head of this rank
@@ -52,6 +66,7 @@ class NetworkState {
   };
 
   NetworkState(Draft& draft, Sequencer& sequencer);
+  ~NetworkState();
   // Makes the residents. Positions count the parts through the whole model.
   void begin(const std::vector<std::uint32_t>& stages);
   void finish_norms();  // what comes now is trained on; its losses are counted anew
@@ -86,12 +101,15 @@ class NetworkState {
   void clear_double(BufferId buffer, graph::Pass pass);
   void update_matrices(const Held& held, BufferId gradient, const graph::Coordinates& at);
   void sum_over_tensor(const Held& held, BufferId gradient, const graph::Coordinates& at);
+  void finish_served();
   bool wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const;
   schedule::Updates updates() const { return draft_.pipe.schedule.updates; }
 
   Draft& draft_;
   Sequencer& sequencer_;
   int zero_ = 0;
+  std::unique_ptr<ServedSegments> served_;  // with parameter servers
+  std::uint32_t iteration_ = 0;             // of those in the graph
   std::vector<Held> held_;
   std::map<std::size_t, std::vector<std::size_t>> at_;  // position -> held
   std::optional<BufferId> loss_, norm_;  // norm_: the square of that of all gradients, where steps are clipped by it

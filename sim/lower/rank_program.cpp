@@ -36,6 +36,12 @@ class RankLowering {
       if (makes_gradient(order.value())) last_gradient[order.value().stage] = coordinates(order.value()).microbatch;
     work_->begin(stages_, last_gradient);
 
+    for (auto left = pipe_.plan ? pipe_.plan->iterations() : 1; left > 0; --left) iteration(last_gradient);
+    return {std::move(program_).finish(), std::move(ends_)};
+  }
+
+ private:
+  void iteration(std::map<std::uint32_t, std::uint32_t>& last_gradient) {
     if (!pipe_.plan || !pipe_.plan->job.training.norms_first()) {
       passes(last_gradient, Turn::usual);
     } else {
@@ -44,10 +50,8 @@ class RankLowering {
       if (!pipe_.plan->job.training.skipped) passes(last_gradient, Turn::updates);
     }
     work_->finish_step();
-    return {std::move(program_).finish(), std::move(ends_)};
   }
 
- private:
   // A backward that finds out the norm of the gradients goes before the one that updates (LOMO's grad_norm and
   // fused_backward). Autograd keeps the graph of the forward for it (retain_graph), except that ZeRO-3 gathers no
   // parameters for it a second time: there all forwards are repeated, while the first graph still stands.

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "lower/cast.hpp"
 #include "lower/joiner.hpp"
+#include "lower/network_served.hpp"
 #include "lower/programs.hpp"
 #include "models/traffic.hpp"
 
@@ -39,6 +40,12 @@ std::uint32_t turn_of(const plan::Job& job, std::uint32_t worker, std::uint32_t 
     return (server + servers - worker % servers) % servers;
   const auto first = worker % per_node * each / per_node;  // of its own node
   return (server / each + nodes - worker / per_node) % nodes * each + (server % each + each - first) % each;
+}
+
+std::vector<std::uint32_t> servers_by_turn(const plan::Job& job, std::uint32_t worker) {
+  std::vector<std::uint32_t> servers(servers_of(job));
+  for (std::uint32_t s = 0; s < servers.size(); ++s) servers[turn_of(job, worker, s)] = s;
+  return servers;
 }
 
 // The workers of a server in the order in which its messages with them come, turn after turn; each with its endpoint.
@@ -167,8 +174,10 @@ class Variants {
 
   ProgramId of(std::uint32_t rank) {
     const auto* health = plan_.health.get();
-    const Key key{cast_.stages[rank], conditions_ ? conditions_->of[rank] : graph::Condition{},
-                  health && health->jitters() ? rank : 0, ways_[rank]};
+    const Key key{
+        cast_.stages[rank], conditions_ ? conditions_->of[rank] : graph::Condition{},
+        health && health->jitters() ? rank : 0, ways_[rank],
+        plan_.performed() && cast_.stages[rank] == 0 ? servers_by_turn(plan_.job, rank) : std::vector<std::uint32_t>{}};
     const auto [at, fresh] = known_.try_emplace(key);
     if (fresh) at->second = builder_.add(variant(key));
     return at->second;
@@ -180,10 +189,12 @@ class Variants {
     graph::Condition links;
     friend auto operator<=>(const Way&, const Way&) = default;
   };
-  using Key = std::tuple<std::uint32_t, graph::Condition, std::uint32_t, std::map<EndpointId, Way>>;
+  // The last: of a worker that hands over parts of its own arrays, whose they are.
+  using Key =
+      std::tuple<std::uint32_t, graph::Condition, std::uint32_t, std::map<EndpointId, Way>, std::vector<std::uint32_t>>;
 
   graph::Program variant(const Key& key) {
-    const auto& [kind, kernels, jitters, ways] = key;
+    const auto& [kind, kernels, jitters, ways, servers] = key;
     graph::Program program = kinds_[kind];
     const auto each = served_bytes(plan_.job);
     const double bytes_each = (kind == 0 ? each.pushed : each.pulled) / servers_of(plan_.job);
@@ -194,16 +205,18 @@ class Variants {
       const auto way =
           program.endpoint[i] == graph::kNoEndpoint ? ways.end() : ways.find(EndpointId(program.endpoint[i]));
       if (way == ways.end()) {
+        if (!servers.empty())
+          program.work[i] = builder_.intern(handed_over(builder_.works()[program.work[i].index()], servers));
         program.work[i] = under(program.work[i], mine, {});
         continue;
       }
       const auto& [from, to, links] = way->second;
-      if (from == to) {  // what is in the memory of the GPU already
+      if (from == to && !plan_.performed()) {  // what is in the memory of the GPU already
         program.lane[i] = Lane::send;
         continue;
       }
       const Bytes size = bytes(cast_.ends[kind].pushed[program.sequence[i]] * bytes_each);
-      program.lane[i] = plan_.machine->reach(from, to).leaves_domain ? Lane::send_out : Lane::send;
+      program.lane[i] = from != to && plan_.machine->reach(from, to).leaves_domain ? Lane::send_out : Lane::send;
       program.work[i] = under(builder_.intern(graph::Message{size, from, to, {}, {}, true}), mine, links);
     }
     return program;
@@ -282,8 +295,9 @@ std::optional<Surroundings> join_served(LoweredRank worker, const plan::Plan& pl
   const auto add = [&](LoweredRank rank) {
     ends.push_back(std::move(rank.ends)), kinds.push_back(std::move(rank.program));
   };
-  add(std::move(worker));
-  add(Server(plan, pushed, builder, threads ? 1 : job.workers(), true).run());
+  auto serves = plan.performed() ? network_server(plan, worker.program, job.workers(), builder)
+                                 : Server(plan, pushed, builder, threads ? 1 : job.workers(), true).run();
+  add(std::move(worker)), add(std::move(serves));
   if (threads) add(Server(plan, pushed, builder, 1, false).run());
 
   const Cast cast = cast_of(job, ends);
@@ -310,7 +324,9 @@ std::optional<Surroundings> join_served(LoweredRank worker, const plan::Plan& pl
     const auto server = r < job.workers() ? 0 : (r - job.workers()) / job.threads();
     const auto node = job.gpu(r) / static_cast<std::uint32_t>(job.cluster.gpus_per_node);
     if (r < job.workers()) return Joiner::Seat{variants.of(r), 1, r, node, plan.mesh.at(r)};
-    return Joiner::Seat{variants.of(r), 1, job.workers() + server, node, {}};
+    RankPlace place;  // its number among those that share the parameters
+    place.replica = place.expert_replica = server;
+    return Joiner::Seat{variants.of(r), 1, job.workers() + server, node, place};
   });
   joiner.connect(builder);
   if (!options.shares) return std::nullopt;

@@ -81,7 +81,8 @@ const Description& data_parallel_fields() {
       or_also(field<&D::delay>("delay", whole(0, 100), kUsual,
                                "iterations that a worker may be ahead of the slowest gradient that has arrived; 0 = "
                                "synchronous"),
-              {unbounded}));
+              {unbounded}),
+      aside<&D::performed>("simulate.iterations, where they are one graph"));
   return all;
 }
 

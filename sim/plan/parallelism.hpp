@@ -40,12 +40,15 @@ struct DataParallel {
   Placement placement = Placement::dedicated;
   Update update = Update::server;
   // Iterations by which a worker may be ahead of the slowest gradient that has arrived (Ho et al., NeurIPS 2013).
+  // Without servers, of one rank: with how old parameters it computes, as the reference of workers with a delay.
   std::int64_t delay = 0;
+  // Of this program's own kernels with a delay: so many iterations are one graph, and what is called an iteration.
+  int performed = 0;
 
   bool served() const { return kind == Kind::parameter_server; }
   bool unbounded() const { return delay == kUnbounded; }
   bool synchronous() const { return delay == 0; }
-  // Nodes that a cluster has beside those of the workers.
+  // Nodes that a cluster has beside those of the workers; without NICs GPUs.
   std::int64_t own_nodes() const { return served() && placement == Placement::dedicated ? servers : 0; }
   // A server that waits for nobody has a thread for each of so many workers; else one that serves all.
   std::int64_t threads(std::int64_t workers) const { return unbounded() ? workers : 1; }

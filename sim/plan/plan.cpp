@@ -108,6 +108,12 @@ void note_tiles(Plan& plan) {
 void note_servers(Plan& plan) {
   const auto& data = plan.job.data_parallel;
   if (!data.served()) return;
+  if (plan.performed()) {
+    plan.assumptions.emplace_back(
+        "Parameter servers: ranks of their own, which go through the segments of the network one after the other; "
+        "gradients leave when the last backward has ended.");
+    return;
+  }
   plan.assumptions.push_back(fmt::format(
       "Parameter servers: each {}, adds up in the memory of that GPU and is reached over its NICs; every bucket of "
       "gradients is cut evenly over all of them and {} as soon as its sum is complete, without a norm over all; a "
@@ -212,7 +218,10 @@ void check_servers(const Plan& plan) {
   const auto& data = plan.job.data_parallel;
   if (!data.served()) return;
   std::size_t tensors = 0;
-  const auto add = [&](const models::Part& part) { tensors += part.gradients.size(); };
+  const auto add = [&](const models::Part& part) {
+    tensors += part.gradients.size();  // of a framework; own kernels have them in segments
+    for (const auto& segment : part.segments) tensors += plan.performed() ? segment.tensors.size() : 0;
+  };
   const auto& model = plan.job.model;
   for (std::int64_t l = 0; l < model.layers; ++l) add(plan.network().layer(model.kind(l)));
   if (plan.stages.front().embedding) add(plan.network().embedding);

@@ -1,6 +1,7 @@
 // Who holds what: the layers of each stage, the shard of each GPU, where groups and neighbours sit, what lives in
 // memory.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -40,11 +41,13 @@ struct Job {
   // Behind the ranks of the mesh come those of parameter servers: the threads of each, server after server.
   std::uint32_t workers() const { return static_cast<std::uint32_t>(parallelism.gpus()); }
   std::uint32_t threads() const { return static_cast<std::uint32_t>(data_parallel.threads(parallelism.gpus())); }
-  // Where a server sits: on the first GPU of a node of its own; or beside a worker, spread evenly over them.
+  // Where a server sits: on the first GPU of a node of its own, or behind the workers where the only node has no NIC;
+  // or beside a worker, spread evenly over them.
   std::uint32_t server_gpu(std::uint32_t server) const {
     const auto servers = static_cast<std::uint32_t>(data_parallel.servers);
     if (data_parallel.placement == DataParallel::Placement::colocated)
       return gpu(static_cast<std::uint32_t>(std::uint64_t{server} * workers() / servers));
+    if (cluster.nodes == 1) return workers() + server;
     return static_cast<std::uint32_t>((cluster.nodes - servers + server) * cluster.gpus_per_node);
   }
   // The GPU of a rank.
@@ -88,6 +91,8 @@ struct Plan {
   std::vector<std::string> warnings, assumptions;
 
   bool performed() const { return job.software.own_kernels; }
+  // That follow each other in one graph.
+  std::uint32_t iterations() const { return static_cast<std::uint32_t>(std::max(1, job.data_parallel.performed)); }
   // From the GPUs of one pipeline rank to those of another.
   Hop hop(std::int64_t from, std::int64_t to) const;
   // Parameters that a GPU holds of these stages (a tied embedding on first and last stage exists twice when they are

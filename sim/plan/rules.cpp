@@ -230,10 +230,11 @@ std::vector<Broken> broken_by_servers(const models::Training& training, const mo
         "'unbounded' waits for nobody, and 'update: worker' for the sum of all; set 'update' to server, or 'delay' to "
         "a "
         "number");
-  if (software.own_kernels)
-    add("data_parallel",
-        "this program's own kernels have no parameter servers: 'software' rehearsal is not performed with them; set "
-        "'data_parallel' to all-reduce, or name a framework");
+  else if (data.unbounded() && software.own_kernels)
+    add("data_parallel.delay",
+        "'unbounded' updates in an order that no serial run repeats, and this program's own kernels train what one "
+        "rank "
+        "can be asked for; set 'delay' to a number, or name a framework");
   return all;
 }
 

@@ -223,8 +223,7 @@ void read_abstract(Context& context, MapReader& top, const Node& root, const Nod
 }
 
 // Until workers with a delay have settled, and as many again to measure.
-int least(const plan::DataParallel& data) { return 4 + 2 * static_cast<int>(std::max<std::int64_t>(1, data.delay)); }
-int iterations(const plan::DataParallel& data) { return 8 + least(data); }
+int settled(const plan::DataParallel& data) { return 4 + 2 * static_cast<int>(std::max<std::int64_t>(1, data.delay)); }
 
 // Iterations that overlap are simulated one by one: the third is as good as any later one. Behind a barrier all are
 // alike.
@@ -233,13 +232,18 @@ void read_simulate(Context& context, MapReader& top, const Node& root, Scenario&
   const Node* node = top.find("simulate");
   const bool overlap = scenario.optimizer_sync.post_validation;
   const auto before = problems.count();
-  const bool delayed = !overlap && !scenario.data_parallel.synchronous();
-  scenario.simulate = load_simulate(context, node, root, overlap ? 3 : delayed ? iterations(scenario.data_parallel) : 1);
-  if (delayed && problems.count() == before && scenario.simulate.iterations < least(scenario.data_parallel))
+  auto& data = scenario.data_parallel;
+  const bool delayed = !overlap && !data.synchronous();
+  // Own kernels perform as many as are asked for, and measure all of them; only updates must begin to count.
+  const bool own = scenario.concrete && scenario.concrete->software.own_kernels;
+  const int usual = settled(data) + (own ? 0 : 8), least = own ? static_cast<int>(data.delay) + 2 : settled(data);
+  scenario.simulate = load_simulate(context, node, root, overlap ? 3 : delayed ? usual : 1);
+  if (delayed && problems.count() == before && scenario.simulate.iterations < least)
     problems.error(place_of(root, "simulate.iterations"),
                    fmt::format("'iterations' {} are over before workers have settled that may be ahead of each other; at "
                                "least {}",
-                               scenario.simulate.iterations, least(scenario.data_parallel)));
+                               scenario.simulate.iterations, least));
+  if (delayed && own) data.performed = scenario.simulate.iterations;
   if (!(overlap || delayed) || !node || problems.count() != before) return;
   const auto forwards = scenario.microbatches * scenario.parallelism.stages();
   if (scenario.simulate.iterations > 1 && forwards > kMostForwards / scenario.simulate.iterations)

@@ -122,7 +122,7 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
                    const ParallelismChoice& parallelism, const models::ExpertSettings& experts);
 
 // Settles nodes, GPUs and the data-parallel degree against each other. `more_nodes`: beside those of the job's mesh,
-// for servers.
+// for servers; of a cluster without NICs, which has one node, so many GPUs.
 void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism, std::int64_t more_nodes);
 
 // What published runs say about predictions like this one (configs/error_bands.yaml), and, where no software was given,

@@ -224,6 +224,7 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
     return;
   }
   const auto product = others * p.data;
+  std::int64_t most = kDegree.high;  // GPUs of a node
   if (sized && product != spec.gpus()) {
     const auto fit = spec.gpus() % others == 0 ? fmt::format("; data {} would fit", spec.gpus() / others) : "";
     problems.error(parallelism.reader.at("data"),
@@ -240,9 +241,21 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
       return;
     }
     spec.nodes = whole ? product / spec.gpus_per_node : 1;
+    most = spec.gpus_per_node;
     if (!whole) spec.gpus_per_node = product;
   }
-  spec.nodes += more_nodes;
+  if (spec.nodes > 1 || spec.nics_per_node > 0) {
+    spec.nodes += more_nodes;
+  } else if (more_nodes > most - product) {
+    problems.error(
+        cluster.node->where(),
+        fmt::format("{} workers and {} servers on GPUs of their own do not fit on {} GPUs, and a node without "
+                    "NICs is alone; set data_parallel.placement to colocated",
+                    product, more_nodes, most));
+    return;
+  } else {
+    spec.gpus_per_node += more_nodes;
+  }
   // Nothing is joined: what is inside the node is the whole topology.
   if (const auto* named = cluster::registry().find(spec.topology.name);
       spec.nodes == 1 && named && named->role == cluster::Topology::Role::fabric)

@@ -3,6 +3,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -49,7 +50,8 @@ void check_same(const std::string& file, const Sets& sets) {
   const auto scenario = load(file, sets, "mpi");
   const explore::Performed ours = train(scenario, *processes), reference = train(scenario, *threads);
   const auto limits = explore::limits(scenario);
-  const auto alone = train(explore::serial_reference(scenario), *threads, kSteps * limits.steps_each, true);
+  const int each = std::max(1, scenario.optimizer_sync.performed);
+  const auto alone = train(explore::serial_reference(scenario), *threads, kSteps * each, true);
   REQUIRE(ours.trained.loss.size() == kSteps);
   REQUIRE(!ours.trained.tensors.empty());
   const auto same = explore::verify(ours.trained, alone.trained, limits);
@@ -92,6 +94,15 @@ TEST_CASE("two and four ranks train what one rank trains: schedules, ZeRO, tenso
     with_sgd.insert(with_sgd.end(), sets.begin(), sets.end());
     check_same(gpt, with_sgd);
   }
+}
+
+TEST_CASE("workers and servers train what one rank trains, with a delay what it trains as late") {
+  const std::string gpt = "gpt-tiny-pp2-tp2-dp2-this-machine.yaml";
+  for (const char* servers : {"{kind: parameter-server, servers: 2, placement: colocated}",
+                              "{kind: parameter-server, servers: 1, delay: 1}",
+                              "{kind: parameter-server, servers: 2, update: worker, delay: 2}"})
+    check_same(gpt, {"parallelism={data: 2}", "training.optimizer=adamw", "simulate.iterations=4",
+                     std::string("data_parallel=") + servers});
 }
 
 TEST_CASE("experts over four ranks, and two of each over two stages, train what one rank trains") {

@@ -1,0 +1,194 @@
+// Parameter servers, performed: workers that push to servers and pull from them train what one rank trains, and with a
+// delay what one rank trains that applies the same updates as late.
+#include <map>
+
+#include "performing.hpp"
+
+namespace rehearsal {
+namespace {
+
+Sets served(int workers, const std::string& servers, std::initializer_list<std::string> more) {
+  const Sets all = with(kSmall, {fmt::format("parallelism={{data: {}}}", workers), "batch={global: 8, micro: 1}",
+                                 "schedule=1f1b", "data_parallel={kind: parameter-server, " + servers + "}"});
+  return with(all, more);
+}
+
+backend::Trained trained(const scenario::Scenario& scenario, int steps) {
+  backend::RunOptions options;
+  options.compute = backend::Compute::real;
+  options.warmup = 0, options.iterations = steps;
+  options.times_matter = false;
+  options.responses = true;
+  return explore::perform(answer::prepare(scenario), *loopback::make_loopback(), options).trained;
+}
+
+scenario::Scenario loaded(const Sets& sets) {
+  return explore::load_performable(kGpt, sets, backend::Compute::real, "loopback").scenario;
+}
+
+std::string refusal(const Sets& sets) {
+  try {
+    loaded(sets);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("workers and servers train what one rank trains, in the memory that was predicted") {
+  for (const int workers : {2, 3, 4})
+    for (const int servers : {1, 2, 4})
+      for (const char* update : {"server", "worker"})
+        for (const char* optimizer : {"sgd", "adamw"}) {
+          if (workers == 3 && servers != 2) continue;  // parts of turns that do not close
+          const bool adamw = optimizer == std::string("adamw"), beside = servers <= workers && adamw == (workers == 4);
+          CAPTURE(workers);
+          CAPTURE(servers);
+          CAPTURE(update);
+          CAPTURE(optimizer);
+          check_trains(kGpt, served(workers,
+                                    fmt::format("servers: {}, update: {}, placement: {}", servers, update,
+                                                beside ? "colocated" : "dedicated"),
+                                    {fmt::format("training.optimizer={}", optimizer),
+                                     workers == 3 ? "batch.global=6" : "batch.global=8"}));
+        }
+}
+
+TEST_CASE("with a delay they train what one rank trains whose updates are as late") {
+  for (const int delay : {1, 2})
+    for (const int servers : {1, 2})
+      for (const char* update : {"server", "worker"})
+        for (const char* optimizer : {"sgd", "adamw"}) {
+          const bool adamw = optimizer == std::string("adamw");
+          CAPTURE(delay);
+          CAPTURE(servers);
+          CAPTURE(update);
+          CAPTURE(optimizer);
+          check_trains(kGpt, served(adamw ? 2 : 4,
+                                    fmt::format("servers: {}, update: {}, placement: {}, delay: {}", servers, update,
+                                                servers == 2 ? "colocated" : "dedicated", delay),
+                                    {fmt::format("training.optimizer={}", optimizer), "simulate.iterations=5"}));
+        }
+}
+
+TEST_CASE("in bf16, with other networks and recomputation, too") {
+  for (const char* delay : {"0", "1"})
+    for (const char* optimizer : {"sgd", "adamw"}) {
+      const Sets sets = served(2, std::string("servers: 3, delay: ") + delay,
+                               {std::string("training.optimizer=") + optimizer, "training.precision=bf16"});
+      check_trains(kGpt, sets);
+      check_trains(kGpt, with(sets, {"data_parallel.update=worker", "training.recompute=full"}));
+    }
+  const std::string two = "data_parallel={kind: parameter-server, servers: 2, delay: 1}";
+  check_trains(kGpt, with(kSmallLlama, {"parallelism={data: 2}", "batch.global=8", two}));
+  check_trains(kGpt, with(kSmallMoe, {"parallelism={data: 2}", "batch.global=8", two}));
+  check_trains(kMlp, {"parallelism={data: 2}", "model.layers=4", "model.hidden=32", "model.ffn=48", "model.sequence=4",
+                      two, "training.optimizer=adamw"});
+}
+
+TEST_CASE("a delay is late, and as late as it says") {
+  const auto late = [](int delay) {
+    return loaded(served(2, fmt::format("servers: 2, delay: {}", delay), {"simulate.iterations=6"}));
+  };
+  std::map<int, backend::Trained> by_servers, alone;
+  for (const int delay : {0, 1, 2}) {
+    const int steps = delay == 0 ? 6 : 1;  // graphs of six iterations each
+    by_servers[delay] = trained(late(delay), steps);
+    alone[delay] = trained(explore::serial_reference(late(delay)), steps);
+  }
+  for (const int delay : {1, 2})
+    for (const int other : {0, 1, 2}) {
+      CAPTURE(delay);
+      CAPTURE(other);
+      CHECK(explore::verify(by_servers[delay], alone[other], explore::limits(late(delay))).ok == (delay == other));
+    }
+  // The old weights of PipeDream-2BW are one update late, and are kept otherwise.
+  const auto pipedream =
+      explore::serial_reference(loaded(with(kSmall, {"parallelism={pipeline: 2}", "batch={global: 8, micro: 1}",
+                                                     "schedule=pipedream-2bw", "model.tie_embeddings=false"})));
+  const auto untied =
+      loaded(served(2, "servers: 2, delay: 1", {"simulate.iterations=6", "model.tie_embeddings=false"}));
+  CHECK(explore::verify(trained(untied, 1), trained(pipedream, 6), explore::limits(untied)).ok);
+}
+
+TEST_CASE("the graph that is performed is the one that is simulated, and workers are ahead in it") {
+  // What slows one worker down for an iteration holds others up only where nobody may be ahead.
+  const auto run = [](const char* delay) {
+    return answer::predict(loaded(served(2, std::string("servers: 1, delay: ") + delay, {"simulate.iterations=6"})));
+  };
+  const auto none = run("0"), one = run("1");
+  REQUIRE(none.summary.served);
+  REQUIRE(one.summary.served);
+  CHECK(one.summary.served->steps_per_s > none.summary.served->steps_per_s);
+  CHECK(one.summary.served->staleness_max == 1);
+  CHECK(one.summary.served->staleness_mean == doctest::Approx(5. / 6));
+  CHECK(*one.summary.samples_per_s == doctest::Approx(8 * one.summary.served->steps_per_s));
+  CHECK(one.question->model_flops.value() == doctest::Approx(6 * none.question->model_flops.value()));
+  // A delay costs a worker no memory: what is early waits in the transport.
+  for (std::size_t r = 0; r < 3; ++r)
+    CHECK(one.summary.ranks[r].peak.allocated == none.summary.ranks[r].peak.allocated);
+}
+
+TEST_CASE("servers and workers that are broken on purpose are found out") {
+  for (const char* update : {"server", "worker"})
+    for (const char* delay : {"0", "1"}) {
+      const Sets sets =
+          served(2, fmt::format("servers: 2, update: {}, delay: {}", update, delay), {"simulate.iterations=3"});
+      const auto prepared = answer::prepare(loaded(sets));
+      const auto& graph = prepared.graph;
+      // The first of its kind on each rank, by what it is.
+      std::map<std::pair<std::size_t, std::string>, LocalTask> tasks;
+      for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
+        const auto& program = graph.program_of(graph.ranks()[r]);
+        for (std::size_t t = 0; t < program.size(); ++t) {
+          const auto pass = program.coordinates[t].pass;
+          const auto& work = graph.work(program.work[t]);
+          const auto* kernel = std::get_if<Kernel>(&work);
+          const auto* handover = std::get_if<graph::Handover>(&work);
+          const bool of_step = program.coordinates[t].microbatch == graph::kNoMicrobatch;
+          if (of_step && kernel)
+            tasks.try_emplace({r, std::string(graph::name(pass)) + name(kernel->kind)}, LocalTask(t));
+          if (handover && handover->incoming) tasks.try_emplace({r, graph::name(pass)}, LocalTask(t));
+        }
+      }
+      CHECK(tasks.size() >= 8);
+      for (const auto& [what, left_out] : tasks) {
+        CAPTURE(update);
+        CAPTURE(delay);
+        CAPTURE(what.first);
+        CAPTURE(what.second);
+        backend::Tamper tamper;
+        tamper.skip = [&, rank = what.first, task = left_out](RankId r, LocalTask t, int step) -> bool {
+          return step == 0 && r == RankId(rank) && t == task;
+        };
+        CHECK(!train(kGpt, sets, tamper).verified.ok);
+      }
+    }
+}
+
+TEST_CASE("what servers are not performed with is refused by name") {
+  CHECK(refusal(served(2, "servers: 1, delay: unbounded", {})).find("in an order that no serial run repeats") !=
+        std::string::npos);
+  CHECK(refusal(served(2, "servers: 1, delay: 2", {"simulate.iterations=3"})).find("at least 4") != std::string::npos);
+  CHECK(refusal(served(2, "servers: 1", {"parallelism.zero=1"})).find("'zero' 1 shards") != std::string::npos);
+  CHECK_THROWS_WITH_AS(answer::prepare(loaded(served(2, "servers: 1000", {}))), doctest::Contains("are more than the"),
+                       UserError);
+  CHECK_THROWS_WITH_AS(
+      answer::prepare(loaded(served(2, "servers: 1", {"schedule=pipedream-2bw", "model.tie_embeddings=false"}))),
+      doctest::Contains("step once"), UserError);
+  const auto on = [](const char* backend) {
+    return explore::load_performable(kGpt, served(2, "servers: 1", {}), backend::Compute::real, backend);
+  };
+  CHECK_THROWS_WITH_AS(on("cuda"), doctest::Contains("never tried on GPUs"), UserError);
+  // Timed tasks of a framework's iteration, behind a barrier.
+  const auto timed = [](const char* delay) {
+    const Sets sets = with(served(2, std::string("servers: 1, delay: ") + delay, {}), {"software=megatron-2021"});
+    return explore::load_performable(kGpt, sets, backend::Compute::timed, "loopback");
+  };
+  CHECK(timed("0").compute == backend::Compute::timed);
+  CHECK_THROWS_WITH_AS(timed("1"), doctest::Contains("set data_parallel.delay=0"), UserError);
+}
+
+}  // namespace rehearsal
