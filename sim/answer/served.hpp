@@ -24,8 +24,8 @@ struct Served {
 };
 
 Served synchronous(const scenario::Scenario& scenario, Time iteration);
-// Several iterations that are one graph, in which workers take updates by the order of their programs: how old what they
-// compute with is, that order says. `all`: how long they took.
+// Several iterations that are one graph, in which workers take updates by the order of their programs, which says how
+// old the parameters are that they compute with. `all`: how long they took.
 Served in_turn(Question& question, Time all);
 
 // Several iterations of workers that may be ahead of each other, in place of the one of `timeline`: afterwards its

@@ -18,25 +18,28 @@ const CommandText kRunText{
     .operands = "SCENARIO...",
     .summary = "Predicts one iteration of each scenario: time, throughput, MFU, bubble, memory of each rank, timeline.",
     .more =
-        "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline and --trace take one\n"
-        "scenario at a time. A file with 'jobs' is several scenarios at once on one cluster: what each takes alone, "
+        "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline, --trace and --svg\n"
+        "take one scenario at a time. A file with 'jobs' is several scenarios at once on one cluster: what each takes "
+        "alone, "
         "and\n"
         "beside the others.",
     .example =
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml\n"
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2 --format json\n"
-        "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --trace gpt3.json.gz   # open in ui.perfetto.dev",
+        "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --trace gpt3.json.gz   # open in ui.perfetto.dev\n"
+        "  rehearse run scenarios/gpt-10b-offload-1xv100.yaml --svg memory.svg",
     .takes_set = true};
 
 struct RunOptions {
-  std::string timeline, trace;
+  std::string timeline, trace, svg;
+  bool writes_one() const { return !timeline.empty() || !trace.empty() || !svg.empty(); }
   bool require_fit = false, assumptions = false;
 };
 
 // A file with `jobs`.
 int run_jobs(const scenario::Jobs& file, const RunOptions& options, const CommonOptions& common) {
-  if (!options.timeline.empty() || !options.trace.empty())
-    throw UserError("run: --timeline and --trace take a scenario; a file with 'jobs' holds several");
+  if (options.writes_one())
+    throw UserError("run: --timeline, --trace and --svg take a scenario; a file with 'jobs' holds several");
   if (common.format == Format::csv)
     throw UserError("run: several jobs have no --format csv; text and json tell of them");
   const auto jobs = answer::predict(file);
@@ -53,6 +56,7 @@ int run_run(const Arguments& arguments) {
   const OptionList own{
       {"timeline", "FILE", "write every span, in our own JSON (sim/design/timeline-json.md)", &options.timeline},
       {"trace", "FILE", "write a trace for ui.perfetto.dev; a name ending in .gz is compressed", &options.trace},
+      {"svg", "FILE", "draw the memory of GPU, host and disks over time as a picture", &options.svg},
       {"assumptions", "", "list every assumption in the text, not only those that move the answer most",
        &options.assumptions},
       {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}};
@@ -61,9 +65,10 @@ int run_run(const Arguments& arguments) {
   if (!line) return 0;
   if (line->operands.empty())
     throw UserError("run: name a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
-  if (line->operands.size() > 1 && !(options.timeline.empty() && options.trace.empty()))
-    throw UserError("run: --timeline and --trace take one scenario at a time");
-  check_outputs(common, {{"--timeline", options.timeline}, {"--trace", options.trace}}, line->operands);
+  if (line->operands.size() > 1 && options.writes_one())
+    throw UserError("run: --timeline, --trace and --svg take one scenario at a time");
+  check_outputs(common, {{"--timeline", options.timeline}, {"--trace", options.trace}, {"--svg", options.svg}},
+                line->operands);
 
   // All files are read before the first runs, so that every mistake is reported at once.
   std::vector<scenario::Scenario> scenarios;
@@ -102,6 +107,8 @@ int run_run(const Arguments& arguments) {
     write_streamed(options.timeline, [&](const report::Sink& sink) {
       report::write_timeline(predictions.front(), std::string(version()), sink);
     });
+
+  if (!options.svg.empty()) write_file(options.svg, report::memory_svg(predictions.front()));
 
   switch (common.format) {
     case Format::json:

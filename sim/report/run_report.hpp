@@ -21,6 +21,9 @@ std::string run_text(const Answer& answer, const RunTextOptions& options);
 Json to_json(const Answer& answer, const std::string& version);
 // One object per answer; several make an array.
 std::string run_json(std::span<const Answer> answers, const std::string& version);
+// The memory of each tier over time, by what it is held for: of the GPU that holds most, and of hosts and disks for all
+// GPUs of the node that holds most. Under each what is there at most, and the capacity.
+std::string memory_svg(const Answer& answer);
 // A header and one line per answer.
 std::string run_csv(std::span<const Answer> answers);
 

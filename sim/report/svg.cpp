@@ -9,8 +9,8 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
-#include "base/wide.hpp"
 #include "report/canvas.hpp"
+#include "report/drawn_time.hpp"
 #include "report/grid.hpp"
 
 namespace rehearsal::report {
@@ -22,42 +22,9 @@ constexpr std::size_t kMaxWithTips = 4000;     // boxes
 constexpr Length kSmallestDigit = px(7);
 constexpr Length kNameWidth = px(64);
 
-struct Filling {
-  char letter;
-  std::string_view name;
-  Rgb color;
-};
-constexpr std::array kFillings{Filling{'F', "forward", {66, 122, 214}},
-                               Filling{'I', "backward, input gradient", {38, 156, 142}},
-                               Filling{'W', "backward, weight gradient", {240, 176, 66}},
-                               Filling{'B', "backward, both gradients", {84, 158, 84}},
-                               Filling{'S', "sends", {66, 122, 214}},
-                               Filling{'R', "receives", {38, 156, 142}}};
-constexpr Rgb kOtherFilling{140, 146, 156};
-
-Rgb color_of(char kind, std::uint32_t chunk, std::uint32_t chunks) {
-  const auto* found =
-      std::find_if(kFillings.begin(), kFillings.end(), [&](const Filling& k) { return k.letter == kind; });
-  const Rgb full = found == kFillings.end() ? kOtherFilling : found->color;
+Rgb tint_of(char kind, std::uint32_t chunk, std::uint32_t chunks) {
+  const Rgb full = color_of(kind);
   return chunks < 2 ? full : mix(full, kWhite, int(580 * std::min(chunk, chunks - 1) / (chunks - 1)));
-}
-// 1, 2 or 5 times a power of ten.
-std::int64_t round_step(std::int64_t at_least) {
-  for (std::int64_t power = 1;; power *= 10)
-    for (const std::int64_t digit : {1, 2, 5})
-      if (digit * power >= at_least || power > 1'000'000'000'000'000'000 / 10) return digit * power;
-}
-
-struct TimeUnit {
-  std::string_view name;
-  std::int64_t picoseconds;
-};
-TimeUnit unit_of(std::int64_t step) {
-  constexpr std::array kUnits{TimeUnit{"s", 1'000'000'000'000}, TimeUnit{"ms", 1'000'000'000},
-                              TimeUnit{"us", 1'000'000}, TimeUnit{"ns", 1'000}};
-  for (const auto& unit : kUnits)
-    if (step * 10 >= unit.picoseconds) return unit;
-  return {"ps", 1};
 }
 
 class Picture {
@@ -96,7 +63,7 @@ class Picture {
 
  private:
   Length left() const { return kMargin + kNameWidth; }
-  Length x(std::int64_t time) const { return left() + Length((Wide(time - begin_) * width_ + span_ / 2) / span_); }
+  Length x(std::int64_t time) const { return left() + place_in(span_, time - begin_, width_); }
   std::string row_name(std::int64_t r) const {
     return drawing_.row_names.empty() ? fmt::format("rank {}", r) : drawing_.row_names[std::size_t(r)];
   }
@@ -166,7 +133,7 @@ class Picture {
       const SvgBox& box = *boxes[i];
       const Length from = x(box.start.count());
       Length to = x(box.end.count());
-      const Rgb color = color_of(box.kind, box.chunk, drawing_.chunks);
+      const Rgb color = tint_of(box.kind, box.chunk, drawing_.chunks);
       // Below three pixels a gap would hide the box: neighbours that look alike become one.
       const std::size_t first = i;
       if (to - from < px(3) && !tips)
@@ -194,29 +161,7 @@ class Picture {
   }
 
   // --- time ---------------------------------------------------------------------------------------------------------
-  void axis(Length bottom) {
-    const std::int64_t step = round_step(std::max<std::int64_t>(1, span_ / 10));
-    const TimeUnit unit = unit_of(step);
-    for (std::int64_t t = 0; t <= span_; t += step) {
-      const Length at = x(begin_ + t);
-      out_.line(at, bottom, at, bottom + px(5), "stroke=\"#8a94a3\"");
-      const bool last = t + step > span_;
-      std::string text = t == 0 ? "0" : number_text(t, unit.picoseconds);
-      if (last) text += " " + std::string(unit.name);
-      out_.label(at, bottom + px(18), text, fmt::format("font-size=\"11\" text-anchor=\"middle\" {}", kMuted));
-      if (t > span_ - step) break;
-    }
-  }
-  static std::string number_text(std::int64_t amount, std::int64_t unit) {
-    std::string text = std::to_string(amount / unit);
-    if (const auto rest = amount % unit) {
-      std::string digits = std::to_string(rest);
-      digits.insert(0, std::to_string(unit).size() - 1 - digits.size(), '0');
-      digits.erase(digits.find_last_not_of('0') + 1);
-      text += "." + digits;
-    }
-    return text;
-  }
+  void axis(Length bottom) { time_axis(out_, left(), width_, bottom, span_); }
 
   // --- memory -------------------------------------------------------------------------------------------------------
   void memory(Length& y) {
@@ -320,7 +265,7 @@ class Picture {
       // An average letter is about 6.2 pixels wide.
       wrap_legend(at, y, px(17) * tiles + px(5) + Length(kind.name.size()) * 620);
       for (std::uint32_t c = 0; c < tiles; c++) {
-        const Rgb color = color_of(kind.letter, c * drawing_.chunks / tiles, drawing_.chunks);
+        const Rgb color = tint_of(kind.letter, c * drawing_.chunks / tiles, drawing_.chunks);
         out_.rectangle(at, y - px(12), px(16), px(16), fmt::format("fill=\"{}\" rx=\"2\"", color.text()));
         if (c == 0)
           out_.label(at + px(8), y, std::string(1, kind.letter),

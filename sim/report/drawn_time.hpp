@@ -1,0 +1,31 @@
+// What pictures of time share: the colours of passes, and the axis below them.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "report/canvas.hpp"
+
+namespace rehearsal::report {
+
+struct Filling {
+  char letter;
+  std::string_view name;
+  Rgb color;
+};
+inline constexpr std::array kFillings{Filling{'F', "forward", {66, 122, 214}},
+                                      Filling{'I', "backward, input gradient", {38, 156, 142}},
+                                      Filling{'W', "backward, weight gradient", {240, 176, 66}},
+                                      Filling{'B', "backward, both gradients", {84, 158, 84}},
+                                      Filling{'S', "sends", {66, 122, 214}},
+                                      Filling{'R', "receives", {38, 156, 142}}};
+Rgb color_of(char kind);  // grey of those that have none
+
+// Where a time, or an amount, is on a line of this length that stands for `span`.
+Length place_in(std::int64_t span, std::int64_t at, Length length);
+// 1, 2 or 5 times a power of ten.
+std::int64_t round_step(std::int64_t at_least);
+// Ticks with their times from 0 to `span` picoseconds, below a picture of this left edge and width.
+void time_axis(Canvas& out, Length left, Length width, Length bottom, std::int64_t span);
+
+}  // namespace rehearsal::report

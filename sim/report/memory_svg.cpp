@@ -1,0 +1,342 @@
+// Where the memory goes: a panel for each tier, with what is held over time by what it is held for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "plan/mesh.hpp"
+#include "report/drawn_time.hpp"
+#include "report/run_report.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearsal::report {
+namespace {
+
+using timeline::MemoryByCategory;
+using timeline::MemoryPoint;
+
+constexpr Length kWidth = px(960), kHeight = px(190), kNames = px(76), kLeft = kMargin + kNames;
+constexpr Length kColumn = px(1);
+constexpr std::array<Rgb, graph::kMemoryCategories> kColors{{{76, 92, 138},     // parameters
+                                                             {143, 176, 217},   // gradients
+                                                             {167, 139, 208},   // optimizer
+                                                             {240, 176, 66},    // activations
+                                                             {226, 120, 80},    // recomputed
+                                                             {200, 84, 120},    // loss
+                                                             {47, 165, 143},    // communication
+                                                             {180, 186, 196},   // workspace
+                                                             {92, 100, 112}}};  // buffers
+constexpr std::string_view kCapacityInk = "#d64545";
+
+// A level and since when.
+struct Panel {
+  std::string heading, more;
+  std::vector<MemoryPoint> curve;
+  std::optional<double> capacity;
+};
+
+char kind_of(graph::Pass pass) {
+  switch (pass) {
+    case graph::Pass::forward:
+      return 'F';
+    case graph::Pass::recompute:
+    case graph::Pass::backward:
+    case graph::Pass::norm_backward:
+      return 'B';
+    case graph::Pass::input_gradient:
+      return 'I';
+    case graph::Pass::weight_gradient:
+      return 'W';
+    default:
+      return 'o';
+  }
+}
+
+MemoryPoint highest(const std::vector<MemoryPoint>& curve) {
+  return *std::max_element(curve.begin(), curve.end(),
+                           [](const MemoryPoint& a, const MemoryPoint& b) { return a.level < b.level; });
+}
+
+// Curves of ranks at once, each so many times.
+std::vector<MemoryPoint> added_up(const std::vector<std::pair<std::vector<MemoryPoint>, std::int64_t>>& curves) {
+  struct Change {
+    Time when;
+    std::size_t curve, point;
+  };
+  std::vector<Change> changes;
+  for (std::size_t c = 0; c < curves.size(); ++c)
+    for (std::size_t i = 0; i < curves[c].first.size(); ++i) changes.push_back({curves[c].first[i].when, c, i});
+  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.when < b.when; });
+  std::vector<MemoryPoint> sum;
+  MemoryPoint now;
+  for (const auto& change : changes) {
+    const auto& [curve, times] = curves[change.curve];
+    const auto add = [&](const MemoryPoint& point, std::int64_t factor) {
+      now.level += Bytes(factor * point.level.count());
+      for (std::size_t c = 0; c < now.live.size(); ++c) now.live[c] += Bytes(factor * point.live[c].count());
+    };
+    if (change.point > 0) add(curve[change.point - 1], -times);
+    add(curve[change.point], times);
+    now.when = change.when;
+    sum.push_back(now);
+  }
+  return sum;
+}
+
+class MemoryPicture {
+ public:
+  explicit MemoryPicture(const Answer& answer) : answer_(answer), summary_(answer.summary) {
+    const auto& graph = answer.graph();
+    span_ = std::max<std::int64_t>(1, answer.timeline.makespan().count());
+    for (std::uint32_t r = 1; r < summary_.ranks.size(); ++r)
+      if (summary_.ranks[r].peak.allocated > summary_.ranks[fullest_].peak.allocated) fullest_ = r;
+    const auto& rank = summary_.ranks[fullest_];
+    Panel device{fmt::format("Device of rank {}", rank.rank), "",
+                 timeline::memory_curve(graph, answer.timeline, RankId(fullest_)), summary_.capacity};
+    if (summary_.abstract && device.capacity) *device.capacity *= scenario::kMemoryUnit;
+    if (rank.peak.reserved && rank.peak.device)
+      device.more = fmt::format("; {} reserved, {} with context and communicators", show(bytes(*rank.peak.reserved)),
+                                show(bytes(*rank.peak.device)));
+    panels_.push_back(std::move(device));
+    for (const auto& tier : summary_.tiers) panels_.push_back(of_node(tier));
+  }
+
+  std::string draw() {
+    Length y = px(36);
+    const auto title = fmt::format("{}: memory", summary_.name);
+    out_.label(kMargin, y, title, "font-size=\"17\" font-weight=\"600\"");
+    y += px(22);
+    const auto subtitle = fmt::format("{} of rank {}, one of {} GPU{}", show(answer_.timeline.makespan()),
+                                      summary_.ranks[fullest_].rank, summary_.gpus, summary_.gpus == 1 ? "" : "s");
+    out_.label(kMargin, y, subtitle, fmt::format("font-size=\"13\" {}", kMuted));
+    y += px(18);
+    work(y);
+    for (const auto& panel : panels_) draw(panel, y);
+    legend(y);
+    return svg_document(kLeft + kWidth + kMargin, y + px(14), title + ", " + subtitle, out_);
+  }
+
+ private:
+  Length x(Time time) const { return kLeft + place_in(span_, time.count(), kWidth); }
+  std::string amount(double size) const {
+    return summary_.abstract ? fmt::format("{:.4g}", size / scenario::kMemoryUnit) : show(bytes(size));
+  }
+
+  // Of the node that holds most there: its GPUs' curves, where ranks of one pipeline rank hold the same.
+  Panel of_node(const answer::TierSummary& tier) const {
+    const auto& graph = answer_.graph();
+    const auto& scenario = answer_.scenario();
+    std::map<std::uint32_t, std::pair<std::uint32_t, Bytes>> of_stage;  // who of them holds most, and how much
+    for (std::uint32_t r = 0; r < graph.ranks().size(); ++r) {
+      const auto peak = timeline::memory_peak(graph, answer_.timeline, RankId(r), tier.tier).peak;
+      const auto [most, fresh] = of_stage.try_emplace(graph.ranks()[r].place[Axis::pipeline], r, peak);
+      if (!fresh && peak > most->second.second) most->second = {r, peak};
+    }
+    const plan::Mesh mesh = plan::mesh_of(scenario.parallelism, scenario.placement);
+    const std::int64_t each = scenario.concrete->cluster.gpus_per_node;
+    std::map<std::int64_t, std::map<std::uint32_t, std::int64_t>> nodes;  // how many ranks of which pipeline rank
+    for (std::uint32_t r = 0; r < mesh.ranks(); ++r) ++nodes[r / each][mesh.at(r)[Axis::pipeline]];
+    const auto holds = [&](const auto& node) {
+      double sum = 0;
+      for (const auto& [stage, ranks] : node.second) sum += double(ranks) * double(of_stage.at(stage).second.count());
+      return sum;
+    };
+    const auto node =
+        std::max_element(nodes.begin(), nodes.end(), [&](const auto& a, const auto& b) { return holds(a) < holds(b); });
+    std::vector<std::pair<std::vector<MemoryPoint>, std::int64_t>> curves;
+    std::int64_t gpus = 0;
+    for (const auto& [stage, ranks] : node->second) {
+      curves.emplace_back(timeline::memory_curve(graph, answer_.timeline, RankId(of_stage.at(stage).first), tier.tier),
+                          ranks);
+      gpus += ranks;
+    }
+    return {fmt::format("{} of node {}, for its {} GPU{}", tier.tier == Tier::host ? "Host memory" : "Disks (NVMe)",
+                        node->first, gpus, gpus == 1 ? "" : "s"),
+            "", added_up(curves), tier.capacity};
+  }
+
+  // What the rank computes meanwhile.
+  void work(Length& y) {
+    const Length height = px(18);
+    out_.label(kLeft - px(8), y + px(13), "computes", "font-size=\"11\" text-anchor=\"end\"");
+    out_.rectangle(kLeft, y, kWidth, height, "fill=\"#eef1f5\"");
+    struct Span {
+      Time start, end;
+      char kind;
+    };
+    std::optional<Span> open;
+    const auto close = [&] {
+      if (!open || x(open->end) == x(open->start)) return;
+      out_.rectangle(x(open->start), y, x(open->end) - x(open->start), height,
+                     fmt::format("fill=\"{}\"", color_of(open->kind).text()));
+      if (kinds_.find(open->kind) == std::string::npos) kinds_ += open->kind;
+    };
+    const auto& rank = answer_.graph().ranks()[fullest_];
+    const auto& program = answer_.graph().program_of(rank);
+    for (std::size_t i = 0; i < program.size(); ++i) {
+      const Span span{answer_.timeline.start[rank.first_task + i], answer_.timeline.end[rank.first_task + i],
+                      kind_of(program.coordinates[i].pass)};
+      if (program.lane[i] != graph::Lane::compute || span.start == span.end) continue;
+      if (open && open->kind == span.kind && x(span.start) - x(open->end) < kColumn) {
+        open->end = std::max(open->end, span.end);
+        continue;
+      }
+      close();
+      open = span;
+    }
+    close();
+    y += height + px(14);
+  }
+
+  // The highest of each column of the picture, so that no peak is lost.
+  std::vector<MemoryByCategory> columns(const std::vector<MemoryPoint>& curve) const {
+    const auto count = static_cast<std::size_t>(kWidth / kColumn);
+    std::vector<MemoryByCategory> all(count);
+    std::vector<Bytes> level(count, Bytes(-1));
+    const auto take = [&](std::size_t column, const MemoryPoint& point) {
+      if (point.level > level[column]) level[column] = point.level, all[column] = point.live;
+    };
+    for (std::size_t i = 0; i < curve.size(); ++i) {
+      const auto at = [&](Time when) {
+        return std::min(count - 1, static_cast<std::size_t>((x(when) - kLeft) / kColumn));
+      };
+      const auto from = at(curve[i].when), to = i + 1 < curve.size() ? at(curve[i + 1].when) : count - 1;
+      // In the column where the next begins it still holds, unless it begins on the border.
+      for (auto c = from; c <= to; ++c)
+        if (c == from || c < to || i + 1 == curve.size() || x(curve[i + 1].when) - kLeft > Length(to) * kColumn)
+          take(c, curve[i]);
+    }
+    return all;
+  }
+
+  void draw(const Panel& panel, Length& y) {
+    y += px(12);
+    const auto peak = highest(panel.curve);
+    const double most = std::max(1., double(peak.level.count()));
+    const bool in_sight = panel.capacity && *panel.capacity <= 3 * most;
+    const double top = 1.08 * std::max(most, in_sight ? *panel.capacity : 0);
+    auto heading = fmt::format("{}{}", amount(most), panel.more);
+    if (panel.capacity) heading += fmt::format("; capacity {}", amount(*panel.capacity));
+    out_.label(kMargin, y, panel.heading, "font-size=\"13\" font-weight=\"600\"");
+    out_.label(kLeft + kWidth, y, "high water " + heading,
+               fmt::format("font-size=\"12\" text-anchor=\"end\" {}", kMuted));
+    y += px(8);
+    const Length bottom = y + kHeight;
+    const auto level = [&](double size) { return bottom - Length(std::llround(size / top * double(kHeight))); };
+    grid(top, level, bottom);
+    areas(columns(panel.curve), level, bottom);
+    if (in_sight) {
+      const Length at = level(*panel.capacity);
+      out_.line(kLeft, at, kLeft + kWidth, at, fmt::format("stroke=\"{}\" stroke-dasharray=\"5 3\"", kCapacityInk));
+      out_.label(kLeft + px(4), at - px(4), "capacity " + amount(*panel.capacity),
+                 fmt::format("font-size=\"11\" fill=\"{}\"", kCapacityInk));
+    }
+    const Length at = level(most), when = x(peak.when);
+    out_.line(kLeft, at, kLeft + kWidth, at, "stroke=\"#1b2430\" stroke-width=\"0.7\" stroke-dasharray=\"2 3\"");
+    out_.triangle(when, at, when - px(4), at - px(7), when + px(4), at - px(7), "fill=\"#1b2430\"");
+    const bool changes = std::any_of(panel.curve.begin(), panel.curve.end(),
+                                     [&](const MemoryPoint& point) { return point.level != peak.level; });
+    const bool right = when < kLeft + kWidth * 3 / 5;
+    out_.label(when + (right ? px(8) : -px(8)), at - px(3),
+               amount(most) + (changes ? " at " + show(peak.when) : " throughout"),
+               fmt::format("font-size=\"11\" text-anchor=\"{}\"", right ? "start" : "end"));
+    time_axis(out_, kLeft, kWidth, bottom, span_);
+    y = bottom + px(36);
+  }
+
+  template <class Level>
+  void grid(double top, const Level& level, Length bottom) {
+    struct Unit {
+      const char* name;
+      double size;
+    };
+    static constexpr Unit kUnits[] = {{"TiB", 1024. * 1024 * 1024 * 1024},
+                                      {"GiB", 1024. * 1024 * 1024},
+                                      {"MiB", 1024. * 1024},
+                                      {"KiB", 1024},
+                                      {"B", 1}};
+    Unit unit{"", double(scenario::kMemoryUnit)};
+    if (!summary_.abstract)
+      unit = *std::find_if(std::begin(kUnits), std::end(kUnits) - 1, [&](const Unit& u) { return top >= 4 * u.size; });
+    const auto step = round_step(std::max<std::int64_t>(1, std::llround(std::ceil(top / unit.size / 6))));
+    for (std::int64_t tick = 0; double(tick) * unit.size <= top; tick += step) {
+      const Length at = level(double(tick) * unit.size);
+      out_.line(kLeft, at, kLeft + kWidth, at, tick ? "stroke=\"#e3e7ec\"" : "stroke=\"#8a94a3\"");
+      out_.label(kLeft - px(8), at + px(4), tick ? fmt::format("{} {}", tick, unit.name) : "0",
+                 fmt::format("font-size=\"11\" text-anchor=\"end\" {}", kMuted));
+    }
+    out_.line(kLeft, bottom, kLeft, bottom - kHeight, "stroke=\"#8a94a3\"");
+  }
+
+  // One above the other, what lives throughout below.
+  template <class Level>
+  void areas(const std::vector<MemoryByCategory>& columns, const Level& level, Length bottom) {
+    std::vector<double> below(columns.size(), 0);
+    for (std::size_t c = 0; c < graph::kMemoryCategories; ++c) {
+      auto above = below;
+      bool any = false;
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        above[i] += double(columns[i][c].count());
+        any = any || columns[i][c] > Bytes{};
+      }
+      if (!any) continue;
+      drawn_[c] = true;
+      std::string path = fmt::format("M{} {}", text_of(kLeft), text_of(bottom));
+      const auto edge = [&](const std::vector<double>& heights, bool back) {
+        Length now = -1;
+        for (std::size_t k = 0; k < heights.size(); ++k) {
+          const std::size_t i = back ? heights.size() - 1 - k : k;
+          const Length at = level(heights[i]);
+          if (at == now) continue;
+          path += fmt::format("H{}V{}", text_of(kLeft + Length(back ? i + 1 : i) * kColumn), text_of(at));
+          now = at;
+        }
+        path += "H" + text_of(back ? kLeft : kLeft + kWidth);
+      };
+      edge(above, false), edge(below, true);
+      const auto name = graph::name(static_cast<graph::MemoryCategory>(c));
+      out_.raw(fmt::format("<path d=\"{}Z\" fill=\"{}\"><title>{}</title></path>\n", path, kColors[c].text(), name));
+      below = std::move(above);
+    }
+  }
+
+  void legend(Length& y) {
+    Length at = kLeft;
+    y += px(2);
+    const auto entry = [&](Rgb color, std::string_view name) {
+      const Length width = px(22) + Length(name.size()) * 620 + px(18);
+      if (at > kLeft && at + width > kLeft + kWidth) at = kLeft, y += px(22);
+      out_.rectangle(at, y - px(12), px(16), px(16), fmt::format("fill=\"{}\" rx=\"2\"", color.text()));
+      out_.label(at + px(22), y, name, "font-size=\"12\"");
+      at += width;
+    };
+    for (std::size_t c = 0; c < graph::kMemoryCategories; ++c)
+      if (drawn_[c]) entry(kColors[c], graph::name(static_cast<graph::MemoryCategory>(c)));
+    at = kLeft, y += px(22);
+    out_.label(kLeft - px(8), y, "computes", fmt::format("font-size=\"11\" text-anchor=\"end\" {}", kMuted));
+    for (const auto& kind : kFillings)
+      if (kinds_.find(kind.letter) != std::string::npos) entry(kind.color, kind.name);
+    if (kinds_.find('o') != std::string::npos) entry(color_of('o'), "gradients and optimizer");
+  }
+
+  const Answer& answer_;
+  const answer::Summary& summary_;
+  std::uint32_t fullest_ = 0;  // index of the rank that holds most
+  std::int64_t span_ = 1;
+  std::vector<Panel> panels_;
+  std::array<bool, graph::kMemoryCategories> drawn_{};
+  std::string kinds_;  // of what it computes
+  Canvas out_;
+};
+
+}  // namespace
+
+std::string memory_svg(const Answer& answer) {
+  if (answer.summary.peak.allocated <= 0)
+    throw UserError("--svg draws memory over time, and nothing says how much this takes: give the scenario a 'memory'");
+  return MemoryPicture(answer).draw();
+}
+
+}  // namespace rehearsal::report
