@@ -240,8 +240,8 @@ void read_simulate(Context& context, MapReader& top, const Node& root, Scenario&
   scenario.simulate = load_simulate(context, node, root, overlap ? 3 : delayed ? usual : 1);
   if (delayed && problems.count() == before && scenario.simulate.iterations < least)
     problems.error(place_of(root, "simulate.iterations"),
-                   fmt::format("'iterations' {} are over before workers have settled that may be ahead of each other; at "
-                               "least {}",
+                   fmt::format("'iterations' {} are over before workers have settled that may be ahead of each other; "
+                               "at least {}",
                                scenario.simulate.iterations, least));
   if (delayed && own) data.performed = scenario.simulate.iterations;
   if (!(overlap || delayed) || !node || problems.count() != before) return;

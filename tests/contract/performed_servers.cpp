@@ -1,6 +1,9 @@
 // Parameter servers, performed: workers that push to servers and pull from them train what one rank trains, and with a
 // delay what one rank trains that applies the same updates as late.
+#include <fmt/ranges.h>
+
 #include <map>
+#include <utility>
 
 #include "performing.hpp"
 
@@ -24,6 +27,54 @@ backend::Trained trained(const scenario::Scenario& scenario, int steps) {
 
 scenario::Scenario loaded(const Sets& sets) {
   return explore::load_performable(kGpt, sets, backend::Compute::real, "loopback").scenario;
+}
+
+// Updates in the parameters that each iteration of the first rank computes with, by what its tasks do to the buffers of
+// its first segment one after the other. `mixed`: two passes of an iteration found different ones.
+struct Versions {
+  std::vector<int> used;
+  bool mixed = false;
+};
+Versions versions(const scenario::Scenario& scenario) {
+  const auto prepared = answer::prepare(scenario);
+  const auto& graph = prepared.graph;
+  const auto& program = graph.program_of(graph.ranks()[0]);
+  const auto newest = program.segments[0].parameters;
+  std::map<std::uint32_t, int> in;  // by buffer
+  std::int64_t arrived = 0;
+  Versions versions;
+  bool computing = false;
+  for (std::size_t t = 0; t < program.size(); ++t) {
+    if (program.lane[t] != graph::Lane::compute) continue;
+    const auto& at = program.coordinates[t];
+    const auto& uses = program.uses[t];
+    const auto& work = graph.work(program.work[t]);
+    const auto* kernel = std::get_if<Kernel>(&work);
+    const auto names = [&](BufferId buffer) {
+      return std::any_of(uses.begin(), uses.end(), [&](const auto& use) { return use.id() == buffer; });
+    };
+    if (at.microbatch != graph::kNoMicrobatch) {
+      if (!std::exchange(computing, true)) versions.used.push_back(-1);
+      if (!kernel || kernel->kind != KernelKind::embed) continue;
+      const auto table =
+          std::find_if(uses.begin(), uses.end(), [](const auto& u) { return u.how() == graph::Access::read; });
+      const int found = in[table->id().value];
+      versions.mixed = versions.mixed || (versions.used.back() >= 0 && versions.used.back() != found);
+      versions.used.back() = found;
+      continue;
+    }
+    computing = false;
+    if (!names(newest)) continue;
+    if (kernel && kernel->kind == KernelKind::copy) {
+      in[uses.back().id().value] = in[newest.value];
+    } else if (kernel) {
+      ++in[newest.value];
+    } else {
+      arrived += std::get<graph::Handover>(work).size.count();  // of all servers, a whole segment is a version
+      in[newest.value] = int(arrived / program.buffers[newest.index()].size.count());
+    }
+  }
+  return versions;
 }
 
 std::string refusal(const Sets& sets) {
@@ -77,7 +128,8 @@ TEST_CASE("in bf16, with other networks and recomputation, too") {
   for (const char* delay : {"0", "1"})
     for (const char* optimizer : {"sgd", "adamw"}) {
       const Sets sets = served(2, std::string("servers: 3, delay: ") + delay,
-                               {std::string("training.optimizer=") + optimizer, "training.precision=bf16"});
+                               {std::string("training.optimizer=") + optimizer, "training.precision=bf16",
+                                delay == std::string("0") ? "simulate.seed=0" : "simulate.iterations=3"});
       check_trains(kGpt, sets);
       check_trains(kGpt, with(sets, {"data_parallel.update=worker", "training.recompute=full"}));
     }
@@ -86,6 +138,35 @@ TEST_CASE("in bf16, with other networks and recomputation, too") {
   check_trains(kGpt, with(kSmallMoe, {"parallelism={data: 2}", "batch.global=8", two}));
   check_trains(kMlp, {"parallelism={data: 2}", "model.layers=4", "model.hidden=32", "model.ffn=48", "model.sequence=4",
                       two, "training.optimizer=adamw"});
+}
+
+TEST_CASE("iteration i computes with the parameters of i - d updates") {
+  const std::map<int, std::string> expected{{1, "0 0 1 2 3 4"}, {2, "0 0 0 1 2 3"}, {3, "0 0 0 0 1 2"}};
+  for (const int delay : {1, 2, 3})
+    for (const char* update : {"server", "worker"}) {
+      CAPTURE(delay);
+      CAPTURE(update);
+      const auto scenario =
+          loaded(served(2, fmt::format("servers: 2, update: {}, delay: {}", update, delay), {"simulate.iterations=6"}));
+      for (const auto& of : {scenario, explore::serial_reference(scenario)}) {
+        const auto found = versions(of);
+        CHECK(fmt::format("{}", fmt::join(found.used, " ")) == expected.at(delay));
+        CHECK(!found.mixed);
+      }
+    }
+}
+
+TEST_CASE("every rank by itself takes the time of its class") {
+  for (const int servers : {1, 3, 4})
+    for (const char* delay : {"0", "1"}) {
+      auto scenario =
+          loaded(served(4, fmt::format("servers: {}, placement: colocated, delay: {}", servers, delay), {}));
+      const auto apart = answer::predict(scenario);
+      scenario.simulate.symmetry = true;
+      const auto folded = answer::predict(scenario);
+      CHECK(folded.summary.iteration == apart.summary.iteration);
+      CHECK(folded.graph().ranks().size() <= apart.graph().ranks().size());
+    }
 }
 
 TEST_CASE("a delay is late, and as late as it says") {
@@ -114,7 +195,6 @@ TEST_CASE("a delay is late, and as late as it says") {
 }
 
 TEST_CASE("the graph that is performed is the one that is simulated, and workers are ahead in it") {
-  // What slows one worker down for an iteration holds others up only where nobody may be ahead.
   const auto run = [](const char* delay) {
     return answer::predict(loaded(served(2, std::string("servers: 1, delay: ") + delay, {"simulate.iterations=6"})));
   };
@@ -126,6 +206,15 @@ TEST_CASE("the graph that is performed is the one that is simulated, and workers
   CHECK(one.summary.served->staleness_mean == doctest::Approx(5. / 6));
   CHECK(*one.summary.samples_per_s == doctest::Approx(8 * one.summary.served->steps_per_s));
   CHECK(one.question->model_flops.value() == doctest::Approx(6 * none.question->model_flops.value()));
+  // A slow server holds workers up where they may not be ahead.
+  const auto slowed = [](const char* delay) {
+    return answer::predict(loaded(served(2, std::string("servers: 1, delay: ") + delay,
+                                         {"simulate.iterations=6", "faults=[{gpu: 2, slowdown: 20}]"})));
+  };
+  const auto lost = [](const answer::Prediction& by, const answer::Prediction& of) {
+    return of.summary.served->steps_per_s / by.summary.served->steps_per_s - 1;
+  };
+  CHECK(lost(slowed("0"), none) > 2 * lost(slowed("1"), one));
   // A delay costs a worker no memory: what is early waits in the transport.
   for (std::size_t r = 0; r < 3; ++r)
     CHECK(one.summary.ranks[r].peak.allocated == none.summary.ranks[r].peak.allocated);
