@@ -255,15 +255,19 @@ def stage_of(c, key, stages):
 
 
 def train(c):
-    """Losses, gradient norms and final parameters; c["updates"]: at_flush, every_backward (PipeDream) or late (2BW)."""
+    """Losses, gradient norms and final parameters; c["updates"]: at_flush, every_backward (PipeDream), late (2BW), or
+    delayed: by c["delay"], in steps of c["together"] iterations that begin with one version (parameter servers)."""
     network = Network(c)
     p, m = network.p, c["global"] // c["micro"]
     total = c["global"] * c["sequence"]
     first, second = ({k: np.zeros_like(v) for k, v in p.items()} for _ in range(2))
     losses, norms = [], []
     previous = {k: v.copy() for k, v in p.items()}
-    for step in range(c["steps"]):
-        loss, squares = 0.0, 0.0
+    together = c.get("together", 1)
+    for step in range(c["steps"] * together):
+        iteration = step % together
+        if iteration == 0:
+            loss, squares, versions = 0.0, 0.0, []
         if c["updates"] == "every_backward":
             # Stage s of micro-batch i computes with the version after max(0, i - (p-1-s)) updates of this step.
             history = [{k: v.copy() for k, v in p.items()}]
@@ -279,14 +283,15 @@ def train(c):
                     p[k] -= c["rate"] * g[k]
                 history.append({k: v.copy() for k, v in p.items()})
         else:
-            at = previous if c["updates"] == "late" else p
+            versions.append({k: v.copy() for k, v in p.items()})
+            at = previous if c["updates"] == "late" else versions[max(0, iteration - c.get("delay", 0))]
             g = {k: np.zeros_like(v) for k, v in p.items()}
             for i in range(m):
                 l, part = network.gradients(network.batch(i), total, at)
                 loss += l
                 for k in g:
                     g[k] += part[k]
-            squares = sum((v * v).sum() for v in g.values())
+            squares += sum((v * v).sum() for v in g.values())
             previous = {k: v.copy() for k, v in p.items()}
             for k in p:
                 if c["optimizer"] == "adamw":
@@ -297,8 +302,9 @@ def train(c):
                     p[k] = p[k] * (1 - c["rate"] * 0.01) - c["rate"] * mean / (deviation + 1e-8)
                 else:
                     p[k] = p[k] - c["rate"] * g[k]
-        losses.append(loss)
-        norms.append(math.sqrt(squares))
+        if iteration + 1 == together:
+            losses.append(loss)
+            norms.append(math.sqrt(squares))
     return losses, norms, p
 
 
@@ -404,6 +410,14 @@ def main():
         ("GPT, PipeDream-2BW, 2 stages x 2 replicas", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml",
          sgd + ["parallelism={pipeline: 2, data: 2}", "schedule=pipedream-2bw", "model.tie_embeddings=false"],
          dict(gpt, optimizer="sgd", rate=0.1, tied=False, updates="late")),
+        ("GPT, 2 workers and 2 servers that update, delay 1 of 6 iterations, AdamW", "gpt-tiny-servers-this-machine.yaml",
+         ["training.optimizer=adamw"], dict(gpt, updates="delayed", delay=1, together=6, steps=2)),
+        ("GPT, 4 workers that update and 3 servers, delay 2 of 5 iterations, SGD", "gpt-tiny-servers-this-machine.yaml",
+         sgd + ["parallelism.data=4", "simulate.iterations=5",
+                "data_parallel={kind: parameter-server, servers: 3, update: worker, placement: colocated, delay: 2}"],
+         dict(gpt, optimizer="sgd", rate=0.1, updates="delayed", delay=2, together=5)),
+        ("MLP, 2 workers and 1 server, SGD", "mlp-gemm-pipeline-2-ranks.yaml",
+         small + ["parallelism={data: 2}", "data_parallel={kind: parameter-server}"], mlp),
     ]
     return 0 if all([run(rehearse, folder, *case) for case in cases]) else 1
 
