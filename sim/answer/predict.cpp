@@ -73,6 +73,9 @@ Answer performed(const Prediction& predicted, timeline::Timeline timeline) {
   answer.assumptions = predicted.assumptions, answer.warnings = predicted.warnings;
   answer.timeline = std::move(timeline);
   answer.summary = summarize(*answer.question, answer.timeline);
+  answer.summary.served = predicted.summary.served;  // what is late is so by the order of the programs
+  if (auto& served = answer.summary.served; served && answer.timeline.makespan() > Time{})
+    served->steps_per_s *= predicted.timeline.makespan() / answer.timeline.makespan();
   auto& measured = answer.measured.emplace();
   measured.iterations = timeline::spread(answer.timeline);
   measured.predicted = predicted.timeline.makespan();

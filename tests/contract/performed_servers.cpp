@@ -206,6 +206,15 @@ TEST_CASE("the graph that is performed is the one that is simulated, and workers
   CHECK(one.summary.served->staleness_mean == doctest::Approx(5. / 6));
   CHECK(*one.summary.samples_per_s == doctest::Approx(8 * one.summary.served->steps_per_s));
   CHECK(one.question->model_flops.value() == doctest::Approx(6 * none.question->model_flops.value()));
+  // What is measured says so, too: of twice the time, half the speed.
+  auto twice = one.timeline;
+  for (auto& at : twice.start) at += at;
+  for (auto& at : twice.end) at += at;
+  for (auto& at : twice.iteration_end) at += at;
+  const auto measured = answer::performed(one, twice);
+  REQUIRE(measured.summary.served);
+  CHECK(measured.summary.served->steps_per_s == doctest::Approx(one.summary.served->steps_per_s / 2));
+  CHECK(measured.summary.served->staleness_max == 1);
   // A slow server holds workers up where they may not be ahead.
   const auto slowed = [](const char* delay) {
     return answer::predict(loaded(served(2, std::string("servers: 1, delay: ") + delay,
