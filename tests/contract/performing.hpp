@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../serially.hpp"
 #include "base/error.hpp"
 #include "explore/perform.hpp"
 #include "explore/verify.hpp"
@@ -37,13 +38,10 @@ inline Outcome train(const std::string& path, const Sets& sets, const backend::T
   options.tamper = tamper;
   const auto performed = explore::perform(*rehearsed.question, *loopback, options);
 
-  const auto serial = explore::serial_reference(what.scenario);
-  options.tamper = {};
-  options.responses = true;
-  options.iterations *= std::max(1, what.scenario.optimizer_sync.performed);
-  const auto reference = explore::perform(answer::prepare(serial), *loopback, options);
+  const auto& reference =
+      trained_serially(what.scenario, options.iterations * std::max(1, what.scenario.optimizer_sync.performed));
   Outcome outcome;
-  outcome.verified = explore::verify(performed.trained, reference.trained, explore::limits(what.scenario));
+  outcome.verified = explore::verify(performed.trained, reference, explore::limits(what.scenario));
   for (std::size_t r = 0; r < performed.timeline.peak_bytes.size(); ++r)
     outcome.memory_as_predicted =
         outcome.memory_as_predicted && performed.timeline.peak_bytes[r] ==

@@ -1,0 +1,33 @@
+// What one rank alone trains, for tests that hold many trainings against it: trained once for each scenario, whatever
+// is broken in the runs that it is compared with.
+#pragma once
+#include <map>
+#include <utility>
+
+#include "explore/perform.hpp"
+#include "explore/verify.hpp"
+#include "loopback/loopback.hpp"
+
+namespace rehearsal {
+
+// The serial reference of this scenario, with responses. By the digest, which covers all that a training depends on.
+inline const backend::Trained& trained_serially(const scenario::Scenario& scenario, int iterations) {
+  static std::map<std::pair<std::string, int>, backend::Trained> known;
+  const auto [it, fresh] = known.try_emplace({scenario.digest, iterations});
+  if (!fresh) return it->second;
+  try {
+    backend::RunOptions options;
+    options.compute = backend::Compute::real;
+    options.warmup = 0, options.iterations = iterations;
+    options.times_matter = false, options.responses = true;
+    it->second =
+        explore::perform(answer::prepare(explore::serial_reference(scenario)), *loopback::make_loopback(), options)
+            .trained;
+  } catch (...) {
+    known.erase(it);
+    throw;
+  }
+  return it->second;
+}
+
+}  // namespace rehearsal
