@@ -1,6 +1,8 @@
 #include "engine/demands.hpp"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/error.hpp"
@@ -53,26 +55,47 @@ class Sweep {
   bool run() {
     if (!find_crowded()) return false;
     collect();
-    const auto& resources = demands_.places().resources;
-    std::sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) {
-      // What ends at an instant makes room for what starts then.
-      return std::tuple(a.resource, a.at, a.asked) < std::tuple(b.resource, b.at, b.asked);
-    });
-    Wide asked = 0;
-    for (std::size_t i = 0; i < changes_.size(); ++i) {
-      if (i > 0 && changes_[i].resource != changes_[i - 1].resource) asked = 0;
-      asked += changes_[i].asked;
-      if (asked > resources[changes_[i].resource].capacity) return true;
-    }
-    return false;
+    return std::any_of(of_.begin(), of_.end(), [&](auto& of) { return short_of(of.first, of.second); });
   }
 
  private:
   struct Change {
-    std::uint32_t resource;
     Time at;
     Wide asked;
+    // What ends at an instant makes room for what starts then.
+    bool operator<(const Change& other) const { return std::tie(at, asked) < std::tie(other.at, other.asked); }
   };
+  // Tasks of a lane follow each other, so changes come in few runs that are in order; merging those is the sort.
+  struct Changes {
+    std::vector<Change> all;
+    std::vector<std::size_t> runs;  // where each begins
+
+    void add(Time at, Wide asked) {
+      const Change change{at, asked};
+      if (all.empty() || change < all.back()) runs.push_back(all.size());
+      all.push_back(change);
+    }
+    void sort() {
+      const auto at = [&](std::size_t i) { return all.begin() + static_cast<std::ptrdiff_t>(i); };
+      while (runs.size() > 1) {
+        std::vector<std::size_t> longer;
+        for (std::size_t i = 0; i < runs.size(); i += 2) {
+          longer.push_back(runs[i]);
+          if (i + 1 < runs.size())
+            std::inplace_merge(at(runs[i]), at(runs[i + 1]), i + 2 < runs.size() ? at(runs[i + 2]) : all.end());
+        }
+        runs = std::move(longer);
+      }
+    }
+  };
+
+  bool short_of(std::uint32_t resource, Changes& changes) const {
+    changes.sort();
+    Wide asked = 0;
+    for (const auto& change : changes.all)
+      if (asked += change.asked; asked > demands_.places().resources[resource].capacity) return true;
+    return false;
+  }
 
   const std::vector<Ask>& asked(const Actor& actor, std::uint32_t work) {
     auto& by_work = known_[actor.key()];
@@ -135,18 +158,24 @@ class Sweep {
   void collect() {
     for (std::uint32_t r = 0; r < graph_.ranks().size(); ++r) {
       const auto& view = graph_.ranks()[r];
-      for (std::size_t i = 0; i < view.steps.size(); ++i) {
-        const auto& step = view.steps[i];
-        if (!asks_here(r, step)) continue;
-        const Time start = timeline_.start[view.first_task + i];
-        const Time end =
-            step.kind == Kind::send ? start + demands_.moving(WorkId(step.work)) : timeline_.end[view.first_task + i];
-        if (start == end) continue;
-        for (const auto& ask : asked(Actor::of(r, step, view.ends), step.work)) {
-          if (!crowded_[ask.resource]) continue;
-          changes_.push_back({ask.resource, start, ask.most});
-          changes_.push_back({ask.resource, end, -ask.most});
-        }
+      std::map<std::uint8_t, std::vector<std::size_t>> of_lane;
+      for (std::size_t i = 0; i < view.steps.size(); ++i)
+        if (asks_here(r, view.steps[i])) of_lane[view.steps[i].slot].push_back(i);
+      for (const auto& [slot, steps] : of_lane) collect(r, steps);
+    }
+  }
+  void collect(std::uint32_t r, const std::vector<std::size_t>& steps) {
+    const auto& view = graph_.ranks()[r];
+    for (const auto i : steps) {
+      const auto& step = view.steps[i];
+      const Time start = timeline_.start[view.first_task + i];
+      const Time end =
+          step.kind == Kind::send ? start + demands_.moving(WorkId(step.work)) : timeline_.end[view.first_task + i];
+      if (start == end) continue;
+      for (const auto& ask : asked(Actor::of(r, step, view.ends), step.work)) {
+        if (!crowded_[ask.resource]) continue;
+        auto& changes = of_[ask.resource];
+        changes.add(start, ask.most), changes.add(end, -ask.most);
       }
     }
   }
@@ -156,7 +185,7 @@ class Sweep {
   const Timeline& timeline_;
   std::vector<bool> crowded_;
   std::unordered_map<std::uint64_t, std::vector<std::pair<std::uint32_t, std::vector<Ask>>>> known_;
-  std::vector<Change> changes_;
+  std::map<std::uint32_t, Changes> of_;  // of resources that may be short
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 answer::Summary ask(const std::string& path, std::vector<std::string> sets, const char* detail) {
   sets.push_back(std::string("simulate.detail=") + detail);
   const auto scenario = scenario::load(path, sets);
-  return answer::predict(scenario).summary;
+  return answer::predict(scenario, {.summary = {.critical_path = false}}).summary;
 }
 
 // A coarse task frees what its parts free at its own end, so what the head saved may still be named there where the
