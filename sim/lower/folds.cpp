@@ -207,7 +207,8 @@ TaskRecipe Folds::folded(std::uint32_t staged, Pass pass, const std::vector<std:
     } else if (event.born) {
       const auto [known, fresh] = use_of.try_emplace(slot, static_cast<std::uint32_t>(task.allocates.size()));
       if (fresh)
-        task.allocates.push_back({slot, {.category = as, .contiguous = it.contiguous}}), tensors.emplace_back();
+        task.allocates.push_back({slot, {.size = {}, .category = as, .contiguous = it.contiguous}}),
+            tensors.emplace_back();
       at = known->second;
       task.allocates[at].buffer.size += it.size;
       layout.in_buffer[event.instance] = static_cast<std::uint32_t>(tensors[at].size());
