@@ -207,7 +207,7 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
   if (spent.optimizer_steps > 0)
     add(fmt::format("An optimizer step costs {} besides its memory traffic.", show(seconds(kOptimizerFixed))),
         kTenth * kOptimizerFixed * spent.optimizer_steps);
-  if (spent.host_steps > 0)
+  if (spent.host_steps > 0 && !measured_tiers())
     add(fmt::format("An optimizer on the host reaches {} of its memory bandwidth, as DeepSpeed's CPU-Adam on Grace: no "
                     "other host was measured.",
                     kHostStepShare),

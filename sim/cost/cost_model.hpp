@@ -116,6 +116,7 @@ class CostModel {
   bool computes_wide(const Kernel& kernel) const;
   // Of the kernels among these works: those that the profile, if there is one, does not hold.
   std::set<KernelClass> unmeasured(std::span<const graph::Work> works) const;
+  const TierTimes* measured_tiers() const { return profile_ && profile_->tiers ? &*profile_->tiers : nullptr; }
   const GpuTimes* measured_gpu() const { return profile_ && profile_->gpu ? &*profile_->gpu : nullptr; }
 
   cluster::ClusterSpec machine_;

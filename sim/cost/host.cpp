@@ -10,6 +10,7 @@
 #include "base/range.hpp"
 #include "cost/constants.hpp"
 #include "cost/cost_model.hpp"
+#include "cost/measured_tiers.hpp"
 #include "graph/lanes.hpp"
 
 namespace rehearsal::cost {
@@ -55,6 +56,7 @@ Footprint evenly(Time price, Time latency, double bytes) {
 }  // namespace
 
 double CostModel::copy(const graph::Copy& w) const {
+  if (const auto measured = measured_tiers() ? measured_copy(*measured_tiers(), w) : std::nullopt) return *measured;
   const auto& host = machine_.host;
   const auto way = route(host, w);
   const Bandwidth rate = std::min(way.rate, needed(host.memory_bandwidth, "memory_bandwidth"));
@@ -62,6 +64,7 @@ double CostModel::copy(const graph::Copy& w) const {
 }
 
 double CostModel::host_step(const graph::HostStep& w) const {
+  if (const auto measured = measured_tiers() ? measured_step(*measured_tiers(), w) : std::nullopt) return *measured;
   const auto& host = machine_.host;
   const double cores = double(needed(host.cores, "cores")) / double(machine_.gpus_per_node);
   const Bandwidth memory = needed(host.memory_bandwidth, "memory_bandwidth") * kHostStepShare;
@@ -77,7 +80,10 @@ Footprint CostModel::of_copy(const graph::Copy& w, Time price) const {
   Footprint f = evenly(price, way.latency, bytes);
   if (f.moving == Time{}) return f;
   const double rate = bytes / to_seconds(f.moving) / double(w.turns);
-  f.shares.push_back({way.way, weight_of(f, rate)});
+  const bool measured = measured_tiers() && measured_copy(*measured_tiers(), w);
+  if (!measured || way.way == Way::disk_read || way.way == Way::disk_write)
+    f.shares.push_back({way.way, weight_of(f, rate)});
+  if (measured) return f;
   f.shares.push_back({Way::host_memory, weight_of(f, rate)});
   if (w.from == Tier::device || w.to == Tier::device) f.shares.push_back({Way::memory, weight_of(f, rate)});
   return f;
@@ -87,6 +93,10 @@ Footprint CostModel::of_copy(const graph::Copy& w, Time price) const {
 Footprint CostModel::of_host_step(const graph::HostStep& w, Time price) const {
   Footprint f = evenly(price, counted(around(w)), double(w.traffic.count()));
   if (f.moving == Time{}) return f;
+  if (measured_tiers() && measured_step(*measured_tiers(), w)) {  // by all cores, and ranks have their parts of them
+    f.shares.push_back({Way::host_memory, weight_of(f, machine_.host.memory_bandwidth->value())});
+    return f;
+  }
   f.shares.push_back(
       {Way::host_memory, weight_of(f, double(w.traffic.count()) / to_seconds(f.moving) / kHostStepShare)});
   return f;

@@ -7,6 +7,7 @@
 #include "cluster/machine.hpp"
 #include "cluster/registry.hpp"
 #include "cost/measured_gpu.hpp"
+#include "cost/measured_tiers.hpp"
 #include "scenario/cluster_file.hpp"
 #include "scenario/fields.hpp"
 #include "scenario/load.hpp"
@@ -176,6 +177,7 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
       spec.gpu = std::move(loaded->gpu), choice.flash_software = std::move(loaded->flash_software);
   read_groups(context, map, choice);
   if (choice.profile && choice.profile->gpu && problems.count() == before) measure_gpu(map, *choice.profile, spec);
+  if (choice.profile && choice.profile->tiers) spec = cost::with_tiers(std::move(spec), *choice.profile);
   read_topology(map, "topology", spec.topology, spec);
   read_topology(map, "node_topology", spec.node_topology, spec);
   const Node* collectives = map.find("collectives");

@@ -1,0 +1,20 @@
+// What was measured of the tiers of a machine in the place of its cluster file's numbers, and of the formulas that use
+// them. Copies were measured while every rank copied, so they share the memory of the host no more; disks were measured
+// by one rank and are shared.
+#pragma once
+#include <optional>
+
+#include "cluster/cluster.hpp"
+#include "cost/profile.hpp"
+#include "graph/work.hpp"
+
+namespace rehearsal::cost {
+
+// The cluster with the rates that were measured; they are assumed no more.
+cluster::ClusterSpec with_tiers(cluster::ClusterSpec spec, const Profile& profile);
+
+// Seconds; nothing where that was not measured.
+std::optional<double> measured_copy(const TierTimes& times, const graph::Copy& copy);
+std::optional<double> measured_step(const TierTimes& times, const graph::HostStep& step);
+
+}  // namespace rehearsal::cost
