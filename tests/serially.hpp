@@ -10,18 +10,17 @@
 
 namespace rehearsal {
 
-// The serial reference of this scenario, with responses. By the digest, which covers all that a training depends on.
-inline const backend::Trained& trained_serially(const scenario::Scenario& scenario, int iterations) {
+// The serial reference of this scenario, of a run with these options. By the digest, which covers all that a training
+// depends on.
+inline const backend::Trained& trained_serially(const scenario::Scenario& scenario,
+                                                const backend::RunOptions& options) {
   static std::map<std::pair<std::string, int>, backend::Trained> known;
-  const auto [it, fresh] = known.try_emplace({scenario.digest, iterations});
+  const auto serially = explore::serial_options(options, scenario);
+  const auto [it, fresh] = known.try_emplace({scenario.digest, serially.iterations});
   if (!fresh) return it->second;
   try {
-    backend::RunOptions options;
-    options.compute = backend::Compute::real;
-    options.warmup = 0, options.iterations = iterations;
-    options.times_matter = false, options.responses = true;
     it->second =
-        explore::perform(answer::prepare(explore::serial_reference(scenario)), *loopback::make_loopback(), options)
+        explore::perform(answer::prepare(explore::serial_reference(scenario)), *loopback::make_loopback(), serially)
             .trained;
   } catch (...) {
     known.erase(it);

@@ -10,7 +10,6 @@ namespace rehearsal::cpu {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector
-constexpr int kNan = 0xff;                  // four or eight of these bytes are a NaN
 
 }  // namespace
 

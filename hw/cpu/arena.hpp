@@ -14,6 +14,8 @@
 
 namespace rehearsal::cpu {
 
+inline constexpr int kNan = 0xff;  // four or eight of these bytes are a NaN
+
 class Arena {
  public:
   // Borrows the program's list of buffers.

@@ -6,9 +6,11 @@
 #include <array>
 #include <map>
 #include <new>
+#include <optional>
 
 #include "base/error.hpp"
 #include "cpu/arena.hpp"
+#include "cpu/beyond.hpp"
 #include "cpu/operands.hpp"
 #include "cpu/synthetic.hpp"
 #include "cpu/training_state.hpp"
@@ -31,12 +33,18 @@ class CpuWorker final : public dispatch::Worker {
         product_(product),
         state_(graph, rank, options),
         arena_(program_.buffers, !options.times_matter) {
+    if (std::ranges::any_of(program_.buffers, Beyond::keeps)) beyond_.emplace(graph, rank, options, arena_, state_);
     for (std::size_t b = 0; b < program_.residents; ++b) {
       allocate(BufferId(b), "resident buffers");
+      if (is_beyond(BufferId(b))) {
+        beyond_->clear(BufferId(b));
+        continue;
+      }
       const auto bytes = arena_.bytes(BufferId(b));
       std::fill(bytes.begin(), bytes.end(), std::byte{0});
     }
     state_.initialise([this](const Extent& to, std::span<const std::byte> values) {
+      if (is_beyond(to.buffer)) return beyond_->write(to, values);
       std::copy(values.begin(), values.end(), at(to).begin());
     });
   }
@@ -88,16 +96,25 @@ class CpuWorker final : public dispatch::Worker {
     return {at(in), at(out)};
   }
 
+  void begin(LocalTask task) override { beyond_->begin(task); }
+  bool ended(LocalTask task) override { return beyond_->ended(task, learned_.squared_gradients.back()); }
+
   void leave(LocalTask task) override {
     for (const graph::BufferUse& use : program_.uses[task.index()])
-      if (use.how() == Access::free) arena_.free(use.id());
+      if (use.how() == Access::free) is_beyond(use.id()) ? beyond_->free(use.id()) : arena_.free(use.id());
   }
 
-  dispatch::Learned learned() const override {
+  dispatch::Learned learned() override {
     dispatch::Learned result = learned_;
     result.peak = arena_.peak();
+    if (beyond_) {
+      for (const Tier tier : kTierTable)
+        result.beyond.push_back(tier == Tier::device ? Bytes{} : beyond_->high_water(tier));
+      result.disk = beyond_->disk();
+    }
     state_.show_parameters(
         [this](const Extent& extent) {
+          if (is_beyond(extent.buffer)) return beyond_->read(extent);
           const auto bytes = at(extent);
           return std::vector<std::byte>(bytes.begin(), bytes.end());
         },
@@ -106,7 +123,9 @@ class CpuWorker final : public dispatch::Worker {
   }
 
  private:
+  bool is_beyond(BufferId id) const { return Beyond::keeps(program_.buffers[id.index()]); }
   void allocate(BufferId id, const std::string& whose) {
+    if (is_beyond(id)) return beyond_->allocate(id);
     try {
       arena_.allocate(id);
     } catch (const std::bad_alloc&) {
@@ -165,6 +184,7 @@ class CpuWorker final : public dispatch::Worker {
   GemmFunction product_;
   TrainingState state_;
   Arena arena_;
+  std::optional<Beyond> beyond_;
   std::vector<double> scratch_ = std::vector<double>(kernels::kScratch);
   std::map<std::pair<std::int64_t, std::int64_t>, Sample> samples_;  // by global micro-batch and part of sequences
   dispatch::Learned learned_;                                        // losses and gradients so far

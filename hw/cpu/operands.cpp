@@ -111,15 +111,56 @@ CollectiveOperands collective_operands(const graph::TaskGraph& graph, RankId id,
     return {first, out, elements(out) / static_cast<std::int64_t>(members)};
   }
   const bool gathers = work->kind == CollectiveKind::all_gather;
-  if (buffers.size() == 2) {
+  if (buffers.size() == 2) {  // memory that is used in turn may be larger than what is in it
     const Extent out = all_of(buffers.back());
-    return {first, out, elements(gathers ? first : out)};
+    if (!gathers) return {first, out, elements(out)};
+    const Extent own{first.buffer, 0, out.size / members};
+    INVARIANT(out.size % (members * width) == 0 && own.size <= first.size,
+              "'" + graph.label(id, task) + "' gathers equal parts");
+    return {own, out, elements(own)};
   }
   INVARIANT(first.size % (members * width) == 0,
             "'" + graph.label(id, task) + "' divides its buffer evenly among its group");
   const std::size_t part = first.size / members;
   const Extent own{first.buffer, index_in_group(graph, id, meeting->group()) * part, part};
   return gathers ? CollectiveOperands{own, first, elements(own)} : CollectiveOperands{first, own, elements(own)};
+}
+
+CopyOperands copy_operands(const graph::TaskGraph& graph, RankId id, LocalTask task) {
+  const graph::Rank& rank = graph.ranks()[id.index()];
+  const graph::Program& program = graph.program_of(rank);
+  const auto* copy = std::get_if<graph::Copy>(&graph.work(program.work[task.index()]));
+  const std::vector<BufferId> buffers = operands_of(program, task);
+  INVARIANT(copy && buffers.size() == 2, "'" + graph.label(id, task) + "' copies from one buffer to another");
+  const auto size = static_cast<std::size_t>(copy->size.count());
+  const auto extent = [&](BufferId buffer, Tier tier) {
+    INVARIANT(program.buffers[buffer.index()].tier == tier,
+              "'" + graph.label(id, task) + "' goes from and to the tiers of its buffers");
+    const bool part = copy->shard && tier == Tier::device;
+    const Extent result{buffer, part ? static_cast<std::size_t>(rank.place.among(*copy->shard)) * size : 0, size};
+    INVARIANT(result.offset + size <= size_of(program, buffer),
+              "'" + graph.label(id, task) + "' stays inside its buffers");
+    return result;
+  };
+  return {extent(buffers[0], copy->from), extent(buffers[1], copy->to)};
+}
+
+std::vector<Extent> host_operands(const graph::TaskGraph& graph, RankId id, LocalTask task) {
+  const graph::Program& program = graph.program_of(graph.ranks()[id.index()]);
+  const auto* step = std::get_if<graph::HostStep>(&graph.work(program.work[task.index()]));
+  const std::vector<BufferId> buffers = operands_of(program, task);
+  INVARIANT(step && (buffers.size() == 3 || buffers.size() == 4),
+            "'" + graph.label(id, task) + "' names a gradient, moments and parameters");
+  const auto elements = static_cast<std::size_t>(step->parameters);
+  const std::array<std::size_t, 4> each{4, 8, 4, static_cast<std::size_t>(bytes_per_element(step->stored))};
+  std::vector<Extent> result;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    INVARIANT(
+        program.buffers[buffers[i].index()].tier == Tier::host && each[i] * elements <= size_of(program, buffers[i]),
+        "'" + graph.label(id, task) + "' works on buffers of the host that hold its shard");
+    result.push_back({buffers[i], 0, each[i] * elements});
+  }
+  return result;
 }
 
 Extent payload_of(const graph::TaskGraph& graph, RankId id, LocalTask task) {

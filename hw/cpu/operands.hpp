@@ -40,6 +40,15 @@ struct CollectiveOperands {
 };
 CollectiveOperands collective_operands(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 
+// Of a copy between tiers: the first bytes of both buffers, or of the one on the device the rank's own shard.
+struct CopyOperands {
+  Extent from, to;
+};
+CopyOperands copy_operands(const graph::TaskGraph& graph, RankId rank, LocalTask task);
+
+// Of a step of the host, in the order of graph::HostStep: as much as it touches of each.
+std::vector<Extent> host_operands(const graph::TaskGraph& graph, RankId rank, LocalTask task);
+
 // The first buffer that a task names: all of it, or from where a handover begins.
 Extent payload_of(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 

@@ -127,21 +127,33 @@ std::int64_t TrainingState::sequence_part(LocalTask task) const {
   return unit == graph::kNoMicrobatch ? 0 : unit % learning_.pieces;
 }
 
+std::optional<Extent> TrainingState::moments(std::size_t index) const {
+  const graph::Segment& segment = segments()[index];
+  if (!segment.moments) return std::nullopt;
+  return Extent{*segment.moments, 0, 2 * bytes_of(segment.elements / segment.shards, Precision::fp32)};
+}
+
 std::size_t TrainingState::segment_of(LocalTask optimizer) const {
-  const auto& kernel = std::get<Kernel>(graph_.work(program_.work[optimizer.index()]));
-  const BufferId parameters = operands_of(program_, optimizer).at(1);
-  const auto segment = std::find_if(segments().begin(), segments().end(),
-                                    [&](const graph::Segment& s) { return s.parameters == parameters; });
-  INVARIANT(segment != segments().end() &&
-                (kernel.kind == KernelKind::adalomo || kernel.dims[0] == segment->elements / segment->shards),
+  const auto* kernel = std::get_if<Kernel>(&graph_.work(program_.work[optimizer.index()]));
+  const auto segment = std::find_if(segments().begin(), segments().end(), [&](const graph::Segment& s) {
+    return kernel ? s.parameters == operands_of(program_, optimizer).at(1) : s.host_step == optimizer;
+  });
+  INVARIANT(segment != segments().end() && (!kernel || kernel->kind == KernelKind::adalomo ||
+                                            kernel->dims[0] == segment->elements / segment->shards),
             "an optimizer task updates the parameters of one segment");
   return static_cast<std::size_t>(segment - segments().begin());
 }
 
+bool TrainingState::waits_for_gradients(LocalTask host_step) {
+  return !std::exchange(progress_[segment_of(host_step)].begun, true);
+}
+
 TrainingState::Update TrainingState::update(LocalTask task) {
-  const auto& kernel = std::get<Kernel>(graph_.work(program_.work[task.index()]));
   const std::size_t index = segment_of(task);
   Progress& progress = progress_[index];
+  const auto* on_device = std::get_if<Kernel>(&graph_.work(program_.work[task.index()]));
+  if (!on_device) return {index, progress.steps++, progress.counted};
+  const Kernel& kernel = *on_device;
   if (kernel.kind == KernelKind::adamw_rollback) {
     progress.again = true;
     return {index, --progress.steps, {}};
@@ -174,13 +186,10 @@ void TrainingState::note_response(std::size_t segment, std::int64_t steps, std::
 }
 
 void TrainingState::note_updates(LocalTask task) {
-  const auto* kernel = std::get_if<Kernel>(&graph_.work(program_.work[task.index()]));
-  if (!kernel || !is_optimizer(kernel->kind)) return;
+  const auto& work = graph_.work(program_.work[task.index()]);
+  const auto* kernel = std::get_if<Kernel>(&work);
+  if (kernel ? !is_optimizer(kernel->kind) : !std::holds_alternative<graph::HostStep>(work)) return;
   progress_[segment_of(task)].updated = true;
-  if (kernel->kind != KernelKind::adamw && kernel->kind != KernelKind::adamw_keep) return;
-  Extent moments = kernel_operands(graph_, id_, task).at[2];
-  moments.size = 2 * bytes_of(kernel->dims[0], Precision::fp32);  // a master copy may lie behind them
-  progress_[segment_of(task)].moments = moments;
 }
 
 // The buffer of the loss is the one that the kernels of the loss name last.

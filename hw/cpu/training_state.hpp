@@ -27,7 +27,7 @@ class TrainingState {
   // The master copy of what this rank updates, where its optimizer keeps one.
   std::optional<Extent> master(std::size_t segment) const;
   // AdamW's two moments of what this rank updates, one behind the other.
-  std::optional<Extent> moments(std::size_t segment) const { return progress_[segment].moments; }
+  std::optional<Extent> moments(std::size_t segment) const;
 
   // Fills in what the rank has learned of its parameters, from the bytes of its buffers.
   using Read = std::function<std::vector<std::byte>(const Extent&)>;
@@ -49,6 +49,8 @@ class TrainingState {
     std::span<const kernels::Range> counted;
   };
   Update update(LocalTask task);
+  // Of a step of the host that takes gradients of the step before: true the first time, when there are none.
+  bool waits_for_gradients(LocalTask host_step);
   // An AdamW step has been taken with these moments, the `steps`-th of the segment, counting from 0. To first order an
   // error d in every gradient so far moves the step rate mhat / (s + eps), s = sqrt(vhat), by no more than
   //   d rate (1 + |mhat| / (s + eps)) / (s + eps),
@@ -60,11 +62,11 @@ class TrainingState {
  private:
   struct Progress {
     std::vector<kernels::Range> counted = {};
-    std::optional<Extent> moments = {};
     std::vector<float> response = {};  // note_response
     std::int64_t steps = 0;            // taken; several in an iteration where every backward updates
     bool again = false;                // a rollback was the last
     bool updated = false;              // by this rank; else a server does it
+    bool begun = false;                // waits_for_gradients
   };
 
   const std::vector<graph::Segment>& segments() const { return program_.segments; }

@@ -18,8 +18,13 @@ std::optional<EndpointKind> kind_of(const Program& program, std::size_t task) {
   return program.endpoints[endpoint];
 }
 
+bool goes_beside(const graph::Work& work) {
+  return std::holds_alternative<graph::Copy>(work) || std::holds_alternative<graph::HostStep>(work);
+}
+
 // Kernels compute, handovers copy, and a wait of no length joins dependencies; nothing else has code behind it.
 bool has_code(const graph::Work& work) {
+  if (goes_beside(work)) return true;
   if (const auto* wait = std::get_if<graph::Wait>(&work)) return wait->duration == Time{};
   return std::holds_alternative<Kernel>(work) || std::holds_alternative<graph::Handover>(work);
 }
@@ -37,7 +42,9 @@ Act act_of(const graph::TaskGraph& graph, const Program& program, LocalTask task
         return Act::collective;
     }
   }
-  const auto* handover = std::get_if<graph::Handover>(&graph.work(program.work[task.index()]));
+  const auto& work = graph.work(program.work[task.index()]);
+  if (real && goes_beside(work)) return Act::beside;
+  const auto* handover = std::get_if<graph::Handover>(&work);
   if (!handover || !real) return Act::compute;
   return handover->incoming ? Act::take_in : Act::hand_out;
 }

@@ -15,8 +15,9 @@ std::optional<std::string> why_not_real(const graph::TaskGraph& graph);
 // The same for one rank alone.
 std::optional<std::string> why_not_real(const graph::TaskGraph& graph, RankId rank);
 
-// What a rank does with a task. Handovers copy in real compute alone; timed, they are waited out like other tasks.
-enum class Act : std::uint8_t { compute, send, receive, collective, hand_out, take_in };
+// What a rank does with a task. Handovers copy in real compute alone; timed, they are waited out like other tasks, and
+// so is what goes on beside: copies between tiers, steps of the host.
+enum class Act : std::uint8_t { compute, send, receive, collective, hand_out, take_in, beside };
 Act act_of(const graph::TaskGraph& graph, const graph::Program& program, LocalTask task, bool real);
 
 // Of a Handover: the send that it posts or the receive that it takes from; of a message: its Handover. kNoTask

@@ -22,11 +22,13 @@ using graph::Lane;
 constexpr Time kNever{INT64_MAX};
 // Nobody sleeps longer than this without looking whether the run was given up.
 const Time kSlice = seconds(20e-3);
+// How long what goes on beside may have ended before somebody looks.
+const Time kGlance = seconds(50e-6);
 
 }  // namespace
 
 struct RankLoop::Impl {
-  enum class State : std::uint8_t { idle, busy, meeting };
+  enum class State : std::uint8_t { idle, busy, meeting, beside };
   struct LaneState {
     Lane lane = Lane::compute;
     std::vector<LocalTask> tasks;
@@ -168,6 +170,11 @@ struct RankLoop::Impl {
       busy(lane, meeting->together + duration(task));
     }
     const Time now = dispatch::now();
+    if (lane.state == State::beside) {
+      if (!worker->ended(task)) return false;
+      end(lane, task, now);
+      return true;
+    }
     if (now < lane.until) return false;
     // A send ends when its data is there, however late its sender wakes.
     end(lane, task, acts[task.index()] == Act::send ? lane.until : now);
@@ -211,6 +218,7 @@ struct RankLoop::Impl {
     Time next = now + kSlice;
     for (const LaneState& lane : lanes) {
       if (lane.state == State::busy) next = std::min(next, lane.until);
+      if (lane.state == State::beside) next = std::min(next, now + kGlance);
       if (lane.state != State::idle || lane.next == lane.tasks.size()) continue;
       if (lane.wire > now) next = std::min(next, lane.wire);
       for (LocalTask before : program.dependencies[lane.tasks[lane.next].index()])
@@ -263,6 +271,12 @@ struct RankLoop::Impl {
         if (lane.skip) break;
         join(lane, task);
         lane.state = State::meeting;
+        return;
+      case Act::beside:
+        begins(lane, task, now);
+        if (lane.skip) return end(lane, task, now);
+        worker->begin(task);
+        lane.state = State::beside;
         return;
       case Act::take_in:
         begins(lane, task, now);

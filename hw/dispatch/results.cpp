@@ -107,6 +107,11 @@ Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResult> ranks, 
   Circumstances around{.lengths = timeline.iteration_end, .cores = std::thread::hardware_concurrency()};
   for (const RankResult& rank : ranks) {
     if (real) timeline.peak_bytes.push_back(rank.learned.peak);
+    if (!rank.learned.beyond.empty()) timeline.beyond_bytes.push_back(rank.learned.beyond);
+    if (const auto& disk = rank.learned.disk; !disk.means.empty()) {
+      timeline.disk.means = disk.means;
+      timeline.disk.length += disk.length, timeline.disk.cached += disk.cached;
+    }
     if (rank.learned.allocator_peak > Bytes{}) timeline.allocator_peak_bytes.push_back(rank.learned.allocator_peak);
     if (!on_cores) continue;
     around.own += rank.used.own;

@@ -98,6 +98,7 @@ class Assembly {
 backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankResult>& ranks) {
   backend::Trained result;
   Assembly tensors, masters, gathered, responses;
+  bool narrow = false;
   for (const bool copies : {false, true})
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       const graph::Rank& rank = graph.ranks()[r];
@@ -106,6 +107,7 @@ backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankRe
       INVARIANT(learned.parameters.size() == segments.size(), "a rank shows all its segments");
       for (std::size_t s = 0; s < segments.size(); ++s) {
         if (segments[s].copy != copies) continue;
+        narrow = narrow || segments[s].precision != Precision::fp32;
         tensors.add(rank, segments[s], segments[s].sharded_parameters, learned.parameters[s]);
         if (segments[s].master) masters.add(rank, segments[s], true, learned.masters.at(s));
         for (auto& [assembly, held] : {std::pair(&gathered, &learned.gathered), {&responses, &learned.responses}})
@@ -124,7 +126,8 @@ backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankRe
       tensor.master = std::move(kept[i].values);
       difference = std::max(difference, kept[i].replica_difference);
       for (std::size_t e = 0; e < tensor.values.size(); ++e)
-        difference = std::max(difference, std::abs(from_bf16(to_bf16(tensor.master[e])) - tensor.values[e]));
+        difference = std::max(difference, std::abs((narrow ? from_bf16(to_bf16(tensor.master[e])) : tensor.master[e]) -
+                                                   tensor.values[e]));
     }
     if (!directions.empty()) tensor.gathered = std::move(directions[i].values);
     if (!answers.empty()) tensor.response = std::move(answers[i].values);

@@ -29,6 +29,7 @@ class Writer {
     (*this)(std::uint64_t{list.size()});
     for (const T& value : list) (*this)(value);
   }
+  void operator()(const std::string& text) { (*this)(std::uint64_t{text.size()}), bytes += text; }
   void operator()(const timeline::Spans& spans) { (*this)(spans.start), (*this)(spans.end); }
 
   std::string bytes;
@@ -56,6 +57,12 @@ class Reader {
     if (size > left_.size() / 4) cut();
     list.resize(size);
     for (T& value : list) (*this)(value);
+  }
+  void operator()(std::string& text) {
+    const std::uint64_t size = integer(8);
+    if (size > left_.size()) cut();
+    text = left_.substr(0, size);
+    left_.remove_prefix(size);
   }
   void operator()(timeline::Spans& spans) { (*this)(spans.start), (*this)(spans.end); }
 
@@ -87,6 +94,10 @@ void all_fields(Archive& archive, Result& result) {
   archive(result.learned.responses);
   archive(result.learned.peak);
   archive(result.learned.allocator_peak);
+  archive(result.learned.beyond);
+  archive(result.learned.disk.means);
+  archive(result.learned.disk.length);
+  archive(result.learned.disk.cached);
   archive(result.used.own);
   archive(result.used.machine);
   archive(result.used.stolen);

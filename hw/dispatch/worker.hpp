@@ -3,9 +3,11 @@
 #pragma once
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "base/error.hpp"
 #include "graph/task_graph.hpp"
 
 namespace rehearsal::dispatch {
@@ -18,7 +20,15 @@ struct Learned {
   // Of the elements of each segment that the rank updates: the master copy (empty without one), and what
   // backend::TrainedTensor calls gathered and response (empty where there is none).
   std::vector<std::vector<float>> masters, gathered, responses;
-  Bytes peak;            // high-water mark of the rank's buffers
+  Bytes peak;  // high-water mark of the rank's buffers
+  // Of what is kept beyond the memory that it computes in: its high-water mark by tier, and where the disk is a file,
+  // what carried its bytes and how much of it was in the page cache at the end. Empty where nothing is kept there.
+  std::vector<Bytes> beyond;  // by tier
+  struct Disk {
+    std::string means;
+    Bytes length, cached;
+  };
+  Disk disk;
   Bytes allocator_peak;  // the same as the device's allocator counts it, with its rounding; 0 where there is none
 };
 
@@ -37,8 +47,12 @@ class Worker {
     std::span<std::byte> out;
   };
   virtual Operands operands(LocalTask task) = 0;
+  // What goes on beside kernels: a copy between tiers, a step of the host. Whether it has ended is asked until it has;
+  // throws what failed.
+  virtual void begin(LocalTask) { INVARIANT(false, "this worker has one tier of memory"); }
+  virtual bool ended(LocalTask) { return true; }
   virtual void leave(LocalTask task) = 0;  // frees what the task frees
-  virtual Learned learned() const = 0;
+  virtual Learned learned() = 0;           // of a run that has ended
 };
 
 }  // namespace rehearsal::dispatch

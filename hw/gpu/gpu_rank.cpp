@@ -31,6 +31,11 @@ GpuRank::GpuRank(const graph::TaskGraph& graph, RankId rank, const backend::RunO
       dummies_(device.make_pool()) {
   if (real_) {
     if (const auto why = dispatch::why_not_real(graph, rank)) throw UserError(*why);
+    for (const graph::Buffer& buffer : program_.buffers)
+      if (buffer.tier != Tier::device)
+        throw UserError(
+            "states that leave the memory of a GPU (training.offload) are performed on processors alone so far; use "
+            "--backend loopback or mpi");
     other_ = dispatch::handovers(graph, program_);
   } else {
     INVARIANT(options.durations.size() == graph.works().size(),
@@ -137,6 +142,9 @@ void GpuRank::act(LocalTask task) {
       return take_in(task);
     case Act::collective:
       INVARIANT(false, "collectives are queued with all their members");
+      return;
+    case Act::beside:
+      INVARIANT(false, "graphs whose states leave the device are refused");
       return;
     case Act::compute:
       if (skips(task)) return;

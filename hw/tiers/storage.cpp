@@ -52,6 +52,8 @@ Bytes Storage::high_water(Tier tier) const {
   return store(tier).high_water();
 }
 
+Storage::FileUse Storage::file_use() const { return file_ ? FileUse{file_->length(), file_->cached()} : FileUse{}; }
+
 std::string Storage::means(Tier tier) const {
   if (tier == Tier::nvme && !file_) return "";
   return store(tier).means();

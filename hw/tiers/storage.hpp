@@ -38,6 +38,10 @@ class Storage {
   Bytes live(Tier tier) const;
   Bytes high_water(Tier tier) const;
   std::string means(Tier tier) const;  // empty where nothing was kept there
+  struct FileUse {
+    Bytes length, cached;  // of the file, and how much of it is in the page cache
+  };
+  FileUse file_use() const;
 
  private:
   Store& store(Tier tier) const;

@@ -82,6 +82,11 @@ Answer performed(const Prediction& predicted, timeline::Timeline timeline) {
   const auto& graph = answer.graph();
   for (std::size_t r = 0; r < graph.ranks().size(); r++)
     measured.predicted_allocated.push_back(timeline::memory_peak(graph, predicted.timeline, RankId(r)).peak);
+  for (std::size_t r = 0; r < answer.timeline.beyond_bytes.size(); r++) {
+    auto& beyond = measured.predicted_beyond.emplace_back(kTiers);
+    for (const Tier tier : {Tier::host, Tier::nvme})
+      beyond[index(tier)] = timeline::memory_peak(graph, predicted.timeline, RankId(r), tier).peak;
+  }
   return answer;
 }
 

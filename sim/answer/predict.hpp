@@ -46,8 +46,9 @@ struct Verification {
 // What a step that was performed has beyond one that was predicted.
 struct Measured {
   timeline::Spread iterations;
-  Time predicted;                          // length of an iteration
-  std::vector<Bytes> predicted_allocated;  // peak per rank, to be set beside Timeline::peak_bytes
+  Time predicted;                                    // length of an iteration
+  std::vector<Bytes> predicted_allocated;            // peak per rank, to be set beside Timeline::peak_bytes
+  std::vector<std::vector<Bytes>> predicted_beyond;  // per rank and tier, beside Timeline::beyond_bytes
   std::optional<Verification> verification;
 };
 

@@ -80,6 +80,7 @@ struct RunOptions {
   // Record the second iteration and replay it from then on, where the backend can (CUDA graphs): the host's share of
   // the time is gone.
   bool recorded = false;
+  std::string tier_directory = {};  // where files hold what is kept on disks; empty: the usual one of this machine
   // Real compute on processors: note how each parameter answers to errors of its gradients, where AdamW divides by
   // them.
   bool responses = false;

@@ -44,10 +44,7 @@ const CommandText kMeasureText{
 backend::Trained train_serially(const Performing& performing, const CommonOptions& common) {
   const auto serial = answer::prepare(explore::serial_reference(performing.what.scenario));
   const auto backend = performer().open("loopback", {});
-  auto options = performing.options;
-  options.tamper = {};
-  options.responses = true;
-  options.iterations *= std::max(1, performing.what.scenario.optimizer_sync.performed);
+  auto options = explore::serial_options(performing.options, performing.what.scenario);
   Progress line(common.quiet);
   options.progress = [&](int ended) {
     if (line.due()) line.say(fmt::format("the same on one rank: {} of {} steps", ended, options.iterations));

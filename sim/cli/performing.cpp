@@ -38,6 +38,9 @@ OptionList performing_options(PerformingOptions& o) {
       {"warmup", "N", "iterations that do not count (default 3)", &o.run.warmup},
       {"iterations", "N", "iterations that are measured (default 10)", &o.run.iterations},
       {"timeout", "TIME", "give up when nothing has moved for this long (default 60s)", &o.timeout},
+      {"tier-directory", "DIR",
+       "loopback, mpi: where files hold what training.offload keeps on disks ($TMPDIR, else /tmp)",
+       &o.run.tier_directory},
       {"replay", "", "cuda: record an iteration as a graph and replay it, so that the host has no part in the times",
        &o.run.recorded},
       {"timeline", "FILE", "write every span of the median iteration, in our own JSON\n(sim/design/timeline-json.md)",
@@ -70,6 +73,8 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
   performing.backend = performer().open(o.backend, whole);
   performing.predicted = answer::predict(performing.what.scenario);
   const bool gpu = performing.backend->devices() > 0;
+  if (!run.tier_directory.empty() && run.compute != backend::Compute::real)
+    throw UserError("--tier-directory needs --compute real: timed tasks keep nothing");
   if (run.recorded && !gpu) throw UserError("--replay is for --backend cuda: others record nothing");
   // A GPU's own allocator says when its memory does not suffice.
   if (run.compute == backend::Compute::real && !gpu) explore::require_memory(performing.predicted);

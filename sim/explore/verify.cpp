@@ -78,7 +78,8 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
   INVARIANT(scenario.concrete, "only a model can be trained serially");
   scenario::Scenario serial = scenario;
   serial.name += ", serially";
-  const auto updates = scenario.schedule.schedule().updates;
+  const bool delayed = scenario.concrete->training.offload.delayed_update;
+  const auto updates = delayed ? schedule::Updates::late : scenario.schedule.schedule().updates;
   serial.parallelism = {};
   // What is late with servers is so on one rank, in graphs of as many iterations.
   serial.data_parallel = {};
@@ -91,6 +92,7 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
   serial.optimizer_sync = {};
   auto& c = *serial.concrete;
   c.training.recompute = models::Recompute::none;
+  c.training.offload = {}, c.training.partition_activations = models::CutCheckpoints::none;
   if (c.training.updates_at_once()) {
     // Steps of plain SGD, which may add up micro-batches, if nothing is clipped; below fp32 SGD keeps a master copy,
     // which LOMO has none of. Else itself, with one micro-batch.
@@ -150,7 +152,18 @@ Limits limits(const scenario::Scenario& scenario) {
           .gradients = training.precision == Precision::fp32 ? kWideGatheredTolerance : kGatheredTolerance,
           .learning_rate = training.learning_rate,
           .precision = training.precision,
-          .steps_each = std::max({1, scenario.optimizer_sync.performed, scenario.data_parallel.performed})};
+          .steps_each = std::max({1, scenario.optimizer_sync.performed, scenario.data_parallel.performed}),
+          .pending = training.offload.delayed_update ? 1 : 0};
+}
+
+backend::RunOptions serial_options(backend::RunOptions options, const scenario::Scenario& scenario) {
+  const int pending = limits(scenario).pending;
+  if (options.iterations <= pending)
+    throw UserError("a delayed update (training.offload.delayed_update) takes place in the step after: train for more");
+  options.tamper = {}, options.starts = {};
+  options.responses = true;
+  options.iterations = options.iterations * std::max(1, scenario.optimizer_sync.performed) - pending;
+  return options;
 }
 
 namespace {
@@ -265,8 +278,10 @@ answer::Verification verify(const backend::Trained& trained, const backend::Trai
   v.steps = static_cast<int>(trained.loss.size());
   v.loss = trained.loss, v.reference_loss = reference.loss;
   v.gradient_norm = trained.gradient_norm, v.reference_gradient_norm = reference.gradient_norm;
-  if (const auto each = reference.loss.size() / std::max<std::size_t>(1, trained.loss.size()); each > 1)
-    add_up(v, each);
+  // An update looks at its gradients in the step after theirs.
+  for (int i = 0; i < limits.pending && !v.loss.empty(); ++i)
+    v.loss.pop_back(), v.gradient_norm.erase(v.gradient_norm.begin());
+  if (const auto each = reference.loss.size() / std::max<std::size_t>(1, v.loss.size()); each > 1) add_up(v, each);
   v.tolerance = limits.weights;
   const auto require = [&](bool holds, std::string otherwise) {
     if (!holds) v.failures.push_back(std::move(otherwise));

@@ -54,8 +54,12 @@ struct Limits {
   double learning_rate = 1e-3;  // of AdamW: no step is much longer
   Precision precision = Precision::fp32;
   int steps_each = 1;  // of the optimizer, in what is one step of the graph that was performed
+  int pending = 0;     // updates that the last steps have left undone: those of the reference have not begun
 };
 Limits limits(const scenario::Scenario& scenario);
+
+// How the reference of such a run is trained.
+backend::RunOptions serial_options(backend::RunOptions options, const scenario::Scenario& scenario);
 
 // `reference` with RunOptions::responses.
 answer::Verification verify(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits);

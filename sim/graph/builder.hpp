@@ -30,7 +30,11 @@ class ProgramBuilder {
   BufferId resident(Buffer buffer);        // before the first other buffer
   std::uint32_t tensors(TensorList list);  // for Buffer::tensors
   std::uint32_t fold(Fold fold);
-  void segment(Segment segment) { program_.segments.push_back(std::move(segment)); }
+  std::size_t segment(Segment segment) {
+    program_.segments.push_back(std::move(segment));
+    return program_.segments.size() - 1;
+  }
+  void host_step(std::size_t segment, LocalTask task) { program_.segments[segment].host_step = task; }
   // `after` are earlier tasks of this program (on other lanes; order on one lane is implied).
   LocalTask add(const TaskSpec& spec, std::span<const LocalTask> after = {}, std::span<const BufferUse> uses = {});
   std::size_t size() const { return program_.size(); }

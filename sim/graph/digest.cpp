@@ -108,8 +108,12 @@ struct AddWork {
   }
   void operator()(const Copy& w) const {
     out.number(w.size), out.number(w.from), out.number(w.to), out.number(w.turns);
+    if (w.shard) out.number(*w.shard);
   }
-  void operator()(const HostStep& w) const { out.number(w.parameters), out.number(w.traffic); }
+  void operator()(const HostStep& w) const {
+    out.number(w.parameters), out.number(w.traffic);
+    if (w.late || w.stored != Precision::fp32) out.number(w.late), out.number(w.stored);
+  }
   void operator()(const Sequence& w) const {
     out.list(w.items, [this](const Sequence::Item& item) {
       out.number(item.work), out.number(item.count), out.number(item.recompute);
@@ -154,7 +158,8 @@ void add_program(Stream& out, const Program& program) {
       out.number(t.outer), out.number(t.slice), out.number(t.inner), out.number(t.extent);
       if (t.outer_extent > 0) out.number(t.outer_extent);
     });
-    if (segment.precision == Precision::fp32) return;
+    if (segment.host_step) out.number(*segment.host_step);
+    if (segment.precision == Precision::fp32 && !segment.host_step) return;
     out.number(segment.precision), out.number(segment.master.has_value());
     out.number(segment.master.value_or(BufferId{}));
   });

@@ -128,9 +128,11 @@ struct Segment {
   bool copy = false;                      // of a tied embedding: the original counts, this one must equal it
   std::vector<Tensor> tensors;
   Precision precision = Precision::fp32;  // of the parameters
-  // Where the optimizer keeps them in fp32, below fp32 and unless the optimizer does without: the last elements of the
-  // buffer, as many as the rank updates, behind the moments of AdamW.
+  // Where the optimizer keeps them in fp32, if it does beside what the network computes with: the last elements of the
+  // buffer, as many as the rank updates, perhaps behind the moments of AdamW.
   std::optional<BufferId> master = {};
+  std::optional<BufferId> moments = {};     // of AdamW, both, of what the rank updates: the first elements
+  std::optional<LocalTask> host_step = {};  // who updates them, where it is not a kernel that names `parameters`
 
   Axis replicas() const { return replicas_of(tensors); }
 };

@@ -3,6 +3,7 @@
 #pragma once
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -110,13 +111,19 @@ struct Copy {
   Bytes size;
   Tier from = Tier::device, to = Tier::host;
   std::uint32_t turns = 1;
+  // The buffer on the device has the shards of all replicas along this axis, of which the own one is copied; else the
+  // first bytes of each buffer are. Of graphs that compute.
+  std::optional<Axis> shard = {};
   friend auto operator<=>(const Copy&, const Copy&) = default;
 };
 
-// An optimizer's step by the cores of the host, on states in its memory.
+// An optimizer's step by the cores of the host, on states in its memory. Where it computes, AdamW on the buffers that
+// its task names, all of the host: (gradient; moments[2,e], parameters in fp32[, the same as they are stored]).
 struct HostStep {
   double parameters = 0;  // updated
   Bytes traffic;
+  Precision stored = Precision::fp32;  // what the network computes with
+  bool late = false;                   // with gradients of the step before: the first of a run is none
   friend auto operator<=>(const HostStep&, const HostStep&) = default;
 };
 

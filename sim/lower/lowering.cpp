@@ -29,6 +29,8 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
     refuse("the gradients of its two copies meet at the end only; set training.optimizer to sgd");
   if (schedule.updates != schedule::Updates::at_flush && own_kernels) {
     if (plan->job.data_parallel.served()) refuse("workers of parameter servers step once; set schedule to 1f1b");
+    if (plan->job.training.offload.states())
+      refuse("old versions of the weights stay on the device; leave training.offload out");
     if (plan->zero() > 0) refuse("old versions of the weights are kept whole; set parallelism.zero to 0");
     if (plan->shares_embedding())
       refuse(

@@ -56,6 +56,7 @@ class NetworkServer {
       auto segment = of_worker;
       segment.parameters = *part.parameters, segment.shards = servers, segment.sharded_parameters = servers > 1;
       if (keeps_master(plan_)) segment.master = part.states;
+      if (plan_.job.training.optimizer == models::OptimizerKind::adamw) segment.moments = part.states;
       program_.segment(std::move(segment));
     }
     part.sum = program_.resident({sized(part.elements, Precision::fp32), MemoryCategory::gradients});

@@ -16,43 +16,10 @@ using graph::MemoryCategory;
 using graph::Pass;
 
 namespace {
-Bytes floats(std::int64_t n) { return sized(n, Precision::fp32); }
 std::int64_t numbered(Axis replicas) {
   return static_cast<std::int64_t>(replicas == Axis::expert_data ? Replicas::expert_data : Replicas::data);
 }
 }  // namespace
-
-LocalTask Sequencer::compute(WorkId work, const Coordinates& at, std::span<const BufferUse> uses,
-                             std::uint32_t endpoint, std::optional<LocalTask> after) {
-  std::vector<LocalTask> before;
-  if (waits_) before.push_back(*waits_), waits_.reset();
-  if (after) before.push_back(*after);
-  any_ = true;
-  return last_ = draft_.program.add({work, Lane::compute, at, endpoint}, before, uses);
-}
-
-LocalTask Sequencer::kernel(Kernel kernel, const Coordinates& at, std::span<const BufferUse> uses) {
-  kernel.precision = draft_.pipe.plan->network().precision;
-  return compute(draft_.works.intern(kernel), at, uses);
-}
-
-std::vector<LocalTask> Sequencer::before() const { return any_ ? std::vector{last_} : std::vector<LocalTask>{}; }
-
-void Sequencer::collective(CollectiveKind kind, Precision precision, std::int64_t elements, const Coordinates& at,
-                           std::span<const BufferUse> uses, Axis replicas) {
-  waits_ = draft_.data_collective(kind, sized(elements, precision), at, before(), uses, 1, precision, replicas);
-}
-
-void Sequencer::tensor_sum(std::int64_t elements, const Coordinates& at, std::span<const BufferUse> uses) {
-  graph::Collective sum{CollectiveKind::all_reduce, floats(elements), draft_.pipe.plan->tensor_group};
-  sum.inside = Axis::tensor;
-  compute(draft_.works.intern(sum), at, uses, draft_.group_end(Axis::tensor));
-}
-
-void Sequencer::embedding_sum(std::int64_t elements, const Coordinates& at, std::span<const BufferUse> uses) {
-  const graph::Collective sum{CollectiveKind::all_reduce, floats(elements), draft_.pipe.plan->embedding_group};
-  waits_ = draft_.program.add({draft_.works.intern(sum), Lane::data_comm, at, draft_.embedding_end()}, before(), uses);
-}
 
 // Where tokens are cut over the tensor group its ranks have gradients of rows of their own for what all of them hold:
 // packed into one buffer, summed, and put back.
@@ -111,7 +78,11 @@ Kernel step_kernel(const plan::Plan& plan, std::int64_t elements, Axis replicas)
 }
 
 NetworkState::NetworkState(Draft& draft, Sequencer& sequencer)
-    : draft_(draft), sequencer_(sequencer), zero_(draft.pipe.plan->zero()) {
+    : draft_(draft),
+      sequencer_(sequencer),
+      zero_(draft.pipe.plan->zero()),
+      tiers_(draft),
+      updates_(draft, sequencer, tiers_) {
   if (draft.pipe.plan->job.data_parallel.served()) served_ = std::make_unique<ServedSegments>(draft, sequencer);
 }
 NetworkState::~NetworkState() = default;
@@ -140,6 +111,29 @@ void NetworkState::begin(const std::vector<std::uint32_t>& stages) {
       if (head) loss_ = draft_.program.resident({Bytes(sizeof(double)), MemoryCategory::buffers});
     }
   }
+  open_rooms();
+  updates_.begin(held_);
+}
+
+void NetworkState::open_rooms() {
+  const auto& offload = tiers_.offload();
+  if (!offload.states()) return;
+  if (updates_.active()) updates_.open(held_);
+  std::int64_t largest = 0;
+  std::size_t segments = 0;
+  for (const Held& held : held_) largest = std::max(largest, held.shard());
+  for (const auto& [position, here] : at_) segments = std::max(segments, here.size());
+  const auto open = [&](Room& room, std::size_t slots, Bytes size, MemoryCategory category, Tier tier) {
+    room.open(draft_, slots, {.size = size, .category = category, .tier = tier});
+  };
+  const auto share = sized(largest, precision());
+  if (offload.parameters != Tier::device)
+    open(parameters_, segments * tiers_.slots(), share, MemoryCategory::communication, Tier::device);
+  if (offload.parameters == Tier::nvme)
+    open(parameters_staged_, segments * tiers_.slots(), share, MemoryCategory::parameters, Tier::host);
+  if (offload.gradients != Tier::device) open(sums_, 2, floats(largest), MemoryCategory::communication, Tier::device);
+  if (offload.gradients == Tier::nvme)
+    open(gradients_staged_, 2, floats(largest), MemoryCategory::gradients, Tier::host);
 }
 
 void NetworkState::hold(const models::Part& part, std::size_t position, std::uint32_t stage, std::uint32_t layer,
@@ -164,13 +158,18 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     held.elements = (segment.elements + cut - 1) / cut * cut;
     held.copy = segment.tied && head && plan.job.copies == 1;  // of two directions each rank has one, as replicas have
     const std::int64_t shard = held.shard();
+    const auto& offload = tiers_.offload();
+    const auto keep = [&](Bytes size, MemoryCategory category, Tier tier) {
+      return program.resident({.size = size, .category = category, .tier = tier});
+    };
     held.parameters =
-        program.resident({sized(zero_ == 3 ? shard : held.elements, precision()), MemoryCategory::parameters});
+        keep(sized(zero_ == 3 ? shard : held.elements, precision()), MemoryCategory::parameters, offload.parameters);
     if (!lomo())
-      held.gradients = program.resident({floats(zero_ >= 2 ? shard : held.elements), MemoryCategory::gradients});
+      held.gradients = keep(floats(zero_ >= 2 ? shard : held.elements), MemoryCategory::gradients, offload.gradients);
     const bool elsewhere = served_ && plan.job.data_parallel.update == plan::DataParallel::Update::server;
-    const bool master = keeps_master(plan) && !elsewhere;
-    const std::int64_t states = elsewhere ? 0 : states_of_step(plan);
+    const bool master = keeps_master(plan) && !elsewhere && !updates_.active();
+    const std::int64_t states = elsewhere || updates_.active() ? 0 : states_of_step(plan);
+    if (updates_.active()) updates_.hold(held);
     if (adalomo())
       held.states = program.resident({bytes(models::factored_moment({segment})), MemoryCategory::optimizer});
     if (states > 0) held.states = program.resident({floats(states * shard), MemoryCategory::optimizer});
@@ -181,9 +180,10 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     graph::Segment described{held.parameters, held.elements, held.shards, zero_ == 3 && held.shards > 1, {}, held.copy,
                              segment.tensors, precision(),   {}};
     if (late) described.previous = held.older.front();
-    if (master) described.master = held.states;
+    described.master = master ? held.states : held.master;
+    if (plan.job.training.optimizer == models::OptimizerKind::adamw) described.moments = held.states;
     for (auto& tensor : described.tensors) tensor.layer = layer;
-    program.segment(std::move(described));
+    held.described = program.segment(std::move(described));
     at_[position].push_back(held_.size());
     held_.push_back(held);
   }
@@ -272,9 +272,52 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
   if (held.shards > 1)
     sequencer_.collective(CollectiveKind::reduce_scatter, Precision::fp32, held.elements, at, std::span(&whole, 1),
                           held.replicas);
+  if (tiers_.offload().gradients != Tier::device) return store(index, gradient, at);
   const std::vector<BufferUse> uses{
       {gradient, Access::read}, {*held.gradients, Access::write}, {gradient, Access::free}};
   sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), numbered(held.replicas)}}, at, uses);
+}
+
+// The first of a step is copied out as it is; to later ones the sum so far comes back, and is kept again. The gradient
+// of one segment leaves while the next one is computed.
+void NetworkState::store(std::size_t index, BufferId gradient, const Coordinates& at) {
+  Held& held = held_[index];
+  const Home home{tiers_.offload().gradients, *held.gradients};
+  const Bytes size = floats(held.shard());
+  if (held.stored.empty()) {
+    settle(1, at);
+    const auto shard = held.shards > 1 ? std::optional(held.replicas) : std::nullopt;
+    const auto way =
+        tiers_.store(size, gradient, home, at, sequencer_.so_far(), held.may_store, gradients_staged_, shard);
+    held.stored = {way.there};
+    leaving_.push_back({way.left, gradient});
+    return;
+  }
+  auto& sum = sums_.next();
+  sequencer_.wait_for(tiers_.fetch(size, home, sum.buffer, at, held.stored, sum.used, gradients_staged_));
+  const std::vector<BufferUse> uses{{gradient, Access::read}, {sum.buffer, Access::write}, {gradient, Access::free}};
+  sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), numbered(held.replicas)}}, at, uses);
+  const auto way = tiers_.store(size, sum.buffer, home, at, sequencer_.so_far(), {}, gradients_staged_);
+  held.stored = {way.there}, sum.used = {way.left};
+}
+
+// Frees all but so many of the gradients that are leaving.
+void NetworkState::settle(std::size_t left, const Coordinates& at) {
+  while (leaving_.size() > left) {
+    sequencer_.wait_for(leaving_.front().left);
+    const BufferUse gone(leaving_.front().gradient, Access::free);
+    sequencer_.join(at, std::span(&gone, 1));
+    leaving_.erase(leaving_.begin());
+  }
+}
+
+Room::Slot& NetworkState::fetch(std::size_t index, const Coordinates& at) {
+  const Held& held = held_[index];
+  auto& slot = parameters_.next();
+  const auto size = sized(zero_ == 3 ? held.shard() : held.elements, precision());
+  sequencer_.wait_for(tiers_.fetch(size, {tiers_.offload().parameters, held.parameters}, slot.buffer, at, {}, slot.used,
+                                   parameters_staged_));
+  return slot;
 }
 
 // Matrix by matrix, in the order of the segment; its moments follow each other.
@@ -339,7 +382,7 @@ void NetworkState::finish_step() {
   });
   for (const Held& held : ordered) {
     const BufferUse gradient(*held.gradients, Access::write);
-    if (zero_ < 2) sum_over_tensor(held, *held.gradients, with(Pass::gradient_reduce, held));
+    if (!transient_gradients()) sum_over_tensor(held, *held.gradients, with(Pass::gradient_reduce, held));
     if (held.tied && plan.shares_embedding() && !held.both_ends)
       sequencer_.embedding_sum(zero_ >= 2 ? held.shard() : held.elements, with(Pass::embedding_reduce, held),
                                std::span(&gradient, 1));
@@ -347,6 +390,8 @@ void NetworkState::finish_step() {
       sequencer_.collective(zero_ == 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, Precision::fp32,
                             held.elements, with(Pass::gradient_reduce, held), std::span(&gradient, 1), held.replicas);
   }
+  settle(0, at);
+  if (updates_.active()) return updates_.finish(ordered);
   for (const Held& held : ordered) {
     if (!held.older.empty()) {
       const std::vector<BufferUse> uses{{held.parameters, Access::read},

@@ -6,41 +6,14 @@
 #include <optional>
 #include <vector>
 
-#include "lower/rank_work.hpp"
+#include "lower/held.hpp"
+#include "lower/host_updates.hpp"
+#include "lower/network_tiers.hpp"
+#include "lower/sequencer.hpp"
 
 namespace rehearsal::lower {
 
-// Tasks of the compute lane and data collectives in one total order: a collective follows the kernel before it, and the
-// next kernel follows the collective. So memory depends on the program alone, not on times.
-class Sequencer {
- public:
-  explicit Sequencer(Draft& draft) : draft_(draft) {}
-  LocalTask compute(WorkId work, const graph::Coordinates& at, std::span<const graph::BufferUse> uses,
-                    std::uint32_t endpoint = graph::kNoEndpoint, std::optional<LocalTask> after = {});
-  // In the precision of the network.
-  LocalTask kernel(Kernel kernel, const graph::Coordinates& at, std::span<const graph::BufferUse> uses);
-  // Of the group of replicas along an axis, or of the embedding's.
-  void collective(CollectiveKind kind, Precision precision, std::int64_t elements, const graph::Coordinates& at,
-                  std::span<const graph::BufferUse> uses, Axis replicas);
-  // Of a buffer of gradients, over the tensor group.
-  void tensor_sum(std::int64_t elements, const graph::Coordinates& at, std::span<const graph::BufferUse> uses);
-  void embedding_sum(std::int64_t elements, const graph::Coordinates& at, std::span<const graph::BufferUse> uses);
-  LocalTask last() const { return last_; }
-
- private:
-  Draft& draft_;
-  std::vector<LocalTask> before() const;
-
-  LocalTask last_;                  // of the compute lane
-  std::optional<LocalTask> waits_;  // a collective that the next kernel follows
-  bool any_ = false;
-};
-
 class ServedSegments;
-
-inline Bytes sized(std::int64_t elements, Precision precision) {
-  return Bytes(bytes_per_element(precision) * elements);
-}
 
 // A step of the optimizer on `elements` of a segment, and what it keeps of each in fp32: moments, a master copy.
 Kernel step_kernel(const plan::Plan& plan, std::int64_t elements, Axis replicas);
@@ -49,22 +22,6 @@ bool keeps_master(const plan::Plan& plan);
 
 class NetworkState {
  public:
-  struct Held {
-    const models::Segment* segment = nullptr;
-    std::int64_t elements = 0;  // padded to the shards
-    std::int64_t shards = 1;
-    Axis replicas = Axis::data;
-    BufferId parameters;
-    std::optional<BufferId> gradients;
-    // The versions before the newest, for as many updates as passes are late; [v % their number] has version v.
-    std::vector<BufferId> older;
-    std::optional<BufferId> states;  // of the optimizer: [moments, master copy], of the own shard
-    bool copy = false, tied = false;
-    bool both_ends = false;   // a tied table that serves an embedding and a head of this rank
-    std::uint16_t stage = 0;  // of the model
-    std::int64_t shard() const { return elements / shards; }
-  };
-
   NetworkState(Draft& draft, Sequencer& sequencer);
   ~NetworkState();
   // Makes the residents. Positions count the parts through the whole model.
@@ -81,8 +38,15 @@ class NetworkState {
   bool lomo() const;  // or AdaLOMO
   bool adalomo() const;
   Precision precision() const;  // of parameters
-  // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3) or consumed at once (LOMO).
-  bool transient_gradients() const { return zero_ >= 2 || lomo(); }
+  // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3), consumed at once (LOMO), or added up
+  // beyond the device.
+  bool transient_gradients() const { return zero_ >= 2 || lomo() || tiers_.offload().gradients != Tier::device; }
+
+  bool parameters_away() const { return tiers_.offload().parameters != Tier::device; }
+  NetworkTiers& tiers() { return tiers_; }
+  // Own parameters of a segment on the device, where they are kept beyond it: the next of all tasks follows the copy.
+  // Whoever used them last says so.
+  Room::Slot& fetch(std::size_t index, const graph::Coordinates& at);
 
   // Schedules without a flush (schedule::Updates). The buffer in which a pass of this micro-batch finds the parameters:
   // the newest version, or an old one that was kept for it.
@@ -95,6 +59,7 @@ class NetworkState {
   void consume(std::size_t index, BufferId gradient, graph::Coordinates at);
 
  private:
+  void open_rooms();
   void hold(const models::Part& part, std::size_t position, std::uint32_t stage, std::uint32_t layer, bool head);
   void update(const Held& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at,
               std::optional<BufferId> free = {}, Clip clip = Clip::none);
@@ -102,12 +67,22 @@ class NetworkState {
   void update_matrices(const Held& held, BufferId gradient, const graph::Coordinates& at);
   void sum_over_tensor(const Held& held, BufferId gradient, const graph::Coordinates& at);
   void finish_served();
+  void store(std::size_t index, BufferId gradient, const graph::Coordinates& at);
+  void settle(std::size_t left, const graph::Coordinates& at);
   bool wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const;
   schedule::Updates updates() const { return draft_.pipe.schedule.updates; }
 
   Draft& draft_;
   Sequencer& sequencer_;
   int zero_ = 0;
+  NetworkTiers tiers_;
+  HostUpdates updates_;
+  Room parameters_, parameters_staged_, sums_, gradients_staged_;
+  struct Leaving {
+    LocalTask left;
+    BufferId gradient;
+  };
+  std::vector<Leaving> leaving_;            // gradients, oldest first
   std::unique_ptr<ServedSegments> served_;  // with parameter servers
   std::uint32_t iteration_ = 0;             // of those in the graph
   std::vector<Held> held_;

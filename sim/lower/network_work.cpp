@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "lower/network_checkpoints.hpp"
 #include "lower/network_state.hpp"
 
 namespace rehearsal::lower {
@@ -18,12 +19,17 @@ using models::Operand;
 class NetworkWork : public RankWork {
  public:
   explicit NetworkWork(Draft& draft)
-      : draft_(draft), parts_(draft.pipe.parts), sequencer_(draft), state_(draft, sequencer_) {
+      : draft_(draft),
+        parts_(draft.pipe.parts),
+        sequencer_(draft),
+        state_(draft, sequencer_),
+        checkpoints_(draft, sequencer_, state_.tiers()) {
     for (const auto& stage : parts_.stages)
       for (const auto& use : stage.uses) by_position_.push_back(&use);
   }
 
   void begin(const std::vector<std::uint32_t>& stages, const std::map<std::uint32_t, std::uint32_t>&) override {
+    checkpoints_.open();
     state_.begin(stages);
   }
 
@@ -39,8 +45,13 @@ class NetworkWork : public RankWork {
       Coordinates here = at;
       here.layer = parts_.stages[at.stage].uses[use].layer;
       const Part& part = part_at(position, at.microbatch);
-      if (at.pass == Pass::forward) run(models::PassKind::forward, part, position, here);
       const bool both = at.pass == Pass::backward || at.pass == Pass::norm_backward;
+      if (at.pass == Pass::forward) {
+        run(models::PassKind::forward, part, position, here);
+        keep_checkpoint(position, here);
+      } else if (both || at.pass == Pass::input_gradient) {
+        bring_checkpoints(use, at, here);
+      }
       if (at.pass == Pass::input_gradient || both) {
         make_gradients(position, here);
         run(models::PassKind::input_gradient, part, position, here);
@@ -93,6 +104,23 @@ class NetworkWork : public RankWork {
     return id;
   }
 
+  // --- what is kept of layers that are recomputed -------------------------------------------------------------------
+  void keep_checkpoint(std::size_t position, const Coordinates& at) {
+    if (!checkpoints_.keeps(at.layer)) return;
+    const auto input = activations_.extract({position, at.microbatch});
+    INVARIANT(!input.empty(), "what a recomputation begins with outlives the forward");
+    checkpoints_.keep(input.key(), input.mapped(), at);
+  }
+  // Of this use of the stage, and what those that follow it need is begun.
+  void bring_checkpoints(std::size_t use, const Coordinates& at, const Coordinates& here) {
+    const auto& uses = parts_.stages[at.stage].uses;
+    const std::size_t first = first_position(parts_, at.stage), ahead = state_.tiers().slots();
+    for (std::size_t i = use + 1; i-- > 0 && use - i < ahead;)
+      if (checkpoints_.keeps(uses[i].layer)) checkpoints_.begin({first + i, at.microbatch}, here);
+    const Key key{first + use, at.microbatch};
+    if (checkpoints_.keeps(uses[use].layer)) activations_[key] = checkpoints_.back(key, here);
+  }
+
   // --- values -------------------------------------------------------------------------------------------------------
   // Activations enter a position from below, gradients from above: one buffer on the border of two parts. Pieces of a
   // sequence find the keys and values of others, and the gradients of those.
@@ -126,27 +154,42 @@ class NetworkWork : public RankWork {
 
   // --- parameters and gradients
   // ---------------------------------------------------------------------------------------
-  // With ZeRO-3 every pass that needs parameters gathers them first and drops them at its end.
-  std::vector<std::optional<BufferId>> gather(const std::vector<Operation>& steps, const Part& part,
-                                              std::size_t position, const Coordinates& at) {
-    std::vector<std::optional<BufferId>> whole(part.model->segments.size());
-    if (state_.zero() < 3) return whole;
-    for (std::size_t s = 0; s < whole.size(); s++) {
+  // Of each segment of a part, for one pass: gathered (ZeRO-3), which is dropped at its end, or brought from another
+  // tier into memory that is used in turn.
+  struct Whole {
+    std::vector<std::optional<BufferId>> buffers;
+    std::vector<BufferId> gathered;
+    std::vector<Room::Slot*> brought;
+  };
+  Whole gather(const std::vector<Operation>& steps, const Part& part, std::size_t position, const Coordinates& at) {
+    Whole whole{std::vector<std::optional<BufferId>>(part.model->segments.size()), {}, {}};
+    const bool away = state_.parameters_away();
+    if (state_.zero() < 3 && !away) return whole;
+    for (std::size_t s = 0; s < whole.buffers.size(); s++) {
       const bool needed = std::any_of(steps.begin(), steps.end(), [&](const Operation& step) {
         return std::any_of(step.step->operands.begin(), step.step->operands.end(), [&](const Operand& o) {
           return o.of == Operand::Of::parameter && place_of(*part.model, o.index).segment == s;
         });
       });
-      const auto& held = state_.held(state_.segments_at(position)[s]);
-      if (!needed || held.shards == 1) continue;
-      const Precision precision = state_.precision();
-      whole[s] =
-          draft_.program.buffer({Bytes(bytes_per_element(precision) * held.elements), MemoryCategory::parameters});
-      const std::vector<BufferUse> uses{
-          {*whole[s], Access::allocate}, {held.parameters, Access::read}, {*whole[s], Access::write}};
+      const auto index = state_.segments_at(position)[s];
+      const auto& held = state_.held(index);
+      if (!needed || (held.shards == 1 && !away)) continue;
       auto here = at;
       here.pass = Pass::parameter_gather;
-      sequencer_.collective(CollectiveKind::all_gather, precision, held.elements, here, uses, held.replicas);
+      Room::Slot* const share = away ? &state_.fetch(index, here) : nullptr;
+      if (held.shards == 1) {
+        whole.buffers[s] = share->buffer, whole.brought.push_back(share);
+        continue;
+      }
+      const Precision precision = state_.precision();
+      const BufferId all =
+          draft_.program.buffer({Bytes(bytes_per_element(precision) * held.elements), MemoryCategory::parameters});
+      whole.buffers[s] = all, whole.gathered.push_back(all);
+      const std::vector<BufferUse> uses{
+          {all, Access::allocate}, {share ? share->buffer : held.parameters, Access::read}, {all, Access::write}};
+      const auto gathered =
+          sequencer_.collective(CollectiveKind::all_gather, precision, held.elements, here, uses, held.replicas);
+      if (share) share->used = {gathered};
     }
     return whole;
   }
@@ -185,8 +228,7 @@ class NetworkWork : public RankWork {
         uses.emplace_back(operand(o, part, position, at, whole), o.written ? Access::write : Access::read);
       for (const auto value : step.dies) release(part, position, at.microbatch, value, uses);
       if (i + 1 == steps.size()) {
-        for (const auto& gathered : whole)
-          if (gathered) uses.emplace_back(*gathered, Access::free);
+        for (const auto gathered : whole.gathered) uses.emplace_back(gathered, Access::free);
         if (pass == models::PassKind::input_gradient && part.input_gradient && nobody_takes_gradient(position))
           release(part, position, at.microbatch, *part.input_gradient, uses);
       }
@@ -195,17 +237,18 @@ class NetworkWork : public RankWork {
       const auto endpoint = step.group ? draft_.group_end(*step.group) : graph::kNoEndpoint;
       sequencer_.compute(step.work, here, uses, endpoint);
     }
+    for (auto* const share : whole.brought) share->used = {sequencer_.last()};
   }
 
   BufferId operand(const Operand& o, const Part& part, std::size_t position, const Coordinates& at,
-                   const std::vector<std::optional<BufferId>>& whole) {
+                   const Whole& whole) {
     if (o.of == Operand::Of::value) return slot(part, position, at.microbatch, o.index);
     if (o.of == Operand::Of::loss) return state_.loss();
     const std::size_t segment = place_of(*part.model, o.index).segment;
     const auto& held = state_.held(state_.segments_at(position)[segment]);
     if (o.of == Operand::Of::parameter) {
       const auto found = state_.parameters(state_.segments_at(position)[segment], at.stage, at.microbatch);
-      return whole[segment].value_or(found);
+      return whole.buffers[segment].value_or(found);
     }
     if (!state_.transient_gradients()) return *held.gradients;
     return transient_.at({position, at.microbatch})[segment];
@@ -222,6 +265,7 @@ class NetworkWork : public RankWork {
   std::vector<const StageParts::Use*> by_position_;  // parts counted through the model
   Sequencer sequencer_;
   NetworkState state_;
+  NetworkCheckpoints checkpoints_;
   std::map<Key, BufferId> activations_, gradients_;       // on the borders between parts
   std::map<Key, BufferId> pieces_, gradients_of_pieces_;  // keys and values that pieces of a sequence share
   std::map<Key, std::vector<BufferId>> values_;           // inside a part

@@ -235,10 +235,10 @@ graph::TaskGraph validated(const graph::TaskGraph& one, std::uint32_t pipeline, 
   for (std::uint32_t p = 0; p < pipeline; ++p) {
     const auto& program = one.program_of(one.ranks()[ranks[p].front().index()]);
     for (const auto& segment : program.segments)
-      if (segment.shards > 1)
+      if (segment.shards > 1 || segment.host_step)
         throw UserError(
-            "steps of sharded states are taken back with what was gathered of them, which cannot be performed yet; set "
-            "parallelism.zero to 0");
+            "steps of sharded states, or of the host, are taken back with what was gathered of them, which cannot be "
+            "performed yet; set parallelism.zero to 0 and leave training.offload out");
     parts.emplace_back(one, program, builder, p > 0 ? std::optional(messages[p - 1]) : std::nullopt,
                        p + 1 < pipeline ? std::optional(messages[p]) : std::nullopt, rolled_back);
   }

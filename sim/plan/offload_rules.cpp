@@ -42,6 +42,10 @@ void layout(const models::Transformer& model, const models::Training& t, const P
     add("training.offload.delayed_update",
         "the host updates from gradients of the step before, which wait in its memory; set training.offload.gradients "
         "and training.offload.optimizer to host");
+  if (o.delayed_update && o.parameters != Tier::device)
+    add("training.offload.delayed_update",
+        "passes would fetch parameters while the host writes newer ones in their place; leave "
+        "training.offload.parameters on the device");
   if (o.states() && model.is_moe() && (o.gradients != Tier::device || o.parameters != Tier::device))
     add("training.offload",
         "experts have replicas of their own, whose gradients and parameters stay on the device; "
@@ -59,6 +63,23 @@ void layout(const models::Transformer& model, const models::Training& t, const P
     add("training.partition_activations",
         p.sequence ? "with sequence parallelism each tensor rank keeps its own part already; leave one of them out"
                    : "checkpoints are cut over the tensor group; set parallelism.tensor to 2 or more");
+}
+
+// What this program's own kernels leave to frameworks.
+void performed(const models::Transformer& model, const models::Training& t, const Parallelism& p,
+               std::vector<Broken>& all) {
+  const auto& o = t.offload;
+  const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
+  if (o.states() && t.optimizer != models::OptimizerKind::adamw)
+    add("training.offload.optimizer",
+        "of this program's own optimizers adamw alone runs on a host; set training.optimizer to adamw");
+  if (o.gradients != Tier::device && model.tie_embeddings && p.pipeline > 1)
+    add("training.offload.gradients",
+        "a tied table has gradients on the first and the last stage, which this program's own kernels add up on the "
+        "device; set model.tie_embeddings to false");
+  if (o.one_owner)
+    add("training.offload.owner",
+        "this program's own kernels fetch a share on every rank; leave it out, or choose another 'software'");
 }
 
 void machine(const models::Offload& o, const cluster::Host& host, std::vector<Broken>& all) {
@@ -119,12 +140,9 @@ std::vector<Broken> broken_by_offload(const models::Transformer& model, const mo
   if (offload.tiles > 1) tiles(training, software, parallelism, all);
   if (training.defragment) defragment(training, software, parallelism, all);
   if (!offload.any() && !training.cuts_checkpoints()) return all;
-  if (software.own_kernels) {
-    all.push_back({"training.offload", "this program's own kernels do not offload yet; choose another 'software'"});
-    return all;
-  }
   order(offload, all);
   layout(model, training, parallelism, all);
+  if (software.own_kernels) performed(model, training, parallelism, all);
   if (training.leaves_device()) machine(offload, host, all);
   return all;
 }

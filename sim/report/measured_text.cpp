@@ -29,6 +29,33 @@ std::string memory_text(const answer::Answer& run) {
   return fmt::format("{}; {} of {} ranks differ\n", text, wrong, measured.size());
 }
 
+// Of the tiers beyond the device on which something was kept.
+std::string tiers_text(const answer::Answer& run) {
+  const auto& measured = run.timeline.beyond_bytes;
+  const auto& predicted = run.measured->predicted_beyond;
+  std::string text;
+  for (const Tier tier : {Tier::host, Tier::nvme}) {
+    Bytes all;
+    std::size_t wrong = measured.size();
+    for (std::size_t r = 0; r < measured.size(); r++) {
+      all += measured[r][index(tier)];
+      if (wrong == measured.size() && measured[r][index(tier)] != predicted[r][index(tier)]) wrong = r;
+    }
+    if (all == Bytes{} && wrong == measured.size()) continue;
+    text += fmt::format("  On {:<10} ", tier == Tier::host ? "the host" : "disks");
+    if (wrong == measured.size())
+      text += fmt::format("of every rank as predicted, to the byte ({} in all)\n", show(all));
+    else
+      text += fmt::format("rank {} held {} at its peak, {} predicted\n", run.graph().ranks()[wrong].job_rank,
+                          show(measured[wrong][index(tier)]), show(predicted[wrong][index(tier)]));
+  }
+  const auto& disk = run.timeline.disk;
+  if (!disk.means.empty())
+    text += fmt::format("  Disks        files by {}; {} of {} in the page cache at the end\n", disk.means,
+                        show(disk.cached), show(disk.length));
+  return text;
+}
+
 std::string verification_text(const answer::Verification& v, int width, const Paint& paint) {
   std::string text = "\n" + paint.bold(v.ok ? "Verified: trains what one rank alone trains" : "NOT VERIFIED") + "\n";
   std::vector<std::vector<std::string>> rows{{"step", "loss", "serial", "gradient norm", "serial"}};
@@ -78,6 +105,7 @@ std::string measured_text(const answer::Answer& run, int width, const Paint& pai
     text += fmt::format("  Predicted    {:<16} {}\n", show(m.predicted),
                         predicted_error(m.predicted / m.iterations.median - 1) + " than measured");
   text += memory_text(run);
+  text += tiers_text(run);
   text += disturbance_text(run.timeline, width, paint);
   if (m.verification) text += verification_text(*m.verification, width, paint);
   return text;

@@ -141,6 +141,21 @@ void add_measured(Json& json, const Answer& run) {
     json["memory"] = {{"predicted_allocated", counts(m.predicted_allocated)},
                       {"measured", counts(peaks)},
                       {"equal", m.predicted_allocated == peaks}};
+    const auto& beyond = run.timeline.beyond_bytes;
+    for (const Tier tier : {Tier::host, Tier::nvme}) {
+      if (beyond.empty()) continue;
+      const auto of = [&](const std::vector<std::vector<Bytes>>& ranks) {
+        std::vector<Bytes> list;
+        for (const auto& rank : ranks) list.push_back(rank[index(tier)]);
+        return list;
+      };
+      const auto predicted = of(m.predicted_beyond), held = of(beyond);
+      json["memory"][name(tier)] = {
+          {"predicted_allocated", counts(predicted)}, {"measured", counts(held)}, {"equal", predicted == held}};
+    }
+    if (const auto& disk = run.timeline.disk; !disk.means.empty())
+      json["memory"]["disk"] = {
+          {"means", disk.means}, {"bytes", disk.length.count()}, {"page_cache_bytes", disk.cached.count()}};
     // With the rounding of the device's own allocator.
     if (!run.timeline.allocator_peak_bytes.empty())
       json["memory"]["allocator"] = counts(run.timeline.allocator_peak_bytes);

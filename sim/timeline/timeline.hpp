@@ -39,8 +39,14 @@ struct Timeline {
   std::vector<Spans> iterations;
   std::vector<Bytes> peak_bytes;            // per rank: high-water mark of its own buffers; empty where none are made
   std::vector<Bytes> allocator_peak_bytes;  // the same as a device's allocator counts it; empty where there is none
-  std::vector<std::string> disturbances;    // what else the machine did meanwhile; empty = nothing was noticed
-  Time clock_error;                         // performed on several hosts: how far their clocks may be apart
+  std::vector<std::vector<Bytes>> beyond_bytes;  // per rank and tier: that of what it keeps beyond; empty likewise
+  struct Disk {
+    std::string means;     // what carried bytes to files: "io_uring, O_DIRECT"; empty without one
+    Bytes length, cached;  // of all files, and how much of them the page cache held at the end
+  };
+  Disk disk;
+  std::vector<std::string> disturbances;  // what else the machine did meanwhile; empty = nothing was noticed
+  Time clock_error;                       // performed on several hosts: how far their clocks may be apart
   Fidelity fidelity = Fidelity::simulated;
   std::string backend;  // "sim", "loopback", "mpi"
   std::string engine;   // which evaluator: "replay", "events", "threads"

@@ -250,6 +250,6 @@ TEST_CASE("what no rule allows is refused with the way out") {
   refused({"training.partition_activations=device"}, "set parallelism.tensor to 2 or more");
   refused({"cluster={use: l40s-pcie, gpus: 1}", "training.offload={optimizer: host}"},
           "'cluster.host.memory' is needed");
-  refused({"training.offload={optimizer: host}", "software=rehearsal", "training.precision=fp32"},
-          "do not offload yet");
+  refused({"training.offload={optimizer: host, gradients: host, parameters: host, delayed_update: true}"},
+          "leave training.offload.parameters on the device");
 }

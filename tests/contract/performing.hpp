@@ -27,30 +27,35 @@ struct Outcome {
   bool memory_as_predicted = true;
 };
 
-inline Outcome train(const std::string& path, const Sets& sets, const backend::Tamper& tamper = {}) {
+inline Outcome train(const std::string& path, const Sets& sets, const backend::Tamper& tamper = {}, int steps = 3) {
   const auto what = explore::load_performable(path, sets, backend::Compute::real, "loopback");
   const auto loopback = loopback::make_loopback();
   backend::RunOptions options;
   options.compute = backend::Compute::real;
-  options.warmup = 0, options.iterations = 3;  // a loss one update late falls at the third step
+  options.warmup = 0, options.iterations = steps;  // a loss one update late falls at the third step
   options.times_matter = false;
   const auto rehearsed = answer::predict(what.scenario);
   options.tamper = tamper;
   const auto performed = explore::perform(*rehearsed.question, *loopback, options);
 
-  const auto& reference =
-      trained_serially(what.scenario, options.iterations * std::max(1, what.scenario.optimizer_sync.performed));
+  const auto& reference = trained_serially(what.scenario, options);
   Outcome outcome;
   outcome.verified = explore::verify(performed.trained, reference, explore::limits(what.scenario));
   for (std::size_t r = 0; r < performed.timeline.peak_bytes.size(); ++r)
     outcome.memory_as_predicted =
         outcome.memory_as_predicted && performed.timeline.peak_bytes[r] ==
                                            timeline::memory_peak(rehearsed.graph(), rehearsed.timeline, RankId(r)).peak;
+  for (std::size_t r = 0; r < performed.timeline.beyond_bytes.size(); ++r)
+    for (const Tier tier : {Tier::host, Tier::nvme})
+      outcome.memory_as_predicted =
+          outcome.memory_as_predicted &&
+          performed.timeline.beyond_bytes[r][index(tier)] ==
+              timeline::memory_peak(rehearsed.graph(), rehearsed.timeline, RankId(r), tier).peak;
   return outcome;
 }
 
-inline void check_trains(const std::string& path, const Sets& sets) {
-  const auto [verified, memory] = train(path, sets);
+inline void check_trains(const std::string& path, const Sets& sets, int steps = 3) {
+  const auto [verified, memory] = train(path, sets, {}, steps);
   CAPTURE(verified.worst_tensor);
   CAPTURE(verified.max_relative_difference);
   CAPTURE(verified.failures.empty() ? std::string() : verified.failures.front());

@@ -26,14 +26,17 @@ scenario::Scenario load(const std::string& file, const Sets& sets, const std::st
       .scenario;
 }
 
-explore::Performed train(const scenario::Scenario& scenario, backend::Backend& backend, int steps = kSteps,
-                         bool responses = false) {
+backend::RunOptions steps() {
   backend::RunOptions options;
   options.compute = backend::Compute::real;
   options.times_matter = false;
   options.warmup = 0;
-  options.iterations = steps;
-  options.responses = responses;
+  options.iterations = kSteps;
+  return options;
+}
+
+explore::Performed train(const scenario::Scenario& scenario, backend::Backend& backend,
+                         const backend::RunOptions& options = steps()) {
   return explore::perform(answer::prepare(scenario), backend, options);
 }
 
@@ -50,8 +53,7 @@ void check_same(const std::string& file, const Sets& sets) {
   const auto scenario = load(file, sets, "mpi");
   const explore::Performed ours = train(scenario, *processes), reference = train(scenario, *threads);
   const auto limits = explore::limits(scenario);
-  const int each = std::max(1, scenario.optimizer_sync.performed);
-  const auto alone = train(explore::serial_reference(scenario), *threads, kSteps * each, true);
+  const auto alone = train(explore::serial_reference(scenario), *threads, explore::serial_options(steps(), scenario));
   REQUIRE(ours.trained.loss.size() == kSteps);
   REQUIRE(!ours.trained.tensors.empty());
   const auto same = explore::verify(ours.trained, alone.trained, limits);
@@ -63,6 +65,7 @@ void check_same(const std::string& file, const Sets& sets) {
   CHECK(ours.trained.loss.back() < ours.trained.loss.front());
   CHECK(ours.timeline.iterations.size() == kSteps);
   CHECK(ours.timeline.peak_bytes == reference.timeline.peak_bytes);
+  CHECK(ours.timeline.beyond_bytes == reference.timeline.beyond_bytes);
 }
 
 }  // namespace
@@ -98,11 +101,35 @@ TEST_CASE("two and four ranks train what one rank trains: schedules, ZeRO, tenso
 
 TEST_CASE("workers and servers train what one rank trains, with a delay what it trains as late") {
   const std::string gpt = "gpt-tiny-pp2-tp2-dp2-this-machine.yaml";
-  for (const char* servers : {"{kind: parameter-server, servers: 2, placement: colocated}",
-                              "{kind: parameter-server, servers: 1, delay: 1}",
-                              "{kind: parameter-server, servers: 2, update: worker, delay: 2}"})
+  for (const char* servers :
+       {"{kind: parameter-server, servers: 2, placement: colocated}", "{kind: parameter-server, servers: 1, delay: 1}",
+        "{kind: parameter-server, servers: 2, update: worker, delay: 2}"})
     check_same(gpt, {"parallelism={data: 2}", "training.optimizer=adamw", "simulate.iterations=4",
                      std::string("data_parallel=") + servers});
+}
+
+TEST_CASE("states that leave the device for the host and for files train what one rank trains that keeps them") {
+  const Sets small{"model.hidden=32",          "model.sequence=16",       "batch.micro=1",
+                   "training.optimizer=adamw", "training.recompute=full", "model.tie_embeddings=false"};
+  for (const auto& [layout, offload] : std::vector<std::pair<const char*, const char*>>{
+           {"{data: 2, zero: 1}", "{optimizer: host}"},
+           {"{data: 2, zero: 1}", "{optimizer: nvme, activations: host}"},
+           {"{data: 2, zero: 2}", "{optimizer: host, gradients: host}"},
+           {"{data: 2, zero: 2}", "{optimizer: nvme, gradients: nvme}"},
+           {"{data: 2, zero: 2}", "{optimizer: host, gradients: host, delayed_update: true}"},
+           {"{data: 2, zero: 3}", "{optimizer: nvme, gradients: nvme, delayed_update: true}"},
+           {"{data: 2, zero: 3}", "{optimizer: host, parameters: host}"},
+           {"{data: 2, zero: 3}", "{optimizer: nvme, gradients: host, parameters: host, activations: nvme}"},
+           {"{data: 2, zero: 3}", "{optimizer: nvme, gradients: nvme, parameters: nvme, activations: nvme}"},
+           {"{pipeline: 2}", "{optimizer: nvme, gradients: nvme, parameters: nvme, activations: host}"},
+           {"{tensor: 2}", "{optimizer: host, gradients: host, parameters: host, activations: nvme}"},
+           {"{tensor: 2, data: 2, zero: 3}", "{optimizer: nvme, gradients: nvme, parameters: nvme}"}}) {
+    Sets sets = small;
+    sets.insert(sets.end(), {std::string("parallelism=") + layout, std::string("training.offload=") + offload});
+    check_same("gpt-tiny-pp2-tp2-dp2-this-machine.yaml", sets);
+  }
+  check_same("gpt-tiny-pp2-tp2-dp2-this-machine.yaml",
+             {"parallelism={tensor: 2}", "training.recompute=full", "training.partition_activations=host"});
 }
 
 TEST_CASE("experts over four ranks, and two of each over two stages, train what one rank trains") {

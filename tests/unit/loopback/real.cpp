@@ -58,7 +58,7 @@ class Adder : public dispatch::Worker {
     for (const BufferUse& use : program_.uses[task.index()])
       if (use.how() == Access::free) live_.erase(use.id().index());
   }
-  dispatch::Learned learned() const override {
+  dispatch::Learned learned() override {
     dispatch::Learned learned;
     learned.loss = {double(rank_.value)};
     learned.parameters = {live_.at(0)};
