@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "cpu/functions.hpp"
 #include "cpu/host_adam.hpp"
+#include "dispatch/clock.hpp"
 
 namespace rehearsal::cpu {
 namespace {
@@ -135,21 +136,23 @@ void Beyond::begin_step(LocalTask task, const graph::HostStep& work) {
   });
 }
 
-bool Beyond::ended(LocalTask task, double& squared_gradients) {
+std::optional<Time> Beyond::ended(LocalTask task, double& squared_gradients) {
   if (const auto copy = copies_.find(task); copy != copies_.end()) {
-    if (!storage_.ended(copy->second)) return false;
+    const auto at = storage_.ended(copy->second);
+    if (!at) return std::nullopt;
     const auto pending = copy->second;
     copies_.erase(copy);
     storage_.wait(pending);
-    return true;
+    return dispatch::clock_time(*at);
   }
   const auto step = steps_.find(task);
   INVARIANT(step != steps_.end(), "what has begun ends");
-  if (!host_.ended(step->second.job)) return false;
+  const auto at = host_.ended(step->second.job);
+  if (!at) return std::nullopt;
   host_.wait(step->second.job);
   squared_gradients += step->second.squares;
   steps_.erase(step);
-  return true;
+  return dispatch::clock_time(*at);
 }
 
 dispatch::Learned::Disk Beyond::disk() const {

@@ -32,9 +32,9 @@ class Beyond {
 
   // A copy between tiers, or a step of the host.
   void begin(LocalTask task);
-  // Whether it has; throws MachineError where it failed. Once true, not to be asked again. What a step of the host saw
-  // of the squared norm of all gradients is added to `squared_gradients`.
-  bool ended(LocalTask task, double& squared_gradients);
+  // When it has ended (dispatch/clock.hpp), once; throws MachineError where it failed. What a step of the host saw of
+  // the squared norm of all gradients is added to `squared_gradients`.
+  std::optional<Time> ended(LocalTask task, double& squared_gradients);
 
   Bytes high_water(Tier tier) const { return storage_.high_water(tier); }
   dispatch::Learned::Disk disk() const;

@@ -97,7 +97,7 @@ class CpuWorker final : public dispatch::Worker {
   }
 
   void begin(LocalTask task) override { beyond_->begin(task); }
-  bool ended(LocalTask task) override { return beyond_->ended(task, learned_.squared_gradients.back()); }
+  std::optional<Time> ended(LocalTask task) override { return beyond_->ended(task, learned_.squared_gradients.back()); }
 
   void leave(LocalTask task) override {
     for (const graph::BufferUse& use : program_.uses[task.index()])

@@ -12,10 +12,11 @@ namespace {
 constexpr std::int64_t kPerNanosecond = 1000;
 }
 
-Time now() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return Time(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count() * kPerNanosecond);
+Time clock_time(std::chrono::steady_clock::time_point at) {
+  return Time(std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch()).count() * kPerNanosecond);
 }
+
+Time now() { return clock_time(std::chrono::steady_clock::now()); }
 
 void sleep_until(Time when) {
   // Rounded up: a sleep must not end early.

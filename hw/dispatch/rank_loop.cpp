@@ -171,9 +171,9 @@ struct RankLoop::Impl {
     }
     const Time now = dispatch::now();
     if (lane.state == State::beside) {
-      if (!worker->ended(task)) return false;
-      end(lane, task, now);
-      return true;
+      const auto done = worker->ended(task);
+      if (done) end(lane, task, std::max(*done, lane.last_start));
+      return done.has_value();
     }
     if (now < lane.until) return false;
     // A send ends when its data is there, however late its sender wakes.

@@ -2,6 +2,7 @@
 // all (timed tasks).
 #pragma once
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,10 +48,10 @@ class Worker {
     std::span<std::byte> out;
   };
   virtual Operands operands(LocalTask task) = 0;
-  // What goes on beside kernels: a copy between tiers, a step of the host. Whether it has ended is asked until it has;
-  // throws what failed.
+  // What goes on beside kernels: a copy between tiers, a step of the host. When it ended (clock.hpp) is asked until it
+  // has; throws what failed.
   virtual void begin(LocalTask) { INVARIANT(false, "this worker has one tier of memory"); }
-  virtual bool ended(LocalTask) { return true; }
+  virtual std::optional<Time> ended(LocalTask) { return std::nullopt; }
   virtual void leave(LocalTask task) = 0;  // frees what the task frees
   virtual Learned learned() = 0;           // of a run that has ended
 };

@@ -23,15 +23,17 @@ Lane::Number Lane::add(std::function<void()> job) {
   return ++added_;
 }
 
-bool Lane::ended(Number job) const {
+std::optional<Lane::Instant> Lane::ended(Number job) const {
   const std::lock_guard lock(mutex_);
-  return job <= ended_;
+  const auto found = when_.find(job);
+  return found == when_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void Lane::wait(Number job) {
   std::unique_lock lock(mutex_);
   INVARIANT(job >= 1 && job <= added_, "a job that was added is waited for");
   done_.wait(lock, [&] { return job <= ended_; });
+  when_.erase(job);
   if (const auto failed = failed_.find(job); failed != failed_.end()) {
     const auto error = failed->second;
     failed_.erase(failed);
@@ -54,7 +56,7 @@ void Lane::work() {
       error = std::current_exception();
     }
     lock.lock();
-    ++ended_;
+    when_.emplace(++ended_, std::chrono::steady_clock::now());
     if (error) failed_.emplace(ended_, error);
     done_.notify_all();
   }

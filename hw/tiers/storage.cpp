@@ -35,7 +35,7 @@ Pending Storage::copy(std::span<std::byte> memory, Handle handle, Direction dire
 }
 
 void Storage::wait(Pending copy) { store(copy.tier).wait(copy.ticket); }
-bool Storage::ended(Pending copy) const { return store(copy.tier).ended(copy.ticket); }
+std::optional<Lane::Instant> Storage::ended(Pending copy) const { return store(copy.tier).ended(copy.ticket); }
 
 std::span<std::byte> Storage::host_memory(Handle handle) const {
   INVARIANT(handle.tier == Tier::host, "a file has no address");

@@ -32,7 +32,7 @@ class Storage {
   // Begins a copy between memory and `at` of a region; as Store::write and Store::read.
   Pending copy(std::span<std::byte> memory, Handle handle, Direction direction, Bytes at = {});
   void wait(Pending copy);
-  bool ended(Pending copy) const;
+  std::optional<Lane::Instant> ended(Pending copy) const;
   std::span<std::byte> host_memory(Handle handle) const;  // of a region of the host
 
   Bytes live(Tier tier) const;

@@ -48,7 +48,9 @@ Ticket Store::read(Region region, std::span<std::byte> to, Bytes at) {
   return begun(region, false, [this, held, to, at] { get(held.place, held.size, to, at.count()); });
 }
 
-bool Store::ended(Ticket ticket) const { return (ticket.write ? writes_ : reads_)->ended(ticket.number); }
+std::optional<Lane::Instant> Store::ended(Ticket ticket) const {
+  return (ticket.write ? writes_ : reads_)->ended(ticket.number);
+}
 
 void Store::wait(Ticket ticket) {
   INVARIANT(under_way_.erase({ticket.write, ticket.number}) == 1, "a copy is waited for once");

@@ -40,7 +40,7 @@ class Store {
   // Both may go to any part of a region. The memory stays where it is until the copy was waited for.
   Ticket write(Region region, std::span<const std::byte> from, Bytes at = {});
   Ticket read(Region region, std::span<std::byte> to, Bytes at = {});
-  bool ended(Ticket ticket) const;
+  std::optional<Lane::Instant> ended(Ticket ticket) const;
   void wait(Ticket ticket);  // once for each
 
   // Sizes of regions as they were asked for.
