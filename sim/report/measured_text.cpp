@@ -42,7 +42,7 @@ std::string tiers_text(const answer::Answer& run) {
       if (wrong == measured.size() && measured[r][index(tier)] != predicted[r][index(tier)]) wrong = r;
     }
     if (all == Bytes{} && wrong == measured.size()) continue;
-    text += fmt::format("  On {:<10} ", tier == Tier::host ? "the host" : "disks");
+    text += fmt::format("  {:<13}", tier == Tier::host ? "On the host" : "On disks");
     if (wrong == measured.size())
       text += fmt::format("of every rank as predicted, to the byte ({} in all)\n", show(all));
     else

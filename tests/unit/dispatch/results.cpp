@@ -146,12 +146,14 @@ TEST_CASE("results survive the way as bytes, and a cut is noticed at every place
   result.learned.squared_gradients = {1e300};
   result.learned.parameters = {{1.f, -2.f, 3e-40f}, {}, {std::nanf("")}};
   result.learned.peak = Bytes(123456789012);
+  result.learned.beyond = {Bytes(0), Bytes(77)};
+  result.learned.disk = {"io_uring", Bytes(4096), Bytes(1)};
   result.used = {Time(-3), Time(4), Time(5)};
   result.raised_priority = true;
   const std::string bytes = write(result);
-  // 8 bytes for each length (1 + 4 + 1 + 1 + 1 + 3, and of three lists that are empty = 14) and each of the 8 times, 3
-  // doubles, 4 integers and a yes or no; 4 for each of the 4 floats.
-  CHECK(bytes.size() == 8 * (14 + 8 + 4 + 5) + 4 * 4);
+  // 8 bytes for each length (1 + 4 + 1 + 1 + 1 + 3, of three lists that are empty, of a list and a text = 16) and each of
+  // the 8 times, 3 doubles, 9 integers and a yes or no; 4 for each of the 4 floats; 8 letters.
+  CHECK(bytes.size() == 8 * (16 + 8 + 3 + 10) + 4 * 4 + 8);
   const RankResult back = read(bytes);
   REQUIRE(back.iterations.size() == 2);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -165,6 +167,10 @@ TEST_CASE("results survive the way as bytes, and a cut is noticed at every place
   CHECK(back.learned.parameters[1].empty());
   CHECK(std::isnan(back.learned.parameters[2].at(0)));
   CHECK(back.learned.peak == result.learned.peak);
+  CHECK(back.learned.beyond == result.learned.beyond);
+  CHECK(back.learned.disk.means == "io_uring");
+  CHECK(back.learned.disk.length == Bytes(4096));
+  CHECK(back.learned.disk.cached == Bytes(1));
   CHECK(back.used.own == Time(-3));
   CHECK(back.used.machine == Time(4));
   CHECK(back.used.stolen == Time(5));
