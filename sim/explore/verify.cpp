@@ -160,7 +160,7 @@ backend::RunOptions serial_options(backend::RunOptions options, const scenario::
   const int pending = limits(scenario).pending;
   if (options.iterations <= pending)
     throw UserError("a delayed update (training.offload.delayed_update) takes place in the step after: train for more");
-  options.tamper = {}, options.starts = {};
+  options.tamper = {}, options.starts = {}, options.recorded = false;
   options.responses = true;
   options.iterations = options.iterations * std::max(1, scenario.optimizer_sync.performed) - pending;
   return options;

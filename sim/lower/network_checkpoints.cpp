@@ -14,7 +14,8 @@ NetworkCheckpoints::NetworkCheckpoints(Draft& draft, Sequencer& sequencer, Netwo
       sequencer_(sequencer),
       tiers_(tiers),
       tier_(draft.pipe.plan->job.training.checkpoints_on()),
-      cut_(draft.pipe.plan->job.training.cuts_checkpoints() ? draft.pipe.plan->shard.tensor : 1) {}
+      cut_(draft.pipe.plan->job.training.cuts_checkpoints() ? draft.pipe.plan->shard.tensor : 1),
+      leaving_(sequencer) {}
 
 void NetworkCheckpoints::open() {
   if (tier_ == Tier::nvme)
@@ -42,13 +43,13 @@ void NetworkCheckpoints::keep(Key key, BufferId input, const Coordinates& at) {
     kept_[key] = {{Tier::device, kept}, {}, {}};
     return;
   }
-  settle(1, at);
+  leaving_.settle(1, at);
   const Home home{tier_,
                   draft_.program.buffer({.size = part(), .category = MemoryCategory::activations, .tier = tier_})};
   const BufferUse made(home.buffer, Access::allocate);
   sequencer_.join(at, std::span(&made, 1));
   const auto way = tiers_.store(part(), kept, home, at, sequencer_.so_far(), {}, staged_);
-  leaving_.emplace_back(way.left, kept);
+  leaving_.add(way.left, kept);
   kept_[key] = {home, way.there, {}};
 }
 
@@ -63,7 +64,7 @@ void NetworkCheckpoints::begin(Key key, const Coordinates& at) {
 
 BufferId NetworkCheckpoints::back(Key key, const Coordinates& at) {
   begin(key, at);
-  settle(0, at);
+  leaving_.settle(0, at);
   const Kept kept = kept_.extract(key).mapped();
   std::vector<BufferUse> gone;
   if (kept.copy) sequencer_.wait_for(*kept.copy), gone.emplace_back(kept.home.buffer, Access::free);
@@ -78,16 +79,6 @@ BufferId NetworkCheckpoints::back(Key key, const Coordinates& at) {
   uses.insert(uses.end(), gone.begin(), gone.end());
   sequencer_.tensor_gather(whole(), at, uses);
   return all;
-}
-
-// Frees all but so many of those that are leaving.
-void NetworkCheckpoints::settle(std::size_t left, const Coordinates& at) {
-  while (leaving_.size() > left) {
-    sequencer_.wait_for(leaving_.front().first);
-    const BufferUse gone(leaving_.front().second, Access::free);
-    sequencer_.join(at, std::span(&gone, 1));
-    leaving_.erase(leaving_.begin());
-  }
 }
 
 }  // namespace rehearsal::lower

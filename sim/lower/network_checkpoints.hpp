@@ -34,7 +34,6 @@ class NetworkCheckpoints {
   };
   Bytes whole() const { return draft_.pipe.plan->message; }
   Bytes part() const { return Bytes(whole().count() / cut_); }
-  void settle(std::size_t left, const graph::Coordinates& at);
 
   Draft& draft_;
   Sequencer& sequencer_;
@@ -43,7 +42,7 @@ class NetworkCheckpoints {
   const std::int64_t cut_;  // tensor ranks that share one
   Room staged_;
   std::map<Key, Kept> kept_;
-  std::vector<std::pair<LocalTask, BufferId>> leaving_;  // oldest first
+  Leaving leaving_;
 };
 
 }  // namespace rehearsal::lower

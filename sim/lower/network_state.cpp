@@ -82,7 +82,8 @@ NetworkState::NetworkState(Draft& draft, Sequencer& sequencer)
       sequencer_(sequencer),
       zero_(draft.pipe.plan->zero()),
       tiers_(draft),
-      updates_(draft, sequencer, tiers_) {
+      updates_(draft, sequencer, tiers_),
+      leaving_(sequencer) {
   if (draft.pipe.plan->job.data_parallel.served()) served_ = std::make_unique<ServedSegments>(draft, sequencer);
 }
 NetworkState::~NetworkState() = default;
@@ -285,12 +286,12 @@ void NetworkState::store(std::size_t index, BufferId gradient, const Coordinates
   const Home home{tiers_.offload().gradients, *held.gradients};
   const Bytes size = floats(held.shard());
   if (held.stored.empty()) {
-    settle(1, at);
+    leaving_.settle(1, at);
     const auto shard = held.shards > 1 ? std::optional(held.replicas) : std::nullopt;
     const auto way =
         tiers_.store(size, gradient, home, at, sequencer_.so_far(), held.may_store, gradients_staged_, shard);
     held.stored = {way.there};
-    leaving_.push_back({way.left, gradient});
+    leaving_.add(way.left, gradient);
     return;
   }
   auto& sum = sums_.next();
@@ -299,16 +300,6 @@ void NetworkState::store(std::size_t index, BufferId gradient, const Coordinates
   sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), numbered(held.replicas)}}, at, uses);
   const auto way = tiers_.store(size, sum.buffer, home, at, sequencer_.so_far(), {}, gradients_staged_);
   held.stored = {way.there}, sum.used = {way.left};
-}
-
-// Frees all but so many of the gradients that are leaving.
-void NetworkState::settle(std::size_t left, const Coordinates& at) {
-  while (leaving_.size() > left) {
-    sequencer_.wait_for(leaving_.front().left);
-    const BufferUse gone(leaving_.front().gradient, Access::free);
-    sequencer_.join(at, std::span(&gone, 1));
-    leaving_.erase(leaving_.begin());
-  }
 }
 
 Room::Slot& NetworkState::fetch(std::size_t index, const Coordinates& at) {
@@ -390,7 +381,7 @@ void NetworkState::finish_step() {
       sequencer_.collective(zero_ == 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, Precision::fp32,
                             held.elements, with(Pass::gradient_reduce, held), std::span(&gradient, 1), held.replicas);
   }
-  settle(0, at);
+  leaving_.settle(0, at);
   if (updates_.active()) return updates_.finish(ordered);
   for (const Held& held : ordered) {
     if (!held.older.empty()) {

@@ -68,7 +68,6 @@ class NetworkState {
   void sum_over_tensor(const Held& held, BufferId gradient, const graph::Coordinates& at);
   void finish_served();
   void store(std::size_t index, BufferId gradient, const graph::Coordinates& at);
-  void settle(std::size_t left, const graph::Coordinates& at);
   bool wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const;
   schedule::Updates updates() const { return draft_.pipe.schedule.updates; }
 
@@ -78,11 +77,7 @@ class NetworkState {
   NetworkTiers tiers_;
   HostUpdates updates_;
   Room parameters_, parameters_staged_, sums_, gradients_staged_;
-  struct Leaving {
-    LocalTask left;
-    BufferId gradient;
-  };
-  std::vector<Leaving> leaving_;            // gradients, oldest first
+  Leaving leaving_;                         // gradients
   std::unique_ptr<ServedSegments> served_;  // with parameter servers
   std::uint32_t iteration_ = 0;             // of those in the graph
   std::vector<Held> held_;

@@ -21,6 +21,16 @@ Room::Slot& Room::next() {
   return slots_[at_++ % slots_.size()];
 }
 
+void Leaving::settle(std::size_t but, const Coordinates& at) {
+  while (under_way_.size() > but) {
+    const auto [left, buffer] = under_way_.front();
+    under_way_.erase(under_way_.begin());
+    sequencer_.wait_for(left);
+    const BufferUse gone(buffer, Access::free);
+    sequencer_.join(at, std::span(&gone, 1));
+  }
+}
+
 LocalTask NetworkTiers::copy(Bytes size, Home from, Home to, const Coordinates& at, std::vector<LocalTask> after,
                              std::optional<Axis> shard) {
   std::sort(after.begin(), after.end());

@@ -3,6 +3,7 @@
 // when a copy ends.
 #pragma once
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "lower/sequencer.hpp"
@@ -23,6 +24,20 @@ class Room {
  private:
   std::vector<Slot> slots_;
   std::size_t at_ = 0;
+};
+
+// Buffers of the device that are on their way to another tier, oldest first: the compute lane frees them when they have
+// left.
+class Leaving {
+ public:
+  explicit Leaving(Sequencer& sequencer) : sequencer_(sequencer) {}
+  void add(LocalTask left, BufferId buffer) { under_way_.emplace_back(left, buffer); }
+  // Frees all but so many.
+  void settle(std::size_t but, const graph::Coordinates& at);
+
+ private:
+  Sequencer& sequencer_;
+  std::vector<std::pair<LocalTask, BufferId>> under_way_;
 };
 
 // A buffer that keeps something on a tier; nothing else is in its first bytes.

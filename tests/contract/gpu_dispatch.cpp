@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "../serially.hpp"
 #include "base/error.hpp"
 #include "explore/perform.hpp"
 #include "explore/verify.hpp"
@@ -65,16 +66,12 @@ void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
   options.times_matter = false;
   options.starts = rehearsed.timeline.start;
   options.recorded = recorded;
-  auto serial_options = options;
-  serial_options.starts = {}, serial_options.recorded = false, serial_options.responses = true;
-  const auto serial = explore::serial_reference(what.scenario);
-  const auto loopback = loopback::make_loopback();
-  const auto reference = explore::perform(answer::prepare(serial), *loopback, serial_options);
+  const auto& reference = trained_serially(what.scenario, options);
   for (const Place place : {Place::virtual_stages, Place::processes}) {
     CAPTURE(static_cast<int>(place));
     World world(host_kernels(seed));
     const auto performed = explore::perform(*rehearsed.question, *backend_at(place, world), options);
-    const auto verified = explore::verify(performed.trained, reference.trained, explore::limits(what.scenario));
+    const auto verified = explore::verify(performed.trained, reference, explore::limits(what.scenario));
     CAPTURE(verified.worst_tensor);
     CAPTURE(verified.max_relative_difference);
     CAPTURE(verified.failures.empty() ? std::string() : verified.failures.front());
