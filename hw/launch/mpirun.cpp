@@ -31,6 +31,9 @@ ChildEnvironment environment(const Start& start) {
   }
   e.suggest("OMPI_MCA_hwloc_base_binding_policy", "none");
   e.suggest("OMPI_MCA_rmaps_base_oversubscribe", "1");  // slots are counted in cores, threads do not matter to it
+  // Where cores are is looked up, and so would be displays of GPUs: an X server on a host whose name nobody resolves is
+  // given up after five seconds, by every rank.
+  e.suggest("HWLOC_COMPONENTS", "-gl");
   if (start.ranks > cores()) e.suggest("OMPI_MCA_mpi_yield_when_idle", "1");
   if (!single_copy_works()) e.suggest("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
   const std::string folder = start.folder.path();

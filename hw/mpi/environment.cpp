@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/error.hpp"
 
@@ -21,6 +22,7 @@ Environment::Environment() {
     int before = 0, provided = 0;
     MPI_Initialized(&before);
     if (before) throw MachineError("MPI can be started once in a process, and was");
+    setenv("HWLOC_COMPONENTS", "-gl", 0);  // no X servers, as in launch/mpirun.cpp, whoever started us
     // Other threads of ours only watch; MPI is called by one.
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
