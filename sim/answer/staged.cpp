@@ -37,13 +37,13 @@ std::vector<std::int64_t> balanced_layers(plan::Job job, const cost::CostModel& 
   times.first_may_be_empty = job.model.family != models::Family::mlp;
   const lower::Lowering lowering(plan::make_plan(job), ranks);
   const auto durations = cost.price(lowering.works());
-  times.embedding = lowering.time(ModelPart::kEmbedding, durations);
-  times.head = lowering.time(ModelPart::kHead, durations);
+  times.embedding = lowering.time(ModelPart::kEmbedding, 0, durations);
+  times.head = lowering.time(ModelPart::kHead, 0, durations);
   for (std::int64_t l = 0; l < job.model.mtp_layers; l++)
-    times.head = times.head + lowering.time(ModelPart::kPrediction, durations);
+    times.head = times.head + lowering.time(ModelPart::kPrediction, 0, durations);
   times.layers.push_back(Time{});
   for (std::int64_t l = 0; l < layers; l++) {
-    times.layers.push_back(times.layers.back() + lowering.time(lower::layer_part(job, 0, l), durations));
+    times.layers.push_back(times.layers.back() + lowering.time(lower::layer_part(job, 0, l), 0, durations));
   }
   return plan::deal_balanced(times, stages);
 }
@@ -71,10 +71,10 @@ bool even_is_faster(const scenario::Scenario& scenario, const std::vector<std::i
 
 // The kinds of GPUs that each pipeline rank has among its replicas.
 std::vector<std::set<std::uint16_t>> kinds_of_stages(const plan::Plan& plan) {
-  std::vector<std::set<std::uint16_t>> kinds(plan.mesh.size(Axis::pipeline));
+  std::vector<std::set<std::uint16_t>> kinds(plan.formation.pipeline());
   if (!plan.job.cluster.groups.empty())
-    for (std::uint32_t r = 0; r < plan.mesh.ranks(); r++)
-      kinds[plan.mesh.along(Axis::pipeline, r)].insert(plan.job.cluster.kind_of(plan.job.gpu(r)));
+    for (std::uint32_t r = 0; r < plan.formation.ranks(); r++)
+      kinds[plan.formation.stage(r)].insert(plan.job.cluster.kind_of(plan.job.gpu(r)));
   return kinds;
 }
 
@@ -126,7 +126,8 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
                 .faults = scenario.faults,
                 .on = scenario.on,
                 .experts = c.experts,
-                .data_parallel = scenario.data_parallel};
+                .data_parallel = scenario.data_parallel,
+                .resharding = scenario.resharding};
   std::vector<std::string> dealt;
   if (job.partition.kind == plan::Partition::Kind::balanced) {
     auto layers = placed(places.layout, [&] { return balanced_layers(job, cost, ranks); });
@@ -146,7 +147,7 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
   std::vector<std::int64_t> layers;
   for (const auto& stage : plan.stages) layers.push_back(stage.layers);
   std::optional<plan::DataVolume> volume;
-  if (plan.replicas() > 1 && plan.job.copies == 1 && !plan.performed() && !plan.job.model.is_moe() &&
+  if (plan.replicas() > 1 && !plan.laid_out() && plan.job.copies == 1 && !plan.performed() && !plan.job.model.is_moe() &&
       !plan.job.data_parallel.served())
     volume = plan::data_volume(plan, ranks);
   const auto kinds = kinds_of_stages(plan);

@@ -206,7 +206,7 @@ double CommunicationModel::message(const graph::Message& work) const {
     for (const auto& boundary : machine_.reach(work.gather).out) rate = std::min(rate, boundary.rate);
     gather = double(work.gathered.count()) * double(work.gather.ranks - 1) / double(work.gather.ranks) / rate.value();
   }
-  return to_seconds(way.latency + spec.message_overhead) + on_the_wire(work) + gather;
+  return double(work.chunks) * to_seconds(way.latency + spec.message_overhead) + on_the_wire(work) + gather;
 }
 
 // --- CostModel

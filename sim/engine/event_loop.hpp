@@ -264,12 +264,13 @@ class EventLoop {
   std::vector<TaskRef> told_, released_;
 };
 
-inline constexpr std::size_t kCommonSlots = 6, kMostSlots = 14;  // lanes: one cache line, two
+inline constexpr std::size_t kCommonSlots = 6, kManySlots = 14, kMostSlots = 22;  // lanes: one cache line, two, three
 static_assert(graph::kLanes < kMostSlots, "a wider state for so many lanes");
 
 template <class Clock>
 Outcome loop(const Prepared& graph, Clock& clock, Timeline& timeline) {
-  if (graph.slots() > kCommonSlots) return EventLoop<Clock, kMostSlots>(graph, clock, timeline).run();
+  if (graph.slots() > kManySlots) return EventLoop<Clock, kMostSlots>(graph, clock, timeline).run();
+  if (graph.slots() > kCommonSlots) return EventLoop<Clock, kManySlots>(graph, clock, timeline).run();
   return EventLoop<Clock, kCommonSlots>(graph, clock, timeline).run();
 }
 

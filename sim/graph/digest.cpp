@@ -93,6 +93,7 @@ struct AddWork {
     out.number(w.size), out.number(w.from), out.number(w.to);
     out.number(w.gathered), out.number(w.gather.ranks), out.number(w.gather.stride);
     if (w.copied) out.number(w.copied);
+    if (w.chunks > 1) out.number(w.chunks);
   }
   void operator()(const Receive&) const {}
   void operator()(const OptimizerStep& w) const { out.number(w.parameters), out.number(w.traffic); }

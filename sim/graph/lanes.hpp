@@ -25,7 +25,9 @@ enum class Lane : std::uint8_t {
   copy_in,
   host,  // what the host computes
   disk_read,
-  disk_write
+  disk_write,
+  relay,  // what was received and goes on to others
+  relay_out
 };
 
 enum class LaneKind : std::uint8_t { compute, collectives, sends, receives, tiers };
@@ -38,7 +40,8 @@ struct LaneInfo {
   Category idle_is;  // what it is called when computation waits for this lane
 };
 
-// Sends have a lane for each wire out of a rank: `send` over its port to the GPUs beside it, `send_out` over its NIC.
+// Sends have a lane for each wire out of a rank: `send` over its port to the GPUs beside it, `send_out` over its NIC;
+// what is relayed has lanes of its own, so that it does not wait for what the rank has yet to compute.
 inline constexpr std::array kLaneTable{
     LaneInfo{Lane::compute, "compute", LaneKind::compute, {}, Category::bubble},
     LaneInfo{Lane::tensor_comm, "tensor_comm", LaneKind::collectives, Axis::tensor, Category::tensor_comm},
@@ -53,6 +56,8 @@ inline constexpr std::array kLaneTable{
     LaneInfo{Lane::host, "host", LaneKind::tiers, {}, Category::offload},
     LaneInfo{Lane::disk_read, "disk_read", LaneKind::tiers, {}, Category::offload},
     LaneInfo{Lane::disk_write, "disk_write", LaneKind::tiers, {}, Category::offload},
+    LaneInfo{Lane::relay, "relay", LaneKind::sends, {}, Category::pipeline_comm},
+    LaneInfo{Lane::relay_out, "relay_out", LaneKind::sends, {}, Category::pipeline_comm},
 };
 inline constexpr std::size_t kLanes = kLaneTable.size();
 

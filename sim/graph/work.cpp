@@ -36,6 +36,7 @@ struct Describe {
   }
   std::string operator()(const Message& w) const {
     std::string text = fmt::format("send {} from GPU {} to {}", show(w.size), w.from, w.to);
+    if (w.chunks > 1) text += fmt::format(" in {} chunks", w.chunks);
     if (w.gathered.count() > 0) text += fmt::format(", gathers {} over {} ranks", show(w.gathered), w.gather.ranks);
     return text;
   }

@@ -1,6 +1,7 @@
 // What a task does, apart from when and where: interned, so that a step of a 405B model has a few hundred works, each
 // priced once. `durations` anywhere in the house is one Time per WorkId.
 #pragma once
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -57,6 +58,7 @@ struct Message {
   Bytes gathered;          // all-gathered inside the receiving tensor group afterwards (sharded sends); 0 = nothing
   GroupShape gather = {};  // that group
   bool copied = false;     // by copy engines and NICs alone: takes no multiprocessors (parameter servers)
+  std::uint32_t chunks = 1;  // it stands for so many, one after the other
   friend auto operator<=>(const Message&, const Message&) = default;
 };
 
@@ -96,12 +98,23 @@ struct Sequence {
   friend auto operator<=>(const Sequence&, const Sequence&) = default;
 };
 
+// A part of a buffer, in bytes: of count[0] x count[1] runs at even distances, one behind the other, those from `first`
+// on, `size` of them.
+struct Region {
+  std::int64_t offset = 0, run = 0;
+  std::array<std::int64_t, 2> count{1, 1}, stride{0, 0};
+  std::int64_t first = 0, size = 0;
+  friend auto operator<=>(const Region&, const Region&) = default;
+};
+
 // A rank's own share of a message: copying it out of its memory, or into it. Where the host moves the bytes (loopback,
-// MPI) this takes the rank's time; what lies between belongs to the transport. `offset`: where it begins in the buffer.
+// MPI) this takes the rank's time; what lies between belongs to the transport. `offset`: where it begins in the buffer;
+// `region`: where it is no single run.
 struct Handover {
   Bytes size;
   bool incoming = false;
   Bytes offset = {};
+  std::optional<Region> region = {};
   friend auto operator<=>(const Handover&, const Handover&) = default;
 };
 

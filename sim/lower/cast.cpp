@@ -12,19 +12,27 @@ namespace {
 
 using graph::Way;
 
-// From one member of a group to another: of each stripe where it leaves the domain. Ways as of the tensor axis.
+// From one seat of the job to another: of each stripe where it leaves the domain. Ways as of the tensor axis.
 struct MemberHop {
   Way way;
   std::int64_t from, to, stripe;
 };
 
+// Channels say GPUs: servers have no seats.
+std::uint32_t gpu_of(const plan::Job& job, const MemberHop& hop, std::int64_t end) {
+  const auto at = static_cast<std::uint32_t>(end);
+  return hop.way == Way::path ? at : job.gpu_of_seat(at);
+}
+
 // The hops of the members of a group, ring by ring: inside each domain from one to the next, and from each to its like
 // in the next domain that the group has members in. Where those differ in number there are as many of the latter as its
-// price counts on. Of all members, or of one alone. `pairs`: also to its like in every other domain. `mirrored`: the
+// price counts on. Of all members, by their seats, or of one alone. `pairs`: also to its like in every other domain. `mirrored`: the
 // group is of two directions, whose members are not evenly spaced.
 template <class Each>
-void for_each_hop(const cluster::Machine& machine, std::vector<std::uint32_t> ranks, bool pairs, const Each& each,
-                  std::optional<std::uint32_t> only = std::nullopt, bool mirrored = false) {
+void for_each_hop(const cluster::Machine& machine, const plan::Job& job, std::vector<std::uint32_t> ranks, bool pairs,
+                  const Each& each, std::optional<std::uint32_t> only = std::nullopt, bool mirrored = false) {
+  for (auto& rank : ranks) rank = job.seat(rank);
+  if (only) only = job.seat(*only);
   std::sort(ranks.begin(), ranks.end());
   std::vector<std::vector<std::int64_t>> domains;
   for (const auto rank : ranks) {
@@ -65,7 +73,7 @@ void for_each_hop(const cluster::Machine& machine, const plan::Job& job, const C
   if (from == to) return;  // a server that is beside its worker
   const bool inside = from / machine.domain() == to / machine.domain();
   for (std::int64_t stripe = 0; stripe < (inside ? 1 : machine.stripes()); ++stripe)
-    each(MemberHop{Way::path, channel.from, channel.to, stripe});
+    each(MemberHop{Way::path, from, to, stripe});
 }
 
 Way way_of(cluster::Resource::Kind of_host) {
@@ -93,37 +101,47 @@ void merge(std::vector<ActorLoad>& loads) {
 
 }  // namespace
 
-Cast::Cast(const plan::Mesh& mesh, const std::vector<Ends>& of_stages, bool mirrored) : ends(of_stages) {
-  for (std::uint32_t r = 0; r < mesh.ranks(); r++) stages.push_back(mesh.along(Axis::pipeline, r));
-  const auto replicas = mesh.ranks() / mesh.size(Axis::pipeline), stride = mesh.stride(Axis::pipeline);
+Cast::Cast(const plan::Formation& formation, const std::vector<Ends>& of_stages, bool mirrored) : ends(of_stages) {
+  for (std::uint32_t r = 0; r < formation.ranks(); r++) programs.push_back(formation.stage(r));
   for (std::uint32_t p = 0; p < ends.size(); p++) {
     for (const auto& [key, send] : ends[p].sends) {
-      const auto& [peer, kind] = key;
-      const auto receive = ends[peer].receives.find({p, kind});
+      const auto peer = key.pipeline_rank;
+      const auto receive = ends[peer].receives.find({p, key.kind, key.number});
       INVARIANT(receive != ends[peer].receives.end(), "a send without a receive");
-      for (std::uint32_t i = 0; i < replicas; i++) {
-        const auto first = mesh.lowest(Axis::pipeline, i);
-        channels.push_back({first + p * stride, first + peer * stride, send, receive->second});
-      }
+      for (std::uint32_t i = 0; i < formation.members(p); i++)
+        channels.push_back({formation.member(p, i), formation.member(peer, i), send, receive->second});
     }
   }
+  add_all_groups(formation, mirrored);
+}
+
+Cast::Cast(const plan::Formation& formation, const std::vector<Ends>& of_programs, std::vector<std::uint32_t> program,
+           std::vector<Channel> between)
+    : ends(of_programs), programs(std::move(program)), channels(std::move(between)) {
+  add_all_groups(formation, false);
+}
+
+void Cast::add_all_groups(const plan::Formation& formation, bool mirrored) {
+  const auto replicas = formation.meets(Axis::context) ? Axis::context | Axis::data : Axes(Axis::data);
   for (const auto axis :
-       {Axis::tensor, Axis::context, Axis::data, Axis::expert_tensor, Axis::expert, Axis::expert_data})
+       {Axis::tensor, Axis::context, Axis::data, Axis::expert_tensor, Axis::expert, Axis::expert_data}) {
+    const auto axes = axis == Axis::data ? replicas : Axes(axis);
     if (mirrored && (axis == Axis::data || axis == Axis::expert_data))
-      add_mirrored_groups(mesh, axis == Axis::data ? mesh.replicas() : axis, index(axis));
+      add_mirrored_groups(formation.mesh(), axes, index(axis));
     else
-      add_groups(mesh, axis == Axis::data ? mesh.replicas() : axis, index(axis));
-  add_groups(mesh, Axis::pipeline, Ends::kEmbedding);
+      add_groups(formation, axes, index(axis));
+  }
+  add_groups(formation, Axis::pipeline, Ends::kEmbedding);
 }
 
 // One for each group of the mesh along the axis, of its members that have the endpoint.
-void Cast::add_groups(const plan::Mesh& mesh, Axes axes, std::size_t end) {
+void Cast::add_groups(const plan::Formation& formation, Axes axes, std::size_t end) {
   const auto has = [&](const Ends& stage) { return stage.groups[end].has_value(); };
   if (std::none_of(ends.begin(), ends.end(), has)) return;
-  for (const auto& all : mesh.groups(axes)) {
+  for (const auto& all : formation.groups(axes)) {
     std::vector<std::uint32_t> ranks;
     for (const auto r : all)
-      if (has(ends[stages[r]])) ranks.push_back(r);
+      if (has(ends[programs[r]])) ranks.push_back(r);
     if (!ranks.empty()) groups.push_back({axes, end, std::move(ranks)});
   }
 }
@@ -132,7 +150,7 @@ void Cast::add_mirrored_groups(const plan::Mesh& mesh, Axes axes, std::size_t en
   if (std::none_of(ends.begin(), ends.end(), [&](const Ends& stage) { return stage.groups[end].has_value(); })) return;
   const auto last = mesh.size(Axis::pipeline) - 1, stride = mesh.stride(Axis::pipeline);
   for (const auto& all : mesh.groups(axes)) {
-    const auto p = stages[all.front()];
+    const auto p = programs[all.front()];
     if (p > last - p) continue;
     std::vector<std::uint32_t> ranks;
     for (const auto mirror : {p, last - p})
@@ -141,7 +159,7 @@ void Cast::add_mirrored_groups(const plan::Mesh& mesh, Axes axes, std::size_t en
   }
 }
 
-Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& job, cluster::Resources& resources) {
+Csr<ActorLoad> loads(const Cast& cast, const plan::Formation& formation, const plan::Job& job, cluster::Resources& resources) {
   Csr<ActorLoad> all;
   std::vector<ActorLoad> row;
   const auto device = [&](std::uint32_t rank) {
@@ -158,8 +176,7 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
   Axis axis = Axis::tensor;
   const auto cross = [&](const MemberHop& hop) {
     route.clear();
-    resources.add_route(job.gpu(static_cast<std::uint32_t>(hop.from)), job.gpu(static_cast<std::uint32_t>(hop.to)),
-                        hop.stripe, route);
+    resources.add_route(gpu_of(job, hop, hop.from), gpu_of(job, hop, hop.to), hop.stripe, route);
     for (const auto resource : route)
       row.push_back({hop.way == Way::path ? hop.way : along(axis, hop.way), resource, 1});
   };
@@ -173,8 +190,8 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
     device(r);
     host(r);
     for (const Axis inside : kInside)
-      if (mesh.size(inside) > 1)
-        axis = inside, for_each_hop(machine, mesh.group(inside, r), exchanges(inside), cross, r);
+      if (formation.size(inside, r) > 1)
+        axis = inside, for_each_hop(machine, job, formation.group(inside, r), exchanges(inside), cross, r);
     close();
   }
   for (const auto& group : cast.groups) {
@@ -182,7 +199,7 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
     const auto inside = std::find_if(kInside.begin(), kInside.end(), [&](Axis a) { return group.axes == a; });
     axis = inside == kInside.end() ? Axis::tensor : *inside;
     if (group.ranks.size() > 1)
-      for_each_hop(machine, group.ranks, exchanges(group.axes), cross, std::nullopt, both_ways(group.axes));
+      for_each_hop(machine, job, group.ranks, exchanges(group.axes), cross, std::nullopt, both_ways(group.axes));
     close();
   }
   for (const auto& channel : cast.channels) {
@@ -196,21 +213,21 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& 
 Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
   Conditions all{std::vector<graph::Condition>(cast.size()), std::vector<graph::Condition>(cast.ranks())};
   const auto& job = plan.job;
-  const auto& mesh = plan.mesh;
+  const auto& formation = plan.formation;
   const auto& machine = *plan.machine;
   for (std::uint32_t r = 0; r < cast.ranks(); ++r) {
     all.of[r].gpu = job.cluster.kind_of(job.gpu(r));
     if (plan.health) all.of[r].slowdown = plan.health->slowdown(job.gpu(r));
   }
   const bool several =
-      mesh.size(Axis::context) > 1 || mesh.size(Axis::expert) > 1 || mesh.size(Axis::expert_tensor) > 1;
+      formation.meets(Axis::context) || formation.meets(Axis::expert) || formation.meets(Axis::expert_tensor);
   if (in_step && several)
     throw UserError(
         "passes wait for the slowest of their context and expert groups, which reach beyond a tensor group: set "
         "simulate.detail to operator, where they meet");
-  if (in_step && mesh.size(Axis::tensor) > 1)
+  if (in_step && formation.meets(Axis::tensor))
     for (std::uint32_t r = 0; r < cast.ranks(); ++r)
-      for (const auto other : mesh.group(Axis::tensor, r)) {
+      for (const auto other : formation.group(Axis::tensor, r)) {
         if (all.of[r].gpu != all.of[other].gpu)
           throw UserError(
               "a tensor group has GPUs of several kinds; set simulate.detail to operator, or cut the job so that each "
@@ -224,18 +241,18 @@ Conditions conditions(const Cast& cast, const plan::Plan& plan, bool in_step) {
   std::set<std::pair<cluster::Device, cluster::Device>> crossed;
   const auto narrow = [&](graph::Condition& condition) {
     return [&](const MemberHop& hop) {
-      const std::int64_t from = job.gpu(static_cast<std::uint32_t>(hop.from)),
-                         to = job.gpu(static_cast<std::uint32_t>(hop.to));
+      const std::int64_t from = gpu_of(job, hop, hop.from), to = gpu_of(job, hop, hop.to);
       double& share = from / machine.domain() == to / machine.domain() ? condition.port : condition.wire;
       share = std::min(share, health.left(machine, from, to, hop.stripe, crossed));
     };
   };
   for (std::uint32_t r = 0; r < cast.ranks(); ++r)
     for (const Axis axis : kInside)
-      if (mesh.size(axis) > 1) for_each_hop(machine, mesh.group(axis, r), exchanges(axis), narrow(all.inside[r]));
+      if (formation.size(axis, r) > 1)
+        for_each_hop(machine, job, formation.group(axis, r), exchanges(axis), narrow(all.inside[r]));
   for (std::size_t g = 0; g < cast.groups.size(); ++g)
     if (cast.groups[g].ranks.size() > 1)
-      for_each_hop(machine, cast.groups[g].ranks, exchanges(cast.groups[g].axes), narrow(all.of[cast.group(g)]),
+      for_each_hop(machine, job, cast.groups[g].ranks, exchanges(cast.groups[g].axes), narrow(all.of[cast.group(g)]),
                    std::nullopt, both_ways(cast.groups[g].axes));
   for (std::size_t c = 0; c < cast.channels.size(); ++c)
     for_each_hop(machine, job, cast.channels[c], narrow(all.of[cast.channel(c)]));
@@ -262,7 +279,7 @@ Actors actors(const Cast& cast, Csr<ActorLoad> loads, const std::vector<cluster:
   }
   for (const auto& list : links) all.links.push_row(list);
 
-  for (const auto stage : cast.stages) all.colour.push_back(stage);
+  for (const auto program : cast.programs) all.colour.push_back(program);
   for (const auto& group : cast.groups) all.colour.push_back(std::uint64_t{1} << 32 | group.end);
   for (const auto& channel : cast.channels)
     all.colour.push_back(std::uint64_t{2} << 32 | std::uint64_t{channel.send.value} << 16 | channel.receive.value);

@@ -25,34 +25,38 @@ struct Cast {
     graph::EndpointId send, receive;
   };
 
-  // `mirrored`: the model is trained in two directions, ranks p and P-1-p hold the same parts of its two copies.
-  Cast(const plan::Mesh& mesh, const std::vector<Ends>& of_stages, bool mirrored);  // which outlive it
-
-  // Workers and the servers that they push to: the program of each rank, and who speaks to whom.
+  // One program for each pipeline rank, whose replicas speak to their like. `mirrored`: the model is trained in two
+  // directions, ranks p and P-1-p hold the same parts of its two copies. `of_stages` outlives it.
+  Cast(const plan::Formation& formation, const std::vector<Ends>& of_stages, bool mirrored);
+  // The program of each rank, and who speaks to whom.
+  Cast(const plan::Formation& formation, const std::vector<Ends>& of_programs, std::vector<std::uint32_t> program,
+       std::vector<Channel> between);
+  // Workers and the servers that they push to, which form no groups.
   Cast(const std::vector<Ends>& of_programs, std::vector<std::uint32_t> program, std::vector<Channel> between)
-      : ends(of_programs), stages(std::move(program)), channels(std::move(between)) {}
+      : ends(of_programs), programs(std::move(program)), channels(std::move(between)) {}
 
-  const std::vector<Ends>& ends;      // of each pipeline rank
-  std::vector<std::uint32_t> stages;  // the pipeline rank of each rank
+  const std::vector<Ends>& ends;        // of each program
+  std::vector<std::uint32_t> programs;  // the program of each rank
   std::vector<Group> groups;
   std::vector<Channel> channels;
 
   graph::EndpointId endpoint(const Group& group, std::uint32_t rank) const {
-    return *ends[stages[rank]].groups[group.end];
+    return *ends[programs[rank]].groups[group.end];
   }
-  std::uint32_t ranks() const { return static_cast<std::uint32_t>(stages.size()); }
+  std::uint32_t ranks() const { return static_cast<std::uint32_t>(programs.size()); }
   std::uint32_t size() const { return ranks() + static_cast<std::uint32_t>(groups.size() + channels.size()); }
   std::uint32_t group(std::size_t g) const { return ranks() + static_cast<std::uint32_t>(g); }
   std::uint32_t channel(std::size_t c) const { return group(groups.size()) + static_cast<std::uint32_t>(c); }
 
  private:
-  void add_groups(const plan::Mesh& mesh, Axes axes, std::size_t end);
+  void add_all_groups(const plan::Formation& formation, bool mirrored);
+  void add_groups(const plan::Formation& formation, Axes axes, std::size_t end);
   void add_mirrored_groups(const plan::Mesh& mesh, Axes axes, std::size_t end);
 };
 
 // A row of loads for each actor, on resources that are numbered as they are met. The groups of a rank whose
 // collectives coarse tasks hold inside (kInside) are on its row too: its own part in them.
-Csr<ActorLoad> loads(const Cast& cast, const plan::Mesh& mesh, const plan::Job& job, cluster::Resources& resources);
+Csr<ActorLoad> loads(const Cast& cast, const plan::Formation& formation, const plan::Job& job, cluster::Resources& resources);
 
 // Under which conditions a cast runs where GPUs are of several kinds or something is wrong.
 struct Conditions {

@@ -117,7 +117,9 @@ std::size_t Folds::instance(std::uint32_t staged, std::size_t use, std::uint16_t
 // Births and deaths of one part in a pass, in order. A stage takes in what comes to it with its first operation, and
 // drops what it has handed on with its last.
 std::vector<Folds::Event> Folds::events(std::uint32_t staged, Pass pass, std::size_t use, const Layout& layout) const {
-  const auto& [uses, keeps_output] = parts_.stage(staged);
+  const auto& stage = parts_.stage(staged);
+  const auto& uses = stage.uses;
+  const bool keeps_output = stage.keeps_output;
   const std::size_t n = uses.size();
   const Part& part = parts_.of(uses[use], staged);
   const auto& operations = part.of(pass).operations;

@@ -15,6 +15,12 @@
 namespace rehearsal::lower {
 namespace {
 
+std::vector<StageEdge> chain(std::uint32_t stages) {
+  std::vector<StageEdge> edges;
+  for (std::uint32_t s = 0; s + 1 < stages; ++s) edges.push_back({s, s + 1});
+  return edges;
+}
+
 // A graph of operators that nobody asked for has no more tasks: some seconds of simulation.
 constexpr std::uint64_t kMostFineTasks = 2'000'000;
 
@@ -55,12 +61,19 @@ Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_rank
       microbatches_(static_cast<std::uint32_t>(plan.job.microbatches)),
       blocking_(plan.job.software.blocking_sends) {
   INVARIANT(stage_ranks.size() == std::size_t(ranks_) * chunks_, "one rank per stage");
-  for (std::size_t s = 0; s + 1 < stage_ranks.size(); s++) {
-    const auto hop = plan.hop(stage_ranks[s], stage_ranks[s + 1]);
-    const auto message =
-        builder_.intern(graph::Message{plan.message, hop.from, hop.to, plan.message_gathered,
-                                       plan.message_gathered.count() > 0 ? plan.tensor_group : GroupShape{}});
-    hops_.push_back({message, plan.machine->reach(hop.from, hop.to).leaves_domain});
+  std::vector<StageEdge> edges = chain(static_cast<std::uint32_t>(stage_ranks.size()));
+  if (plan.laid_out()) {
+    crossings_ = Crossings(std::move(edges), plan, builder_);
+  } else {
+    std::vector<Crossings::Straight> messages;
+    for (const auto& edge : edges) {
+      const auto hop = plan.hop(stage_ranks[edge.from], stage_ranks[edge.to]);
+      const auto message =
+          builder_.intern(graph::Message{plan.message, hop.from, hop.to, plan.message_gathered,
+                                         plan.message_gathered.count() > 0 ? plan.tensor_group : GroupShape{}});
+      messages.push_back({message, plan.machine->reach(hop.from, hop.to).leaves_domain});
+    }
+    crossings_ = Crossings(std::move(edges), messages);
   }
   plan_ = std::move(plan);
 }
@@ -73,8 +86,11 @@ Lowering::Lowering(const GivenPipeline& pipeline)
       blocking_(pipeline.blocking_sends) {
   INVARIANT(pipeline.stages.size() == std::size_t(ranks_) * chunks_, "one entry per stage");
   const auto message = builder_.intern(graph::Wait{pipeline.transfer});
-  for (std::size_t s = 0; s < pipeline.stages.size(); s++)
-    hops_.push_back({message, s < pipeline.leaves_domain.size() && pipeline.leaves_domain[s]});
+  std::vector<Crossings::Straight> messages;
+  auto edges = chain(static_cast<std::uint32_t>(pipeline.stages.size()));
+  for (std::size_t s = 0; s < edges.size(); s++)
+    messages.push_back({message, s < pipeline.leaves_domain.size() && pipeline.leaves_domain[s]});
+  crossings_ = Crossings(std::move(edges), messages);
 }
 
 schedule::Problem Lowering::problem(std::span<const Time> durations, std::span<const Time> held) const {
@@ -97,7 +113,7 @@ schedule::Problem Lowering::problem(std::span<const Time> durations, std::span<c
       activation += double(part.activation.count());
       hold += double(part.weight_hold.count());
     }
-    if (stage.keeps_output) activation += double(plan_->stage_output().count()) * parts_.pieces;
+    if (stage.keeps_output) activation += double(stage.output.count()) * parts_.pieces;
     problem.forward.push_back(times.forward);
     problem.input_gradient.push_back(times.input);
     problem.weight_gradient.push_back(times.weight);
@@ -106,11 +122,11 @@ schedule::Problem Lowering::problem(std::span<const Time> durations, std::span<c
     problem.weight_hold.push_back(hold);
   }
   for (std::size_t s = 0; s + 1 < parts_.stages.size(); s++) {
-    const auto message = hops_[s].message.index();
-    problem.transfer.push_back(durations[message]);
+    const auto times = crossings_.times(s, durations, held);
+    problem.transfer.push_back(times.transfer);
     if (held.empty()) continue;
-    problem.held.push_back(held[message]);
-    problem.wire.push_back(hops_[s].leaves_domain ? 1 : 0);
+    problem.held.push_back(times.held);
+    problem.wire.push_back(times.leaves_domain ? 1 : 0);
   }
   return problem;
 }
@@ -124,7 +140,7 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   const bool overlapped = replicated && plan_->overlaps_gradients();
   if (plan_->performed() || plan_->zero() >= 2 || parts_.pieces > 1 || plan_->job.training.norms_first())
     return std::nullopt;
-  if (plan_->job.training.leaves_device()) return std::nullopt;
+  if (plan_->laid_out() || plan_->job.training.leaves_device()) return std::nullopt;
   if (plan_->job.data_parallel.served()) return std::nullopt;
   if (plan_->job.copies > 1) return std::nullopt;  // ranks of both directions wait for each other there
   if (overlapped && plan_->fuses_gradients()) return std::nullopt;
@@ -159,12 +175,13 @@ std::vector<Lowering::End::LastPart> Lowering::last_backward() {
   return parts;
 }
 
-Time Lowering::time(ModelPart part, std::span<const Time> durations) const {
-  INVARIANT(parts_.at[part] < parts_.parts.size(), "a model has this part");
+Time Lowering::time(ModelPart part, std::size_t stage, std::span<const Time> durations) const {
+  const auto at = parts_.layouts[parts_.stages[stage].layout][part];
+  INVARIANT(at < parts_.parts.size(), "a model has this part");
   Time sum;
   for (std::uint32_t piece = 0; piece < parts_.pieces; piece++)
     for (const auto pass : {models::PassKind::forward, models::PassKind::backward})
-      sum += durations[parts_.parts[parts_.at[part] + piece].of(pass).whole.index()];
+      sum += durations[parts_.parts[at + piece].of(pass).whole.index()];
   return sum;
 }
 
@@ -175,13 +192,20 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
   const auto ready = schedule::planned(schedule, problem);  // searches once for the check and the programs
   schedule::check_zero_buffer(ready, problem);
   const plan::Plan* plan = plan_ ? &*plan_ : nullptr;
+  if (!plan || !plan->laid_out()) {
+    std::vector<std::uint32_t> ranks;
+    for (std::uint32_t s = 0; s < problem.stages(); s++)
+      ranks.push_back(schedule::rank_of(schedule.placement, problem, s));
+    crossings_.seat(ranks);
+  }
   const bool shares = plan && options.shares;
   const auto build = [&](Detail detail, graph::GraphBuilder builder, std::optional<std::uint32_t> classes) {
-    const Pipeline pipeline{parts_, plan, ready, problem, hops_, blocking_, detail};
     std::vector<LoweredRank> ranks;
     std::uint64_t tasks = 0;
-    for (std::uint32_t r = 0; r < ranks_; r++) {
-      ranks.push_back(lower_rank(pipeline, r, builder));
+    for (const auto& role : crossings_.roles()) {
+      const Pipeline pipeline{parts_, plan ? &plan->of(role.stage) : nullptr, ready, problem, crossings_, blocking_,
+                              detail};
+      ranks.push_back(lower_rank(pipeline, role, builder));
       tasks = std::max<std::uint64_t>(tasks, ranks.back().program.size());
     }
     if (classes && tasks * *classes > kMostFineTasks) return std::optional<Lowered>();
@@ -189,7 +213,7 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
     joined.detail = detail;
     const bool served = plan && plan->job.data_parallel.served();
     auto surroundings = served ? join_served(std::move(ranks.front()), *plan, joined, builder)
-                               : join(std::move(ranks), plan, joined, builder);
+                               : join(std::move(ranks), crossings_, plan, joined, builder);
     return std::optional(Lowered{std::move(builder).finish(), std::move(surroundings), detail});
   };
   const auto detail = plan && plan->job.training.offload.tiles > 1 ? Detail::operators : options.detail;

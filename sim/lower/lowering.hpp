@@ -13,6 +13,7 @@
 #include "graph/detail.hpp"
 #include "graph/places.hpp"
 #include "graph/task_graph.hpp"
+#include "lower/crossings.hpp"
 #include "lower/parts.hpp"
 #include "plan/plan.hpp"
 #include "schedule/schedule.hpp"
@@ -53,12 +54,6 @@ struct GivenPipeline {
   std::vector<bool> leaves_domain = {};  // hop by hop: by the rank's other wire; empty = none does
 };
 
-// From one stage to the next, and back.
-struct Hop {
-  WorkId message;
-  bool leaves_domain = false;  // over the NIC; else over the port to the GPUs beside it
-};
-
 class Lowering {
  public:
   // `stage_ranks`: the pipeline rank of every stage, which decides how far its messages go.
@@ -69,9 +64,10 @@ class Lowering {
   // `durations`: one Time per work so far; `held`: of messages, how long they hold their wire (empty: nothing does).
   // Memory in bytes (given pipelines: in their unit).
   schedule::Problem problem(std::span<const Time> durations, std::span<const Time> held = {}) const;
-  // Forward and backward of one part of a model; the same in whatever stage it is.
-  Time time(ModelPart part, std::span<const Time> durations) const;
+  // Forward and backward of one part of a model as a stage would run it; the same in all that are cut alike.
+  Time time(ModelPart part, std::size_t stage, std::span<const Time> durations) const;
   bool blocking_sends() const { return blocking_; }
+  const Crossings& crossings() const { return crossings_; }
   // Times of an iteration without a graph: interns what each rank does when the passes are over, and how the last
   // backward goes where gradients are reduced under it and there is no pipeline. Nothing when only the graph can tell
   // (a pipeline whose gradients are reduced, or parameters that are gathered, under computation; own kernels).
@@ -97,7 +93,7 @@ class Lowering {
   std::optional<plan::Plan> plan_;  // empty for a given pipeline
   std::uint32_t ranks_ = 1, chunks_ = 1, microbatches_ = 1;
   bool blocking_ = false;
-  std::vector<Hop> hops_;  // hops_[s]: between stages s and s+1
+  Crossings crossings_;  // between stages s and s+1
 };
 
 }  // namespace rehearsal::lower

@@ -66,7 +66,7 @@ class NetworkWork : public RankWork {
   }
 
   // Messages: the transport's copy ends where the rank's own buffer begins.
-  LocalTask take(const Coordinates& at, LocalTask receive) override {
+  LocalTask take(const Coordinates& at, std::uint32_t, const Handing&, LocalTask receive) override {
     const bool forward = at.pass == Pass::forward;
     const std::size_t first = first_position(parts_, at.stage), n = parts_.stages[at.stage].uses.size();
     const std::size_t position = forward ? first : first + n - 1;
@@ -75,7 +75,7 @@ class NetworkWork : public RankWork {
     return sequencer_.compute(draft_.works.intern(graph::Handover{message(), true}), at, uses, graph::kNoEndpoint,
                               receive);
   }
-  LocalTask hand_over(const Coordinates& at, LocalTask) override {
+  LocalTask hand_over(const Coordinates& at, std::uint32_t, const Handing&, bool, LocalTask) override {
     const bool forward = at.pass == Pass::forward;
     const std::size_t first = first_position(parts_, at.stage), n = parts_.stages[at.stage].uses.size();
     INVARIANT(forward || first > 0, "no gradient leaves the first stage");

@@ -40,7 +40,7 @@ struct Operations {
   Pass pass;
 
   graph::Collective placed(const models::GroupCollective& c) const {
-    graph::Collective work{c.kind, c.size, plan.mesh.shape(c.axis), 1, c.precision};
+    graph::Collective work{c.kind, c.size, plan.shape(c.axis), 1, c.precision};
     work.inside = c.axis;
     return work;
   }
@@ -59,7 +59,7 @@ struct Operations {
   }
   std::vector<Operation> operator()(const models::TokenDispatch& d) const {
     const graph::Dispatch work{
-        d.tokens, d.each, d.experts, d.per_token, d.most_domains, d.two_hop, plan.mesh.shape(Axis::expert), d.load};
+        d.tokens, d.each, d.experts, d.per_token, d.most_domains, d.two_hop, plan.shape(Axis::expert), d.load};
     return {{.work = builder.intern(work), .pass = pass, .group = Axis::expert}};
   }
   // The kernel with the offsets of its parameters and gradients in their segments.
@@ -268,20 +268,21 @@ ModelPart layer_part(const plan::Job& job, std::int64_t first, std::int64_t nth)
   return experts ? kKeptExperts : kKeptDense;
 }
 
-Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
-  Parts result;
-  result.performed = plan.performed(), result.stages_have_ends = true;
+namespace {
+
+// Those of a network that is cut in one way; into parts.layouts.
+void add_layout(const plan::Plan& plan, GraphBuilder& builder, Parts& parts) {
   const auto& training = plan.job.training;
-  result.pieces = static_cast<std::uint32_t>(plan.networks.size());
   using models::Network;
   using models::Recompute;
+  auto& at = parts.layouts.emplace_back();
+  at.fill(Parts::kNoPart);
   const auto add = [&](ModelPart which, Recompute recompute, const auto& part_of) {
     if (part_of(plan.network()).forward.empty()) return;
-    result.at[which] = result.parts.size();
+    at[which] = parts.parts.size();
     for (const auto& network : plan.networks)
-      result.parts.push_back(model_part(part_of(*network), recompute, plan, builder));
+      parts.parts.push_back(model_part(part_of(*network), recompute, plan, builder));
   };
-  result.at.fill(kModelParts);
   add(
       kEmbedding, Recompute::none, [](const Network& n) -> const auto& { return n.embedding; });
   add(
@@ -296,12 +297,26 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
       kKeptExperts, Recompute::none, [](const Network& n) -> const auto& { return n.kept[1]; });
   add(
       kPrediction, training.recompute, [](const Network& n) -> const auto& { return n.prediction; });
+}
+
+}  // namespace
+
+Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
+  Parts result;
+  result.performed = plan.performed(), result.stages_have_ends = true;
+  result.pieces = static_cast<std::uint32_t>(plan.networks.size());
+  std::map<const plan::Plan*, std::size_t> layouts;
   std::int64_t first = 0;
   for (std::size_t s = 0; s < plan.stages.size() * std::size_t(plan.job.copies); s++) {
     const auto& stage = plan.stages[s % plan.stages.size()];
+    const auto& of = plan.laid_out() ? plan.of(static_cast<std::uint32_t>(s)) : plan;
+    const auto [layout, fresh] = layouts.try_emplace(&of, result.layouts.size());
+    if (fresh) add_layout(of, builder, result);
     if (stage.embedding) first = 0;
     StageParts parts;
-    const auto use = [&](ModelPart which, std::uint16_t layer) { parts.uses.push_back({result.at[which], layer}); };
+    parts.layout = layout->second, parts.output = of.stage_output();
+    const auto& at = result.layouts[parts.layout];
+    const auto use = [&](ModelPart which, std::uint16_t layer) { parts.uses.push_back({at[which], layer}); };
     if (stage.embedding) use(kEmbedding, graph::kNoLayer);
     for (std::int64_t l = 0; l < stage.layers; l++) use(layer_part(plan.job, first, l), static_cast<std::uint16_t>(l));
     first += stage.layers;

@@ -1,6 +1,7 @@
 // The parts of a stage (embedding, layers, head) as interned works, pass by pass, with the lives of their values. Every
 // detail is made of these operations: a coarse task is the fold of its finer ones (folds.hpp).
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -70,6 +71,8 @@ struct StageParts {
   };
   std::vector<Use> uses;
   bool keeps_output = false;  // until its backward (models::Software)
+  Bytes output = {};          // of one micro-batch on one GPU
+  std::size_t layout = 0;     // which of Parts::layouts it is cut by
 };
 
 struct Parts {
@@ -77,7 +80,9 @@ struct Parts {
   std::uint32_t pieces = 1;                   // of a sequence: parts come in runs of so many, piece by piece
   std::vector<StageParts> stages;             // copy after copy where the model is trained in two directions
   bool performed = false;                     // by this program's own kernels
-  std::array<std::size_t, kModelParts> at{};  // of a model: index of each part that it has
+  // Of a model: the index of each part that it has, cut in one way; kNoPart: none.
+  static constexpr std::size_t kNoPart = ~std::size_t{0};
+  std::vector<std::array<std::size_t, kModelParts>> layouts;
 
   // As the passes of a micro-batch, or of a piece of one, run it: a unit of a schedule.
   const Part& of(const StageParts::Use& use, std::uint32_t unit) const { return parts[use.part + unit % pieces]; }
@@ -85,7 +90,10 @@ struct Parts {
   std::uint32_t staged(const graph::Coordinates& c) const { return c.stage * pieces + c.microbatch % pieces; }
   const StageParts& stage(std::uint32_t staged) const { return stages[staged / pieces]; }
 
-  bool is_head(const StageParts::Use& use) const { return stages_have_ends && use.part == at[kHead]; }
+  bool is_head(const StageParts::Use& use) const {
+    return stages_have_ends && std::any_of(layouts.begin(), layouts.end(),
+                                           [&](const auto& at) { return use.part == at[kHead]; });
+  }
   bool stages_have_ends = false;
 };
 

@@ -11,20 +11,20 @@ std::uint64_t jitter_key(const graph::Coordinates& at) {
   return pass << 48 | std::uint64_t{at.stage} << 32 | at.microbatch;
 }
 
-Programs::Programs(std::vector<graph::Program> of_stages, const Cast& cast, const Conditions* conditions,
+Programs::Programs(std::vector<graph::Program> of_programs, const Cast& cast, const Conditions* conditions,
                    const cluster::Health* health, std::vector<std::uint32_t> jitters, graph::GraphBuilder& builder)
-    : of_stages_(std::move(of_stages)),
+    : of_programs_(std::move(of_programs)),
       cast_(cast),
       conditions_(conditions),
       health_(health),
       jitters_(std::move(jitters)),
       builder_(builder) {
   if (!conditions_) {
-    for (auto& program : of_stages_) sound_.push_back(builder_.add(std::move(program)));
+    for (auto& program : of_programs_) sound_.push_back(builder_.add(std::move(program)));
     return;
   }
   endpoints_.resize(cast_.ranks());
-  for (std::uint32_t r = 0; r < cast_.ranks(); ++r) endpoints_[r].resize(of_stages_[cast_.stages[r]].endpoints.size());
+  for (std::uint32_t r = 0; r < cast_.ranks(); ++r) endpoints_[r].resize(of_programs_[cast_.programs[r]].endpoints.size());
   for (std::size_t g = 0; g < cast_.groups.size(); ++g)
     for (const auto r : cast_.groups[g].ranks) {
       const auto& group = cast_.groups[g];
@@ -35,7 +35,7 @@ Programs::Programs(std::vector<graph::Program> of_stages, const Cast& cast, cons
 }
 
 ProgramId Programs::of(std::uint32_t rank) {
-  const auto stage = cast_.stages[rank];
+  const auto stage = cast_.programs[rank];
   if (!conditions_) return sound_[stage];
   const Key key{stage, conditions_->of[rank], conditions_->inside[rank], endpoints_[rank],
                 jitters_.empty() ? 0 : jitters_[rank]};
@@ -46,7 +46,7 @@ ProgramId Programs::of(std::uint32_t rank) {
 
 graph::Program Programs::variant(const Key& key) {
   const auto& [stage, kernels, inside, endpoints, jitters] = key;
-  graph::Program program = of_stages_[stage];
+  graph::Program program = of_programs_[stage];
   for (std::size_t i = 0; i < program.size(); ++i) {
     auto mine = kernels;
     if (health_ && health_->jitters())

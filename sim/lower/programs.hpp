@@ -1,4 +1,5 @@
-// The programs of the ranks of a graph: one for each pipeline rank, and, on a machine with faults, one for each way in
+// The programs of the ranks of a graph: one for each pipeline rank, or for those of it
+// that send and receive alike, and, on a machine with faults, one for each way in
 // which its works can be slow.
 #pragma once
 #include <map>
@@ -15,10 +16,10 @@ std::uint64_t jitter_key(const graph::Coordinates& at);
 
 class Programs {
  public:
-  // `of_stages`: of each pipeline rank, with all works under sound conditions. `conditions`: null where all is alike;
+  // `of_programs`: of each pipeline rank, with all works under sound conditions. `conditions`: null where all is alike;
   // `health`: null where nothing is wrong. `jitters`: of each rank, those of one number have the same times; empty
   // without jitter.
-  Programs(std::vector<graph::Program> of_stages, const Cast& cast, const Conditions* conditions,
+  Programs(std::vector<graph::Program> of_programs, const Cast& cast, const Conditions* conditions,
            const cluster::Health* health, std::vector<std::uint32_t> jitters, graph::GraphBuilder& builder);
 
   ProgramId of(std::uint32_t rank);
@@ -32,7 +33,7 @@ class Programs {
   graph::Program variant(const Key& key);
   WorkId under(WorkId work, const graph::Condition& kernels, const graph::Condition& links);
 
-  std::vector<graph::Program> of_stages_;
+  std::vector<graph::Program> of_programs_;
   const Cast& cast_;
   const Conditions* conditions_;
   const cluster::Health* health_;

@@ -17,11 +17,12 @@ using schedule::Op;
 
 class RankLowering {
  public:
-  RankLowering(const Pipeline& pipeline, std::uint32_t rank, graph::GraphBuilder& works)
+  RankLowering(const Pipeline& pipeline, const Role& role, graph::GraphBuilder& works)
       : pipe_(pipeline),
-        rank_(rank),
+        role_(role),
+        rank_(role.stage),
         works_(works),
-        program_("pipeline rank " + std::to_string(rank)),
+        program_("pipeline rank " + std::to_string(role.stage)),
         draft_{pipe_, works_, program_, ends_},
         work_(pipeline.parts.performed ? network_work(draft_) : framework_work(draft_)) {}
 
@@ -92,37 +93,25 @@ class RankLowering {
   }
 
   // --- messages -----------------------------------------------------------------------------------------------------
-  graph::EndpointId end(std::map<std::pair<std::uint32_t, MessageKind>, graph::EndpointId>& ends, std::uint32_t peer,
-                        MessageKind kind, EndpointKind endpoint) {
-    const auto [it, fresh] = ends.try_emplace({peer, kind});
+  graph::EndpointId end(std::map<Ends::Peer, graph::EndpointId>& ends, const Handing& handing, MessageKind kind,
+                        EndpointKind endpoint) {
+    const auto [it, fresh] = ends.try_emplace({handing.peer, kind, handing.number});
     if (fresh) it->second = program_.endpoint(endpoint);
     return it->second;
   }
 
-  // Activations move up the stages of a chain, gradients down it.
-  struct Message {
-    MessageKind kind;
-    std::uint32_t peer;
-    std::size_t hop;
-  };
-  std::optional<Message> input(schedule::Action action) const {
-    if (action.op == Op::weight_gradient) return std::nullopt;
-    const bool forward = action.op == Op::forward;
-    return message(action, forward ? schedule::first_of_chain : schedule::last_of_chain, !forward);
-  }
-  std::optional<Message> output(schedule::Action action) const {
-    if (action.op == Op::weight_gradient) return std::nullopt;
-    const bool forward = action.op == Op::forward;
-    return message(action, forward ? schedule::last_of_chain : schedule::first_of_chain, forward);
-  }
-  // With the stage above (or below), unless the chain ends here or the same rank holds both.
-  std::optional<Message> message(schedule::Action action, decltype(schedule::first_of_chain)& ends, bool above) const {
-    const auto& placement = pipe_.schedule.placement;
-    if (ends(placement, pipe_.problem, action.stage)) return std::nullopt;
-    const std::uint32_t low = above ? action.stage : action.stage - 1u;
-    const auto peer = schedule::rank_of(placement, pipe_.problem, above ? low + 1 : low);
-    if (peer == rank_) return std::nullopt;
-    return Message{action.op == Op::forward ? MessageKind::activation : MessageKind::gradient, peer, low};
+  // What enters a pass, or leaves it: over which edges, in which direction. Activations move up the stages, gradients
+  // down, over the edges between the same two stages.
+  template <class Each>
+  void for_each_edge(schedule::Action action, bool enters, const Each& each) {
+    if (action.op == Op::weight_gradient) return;
+    const auto kind = action.op == Op::forward ? MessageKind::activation : MessageKind::gradient;
+    const bool at_end = enters == (kind == MessageKind::activation);  // of the edges that end at the stage
+    for (const auto& [number, at] : role_.edges) {
+      const auto& edge = pipe_.crossings.edges()[number];
+      if ((at_end ? edge.to : edge.from) != action.stage) continue;
+      each(number, (enters ? at.in : at.out)[static_cast<std::size_t>(kind)], kind);
+    }
   }
 
   // Each direction of a bidirectional schedule numbers its own half of the micro-batches.
@@ -135,13 +124,26 @@ class RankLowering {
             action.microbatch + (again && !pipe_.plan->performed() ? 1 : 0)};
   }
 
+  // What arrives, of which some goes on to others: at once, beside whatever is computed meanwhile.
   std::vector<LocalTask> receive(schedule::Action action) {
-    const auto from = input(action);
-    if (!from) return {};
-    const auto endpoint = end(ends_.receives, from->peer, from->kind, EndpointKind::receive);
-    const auto received =
-        program_.add({works_.intern(graph::Receive{}), Lane::receive, coordinates(action), endpoint.value});
-    return {work_->take(coordinates(action), received)};
+    std::vector<LocalTask> all;
+    const auto at = coordinates(action);
+    for_each_edge(action, true, [&](std::uint32_t edge, const std::vector<Handing>& list, MessageKind kind) {
+      std::vector<LocalTask> arrived(list.size());
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        const auto& handing = list[i];
+        if (handing.what == Handing::What::relay) {
+          post(handing, kind, at, work_->relay(at, edge, handing, arrived[*handing.after]),
+               handing.leaves_domain ? Lane::relay_out : Lane::relay);
+          continue;
+        }
+        const auto endpoint = end(ends_.receives, handing, kind, EndpointKind::receive);
+        const auto received = program_.add({works_.intern(graph::Receive{}), Lane::receive, at, endpoint.value});
+        arrived[i] = work_->take(at, edge, handing, received);
+        all.push_back(arrived[i]);
+      }
+    });
+    return all;
   }
 
   LocalTask compute(schedule::Action action, bool last_gradient, std::vector<LocalTask> after) {
@@ -149,13 +151,17 @@ class RankLowering {
   }
 
   void send(schedule::Action action, LocalTask done) {
-    const auto to = output(action);
-    if (!to) return;
-    const auto endpoint = end(ends_.sends, to->peer, to->kind, EndpointKind::send);
-    const auto& hop = pipe_.hops[to->hop];
-    const auto lane = pipe_.blocking_sends ? Lane::compute : hop.leaves_domain ? Lane::send_out : Lane::send;
-    program_.add({hop.message, lane, coordinates(action), endpoint.value},
-                 std::vector{work_->hand_over(coordinates(action), done)});
+    const auto at = coordinates(action);
+    for_each_edge(action, false, [&](std::uint32_t edge, const std::vector<Handing>& list, MessageKind kind) {
+      for (const auto& handing : list)
+        post(handing, kind, at, work_->hand_over(at, edge, handing, &handing == &list.back(), done),
+             handing.leaves_domain ? Lane::send_out : Lane::send);
+    });
+  }
+  void post(const Handing& handing, MessageKind kind, const Coordinates& at, LocalTask after, Lane lane) {
+    const auto endpoint = end(ends_.sends, handing, kind, EndpointKind::send);
+    program_.add({handing.message, pipe_.blocking_sends ? Lane::compute : lane, at, endpoint.value},
+                 std::vector{after});
   }
 
   static Pass pass(Op op) {
@@ -173,7 +179,8 @@ class RankLowering {
   }
 
   const Pipeline& pipe_;
-  std::uint32_t rank_;
+  const Role& role_;
+  std::uint32_t rank_;  // pipeline rank
   graph::GraphBuilder& works_;
   graph::ProgramBuilder program_;
   Ends ends_;
@@ -185,8 +192,8 @@ class RankLowering {
 
 }  // namespace
 
-LoweredRank lower_rank(const Pipeline& pipeline, std::uint32_t rank, graph::GraphBuilder& builder) {
-  return RankLowering(pipeline, rank, builder).run();
+LoweredRank lower_rank(const Pipeline& pipeline, const Role& role, graph::GraphBuilder& builder) {
+  return RankLowering(pipeline, role, builder).run();
 }
 
 }  // namespace rehearsal::lower

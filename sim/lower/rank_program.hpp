@@ -6,16 +6,21 @@
 #include <vector>
 
 #include "graph/builder.hpp"
+#include "lower/crossings.hpp"
 #include "lower/lowering.hpp"
 
 namespace rehearsal::lower {
 
-enum class MessageKind : std::uint8_t { activation, gradient };
-
 // The open ends of a program, for joining ranks.
 struct Ends {
-  std::map<std::pair<std::uint32_t, MessageKind>, graph::EndpointId> sends,
-      receives;  // by pipeline rank at the other end
+  // By who is at the other end: a pipeline rank, and which of its ranks (Handing).
+  struct Peer {
+    std::uint32_t pipeline_rank = 0;
+    MessageKind kind = MessageKind::activation;
+    std::uint32_t number = 0;
+    friend auto operator<=>(const Peer&, const Peer&) = default;
+  };
+  std::map<Peer, graph::EndpointId> sends, receives;
   // Groups along the axes, and behind them that of a tied embedding.
   static constexpr std::size_t kEmbedding = kAxes;
   std::array<std::optional<graph::EndpointId>, kAxes + 1> groups;
@@ -35,10 +40,10 @@ struct Ends {
 // What a rank program needs to know of the whole pipeline.
 struct Pipeline {
   const Parts& parts;
-  const plan::Plan* plan;  // null for a given pipeline
+  const plan::Plan* plan;  // of this pipeline rank; null for a given pipeline
   const schedule::Schedule& schedule;
   const schedule::Problem& problem;
-  const std::vector<Hop>& hops;  // hops[s]: between stages s and s+1
+  const Crossings& crossings;
   bool blocking_sends;
   Detail detail;
 };
@@ -48,6 +53,6 @@ struct LoweredRank {
   Ends ends;
 };
 
-LoweredRank lower_rank(const Pipeline& pipeline, std::uint32_t rank, graph::GraphBuilder& builder);
+LoweredRank lower_rank(const Pipeline& pipeline, const Role& role, graph::GraphBuilder& builder);
 
 }  // namespace rehearsal::lower

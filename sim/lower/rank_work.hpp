@@ -42,9 +42,19 @@ class RankWork {
                      const std::map<std::uint32_t, std::uint32_t>& last_gradient) = 0;
   // One pass of one stage; returns its last task. `last_gradient`: no gradient of the stage comes after it.
   virtual LocalTask pass(const graph::Coordinates& at, bool last_gradient, std::vector<LocalTask> after) = 0;
-  // What a pass waits for instead of the receive of its input, and what the send of its output waits for instead of it.
-  virtual LocalTask take(const graph::Coordinates&, LocalTask receive) { return receive; }
-  virtual LocalTask hand_over(const graph::Coordinates&, LocalTask done) { return done; }
+  // Messages of the stage at one of its edges, in the order of their list. What a pass waits for instead of the receive
+  // of its input; what a relay waits for instead of the receive of what it hands on (`taken`); and what the send of an
+  // output waits for instead of the pass: `last` of that edge.
+  virtual LocalTask take(const graph::Coordinates&, std::uint32_t /*edge*/, const Handing&, LocalTask receive) {
+    return receive;
+  }
+  virtual LocalTask relay(const graph::Coordinates&, std::uint32_t /*edge*/, const Handing&, LocalTask taken) {
+    return taken;
+  }
+  virtual LocalTask hand_over(const graph::Coordinates&, std::uint32_t /*edge*/, const Handing&, bool /*last*/,
+                              LocalTask done) {
+    return done;
+  }
   // After the passes that take norms alone: all ranks learn the norm. `again`: a second forward has taken place, so
   // that nobody needs what the first one of this micro-batch has kept.
   virtual void finish_norms() {}

@@ -175,9 +175,9 @@ class Variants {
   ProgramId of(std::uint32_t rank) {
     const auto* health = plan_.health.get();
     const Key key{
-        cast_.stages[rank], conditions_ ? conditions_->of[rank] : graph::Condition{},
+        cast_.programs[rank], conditions_ ? conditions_->of[rank] : graph::Condition{},
         health && health->jitters() ? rank : 0, ways_[rank],
-        plan_.performed() && cast_.stages[rank] == 0 ? servers_by_turn(plan_.job, rank) : std::vector<std::uint32_t>{}};
+        plan_.performed() && cast_.programs[rank] == 0 ? servers_by_turn(plan_.job, rank) : std::vector<std::uint32_t>{}};
     const auto [at, fresh] = known_.try_emplace(key);
     if (fresh) at->second = builder_.add(variant(key));
     return at->second;
@@ -310,7 +310,7 @@ std::optional<Surroundings> join_served(LoweredRank worker, const plan::Plan& pl
 
   // Folding needs resources even where nothing is shared: they tell apart who sits where.
   cluster::Resources resources(*plan.machine, health);
-  const auto loaded = loads(cast, plan.mesh, job, resources);
+  const auto loaded = loads(cast, plan.formation, job, resources);
   std::vector<std::uint32_t> of(cast.size());
   std::iota(of.begin(), of.end(), 0u);
   std::optional<Classes> classes;

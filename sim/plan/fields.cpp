@@ -1,5 +1,7 @@
 #include "plan/fields.hpp"
 
+#include <fmt/format.h>
+
 namespace rehearsal::plan {
 
 using namespace fields;
@@ -30,7 +32,43 @@ const Description& parallelism_fields() {
                         "data, and is no factor"),
       field<&P::expert_tensor>("expert_tensor", whole(1, kMostDegree), kUsual, "GPUs that share each expert"),
       field<&P::zero>("zero", whole(0, 3), kUsual,
-                      "1: optimizer states split over the replicas; 2: gradients too; 3: parameters too"));
+                      "1: optimizer states split over the replicas; 2: gradients too; 3: parameters too"),
+      settled(opaque<&P::layouts>(
+          "stages", "a list",
+          [](const std::vector<StageLayout>& layouts) {
+            std::string text;
+            for (const auto& l : layouts) {
+              text += fmt::format("{} {} {} {} {}", l.tensor, l.sequence, l.context, l.data,
+                                  l.sharding ? reshard::to_text(*l.sharding) : "");
+              for (const auto gpu : l.gpus) text += fmt::format(" {}", gpu);
+              text += ";";
+            }
+            return text;
+          },
+          "")));
+  return all;
+}
+
+const Description& resharding_fields() {
+  using R = Resharding;
+  using reshard::Strategy;
+  Form automatic{Form::Kind::choice};
+  automatic.names = {"auto"};
+  static const Description all = describe<R>(
+      {},
+      choice<&R::strategy>("strategy",
+                           {{"auto", Strategy::automatic},
+                            {"broadcast", Strategy::broadcast},
+                            {"send-recv", Strategy::send_recv},
+                            {"local-allgather", Strategy::local_allgather},
+                            {"global-allgather", Strategy::global_allgather}},
+                           kUsual,
+                           "how activations and their gradients get from a stage to one that is cut otherwise "
+                           "(`stages`); auto: the plan that takes least time"),
+      field<&R::planner>("planner", text(), kUsual, "who sends what, and when: a planner of `rehearse reshard`"),
+      or_also(field<&R::chunks>("chunks", whole(1, kMostCount), {[](const R&) -> std::int64_t { return 0; }, "auto"},
+                                "of a broadcast; auto: as many as make it shortest"),
+              {automatic}));
   return all;
 }
 

@@ -6,6 +6,7 @@
 namespace rehearsal::plan {
 
 const fields::Description& parallelism_fields();    // of Parallelism
+const fields::Description& resharding_fields();     // of Resharding
 const fields::Description& batch_fields();          // of Batch
 const fields::Description& partition_fields();      // of Partition
 const fields::Description& data_parallel_fields();  // of DataParallel

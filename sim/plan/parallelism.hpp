@@ -2,9 +2,39 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "reshard/sharding.hpp"
+#include "reshard/strategy.hpp"
+
 namespace rehearsal::plan {
+
+// Of a stage that is cut in its own way.
+struct StageLayout {
+  std::int64_t tensor = 1;
+  bool sequence = false;
+  std::int64_t context = 1;
+  std::int64_t data = 1;
+  std::vector<std::uint32_t> gpus;  // of its ranks, data outermost, tensor innermost; empty: those behind the stage before
+  // What of the activation at its borders each rank sends and is sent, over (data x context, tensor): a part of what it
+  // computes with. Empty: all of that.
+  std::optional<reshard::ShardingSpec> sharding;
+
+  std::int64_t ranks() const { return tensor * context * data; }
+  // Cut alike, wherever they stand.
+  bool like(const StageLayout& o) const {
+    return tensor == o.tensor && sequence == o.sequence && context == o.context && data == o.data &&
+           sharding == o.sharding;
+  }
+};
+
+// How an activation gets from a stage to one that is cut otherwise.
+struct Resharding {
+  reshard::Strategy strategy = reshard::Strategy::automatic;
+  std::string planner = "best";
+  std::int64_t chunks = 0;  // of a broadcast; 0: as many as make it shortest
+};
 
 struct Parallelism {
   std::int64_t tensor = 1;
@@ -17,8 +47,23 @@ struct Parallelism {
   std::int64_t expert = 1;         // GPUs that share the experts of a layer
   std::int64_t expert_tensor = 1;  // GPUs that share one expert
   int zero = 0;  // 1: optimizer states sharded over the data-parallel group, 2: gradients too, 3: parameters too
-  std::int64_t gpus() const { return tensor * context * pipeline * data; }
+  // One for each stage, where they are not all cut as this says; this is then the first one.
+  std::vector<StageLayout> layouts = {};
+
+  std::int64_t gpus() const {
+    if (layouts.empty()) return tensor * context * pipeline * data;
+    std::int64_t all = 0;
+    for (const auto& layout : layouts) all += layout.ranks();
+    return all;
+  }
   std::int64_t stages() const { return pipeline * chunks; }
+  // All stages cut as one of them.
+  Parallelism as(const StageLayout& layout) const {
+    Parallelism p = *this;
+    p.layouts.clear();
+    p.tensor = layout.tensor, p.sequence = layout.sequence, p.context = layout.context, p.data = layout.data;
+    return p;
+  }
 };
 
 struct Batch {

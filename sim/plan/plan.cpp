@@ -11,6 +11,7 @@
 #include "base/range.hpp"
 #include "models/rehearsal.hpp"
 #include "models/shapes.hpp"
+#include "plan/layouts.hpp"
 #include "plan/partition.hpp"
 #include "plan/routing.hpp"
 #include "plan/rules.hpp"
@@ -25,9 +26,6 @@ void check(const Job& job) {
                              broken_by_sequence(job.model, job.training, job.experts, p, job.batch, job.pieces),
                              broken_by_offload(job.model, job.training, job.software, p, job.cluster.host)})
     if (!broken.empty()) throw UserError(broken.front().rule);
-  if (p.gpus() > job.cluster.gpus())
-    throw UserError(fmt::format("tensor {} x context {} x pipeline {} x data {} = {} GPUs, but the cluster has {}",
-                                p.tensor, p.context, p.pipeline, p.data, p.gpus(), job.cluster.gpus()));
 }
 
 // What an optimizer that steps inside the backward needs.
@@ -234,6 +232,15 @@ void check_servers(const Plan& plan) {
 }
 
 Plan make_plan(Job job) {
+  const auto& p = job.parallelism;
+  if (!p.layouts.empty()) return plan_of_layouts(std::move(job));
+  if (p.gpus() > job.cluster.gpus())
+    throw UserError(fmt::format("tensor {} x context {} x pipeline {} x data {} = {} GPUs, but the cluster has {}",
+                                p.tensor, p.context, p.pipeline, p.data, p.gpus(), job.cluster.gpus()));
+  return plan_alike(std::move(job), nullptr);
+}
+
+Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   check(job);
   refuse_unpriced(job);
   check_sizes(job);
@@ -263,10 +270,11 @@ Plan make_plan(Job job) {
   for (auto shard = plan.shard; shard.piece < shard.pieces; ++shard.piece)
     plan.networks.push_back(std::make_shared<const models::Network>(network_of(job, shard, routed)));
 
-  plan.machine = std::make_shared<const cluster::Machine>(job.cluster);
+  plan.machine = machine ? std::move(machine) : std::make_shared<const cluster::Machine>(job.cluster);
   if (!job.faults.empty()) plan.health = std::make_shared<const cluster::Health>(*plan.machine, job.faults);
   plan.mesh = mesh_of(p, job.placement);
-  plan.tensor_group = plan.mesh.shape(Axis::tensor);
+  plan.formation = Formation(plan.mesh);
+  plan.tensor_group = plan.mesh.shape(Axis::tensor), plan.context_group = plan.mesh.shape(Axis::context);
   plan.data_group = plan.mesh.shape(plan.mesh.replicas());
   if (job.model.is_moe()) plan.expert_data_group = plan.mesh.shape(Axis::expert_data);
   if (job.copies > 1) {
@@ -279,13 +287,12 @@ Plan make_plan(Job job) {
   // The activation of a micro-batch at a stage boundary, 2 bytes an element. With sequence parallelism each tensor rank
   // holds its own part already; without, all hold the same and may send 1/t each (Megatron's scatter/gather,
   // 2104.04473, 4.1).
-  const std::int64_t element =
-      std::min<std::int64_t>(4, std::max<std::int64_t>(2, bytes_per_element(job.training.precision)));
-  const Bytes whole(plan.shard.tokens() * job.model.hidden * element);
-  const bool split = plan.shard.sequence_parallel || (job.software.sharded_sends && p.tensor > 1);
-  plan.message = split ? Bytes(whole.count() / p.tensor) : whole;
-  plan.message_gathered = split && !plan.shard.sequence_parallel ? whole : Bytes(0);
   plan.job = std::move(job);
+  const Bytes whole(plan.shard.tokens() * plan.job.model.hidden * plan.border_element());
+  const auto tensor = plan.shard.tensor;
+  const bool split = plan.shard.sequence_parallel || (plan.job.software.sharded_sends && tensor > 1);
+  plan.message = split ? Bytes(whole.count() / tensor) : whole;
+  plan.message_gathered = split && !plan.shard.sequence_parallel ? whole : Bytes(0);
   note_sharding(plan);
   note_tiles(plan);
   if (plan.job.training.defragment)

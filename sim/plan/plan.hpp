@@ -12,7 +12,8 @@
 #include "models/experts.hpp"
 #include "models/framework.hpp"
 #include "models/part.hpp"
-#include "plan/mesh.hpp"
+#include "plan/borders.hpp"
+#include "plan/formation.hpp"
 #include "plan/parallelism.hpp"
 
 namespace rehearsal::plan {
@@ -36,6 +37,8 @@ struct Job {
   std::vector<std::uint32_t> on;
   models::ExpertSettings experts{};  // of a model that has some
   DataParallel data_parallel{};
+  Resharding resharding{};           // between stages with layouts of their own
+  std::vector<std::uint32_t> seats = {};  // of each rank (seat()); empty: they follow each other
 
   std::uint32_t node(std::uint32_t nth) const { return on.empty() ? nth : on[nth]; }
   // Behind the ranks of the mesh come those of parameter servers: the threads of each, server after server.
@@ -53,8 +56,13 @@ struct Job {
   // The GPU of a rank.
   std::uint32_t gpu(std::uint32_t rank) const {
     if (rank >= workers()) return server_gpu((rank - workers()) / threads());
+    return gpu_of_seat(seat(rank));
+  }
+  // Where it sits among the GPUs of the job, counted node by node, and the GPU there.
+  std::uint32_t seat(std::uint32_t rank) const { return seats.empty() ? rank : seats[rank]; }
+  std::uint32_t gpu_of_seat(std::uint32_t seat) const {
     const auto per_node = static_cast<std::uint32_t>(cluster.gpus_per_node);
-    return on.empty() ? rank : on[rank / per_node] * per_node + rank % per_node;
+    return on.empty() ? seat : on[seat / per_node] * per_node + seat % per_node;
   }
 };
 
@@ -77,7 +85,11 @@ StateBytes state_bytes(const models::Training& training);
 
 struct Plan {
   Job job;
-  Mesh mesh;                                        // the numbering of its ranks
+  Mesh mesh;                                        // of its ranks, all stages cut alike
+  Formation formation{Mesh{}};                      // of all ranks
+  // Of each pipeline rank, where stages have layouts of their own: as if all were cut like it. Else empty.
+  std::vector<std::shared_ptr<const Plan>> of_stages;
+  std::vector<Border> borders;  // likewise
   std::shared_ptr<const cluster::Machine> machine;  // where they stand
   std::shared_ptr<const cluster::Health> health;    // what is wrong with it; null: nothing
   std::vector<Stage> stages;                        // of one copy, in model order
@@ -86,10 +98,17 @@ struct Plan {
   // have the same parameters.
   std::vector<std::shared_ptr<const models::Network>> networks;
   const models::Network& network() const { return *networks.front(); }
-  GroupShape tensor_group, data_group, expert_data_group, embedding_group;
+  GroupShape tensor_group, context_group, data_group, expert_data_group, embedding_group;
   Bytes message, message_gathered;  // a pipeline send of one GPU; what its receivers gather afterwards
   std::vector<std::string> warnings, assumptions;
 
+  // What the ranks of a pipeline rank see.
+  const Plan& of(std::uint32_t pipeline_rank) const { return of_stages.empty() ? *this : *of_stages[pipeline_rank]; }
+  bool laid_out() const { return !of_stages.empty(); }
+  // Of a group whose members meet within passes.
+  GroupShape shape(Axis axis) const {
+    return axis == Axis::tensor ? tensor_group : axis == Axis::context ? context_group : mesh.shape(axis);
+  }
   bool performed() const { return job.software.own_kernels; }
   // That follow each other in one graph.
   std::uint32_t iterations() const { return static_cast<std::uint32_t>(std::max(1, job.data_parallel.performed)); }
@@ -119,6 +138,10 @@ struct Plan {
   bool overlaps_gathers() const { return job.training.overlap_gathers.value_or(overlaps_gradients()); }
   // ZeRO level that has an effect: alone, a GPU shares nothing.
   int zero() const { return replicas() > 1 ? job.parallelism.zero : 0; }
+  // Bytes of an element of the activations between stages.
+  std::int64_t border_element() const {
+    return std::min<std::int64_t>(4, std::max<std::int64_t>(2, bytes_per_element(job.training.precision)));
+  }
   // Of one micro-batch on one GPU, at a stage boundary.
   Bytes stage_output() const { return message_gathered > Bytes{} ? message_gathered : message; }
   // What replicas add up goes to whoever updates it; else everybody gets all of it.

@@ -52,7 +52,7 @@ std::vector<Strategy> strategies(const std::vector<Transfer>& transfers) {
 // copies. (Where a tile has one receiver any strategy comes to a message, which is no other answer.)
 std::vector<std::string> departures(const Question& question, const std::vector<Transfer>& transfers) {
   if (!question.resharding || question.method.strategy != Strategy::local_allgather) return {};
-  if (local_allgather_applies(*question.resharding)) return {};
+  if (local_allgather_applies(side_of(question.resharding->destination, question.resharding->shape))) return {};
   std::set<std::uint32_t> units;
   for (const auto& t : transfers) units.insert(t.unit);
   if (units.size() == transfers.size()) return {};
@@ -72,6 +72,9 @@ Answer planned(const Question& question, Strategy strategy) {
     a.transfers = transfers(*question.resharding, method);
     size = 1;
     for (const auto n : question.resharding->shape) size *= n;
+  } else if (question.between) {
+    a.transfers = transfers(question.between->source, question.between->destination, method);
+    size = question.between->elements;
   } else {
     a.transfers = question.given;
     for (const auto& t : a.transfers) size += t.size;
@@ -91,7 +94,7 @@ Answer planned(const Question& question, Strategy strategy) {
 }
 
 Answer chosen(const Question& question) {
-  if (question.method.strategy != Strategy::automatic || !question.resharding)
+  if (question.method.strategy != Strategy::automatic || !question.given.empty())
     return planned(question, question.method.strategy);
   // What is fastest for one task alone may stand in the way of others (a broadcast holds every receiving NIC, a stripe
   // one per host), so whole plans are compared. The first of equals stays.
@@ -101,7 +104,7 @@ Answer chosen(const Question& question) {
     if (strategy == Strategy::striped && question.method.nic == NicSharing::host) continue;
     // Each task on its own: anything may come of it, at most as much as of send/recv.
     const auto largest = strategy == Strategy::automatic ? Strategy::send_recv : strategy;
-    if (too_large(*question.resharding, largest)) continue;
+    if (question.resharding && too_large(*question.resharding, largest)) continue;
     Answer other = planned(question, strategy);
     if (other.seconds < best.seconds) best = std::move(other);
   }

@@ -10,9 +10,16 @@
 
 namespace rehearsal::reshard {
 
+// A tensor of so many elements, between two sides that need not be grids.
+struct Between {
+  Side source, destination;
+  std::int64_t elements = 0;
+};
+
 struct Question {
   std::string name;                      // a title for reports
-  std::optional<Resharding> resharding;  // else `given`
+  std::optional<Resharding> resharding;  // else `between`, else `given`
+  std::optional<Between> between;
   std::vector<Transfer> given;           // each device a NIC and a host of its own
   Method method;
   std::string planner = "best";

@@ -108,4 +108,11 @@ std::vector<Tile> tiles_of(const Layout& layout, const std::vector<std::int64_t>
   return tiles;
 }
 
+Side side_of(const Layout& layout, const std::vector<std::int64_t>& shape) {
+  Side side{tiles_of(layout, shape), {}};
+  for (std::uint32_t device = 0; device < layout.mesh.devices(); device++)
+    side.host.push_back(layout.mesh.row_of(device));
+  return side;
+}
+
 }  // namespace rehearsal::reshard

@@ -54,4 +54,14 @@ struct Layout {
 // that the index of a tile is its place in the grid.
 std::vector<Tile> tiles_of(const Layout& layout, const std::vector<std::int64_t>& shape);
 
+// Who holds what of a tensor, and where the holders stand: what is planned with, however the tiles came about. A device
+// may hold several.
+struct Side {
+  std::vector<Tile> tiles;
+  std::vector<std::uint32_t> host;  // of each device; ascending from 0
+  std::uint32_t hosts() const { return host.empty() ? 0 : host.back() + 1; }
+  std::uint32_t devices() const { return static_cast<std::uint32_t>(host.size()); }
+};
+Side side_of(const Layout& layout, const std::vector<std::int64_t>& shape);  // a row of the mesh is a host
+
 }  // namespace rehearsal::reshard

@@ -14,16 +14,17 @@ namespace {
 
 class Maker {
  public:
-  Maker(const Resharding& resharding, const Method& method) : resharding_(resharding), method_(method) {}
+  Maker(const Side& source, const Side& destination, const Method& method)
+      : source_(source), destination_(destination), method_(method) {}
 
   std::vector<Transfer> make() {
     const auto strategy = method_.strategy;
-    if (strategy == Strategy::local_allgather && local_allgather_applies(resharding_)) {
+    if (strategy == Strategy::local_allgather && local_allgather_applies(destination_)) {
       finer();
     } else if (strategy == Strategy::send_recv || strategy == Strategy::local_allgather) {
-      device_by_device(unit_tasks(resharding_));
+      device_by_device(unit_tasks(source_.tiles, destination_.tiles));
     } else {
-      const auto units = unit_tasks(resharding_);
+      const auto units = unit_tasks(source_.tiles, destination_.tiles);
       for (std::uint32_t u = 0; u < units.size(); u++) {
         const auto chosen = strategy == Strategy::automatic ? fastest(units[u]) : strategy;
         switch (chosen) {
@@ -46,14 +47,14 @@ class Maker {
   Receivers receivers_of(const std::vector<std::uint32_t>& devices) const {
     std::uint32_t hosts = 0, last = UINT32_MAX;
     for (const auto d : devices)
-      if (const auto row = resharding_.destination.mesh.row_of(d); row != last) hosts++, last = row;
+      if (const auto host = destination_.host[d]; host != last) hosts++, last = host;
     return {hosts, std::uint32_t(devices.size())};
   }
 
-  std::vector<std::uint32_t> nics(const std::vector<std::uint32_t>& devices, const Mesh& mesh,
+  std::vector<std::uint32_t> nics(const std::vector<std::uint32_t>& devices, const Side& side,
                                   std::uint32_t first) const {
     std::vector<std::uint32_t> ids;
-    for (const auto d : devices) ids.push_back(first + (method_.nic == NicSharing::host ? mesh.row_of(d) : d));
+    for (const auto d : devices) ids.push_back(first + (method_.nic == NicSharing::host ? side.host[d] : d));
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
     return ids;
   }
@@ -62,7 +63,6 @@ class Maker {
     if (made_.size() >= kMostTransfers)
       throw UserError(
           fmt::format("more than {} transfers; use smaller meshes or a spec that splits less", kMostTransfers));
-    const Mesh& from = resharding_.source.mesh;
     Transfer t;
     t.unit = unit;
     t.strategy = to.size() == 1 && strategy != Strategy::local_allgather && strategy != Strategy::striped
@@ -71,8 +71,8 @@ class Maker {
     t.size = t.work = elements(box);
     t.box = std::move(box);
     t.sender_devices = task.senders;
-    t.senders = nics(task.senders, from, 0);
-    t.receivers = nics(to, resharding_.destination.mesh, method_.nic == NicSharing::host ? from.rows : from.devices());
+    t.senders = nics(task.senders, source_, 0);
+    t.receivers = nics(to, destination_, method_.nic == NicSharing::host ? source_.hosts() : source_.devices());
     t.receiving_hosts = receivers_of(to).hosts;
     t.receiver_devices = std::move(to);
     if (t.strategy == Strategy::global_allgather)
@@ -103,17 +103,20 @@ class Maker {
     for (std::int64_t j = 0; j < n; j++) {
       Box box = task.box;
       box[d] = {task.box[d].low + length * j / n, task.box[d].low + length * (j + 1) / n};
-      std::vector<std::vector<std::uint32_t>> targets;  // of each transfer of this part
+      std::vector<std::vector<std::uint32_t>> targets, beside;  // of each transfer of this part
       for (std::uint32_t h = 0; h < to.hosts; h++) {
         const auto device = task.receivers[h * parts + std::size_t(j)];
+        const auto host = task.receivers.begin() + std::ptrdiff_t(h * parts);
+        if (strategy != Strategy::striped || beside.empty()) beside.emplace_back();
+        beside.back().insert(beside.back().end(), host, host + std::ptrdiff_t(parts));
         if (strategy == Strategy::striped && !targets.empty())
           targets.front().push_back(device);
         else
           targets.push_back({device});
       }
-      for (auto& devices : targets) {
-        auto& t = add(unit, task, box, std::move(devices), strategy);
-        t.gathered = task.size, t.gatherers = parts;
+      for (std::size_t i = 0; i < targets.size(); i++) {
+        auto& t = add(unit, task, box, std::move(targets[i]), strategy);
+        t.gathered = task.size, t.gatherers = parts, t.gather_with = std::move(beside[i]);
       }
     }
   }
@@ -147,81 +150,99 @@ class Maker {
     return best;
   }
 
-  const Resharding& resharding_;
+  const Side &source_, &destination_;
   const Method& method_;
   std::vector<Transfer> made_;
 };
 
 // Copies of a tile, when they all share a host; else 0.
-std::uint32_t copies_on_a_host(const Layout& layout) {
-  bool rows = layout.mesh.rows == 1, columns = false;
-  for (const auto& split : layout.spec)
-    for (const auto axis : split) (axis == 0 ? rows : columns) = true;
-  return !rows ? 0 : columns ? 1 : layout.mesh.columns;
+std::uint32_t copies_on_a_host(const Side& side) {
+  std::size_t copies = 0;
+  for (const auto& tile : side.tiles) {
+    if (elements(tile.box) == 0) continue;
+    for (const auto device : tile.devices)
+      if (side.host[device] != side.host[tile.devices.front()]) return 0;
+    if (copies > 0 && copies != tile.devices.size()) return 0;
+    copies = tile.devices.size();
+  }
+  return std::uint32_t(copies);
 }
 
-// Into how many parts the rule cuts a tile along each dimension.
-std::vector<std::int64_t> rule_cuts(const Resharding& resharding) {
-  std::int64_t left = copies_on_a_host(resharding.destination);
+// Into how many parts the rule cuts a tile along each dimension: all of them, so that of uneven shards every length
+// divides.
+std::vector<std::int64_t> rule_cuts(const Side& destination) {
+  std::int64_t left = std::max<std::uint32_t>(1, copies_on_a_host(destination));
   std::vector<std::int64_t> cuts;
-  for (std::size_t d = 0; d < resharding.shape.size(); d++) {
-    const auto parts = std::int64_t(resharding.destination.parts(d)), n = resharding.shape[d];
-    const std::int64_t length = (n + parts - 1) / parts, last = n % length;  // of uneven shards both must divide
-    const std::int64_t cut = left == 0 ? 1 : std::gcd(left, std::gcd(length, last));
+  for (std::size_t d = 0; d < destination.tiles.front().box.size(); d++) {
+    std::int64_t cut = left;
+    for (const auto& tile : destination.tiles)
+      if (elements(tile.box) > 0) cut = std::gcd(cut, tile.box[d].length());
     cuts.push_back(cut);
-    left /= std::max<std::int64_t>(cut, 1);
+    left /= cut;
   }
   return cuts;
 }
 
 void Maker::finer() {
-  const auto tiles = tiles_of(resharding_.destination, resharding_.shape);
-  const auto cuts = rule_cuts(resharding_);
-  const std::size_t rank = cuts.size();
+  const auto cuts = rule_cuts(destination_);
   const auto parts = std::size_t(std::accumulate(cuts.begin(), cuts.end(), std::int64_t{1}, std::multiplies<>()));
-  // The tiles of the finer grid, row-major over that grid, which mixes the parts of different tiles.
-  std::vector<Tile> fine(tiles.size() * parts);
-  std::vector<std::uint32_t> tile_of(fine.size());
-  for (std::size_t index = 0; index < fine.size(); index++) {
-    std::vector<std::size_t> at(rank);
-    std::size_t rest = index, tile = 0, part = 0;
-    for (std::size_t d = rank; d-- > 0;) {
-      const auto n = resharding_.destination.parts(d) * std::size_t(cuts[d]);
-      at[d] = rest % n, rest /= n;
-    }
-    for (std::size_t d = 0; d < rank; d++) {
-      tile = tile * resharding_.destination.parts(d) + at[d] / std::size_t(cuts[d]);
-      part = part * std::size_t(cuts[d]) + at[d] % std::size_t(cuts[d]);
-    }
-    const Tile& whole = tiles[tile];
-    for (std::size_t d = 0; d < rank; d++) {
-      const auto width = whole.box[d].length() / cuts[d],
-                 low = whole.box[d].low + std::int64_t(at[d]) % cuts[d] * width;
-      fine[index].box.push_back({low, low + width});
-    }
+  struct Fine {
+    Tile tile;
+    std::uint32_t of;
+  };
+  std::vector<Fine> fine;
+  for (std::uint32_t i = 0; i < destination_.tiles.size(); i++) {
+    const Tile& whole = destination_.tiles[i];
+    if (elements(whole.box) == 0) continue;
     const std::size_t copies = whole.devices.size() / parts;  // left over: each gets the part in full
-    fine[index].devices.assign(whole.devices.begin() + std::ptrdiff_t(part * copies),
-                               whole.devices.begin() + std::ptrdiff_t((part + 1) * copies));
-    tile_of[index] = std::uint32_t(tile);
+    for (std::size_t part = 0; part < parts; part++) {
+      Fine next{{whole.box, {}}, i};
+      std::size_t rest = part;
+      for (std::size_t d = cuts.size(); d-- > 0;) {
+        const auto at = std::int64_t(rest % std::size_t(cuts[d])), width = whole.box[d].length() / cuts[d];
+        rest /= std::size_t(cuts[d]);
+        next.tile.box[d].low += at * width, next.tile.box[d].high = next.tile.box[d].low + width;
+      }
+      const auto first = whole.devices.begin() + std::ptrdiff_t(part * copies);
+      next.tile.devices.assign(first, first + std::ptrdiff_t(copies));
+      fine.push_back(std::move(next));
+    }
   }
-  const auto units = unit_tasks(resharding_, fine);
+  // Row-major over the finer grid, which mixes the parts of different tiles.
+  std::stable_sort(fine.begin(), fine.end(), [](const Fine& a, const Fine& b) {
+    return std::lexicographical_compare(a.tile.box.begin(), a.tile.box.end(), b.tile.box.begin(), b.tile.box.end(),
+                                        [](const Interval& x, const Interval& y) { return x.low < y.low; });
+  });
+  std::vector<Tile> tiles;
+  for (auto& f : fine) tiles.push_back(std::move(f.tile));
+  const auto units = unit_tasks(source_.tiles, tiles);
   device_by_device(units);
   for (auto& t : made_) {
+    const auto& whole = destination_.tiles[fine[units[t.unit].destination_tile].of];
     t.strategy = Strategy::local_allgather;
-    t.gathered = elements(tiles[tile_of[units[t.unit].destination_tile]].box);
+    t.gathered = elements(whole.box);
     t.gatherers = std::uint32_t(parts);
+    // Of every part the same copy.
+    const std::size_t copies = whole.devices.size() / parts;
+    const auto at = std::find(whole.devices.begin(), whole.devices.end(), t.receiver_devices.front());
+    for (auto i = std::size_t(at - whole.devices.begin()) % copies; i < whole.devices.size(); i += copies)
+      t.gather_with.push_back(whole.devices[i]);
   }
 }
 
 }  // namespace
 
-bool local_allgather_applies(const Resharding& resharding) {
-  const auto cuts = rule_cuts(resharding);
+bool local_allgather_applies(const Side& destination) {
+  const auto cuts = rule_cuts(destination);
   return std::any_of(cuts.begin(), cuts.end(), [](auto cut) { return cut > 1; });
 }
 
+std::vector<Transfer> transfers(const Side& source, const Side& destination, const Method& method) {
+  return Maker(source, destination, method).make();
+}
 std::vector<Transfer> transfers(const Resharding& resharding, const Method& method) {
-  return Maker(resharding, method).make();
+  return transfers(side_of(resharding.source, resharding.shape), side_of(resharding.destination, resharding.shape),
+                   method);
 }
 
 Numbered number(const std::vector<Transfer>& transfers) {

@@ -41,6 +41,7 @@ struct Transfer {
   std::int64_t gathered =
       0;  // elements of what is all-gathered by NVLink once this and its like have arrived; 0 = none
   std::uint32_t gatherers = 1;
+  std::vector<std::uint32_t> gather_with;  // the devices that do so, `gatherers` for each receiving one
 };
 
 struct Method {
@@ -53,6 +54,7 @@ struct Method {
 
 // Throws UserError when there are more than kMostTransfers.
 inline constexpr std::size_t kMostTransfers = 200'000;
+std::vector<Transfer> transfers(const Side& source, const Side& destination, const Method& method);
 std::vector<Transfer> transfers(const Resharding& resharding, const Method& method);
 
 // What planners see of them, and which NICs their numbers stand for.
@@ -63,6 +65,6 @@ struct Numbered {
 Numbered number(const std::vector<Transfer>& transfers);
 
 // Whether the original would rewrite the destination for local all-gather.
-bool local_allgather_applies(const Resharding& resharding);
+bool local_allgather_applies(const Side& destination);
 
 }  // namespace rehearsal::reshard

@@ -18,10 +18,9 @@ struct UnitTask {
   std::vector<std::uint32_t> senders, receivers;
 };
 
-// Natural order: destination tiles as listed, for each the source tiles row-major. The boxes of one destination tile
+// Natural order: destination tiles as listed, for each the source tiles as listed (of a grid: row-major). The boxes of one destination tile
 // are disjoint and make it up.
+std::vector<UnitTask> unit_tasks(const std::vector<Tile>& source, const std::vector<Tile>& destination);
 std::vector<UnitTask> unit_tasks(const Resharding& problem);
-// The same for destination tiles of one's own choice (a finer grid).
-std::vector<UnitTask> unit_tasks(const Resharding& problem, const std::vector<Tile>& destination);
 
 }  // namespace rehearsal::reshard

@@ -150,6 +150,7 @@ const Description& scenario_fields() {
       {}, label(field<&S::name>("name", text(), kUsual, "a title for reports"), "a title"),
       aside<&S::file>("where it was read"), aside<&S::places>("where it was read"),
       aside<&S::digest>("follows from the others"), nested<&S::parallelism>("parallelism", plan::parallelism_fields()),
+      nested<&S::resharding>("resharding", plan::resharding_fields()),
       nested<&S::data_parallel>("data_parallel", plan::data_parallel_fields()),
       order<&S::placement>("placement",
                            {{"tensor", Axis::tensor},

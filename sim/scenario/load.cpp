@@ -23,6 +23,32 @@ void report(Context& context, const Node& root, const std::vector<plan::Broken>&
   for (const auto& broken : rules) context.problems.error(place_of(root, broken.key), broken.rule);
 }
 
+Location place_of_stage(const Node& root, std::size_t stage) {
+  const Node* stages = root.find("stages");
+  return stages && stage < stages->items.size() ? stages->items[stage]->where() : root.where();
+}
+
+// What stages with layouts of their own make of a micro-batch.
+void check_layouts(Context& context, const Node& root, const Scenario& scenario, const ParallelismChoice& parallelism) {
+  const auto& p = parallelism.value;
+  const auto& c = *scenario.concrete;
+  const auto sequences = scenario.batch.micro * p.data;
+  for (std::size_t s = 0; s < p.layouts.size(); ++s) {
+    if (sequences % p.layouts[s].data != 0) {
+      context.problems.error(place_of_stage(root, s),
+                             fmt::format("stage {}: 'data' {} does not divide the {} sequences of a micro-batch "
+                                         "(batch.micro {} x data {} of stage 0)",
+                                         s, p.layouts[s].data, sequences, scenario.batch.micro, p.data));
+      continue;
+    }
+    auto batch = scenario.batch;
+    batch.micro = sequences / p.layouts[s].data;
+    for (const auto& broken : plan::broken_by_sequence(c.model, c.training, c.experts, p.as(p.layouts[s]), batch,
+                                                       scenario.schedule.cut()))
+      context.problems.error(place_of_stage(root, s), fmt::format("stage {}: {}", s, broken.rule));
+  }
+}
+
 // Sequences per step and micro-batches per pipeline.
 void read_batch(Context& context, MapReader& top, const Node& root, Scenario& scenario,
                 const ParallelismChoice& parallelism) {
@@ -61,9 +87,12 @@ void read_batch(Context& context, MapReader& top, const Node& root, Scenario& sc
       return;
     }
     scenario.microbatches = batch.global / share;
-    if (const auto& c = scenario.concrete; c && c->model.layers > 0)
-      report(context, root,
-             plan::broken_by_sequence(c->model, c->training, c->experts, p, batch, scenario.schedule.cut()));
+    if (const auto& c = scenario.concrete; c && c->model.layers > 0) {
+      if (p.layouts.empty())
+        report(context, root,
+               plan::broken_by_sequence(c->model, c->training, c->experts, p, batch, scenario.schedule.cut()));
+      check_layouts(context, root, scenario, parallelism);
+    }
   }
   if (scenario.microbatches > kMostForwards / p.stages())
     problems.error(map.place().where(), fmt::format("{} micro-batches x {} stages are more than {} forwards per step",
@@ -74,7 +103,10 @@ void check_degrees(Context& context, const Node& root, const models::Transformer
                    const models::Training& training, const models::ExpertSettings& experts,
                    const ParallelismChoice& parallelism) {
   const auto& p = parallelism.value;
-  report(context, root, plan::broken_by_degrees(model, training, experts, p));
+  if (p.layouts.empty()) report(context, root, plan::broken_by_degrees(model, training, experts, p));
+  for (std::size_t s = 0; s < p.layouts.size(); ++s)
+    for (const auto& broken : plan::broken_by_degrees(model, training, experts, p.as(p.layouts[s])))
+      context.problems.error(place_of_stage(root, s), fmt::format("stage {}: {}", s, broken.rule));
   // Embedding and head may have stages of their own; an MLP has neither.
   const auto most = model.layers + (model.family == models::Family::mlp ? 0 : 2);
   if (parallelism.stages() > most)
@@ -201,7 +233,8 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
 void read_abstract(Context& context, MapReader& top, const Node& root, const Node& costs, Scenario& scenario,
                    const ParallelismChoice& parallelism) {
   auto& problems = context.problems;
-  for (const char* key : {"model", "cluster", "software", "partition", "placement", "faults", "experts", "data_parallel"})
+  for (const char* key : {"model", "cluster", "software", "partition", "placement", "faults", "experts",
+                          "data_parallel", "stages", "resharding"})
     if (top.find(key))
       problems.error(
           top.at(key),
@@ -282,6 +315,8 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   scenario.places = {place(root.find("partition") ? "partition" : "parallelism"), place("cluster"), place("schedule"),
                      place("faults"), place("data_parallel")};
   auto parallelism = load_parallelism(context, top.find("parallelism"), root);
+  if (const Node* stages = top.find("stages"); stages && !costs) load_stages(context, *stages, parallelism);
+  if (!costs) scenario.resharding = load_resharding(context, top.find("resharding"), root);
   const Node* schedule_node = top.find("schedule");
   const auto before_schedule = problems.count();
   scenario.schedule = load_schedule(context, schedule_node, costs != nullptr);

@@ -96,6 +96,9 @@ struct ParallelismChoice {
   bool sound = true;  // else checks that build on the degrees would only repeat what was said
 };
 ParallelismChoice load_parallelism(Context& context, const Node* node, const Node& root);
+// Layouts of their own for the stages, into the degrees that were read.
+void load_stages(Context& context, const Node& node, ParallelismChoice& parallelism);
+plan::Resharding load_resharding(Context& context, const Node* node, const Node& root);
 plan::DataParallel load_data_parallel(Context& context, const Node* node, const Node& root);
 
 // How tokens are routed to the experts of a model; `node` may be null.

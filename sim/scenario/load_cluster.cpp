@@ -8,6 +8,7 @@
 #include "cluster/registry.hpp"
 #include "cost/measured_gpu.hpp"
 #include "cost/measured_tiers.hpp"
+#include "plan/layouts.hpp"
 #include "scenario/cluster_file.hpp"
 #include "scenario/fields.hpp"
 #include "scenario/load.hpp"
@@ -197,6 +198,36 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   return choice;
 }
 
+namespace {
+
+// Stages with layouts of their own need as many GPUs as they list, or use one after the other.
+void size_laid_out(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism) {
+  auto& problems = context.problems;
+  auto& spec = cluster.spec;
+  const auto& layouts = parallelism.value.layouts;
+  const auto seats = plan::seats_of(layouts);
+  const std::int64_t gpus = *std::max_element(seats.begin(), seats.end()) + std::int64_t{1};
+  if (!cluster.gpus && !cluster.nodes) {
+    spec.nodes = (gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
+    if (spec.nodes == 1) spec.gpus_per_node = std::min(spec.gpus_per_node, gpus);
+  } else if (gpus > spec.gpus()) {
+    problems.error(cluster.node->where(), fmt::format("'stages' use {} GPUs, but the cluster has {} ({} x {})", gpus,
+                                                      spec.gpus(), spec.nodes, spec.gpus_per_node));
+    return;
+  }
+  if (const auto* named = cluster::registry().find(spec.topology.name);
+      spec.nodes == 1 && named && named->role == cluster::Topology::Role::fabric)
+    spec.topology = std::exchange(spec.node_topology, {});
+  if (problems.count() > 0) return;
+  try {
+    const cluster::Machine machine(spec);
+  } catch (const UserError& e) {
+    problems.error(cluster.node->where(), e.diagnostics()[0].message);
+  }
+}
+
+}  // namespace
+
 void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism, std::int64_t more_nodes) {
   auto& problems = context.problems;
   auto& spec = cluster.spec;
@@ -209,6 +240,7 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
     return;
   }
   const bool sized = cluster.gpus || cluster.nodes;
+  if (!p.layouts.empty()) return size_laid_out(context, cluster, parallelism);
   const auto others = p.tensor * p.context * p.pipeline;  // each is at most 1e6
   const auto tail = fmt::format("tensor {} x {}pipeline {}", p.tensor,
                                 p.context > 1 ? fmt::format("context {} x ", p.context) : "", p.pipeline);

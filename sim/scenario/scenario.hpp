@@ -112,6 +112,7 @@ struct Scenario {
   Places places;
   std::string digest;  // SHA-256 of the resolved scenario, the same for YAML and JSON spellings
   plan::Parallelism parallelism;
+  plan::Resharding resharding;
   plan::DataParallel data_parallel;
   plan::AxisOrder placement = plan::kUsualOrder;
   std::vector<cluster::Fault> faults;

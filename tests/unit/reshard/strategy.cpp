@@ -85,7 +85,7 @@ TEST_CASE("one sender and 1 GiB at 10 Gb/s, as the model of the paper has it") {
     same(chain(bytes, to, std::int64_t(cell[4]), link).seconds(to), cell[10]);
     // The original's rule: which of them it would gather, and what its send/recv takes then.
     const auto resharding = one_to({hosts, per_host}, std::int64_t(bytes) / 4);
-    CHECK(local_allgather_applies(resharding) == (cell[11] == 1));
+    CHECK(local_allgather_applies(side_of(resharding.destination, resharding.shape)) == (cell[11] == 1));
     Method method;
     method.strategy = Strategy::local_allgather;
     double elements = 0;

@@ -1,0 +1,339 @@
+#include "lower/crossings.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace rehearsal::lower {
+using reshard::Box;
+
+namespace {
+// The ranks of a stage in the order of their GPUs, so that hosts follow each other; these are the devices of a side.
+std::vector<std::uint32_t> by_gpu(const plan::Plan& plan, std::uint32_t stage) {
+  std::vector<std::uint32_t> numbers(plan.formation.members(stage));
+  std::iota(numbers.begin(), numbers.end(), 0u);
+  const auto gpu = [&](std::uint32_t number) { return plan.job.gpu(plan.formation.member(stage, number)); };
+  std::sort(numbers.begin(), numbers.end(), [&](auto a, auto b) { return gpu(a) < gpu(b); });
+  return numbers;
+}
+
+reshard::Side side_of(const plan::Plan& plan, std::uint32_t stage, const std::vector<std::uint32_t>& numbers) {
+  reshard::Side made;
+  const auto gpu = [&](std::uint32_t number) { return plan.job.gpu(plan.formation.member(stage, number)); };
+  std::map<std::vector<std::int64_t>, reshard::Tile> tiles;  // row-major
+  std::int64_t last = -1;
+  for (std::uint32_t d = 0; d < numbers.size(); ++d) {
+    const std::int64_t domain = gpu(numbers[d]) / plan.machine->domain();
+    made.host.push_back(made.host.empty() ? 0 : made.host.back() + (domain != last));
+    last = domain;
+    for (const auto& box : plan.borders[stage].own[numbers[d]]) {
+      std::vector<std::int64_t> key;
+      for (const auto& side : box) key.push_back(side.low);
+      for (const auto& side : box) key.push_back(side.high);
+      auto& tile = tiles[key];
+      tile.box = box;
+      tile.devices.push_back(d);
+    }
+  }
+  for (auto& [key, tile] : tiles) made.tiles.push_back(std::move(tile));
+  return made;
+}
+
+// Where a rank has these elements of a box.
+graph::Region region_of(const plan::Border& border, std::uint32_t number, const Box& box, std::int64_t first,
+                        std::int64_t count, std::int64_t element) {
+  for (const auto& held : border.held[number]) {
+    if (reshard::elements(reshard::intersection(held.box, box)) != reshard::elements(box)) continue;
+    const auto row = held.first + (box[0].low - held.box[0].low) * held.per_sequence + box[1].low - held.box[1].low;
+    const std::int64_t hidden = border.shape[2], width = hidden * element;
+    return {.offset = row * width + box[2].low * element,
+            .run = box[2].length() * element,
+            .count = {box[0].length(), box[1].length()},
+            .stride = {held.per_sequence * width, width},
+            .first = first * element,
+            .size = count * element};
+  }
+  INVARIANT(false, "a rank holds what it sends and is sent");
+  return {};
+}
+
+}  // namespace
+
+// Plans are made once for all edges between sides that look alike.
+class Crossings::Planner {
+ public:
+  Planner(const plan::Plan& plan, graph::GraphBuilder& builder) : plan_(plan), builder_(builder) {
+    for (std::uint32_t s = 0; s < plan.of_stages.size(); ++s) {
+      numbers_.push_back(by_gpu(plan, s));
+      sides_.push_back(side_of(plan, s, numbers_.back()));
+    }
+  }
+
+  std::vector<Sent> between(std::uint32_t from, std::uint32_t to) {
+    const auto& layouts = plan_.job.parallelism.layouts;
+    sent_.clear();
+    if (layouts[from].like(layouts[to]))
+      straight(from, to);
+    else
+      planned(from, to);
+    return std::move(sent_);
+  }
+
+ private:
+  std::uint32_t rank(std::uint32_t stage, std::uint32_t number) const { return plan_.formation.member(stage, number); }
+  std::int64_t gpu(std::uint32_t rank) const { return plan_.job.gpu(rank); }
+
+  Sent& add(std::uint32_t from, std::uint32_t to, std::int64_t bytes, std::uint32_t chunks, Bytes gathered = {},
+            GroupShape gather = {}) {
+    const auto pair = plan_.machine->alike(gpu(from), gpu(to));
+    graph::Message message{Bytes(bytes), static_cast<std::uint32_t>(pair.first),
+                           static_cast<std::uint32_t>(pair.second), gathered, gather};
+    message.chunks = chunks;
+    auto& sent = sent_.emplace_back();
+    sent.from = from, sent.to = to, sent.bytes = bytes;
+    sent.message = builder_.intern(message);
+    sent.leaves_domain = plan_.machine->reach(pair.first, pair.second).leaves_domain;
+    return sent;
+  }
+
+  void straight(std::uint32_t from, std::uint32_t to) {
+    const auto& border = plan_.borders[from];
+    const auto& of = *plan_.of_stages[from];
+    if (!border.gather.empty()) return planned(from, to);
+    for (std::uint32_t n = 0; n < plan_.formation.members(from); ++n)
+      add(rank(from, n), rank(to, n), of.message.count(), 1, of.message_gathered,
+          of.message_gathered > Bytes{} ? of.tensor_group : GroupShape{});
+  }
+
+  void planned(std::uint32_t from, std::uint32_t to) {
+    const auto element = plan_.border_element();
+    for (const auto& carry : plan_of(from, to)) {
+      const auto side = carry.relayed ? to : from;
+      const auto sender = rank(side, numbers_[side][carry.from]), receiver = rank(to, numbers_[to][carry.to]);
+      auto& sent = add(sender, receiver, carry.count * element, static_cast<std::uint32_t>(carry.chunks));
+      sent.relayed = carry.relayed, sent.after = carry.after;
+      regions(sent, carry.box, carry.first, carry.count, from, to);
+      if (carry.relayed) continue;
+      INVARIANT(plan_.borders[to].gather.empty() || carry.chunks == 1, "parts have one owner each");
+    }
+    gathers(from, to);
+  }
+
+  void regions(Sent& sent, const Box& box, std::int64_t first, std::int64_t count, std::uint32_t from,
+               std::uint32_t to) {
+    if (!plan_.performed()) return;
+    const auto& formation = plan_.formation;
+    const auto at = [&](std::uint32_t rank, std::uint32_t stage) {
+      return region_of(plan_.borders[stage], formation.number(rank), box, first, count, plan_.border_element());
+    };
+    sent.taken = at(sent.from, sent.relayed ? to : from), sent.put = at(sent.to, to);
+  }
+
+  // Parts that one rank of a tensor group was sent go around it.
+  void gathers(std::uint32_t from, std::uint32_t to) {
+    const auto& border = plan_.borders[to];
+    if (border.gather.empty()) return;
+    struct Turning {
+      std::uint32_t at, after;
+      Box box;
+      const std::vector<std::uint32_t>* group;
+      std::size_t place;
+    };
+    std::vector<Turning> parts;
+    const auto& carries = plan_of(from, to);
+    for (std::uint32_t i = 0; i < carries.size(); ++i) {
+      const auto number = numbers_[to][carries[i].to];
+      for (const auto& group : border.gather)
+        if (const auto found = std::find(group.begin(), group.end(), number); found != group.end())
+          parts.push_back({number, i, carries[i].box, &group, static_cast<std::size_t>(found - group.begin())});
+    }
+    std::size_t longest = 0;
+    for (const auto& part : parts) longest = std::max(longest, part.group->size());
+    for (std::size_t step = 1; step < longest; ++step)
+      for (auto& part : parts) {
+        const auto& group = *part.group;
+        if (step >= group.size()) continue;
+        const auto next = group[(part.place + step) % group.size()];
+        const auto count = reshard::elements(part.box);
+        auto& sent = add(rank(to, part.at), rank(to, next), count * plan_.border_element(), 1);
+        sent.relayed = true, sent.after = part.after;
+        regions(sent, part.box, 0, count, from, to);
+        part.at = next, part.after = static_cast<std::uint32_t>(sent_.size() - 1);
+      }
+  }
+
+  const std::vector<reshard::Carry>& plan_of(std::uint32_t from, std::uint32_t to) {
+    const auto &source = sides_[from], &destination = sides_[to];
+    const auto method = method_of(numbers_[from], numbers_[to], from, to);
+    std::vector<std::int64_t> key{method.nic == reshard::NicSharing::host,
+                                  static_cast<std::int64_t>(method.link.nic),
+                                  static_cast<std::int64_t>(method.link.latency * 1e12)};
+    for (const auto* side : {&source, &destination}) {
+      key.push_back(side->devices());
+      key.insert(key.end(), side->host.begin(), side->host.end());
+      for (const auto& tile : side->tiles) {
+        for (const auto& s : tile.box) key.push_back(s.low), key.push_back(s.high);
+        key.insert(key.end(), tile.devices.begin(), tile.devices.end());
+        key.push_back(-1);
+      }
+    }
+    const auto [known, fresh] = plans_.try_emplace(std::move(key));
+    if (!fresh) return known->second;
+    const auto& shape = plan_.borders[from].shape;
+    reshard::Question question;
+    question.between = reshard::Between{source, destination, shape[0] * shape[1] * shape[2]};
+    question.method = method;
+    question.planner = plan_.job.resharding.planner;
+    return known->second = reshard::carries(reshard::answer(question),
+                                            plan_.performed() ? reshard::Chunks::each : reshard::Chunks::three);
+  }
+
+  // The links between two stages, as the prices of messages see them: the slowest way between them counts.
+  reshard::Method method_of(const std::vector<std::uint32_t>& source, const std::vector<std::uint32_t>& destination,
+                            std::uint32_t from, std::uint32_t to) const {
+    const auto& spec = plan_.machine->spec();
+    reshard::Method method;
+    method.strategy = plan_.job.resharding.strategy, method.chunks = plan_.job.resharding.chunks;
+    method.element_bytes = plan_.border_element();
+    const auto a = gpu(rank(from, source.front()));
+    const cluster::Reached* way = nullptr;
+    for (const auto number : destination) {
+      const auto& here = plan_.machine->reach(a, gpu(rank(to, number)));
+      if (!way || here.leaves_domain) way = &here;
+    }
+    method.link.latency = to_seconds(way->latency + spec.message_overhead);
+    const double inside = spec.nvlink_message.value();
+    if (inside > 0) method.link.nvlink = inside;
+    if (!way->leaves_domain) {  // every GPU has a port of its own
+      method.nic = reshard::NicSharing::gpu;
+      method.link.nic = inside > 0 ? std::min(inside, way->rate.value()) : way->rate.value();
+      return method;
+    }
+    const double reached = spec.nic_message_efficiency * spec.fabric;
+    const bool each = spec.nics_per_node >= spec.gpus_per_node;
+    method.nic = each ? reshard::NicSharing::gpu : reshard::NicSharing::host;
+    method.link.nic = reached * (each ? way->rate : std::max(way->rate, plan_.machine->out_of_domain())).value();
+    return method;
+  }
+
+  const plan::Plan& plan_;
+  graph::GraphBuilder& builder_;
+  std::vector<std::vector<std::uint32_t>> numbers_;  // of the ranks of each stage, by device of its side
+  std::vector<reshard::Side> sides_;
+  std::map<std::vector<std::int64_t>, std::vector<reshard::Carry>> plans_;
+  std::vector<Sent> sent_;
+};
+
+Crossings::Crossings(std::vector<StageEdge> edges, const std::vector<Straight>& messages) : edges_(std::move(edges)) {
+  INVARIANT(messages.size() == edges_.size(), "a message for each edge");
+  for (const auto& each : messages) {
+    Sent sent;
+    sent.message = each.message, sent.leaves_domain = each.leaves_domain;
+    sent_.push_back({std::vector{sent}, std::vector{sent}});
+  }
+}
+
+void Crossings::seat(const std::vector<std::uint32_t>& stage_ranks) {
+  roles_.assign(*std::max_element(stage_ranks.begin(), stage_ranks.end()) + 1, {});
+  for (std::uint32_t r = 0; r < roles_.size(); ++r) roles_[r].stage = r;
+  for (std::uint32_t e = 0; e < edges_.size(); ++e) {
+    const auto from = stage_ranks[edges_[e].from], to = stage_ranks[edges_[e].to];
+    if (from == to) continue;
+    for (std::size_t kind = 0; kind < 2; ++kind) {
+      const auto sender = kind == 0 ? from : to, receiver = kind == 0 ? to : from;
+      const auto& sent = sent_[e][kind].front();
+      roles_[sender].edges[e].out[kind] = {
+          {Handing::What::send, sent.message, sent.leaves_domain, receiver, 0, {}, {}}};
+      roles_[receiver].edges[e].in[kind] = {{Handing::What::receive, {}, false, sender, 0, {}, {}}};
+    }
+  }
+}
+
+Crossings::Crossings(std::vector<StageEdge> edges, const plan::Plan& plan, graph::GraphBuilder& builder)
+    : edges_(std::move(edges)) {
+  Planner planner(plan, builder);
+  for (const auto& edge : edges_)
+    sent_.push_back({planner.between(edge.from, edge.to), planner.between(edge.to, edge.from)});
+  assign(plan);
+}
+
+// Every rank's own view of all messages, and the roles that come of it.
+void Crossings::assign(const plan::Plan& plan) {
+  const auto& formation = plan.formation;
+  std::vector<Role> views(formation.ranks());
+  for (std::uint32_t r = 0; r < views.size(); ++r) views[r].stage = formation.stage(r);
+  // Whom a rank has met, by direction and pipeline rank, in that order.
+  using Met = std::map<std::pair<bool, std::uint32_t>, std::vector<std::uint32_t>>;
+  std::array<std::vector<Met>, 2> met{std::vector<Met>(views.size()), std::vector<Met>(views.size())};
+  const auto number = [&](std::size_t kind, std::uint32_t rank, bool sends, std::uint32_t peer) {
+    auto& known = met[kind][rank][{sends, formation.stage(peer)}];
+    const auto at = std::find(known.begin(), known.end(), peer);
+    if (at != known.end()) return std::pair(static_cast<std::uint32_t>(at - known.begin()), false);
+    known.push_back(peer);
+    return std::pair(static_cast<std::uint32_t>(known.size() - 1), true);
+  };
+  for (std::uint32_t e = 0; e < edges_.size(); ++e)
+    for (std::size_t kind = 0; kind < 2; ++kind) {
+      std::vector<std::uint32_t> received;  // of each message, its place in the list of its receiver
+      for (const auto& sent : sent_[e][kind]) {
+        const auto [to_number, fresh] = number(kind, sent.from, true, sent.to);
+        const auto from_number = number(kind, sent.to, false, sent.from).first;
+        if (fresh)
+          channels_.push_back({static_cast<MessageKind>(kind),
+                               {sent.from, formation.stage(sent.to), to_number},
+                               {sent.to, formation.stage(sent.from), from_number}});
+        auto& mine = views[sent.from].edges[e];
+        auto& list = sent.relayed ? mine.in[kind] : mine.out[kind];
+        std::optional<std::uint32_t> after;
+        if (sent.relayed) after = received[*sent.after];
+        list.push_back({sent.relayed ? Handing::What::relay : Handing::What::send, sent.message, sent.leaves_domain,
+                        formation.stage(sent.to), to_number, after, sent.taken});
+        auto& theirs = views[sent.to].edges[e].in[kind];
+        received.push_back(static_cast<std::uint32_t>(theirs.size()));
+        theirs.push_back({Handing::What::receive, {}, false, formation.stage(sent.from), from_number, {}, sent.put});
+      }
+    }
+  std::map<Role, std::uint32_t> known;
+  for (auto& view : views) {
+    const auto [at, fresh] = known.try_emplace(view, static_cast<std::uint32_t>(roles_.size()));
+    if (fresh) roles_.push_back(view);
+    role_of_.push_back(at->second);
+  }
+}
+
+Crossings::Times Crossings::times(std::size_t edge, std::span<const Time> durations, std::span<const Time> held) const {
+  Times times;
+  for (const auto& list : sent_[edge]) {
+    std::map<std::pair<std::uint32_t, bool>, Time> free;  // wires
+    std::vector<Time> arrived;
+    Time first;
+    std::map<std::pair<std::uint32_t, bool>, Time> busy;
+    for (const auto& sent : list) {
+      auto& wire = free[{sent.from, sent.leaves_domain}];
+      const auto takes = durations[sent.message.index()], holds = held.empty() ? Time{} : held[sent.message.index()];
+      const auto start = std::max(wire, sent.after ? arrived[*sent.after] : Time{});
+      wire = start + holds;
+      arrived.push_back(start + takes);
+      times.transfer = std::max(times.transfer, arrived.back());
+      if (sent.relayed) continue;
+      auto& all = busy[{sent.from, sent.leaves_domain}];
+      all = all + holds;
+      if (all >= times.held) times.held = all, times.leaves_domain = sent.leaves_domain;
+    }
+  }
+  return times;
+}
+
+Crossings::Volume Crossings::volume(std::size_t edge, MessageKind kind) const {
+  Volume volume;
+  for (const auto& sent : sent_[edge][static_cast<std::size_t>(kind)]) {
+    ++volume.messages;
+    volume.bytes += sent.bytes;
+    if (sent.leaves_domain) volume.out_of_domains += sent.bytes;
+  }
+  return volume;
+}
+
+}  // namespace rehearsal::lower
