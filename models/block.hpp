@@ -67,6 +67,7 @@ struct Block {
   std::vector<Segment> segments;
   std::vector<Operator> operators;
   std::optional<std::uint16_t> input, output;
+  std::optional<std::uint16_t> skip_given, skip_taken;  // of a skip connection: made here for another part, or by one
 
   std::int64_t columns(const std::vector<std::uint16_t>& list) const {
     std::int64_t sum = 0;

@@ -32,6 +32,8 @@ class BlockBuilder {
   std::optional<RecomputeModule> module(std::optional<RecomputeModule> module) {
     return std::exchange(module_, module);
   }
+  void give_skip(Index value) { block_.skip_given = value; }
+  void take_skip(Index value) { block_.skip_taken = value; }
   Block finish(std::optional<Index> input, std::optional<Index> output) {
     block_.input = input, block_.output = output;
     return std::move(block_);

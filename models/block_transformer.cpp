@@ -21,12 +21,12 @@ class Transformers {
         options_(options),
         t_(options.shard.tensor),
         local_(local_shape(model, options.shard)),
-        gpt_(model.family == Family::gpt),
+        gpt_(model.is_gpt()),
         gated_(model.ffn_kind == FfnKind::swiglu) {}
 
   NetworkBlocks build() const {
     NetworkBlocks all{embedding(), head(), {}, {}};
-    for (const auto kind : {LayerKind::dense, LayerKind::experts})
+    for (const auto kind : kLayerKindTable)
       if (model_.layers_of(kind) > 0) all.layers[static_cast<std::size_t>(kind)] = layer(kind);
     if (model_.mtp_layers > 0) all.prediction = prediction();
     return all;
@@ -82,7 +82,21 @@ class Transformers {
     BlockBuilder b;
     b.segment();
     const Index x = residual(b);
-    return b.finish(x, layer_of(b, kind, x));
+    Index joined = x;
+    if (kind == LayerKind::decoder) {
+      const Index skip = residual(b);
+      joined = residual(b);
+      b.add(join, "skip", {skip, x}, {joined});
+      b.take_skip(skip);
+    }
+    const Index y = layer_of(b, kind, joined);
+    if (kind == LayerKind::encoder) {
+      const Index skip = residual(b);
+      b.section(Section::none);
+      b.add(pass_on, "skip", {y}, {skip});
+      b.give_skip(skip);
+    }
+    return b.finish(x, y);
   }
   Index layer_of(BlockBuilder& b, LayerKind kind, Index x) const {
     const Index middle = attention_half(b, x);

@@ -203,8 +203,16 @@ void FrameworkRewrite::backward_experts(const Operator& op) {
 }
 
 // What is shared, beside what was routed; read twice, written once.
+// The gradient of a skip connection is that of the sum, which is kept for it while the other way goes on: it is counted
+// beside it.
 void FrameworkRewrite::join(const Operator& op, bool back) {
-  if (back) return void(gradients_[op.in[0]] = gradients_[op.in[1]] = *gradients_[op.out[0]]);
+  if (back) {
+    gradients_[op.in[0]] = gradients_[op.in[1]] = *gradients_[op.out[0]];
+    if (op.in[0] != block_.skip_taken) return;
+    part_.skip.taken_gradient = like(op.in[0]);
+    return part_.input_gradient_steps.push_back(
+        plain(op.name, 0, 0, {read(*gradients_[op.in[1]]), write(*part_.skip.taken_gradient)}));
+  }
   part_.forward.push_back(plain(op.name, 6 * double(block_.values[op.out[0]].elements), 1,
                                 {read(op.in[0]), read(op.in[1]), write(op.out[0])}));
 }
@@ -216,6 +224,10 @@ void FrameworkRewrite::concatenate(const Operator& op, bool back) {
       op.name, moved, 1, {read(*gradients_[op.out[0]]), write(gradient_of(op.in[0])), write(gradient_of(op.in[1]))}));
 }
 void FrameworkRewrite::pass_on(const Operator& op, bool back) {
+  if (op.out[0] == block_.skip_given && !back) {  // the same tensor, which lives for the layer behind it anyway
+    part_.values[op.out[0]].size = Bytes{};
+    part_.skip.given_gradient = gradients_[op.out[0]] = like(op.in[0]);
+  }
   if (!back) return part_.forward.push_back(plain(op.name, 0, 0, {read(op.in[0]), write(op.out[0])}));
   part_.input_gradient_steps.push_back(plain(op.name, 6 * double(block_.values[op.in[0]].elements), 1,
                                              {read(*gradients_[op.out[0]]), write(gradient_of(op.in[0]))}));

@@ -38,6 +38,7 @@ FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
 
 Part FrameworkRewrite::build(Recompute recompute) {
   part_.input = block_.input, part_.output = block_.output;
+  part_.skip.given = block_.skip_given, part_.skip.taken = block_.skip_taken;
   std::vector<std::optional<RecomputeModule>> modules;            // of the steps of the forward
   std::vector<bool> graphed, graphed_gradients, graphed_weights;  // steps that a CUDA graph holds
   for (std::size_t i = 0; i < block_.operators.size(); ++i) {

@@ -144,7 +144,7 @@ class FrameworkRewrite {
   Step collective(std::string_view name, CollectiveKind kind, Index whole, Operands operands) const;
 
   bool flash() const { return run_.training.attention == AttentionKind::flash; }
-  bool llama() const { return run_.model.family != Family::gpt; }  // and what is made like it
+  bool llama() const { return !run_.model.is_gpt(); }  // and what is made like it
   bool is_layer() const { return block_.input && block_.output; }
   double cast_elements(Index v) const;
 

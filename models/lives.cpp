@@ -32,9 +32,9 @@ class Analysis {
  public:
   explicit Analysis(const Part& part)
       : part_(part), twice_(part.values.size()), from_outside_(twice_), goes_on_(twice_) {
-    for (const auto& v : {part.input, part.output_gradient})
+    for (const auto& v : {part.input, part.output_gradient, part.skip.taken, part.skip.given_gradient})
       if (v) from_outside_[*v] = true;
-    for (const auto& v : {part.output, part.input_gradient})
+    for (const auto& v : {part.output, part.input_gradient, part.skip.given, part.skip.taken_gradient})
       if (v) goes_on_[*v] = true;
     for (const auto& shared : part.carried) from_outside_[shared.value] = !shared.begins;
     for (const auto& shared : part.carried) goes_on_[shared.value] = !shared.ends;
@@ -132,7 +132,11 @@ class Analysis {
         if (alive[v] && !goes_on_[v]) level += part_.values[v].size;
       return level;
     };
-    if (part_.input) alive[*part_.input] = true;
+    const auto enter = [&](std::initializer_list<std::optional<std::uint16_t>> values) {
+      for (const auto& v : values)
+        if (v) alive[*v] = true;
+    };
+    enter({part_.input, part_.skip.taken});
     lives_.activations = run(PassKind::forward);
     const auto kept = alive;
     for (std::size_t v = 0; v < alive.size(); ++v)
@@ -140,7 +144,7 @@ class Analysis {
         const auto again = span(static_cast<std::uint16_t>(v), {PassKind::input_gradient, PassKind::weight_gradient});
         if (!again.first.none()) lives_.recomputed += part_.values[v].size;
       }
-    if (part_.output_gradient) alive[*part_.output_gradient] = true;
+    enter({part_.output_gradient, part_.skip.given_gradient});
     lives_.weight_hold = run(PassKind::input_gradient);
     run(PassKind::weight_gradient);
     const auto all_dead = [&] {
@@ -151,13 +155,14 @@ class Analysis {
     INVARIANT(all_dead(), "a value outlives its backward");
     if (!part_.norm_backward.empty()) {
       alive = kept;
-      if (part_.output_gradient) alive[*part_.output_gradient] = true;
+      enter({part_.output_gradient, part_.skip.given_gradient});
       run(PassKind::norm_backward);
-      if (part_.input_gradient) alive[*part_.input_gradient] = false;
+      for (const auto& v : {part_.input_gradient, part_.skip.taken_gradient})
+        if (v) alive[*v] = false;
       INVARIANT(alive == kept, "what the norms need is dropped with them, and nothing else");
     }
     alive = kept;
-    if (part_.output_gradient) alive[*part_.output_gradient] = true;
+    enter({part_.output_gradient, part_.skip.given_gradient});
     run(PassKind::backward);
     INVARIANT(all_dead(), "a value outlives its backward");
   }

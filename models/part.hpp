@@ -99,6 +99,13 @@ struct Part {
   std::vector<Carried> carried;
   // Values that cross the border of the part. Without an input or output the chain ends here.
   std::optional<std::uint16_t> input, output, output_gradient, input_gradient;
+  // Likewise, of a skip connection. An encoder layer gives a value, whose gradient comes back to it; the decoder layer
+  // that takes the value gives that gradient. Each is born in one of the two parts and dies in the other.
+  struct Skip {
+    std::optional<std::uint16_t> given, given_gradient;  // of the encoder
+    std::optional<std::uint16_t> taken, taken_gradient;  // of the decoder
+  };
+  Skip skip;
   std::vector<Segment> segments;
   std::vector<double> tiles;  // parameters of each, in the order of the forward (Offload::tiles)
   // The backward in two passes, or in one. Both begin with what they repeat of the forward (Recompute).

@@ -56,7 +56,9 @@ Part KernelRewrite::build(Recompute recompute) {
   if (block_.input) part_.input_gradient = gradients_[*block_.input];
 
   Steps again;
-  if (recompute == Recompute::full) again = part_.forward;
+  // What is kept of a decoder layer is the sum of its input and its skip connection, in the place of the input.
+  if (recompute == Recompute::full)
+    again.assign(part_.forward.begin() + (part_.skip.taken ? 1 : 0), part_.forward.end());
   if (recompute == Recompute::selective)
     again.assign(part_.forward.begin() + attention_.first, part_.forward.begin() + attention_.last);
   again = needed_again(part_, again);
@@ -151,7 +153,11 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
                     {read(at(op.in[0])), weight(op.parameters[0]), write(at(op.in[1]))});
     case Kind::join:  // in the place of the second
       place_[op.out[0]] = at(op.in[1]);
+      if (op.in[0] == block_.skip_taken) part_.skip.taken = at(op.in[0]);
       return kernel(F, KernelKind::add, {T * columns(op.in[0])}, {read(at(op.in[0])), write(at(op.in[1]))});
+    case Kind::pass_on:  // a copy, which may leave the rank
+      part_.skip.given = at(op.out[0]);
+      return kernel(F, KernelKind::copy, {T * columns(op.in[0])}, {read(at(op.in[0])), write(at(op.out[0]))});
     case Kind::route:
       return route(op);
     case Kind::dispatch:
@@ -277,7 +283,13 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
     }
     case Kind::join:
       grad(op.in[0]) = grad(op.in[1]) = *grad(op.out[0]);
-      return;
+      if (op.in[0] != block_.skip_taken) return;
+      part_.skip.taken_gradient = like(op.in[0]);
+      return kernel(I, KernelKind::copy, {T * columns(op.in[1])},
+                    {read(*grad(op.in[1])), write(*part_.skip.taken_gradient)});
+    case Kind::pass_on:
+      part_.skip.given_gradient = grad(op.out[0]) = like(op.out[0]);
+      return add_gradient(op.in[0], *grad(op.out[0]));
     case Kind::route:
       return route_gradient(op);
     case Kind::dispatch:
@@ -358,7 +370,7 @@ void KernelRewrite::store() {
 Network performed_network(const Transformer& model, const NetworkShape& shape) {
   const auto refuse = [](const char* what) {
     throw UserError(std::string("software rehearsal has no kernels for ") + what +
-                    "; it performs families gpt and mlp with gelu, llama and moe with swiglu");
+                    "; it performs families gpt, u-transformer and mlp with gelu, llama and moe with swiglu");
   };
   const bool moe = model.is_moe(), llama = model.family == Family::llama || moe;
   if (llama != (model.ffn_kind == FfnKind::swiglu)) refuse(llama ? "llama or moe with gelu" : "ffn_kind swiglu");

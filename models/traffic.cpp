@@ -13,7 +13,7 @@ LayerTraffic fused_backward(const Transformer& model, const Software& software) 
 }
 
 LayerTraffic unfused_forward(const Transformer& model, const Software& software) {
-  const bool llama = model.family != Family::gpt;
+  const bool llama = !model.is_gpt();
   LayerTraffic t;
   // Llama: square 4, mean 2, plus epsilon and 1/sqrt (of rows: 0), times 4, gain 4. GPT also: mean 2, minus mean 4,
   // bias 4.
@@ -30,7 +30,7 @@ LayerTraffic unfused_forward(const Transformer& model, const Software& software)
 }
 
 LayerTraffic unfused_backward(const Transformer& model, const Software& software) {
-  const bool llama = model.family != Family::gpt;
+  const bool llama = !model.is_gpt();
   LayerTraffic t;
   // Gain: into x 4, its own product 6 and column sum 2; times 1/sqrt: into x 4, its own product 6 and row sum 2;
   // square: product 4, added up 6. GPT also: bias column sum 2, minus mean: row sum 2, broadcast and added 4.

@@ -6,6 +6,20 @@
 
 namespace rehearsal::models {
 
+const char* name(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::dense:
+      return "dense";
+    case LayerKind::experts:
+      return "experts";
+    case LayerKind::encoder:
+      return "encoder";
+    case LayerKind::decoder:
+      return "decoder";
+  }
+  return "";
+}
+
 // Entries of the weight matrices of attention: h (a + 2 kv) d + a d h. Latent: queries h q + q a (d + r) or h a (d +
 // r); keys and values h (c + r) + c a (d + v); a v h.
 double attention_matrices(const Transformer& m) {
@@ -20,7 +34,7 @@ double attention_matrices(const Transformer& m) {
 // router.
 double ffn_matrices(const Transformer& m, LayerKind kind, std::int64_t experts) {
   const double h = double(m.hidden), n = m.ffn_kind == FfnKind::swiglu ? 3 : 2;
-  if (kind == LayerKind::dense) return n * h * double(m.ffn);
+  if (kind != LayerKind::experts) return n * h * double(m.ffn);
   return n * h * double(experts * m.expert_ffn + m.shared_ffn) + h * double(m.experts);
 }
 
@@ -30,7 +44,7 @@ namespace {
 template <class OfKind>
 double over_layers(const Transformer& m, OfKind&& of) {
   double sum = double(m.mtp_layers) * of(m.kind(m.layers));
-  for (const auto kind : {LayerKind::dense, LayerKind::experts})
+  for (const auto kind : kLayerKindTable)
     if (const auto layers = m.layers_of(kind); layers > 0) sum += double(layers) * of(kind);
   return sum;
 }
@@ -47,7 +61,7 @@ double parameters_with(const Transformer& m, std::int64_t experts) {
     return double(m.layers) * (2 * double(m.hidden) * double(m.ffn) + double(m.ffn) + double(m.hidden));
   const double h = double(m.hidden), q = double(m.heads * m.head_dim), kv = double(m.kv_heads * m.head_dim);
   double layer = 0, ends = double(m.vocabulary) * h * (m.tie_embeddings ? 1 : 2);
-  if (m.family == Family::gpt) {
+  if (m.is_gpt()) {
     const double up = double(m.ffn) * (m.ffn_kind == FfnKind::swiglu ? 2 : 1);
     layer += (q + 2 * kv) + h + up + h  // biases of the four linear layers: 9 h when f = 4 h
              + 4 * h;                   // two layer norms, weight and bias: 13 h in all

@@ -3,6 +3,7 @@
 // models/README.md.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -22,11 +23,18 @@ enum class Family : std::uint8_t {
   gpt,
   llama,
   mlp,  // hidden -> ffn -> hidden, no residual; our own kernels only
-  moe   // llama whose feed-forward layers are experts, but for the first `dense_layers`
+  moe,  // llama whose feed-forward layers are experts, but for the first `dense_layers`
+  // gpt in encoder and decoder halves: what layer l < layers / 2 makes is added to what layer layers - 1 - l gets (the
+  // additive form of Bao et al., arXiv 2209.12152, figure 2a, ablation 1)
+  u_transformer
 };
 enum class FfnKind : std::uint8_t { gelu, swiglu };
-enum class LayerKind : std::uint8_t { dense, experts };
-inline constexpr std::size_t kLayerKinds = 2;
+// Encoder: gives a skip connection; decoder: takes one. Both are dense.
+enum class LayerKind : std::uint8_t { dense, experts, encoder, decoder };
+inline constexpr std::array kLayerKindTable{LayerKind::dense, LayerKind::experts, LayerKind::encoder,
+                                            LayerKind::decoder};
+inline constexpr std::size_t kLayerKinds = kLayerKindTable.size();
+const char* name(LayerKind kind);
 
 // Multi-head latent attention (DeepSeek-V2, 2405.04434, section 2.1): queries, and keys with values, pass through a
 // narrow product each. A head has `head_dim` columns without position and `rotary_dim` with; the rotary key is one for
@@ -52,12 +60,19 @@ struct Transformer {
   std::string source;
 
   bool is_moe() const { return experts > 0; }
+  // With layer norms, biases and learned positions; else as llama.
+  bool is_gpt() const { return family == Family::gpt || family == Family::u_transformer; }
+  // Skip connections: number n goes from layer n to layer layers - 1 - n.
+  std::int64_t skips() const { return family == Family::u_transformer ? layers / 2 : 0; }
   LayerKind kind(std::int64_t layer) const {  // a module of multi-token prediction is like the last layer
+    if (layer < skips()) return LayerKind::encoder;
+    if (layer >= layers - skips() && layer < layers) return LayerKind::decoder;
     return is_moe() && layer >= dense_layers ? LayerKind::experts : LayerKind::dense;
   }
   std::int64_t layers_of(LayerKind which) const {  // among `layers`
-    const std::int64_t dense = is_moe() ? dense_layers : layers;
-    return which == LayerKind::dense ? dense : layers - dense;
+    if (which == LayerKind::encoder || which == LayerKind::decoder) return skips();
+    const std::int64_t dense = is_moe() ? dense_layers : layers - 2 * skips();
+    return which == LayerKind::dense ? dense : layers - 2 * skips() - dense;
   }
   // Columns of a head in the product of queries and keys, and in that with the values.
   std::int64_t score_dim() const { return mla ? mla->head_dim + mla->rotary_dim : head_dim; }

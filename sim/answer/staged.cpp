@@ -30,17 +30,16 @@ std::vector<std::uint32_t> stage_ranks(const scenario::Scenario& scenario) {
 // The parts of a model take as long wherever they are, so any partition will do to learn their times.
 std::vector<std::int64_t> balanced_layers(plan::Job job, const cost::CostModel& cost,
                                           const std::vector<std::uint32_t>& ranks) {
-  using lower::ModelPart;
   const auto stages = job.parallelism.stages() / job.copies, layers = job.model.layers;
   job.partition = {};
   plan::PartTimes times;
   times.first_may_be_empty = job.model.family != models::Family::mlp;
   const lower::Lowering lowering(plan::make_plan(job), ranks);
   const auto durations = cost.price(lowering.works());
-  times.embedding = lowering.time(ModelPart::kEmbedding, 0, durations);
-  times.head = lowering.time(ModelPart::kHead, 0, durations);
+  times.embedding = lowering.time(lower::kEmbedding, 0, durations);
+  times.head = lowering.time(lower::kHead, 0, durations);
   for (std::int64_t l = 0; l < job.model.mtp_layers; l++)
-    times.head = times.head + lowering.time(ModelPart::kPrediction, 0, durations);
+    times.head = times.head + lowering.time(lower::kPrediction, 0, durations);
   times.layers.push_back(Time{});
   for (std::int64_t l = 0; l < layers; l++) {
     times.layers.push_back(times.layers.back() + lowering.time(lower::layer_part(job, 0, l), 0, durations));

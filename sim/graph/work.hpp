@@ -55,9 +55,9 @@ struct Beside {
 struct Message {
   Bytes size;                      // what one rank sends
   std::uint32_t from = 0, to = 1;  // GPUs: of all pairs that nothing tells apart, the first (cluster::Machine::alike)
-  Bytes gathered;          // all-gathered inside the receiving tensor group afterwards (sharded sends); 0 = nothing
-  GroupShape gather = {};  // that group
-  bool copied = false;     // by copy engines and NICs alone: takes no multiprocessors (parameter servers)
+  Bytes gathered;            // all-gathered inside the receiving tensor group afterwards (sharded sends); 0 = nothing
+  GroupShape gather = {};    // that group
+  bool copied = false;       // by copy engines and NICs alone: takes no multiprocessors (parameter servers)
   std::uint32_t chunks = 1;  // it stands for so many, one after the other
   friend auto operator<=>(const Message&, const Message&) = default;
 };

@@ -26,8 +26,8 @@ std::uint32_t gpu_of(const plan::Job& job, const MemberHop& hop, std::int64_t en
 
 // The hops of the members of a group, ring by ring: inside each domain from one to the next, and from each to its like
 // in the next domain that the group has members in. Where those differ in number there are as many of the latter as its
-// price counts on. Of all members, by their seats, or of one alone. `pairs`: also to its like in every other domain. `mirrored`: the
-// group is of two directions, whose members are not evenly spaced.
+// price counts on. Of all members, by their seats, or of one alone. `pairs`: also to its like in every other domain.
+// `mirrored`: the group is of two directions, whose members are not evenly spaced.
 template <class Each>
 void for_each_hop(const cluster::Machine& machine, const plan::Job& job, std::vector<std::uint32_t> ranks, bool pairs,
                   const Each& each, std::optional<std::uint32_t> only = std::nullopt, bool mirrored = false) {
@@ -159,7 +159,8 @@ void Cast::add_mirrored_groups(const plan::Mesh& mesh, Axes axes, std::size_t en
   }
 }
 
-Csr<ActorLoad> loads(const Cast& cast, const plan::Formation& formation, const plan::Job& job, cluster::Resources& resources) {
+Csr<ActorLoad> loads(const Cast& cast, const plan::Formation& formation, const plan::Job& job,
+                     cluster::Resources& resources) {
   Csr<ActorLoad> all;
   std::vector<ActorLoad> row;
   const auto device = [&](std::uint32_t rank) {

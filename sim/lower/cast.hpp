@@ -56,7 +56,8 @@ struct Cast {
 
 // A row of loads for each actor, on resources that are numbered as they are met. The groups of a rank whose
 // collectives coarse tasks hold inside (kInside) are on its row too: its own part in them.
-Csr<ActorLoad> loads(const Cast& cast, const plan::Formation& formation, const plan::Job& job, cluster::Resources& resources);
+Csr<ActorLoad> loads(const Cast& cast, const plan::Formation& formation, const plan::Job& job,
+                     cluster::Resources& resources);
 
 // Under which conditions a cast runs where GPUs are of several kinds or something is wrong.
 struct Conditions {

@@ -10,6 +10,21 @@ namespace rehearsal::lower {
 using reshard::Box;
 
 namespace {
+// The messages of one value, for each of them.
+template <class Sent>
+std::vector<Sent> of_values(const std::vector<Sent>& one, const std::vector<std::uint32_t>& values) {
+  std::vector<Sent> all;
+  for (const auto value : values) {
+    const auto first = static_cast<std::uint32_t>(all.size());
+    for (auto sent : one) {
+      sent.value = value;
+      if (sent.after) *sent.after += first;
+      all.push_back(std::move(sent));
+    }
+  }
+  return all;
+}
+
 // The ranks of a stage in the order of their GPUs, so that hosts follow each other; these are the devices of a side.
 std::vector<std::uint32_t> by_gpu(const plan::Plan& plan, std::uint32_t stage) {
   std::vector<std::uint32_t> numbers(plan.formation.members(stage));
@@ -71,14 +86,15 @@ class Crossings::Planner {
     }
   }
 
-  std::vector<Sent> between(std::uint32_t from, std::uint32_t to) {
+  // Value after value, each by the same plan.
+  std::vector<Sent> between(std::uint32_t from, std::uint32_t to, const std::vector<std::uint32_t>& values) {
     const auto& layouts = plan_.job.parallelism.layouts;
     sent_.clear();
     if (layouts[from].like(layouts[to]))
       straight(from, to);
     else
       planned(from, to);
-    return std::move(sent_);
+    return of_values(std::exchange(sent_, {}), values);
   }
 
  private:
@@ -167,8 +183,7 @@ class Crossings::Planner {
   const std::vector<reshard::Carry>& plan_of(std::uint32_t from, std::uint32_t to) {
     const auto &source = sides_[from], &destination = sides_[to];
     const auto method = method_of(numbers_[from], numbers_[to], from, to);
-    std::vector<std::int64_t> key{method.nic == reshard::NicSharing::host,
-                                  static_cast<std::int64_t>(method.link.nic),
+    std::vector<std::int64_t> key{method.nic == reshard::NicSharing::host, static_cast<std::int64_t>(method.link.nic),
                                   static_cast<std::int64_t>(method.link.latency * 1e12)};
     for (const auto* side : {&source, &destination}) {
       key.push_back(side->devices());
@@ -231,22 +246,27 @@ Crossings::Crossings(std::vector<StageEdge> edges, const std::vector<Straight>& 
   for (const auto& each : messages) {
     Sent sent;
     sent.message = each.message, sent.leaves_domain = each.leaves_domain;
-    sent_.push_back({std::vector{sent}, std::vector{sent}});
+    const auto all = of_values(std::vector{sent}, edges_[sent_.size()].values);
+    sent_.push_back({all, all});
   }
 }
 
 void Crossings::seat(const std::vector<std::uint32_t>& stage_ranks) {
   roles_.assign(*std::max_element(stage_ranks.begin(), stage_ranks.end()) + 1, {});
+  const bool graph = is_graph(edges_);  // what overtakes stages has channels of its own
   for (std::uint32_t r = 0; r < roles_.size(); ++r) roles_[r].stage = r;
   for (std::uint32_t e = 0; e < edges_.size(); ++e) {
     const auto from = stage_ranks[edges_[e].from], to = stage_ranks[edges_[e].to];
     if (from == to) continue;
     for (std::size_t kind = 0; kind < 2; ++kind) {
       const auto sender = kind == 0 ? from : to, receiver = kind == 0 ? to : from;
-      const auto& sent = sent_[e][kind].front();
-      roles_[sender].edges[e].out[kind] = {
-          {Handing::What::send, sent.message, sent.leaves_domain, receiver, 0, {}, {}}};
-      roles_[receiver].edges[e].in[kind] = {{Handing::What::receive, {}, false, sender, 0, {}, {}}};
+      const auto number = graph ? e : 0;
+      for (const auto& sent : sent_[e][kind]) {
+        roles_[sender].edges[e].out[kind].push_back(
+            {Handing::What::send, sent.message, sent.leaves_domain, receiver, number, {}, sent.value});
+        roles_[receiver].edges[e].in[kind].push_back(
+            {Handing::What::receive, {}, false, sender, number, {}, sent.value});
+      }
     }
   }
 }
@@ -255,8 +275,40 @@ Crossings::Crossings(std::vector<StageEdge> edges, const plan::Plan& plan, graph
     : edges_(std::move(edges)) {
   Planner planner(plan, builder);
   for (const auto& edge : edges_)
-    sent_.push_back({planner.between(edge.from, edge.to), planner.between(edge.to, edge.from)});
+    sent_.push_back(
+        {planner.between(edge.from, edge.to, edge.values), planner.between(edge.to, edge.from, edge.values)});
   assign(plan);
+}
+
+namespace {
+
+// Relays are neither: what they read has been received, and stays.
+void mark_ends(std::vector<Handing>& list) {
+  for (std::size_t i = 0; i < list.size(); ++i)
+    for (std::size_t j = 0; j < list.size(); ++j)
+      if (list[j].value == list[i].value && list[j].what != Handing::What::relay)
+        (j < i ? list[i].first : list[i].last) &= j == i;
+}
+
+}  // namespace
+
+std::vector<StageEdge> stage_edges(std::uint32_t stages, const plan::Plan* plan) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, StageEdge> edges;
+  for (std::uint32_t s = 0; s + 1 < stages; ++s) edges[{s, s + 1}] = {s, s + 1};
+  for (std::uint32_t n = 0; plan && n < plan->job.model.skips(); ++n) {
+    const auto [from, to] = plan->skip(n);
+    if (from == to) continue;
+    const auto [edge, fresh] = edges.try_emplace({from, to});
+    if (fresh) edge->second = {from, to, {}};
+    edge->second.values.push_back(n);
+  }
+  std::vector<StageEdge> all;
+  for (auto& [ends, edge] : edges) all.push_back(std::move(edge));
+  return all;
+}
+
+bool is_graph(const std::vector<StageEdge>& edges) {
+  return std::any_of(edges.begin(), edges.end(), [](const StageEdge& e) { return e.to != e.from + 1; });
 }
 
 // Every rank's own view of all messages, and the roles that come of it.
@@ -289,14 +341,25 @@ void Crossings::assign(const plan::Plan& plan) {
         std::optional<std::uint32_t> after;
         if (sent.relayed) after = received[*sent.after];
         list.push_back({sent.relayed ? Handing::What::relay : Handing::What::send, sent.message, sent.leaves_domain,
-                        formation.stage(sent.to), to_number, after, sent.taken});
+                        formation.stage(sent.to), to_number, after, sent.value, true, true, sent.taken});
         auto& theirs = views[sent.to].edges[e].in[kind];
         received.push_back(static_cast<std::uint32_t>(theirs.size()));
-        theirs.push_back({Handing::What::receive, {}, false, formation.stage(sent.from), from_number, {}, sent.put});
+        theirs.push_back({Handing::What::receive,
+                          {},
+                          false,
+                          formation.stage(sent.from),
+                          from_number,
+                          {},
+                          sent.value,
+                          true,
+                          true,
+                          sent.put});
       }
     }
   std::map<Role, std::uint32_t> known;
   for (auto& view : views) {
+    for (auto& [edge, at] : view.edges)
+      for (std::size_t kind = 0; kind < 2; ++kind) mark_ends(at.out[kind]), mark_ends(at.in[kind]);
     const auto [at, fresh] = known.try_emplace(view, static_cast<std::uint32_t>(roles_.size()));
     if (fresh) roles_.push_back(view);
     role_of_.push_back(at->second);

@@ -1,5 +1,5 @@
-// What goes from the ranks of one stage to those of another, and back, for each micro-batch: from each to its like where
-// both stages are cut alike, else as sim/reshard plans it.
+// What goes from the ranks of one stage to those of another, and back, for each micro-batch: from each to its like
+// where both stages are cut alike, else as sim/reshard plans it.
 #pragma once
 #include <array>
 #include <compare>
@@ -18,22 +18,30 @@ namespace rehearsal::lower {
 
 enum class MessageKind : std::uint8_t { activation, gradient };
 
-// From one stage to another; gradients go back.
+// What goes from one stage to another for a micro-batch; gradients go back. Each value is as large as the activation:
+// that itself, or a skip connection, by its number.
+inline constexpr std::uint32_t kChainValue = 0xffffffff;
 struct StageEdge {
   std::uint32_t from = 0, to = 0;
-  friend auto operator<=>(const StageEdge&, const StageEdge&) = default;
+  std::vector<std::uint32_t> values{kChainValue};
 };
+// Stage s to s + 1, and the skip connections of a model; `plan`: null for none.
+std::vector<StageEdge> stage_edges(std::uint32_t stages, const plan::Plan* plan);
+// Whether they are no chain.
+bool is_graph(const std::vector<StageEdge>& edges);
 
 // A message as one of its ends sees it.
 struct Handing {
   enum class What : std::uint8_t { send, receive, relay } what = What::send;  // relay: a send of what was received
-  WorkId message{};            // of those that send
+  WorkId message{};                                                           // of those that send
   bool leaves_domain = false;  // over the NIC; else over the port to the GPUs beside it
   // Who is at the other end: a pipeline rank, and which of its ranks, counted as this one meets them.
   std::uint32_t peer = 0, number = 0;
   std::optional<std::uint32_t> after;  // relay: of the same list, the receive that brings it
+  std::uint32_t value = kChainValue;   // of the edge's
+  bool first = true, last = true;      // of those of its list that receive, or send, some of this value
   // The elements of the border that it carries, where it is performed; none: all of it.
-  std::optional<graph::Region> region;
+  std::optional<graph::Region> region = {};
   friend auto operator<=>(const Handing&, const Handing&) = default;
 };
 
@@ -102,6 +110,7 @@ class Crossings {
     WorkId message{};
     bool relayed = false, leaves_domain = false;
     std::optional<std::uint32_t> after;  // of the same list: what brings that which it relays
+    std::uint32_t value = kChainValue;
     std::int64_t bytes = 0;
     std::optional<graph::Region> taken, put;
   };

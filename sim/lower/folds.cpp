@@ -111,6 +111,12 @@ std::size_t Folds::instance(std::uint32_t staged, std::size_t use, std::uint16_t
   if (value == part.output) return first + use + 1;
   if (value == part.input_gradient) return first + n + 1 + use;
   if (value == part.output_gradient) return first + n + 1 + use + 1;
+  // Of a skip connection within the stage: as whoever makes it has it.
+  if (const auto partner = uses[use].partner) {
+    const auto& other = parts_.of(uses[*partner], staged).model->skip;
+    if (value == part.model->skip.taken) return layout.first[*partner] + *other.given;
+    if (value == part.model->skip.given_gradient) return layout.first[*partner] + *other.taken_gradient;
+  }
   return layout.first[use] + value;
 }
 
@@ -125,6 +131,15 @@ std::vector<Folds::Event> Folds::events(std::uint32_t staged, Pass pass, std::si
   const auto& operations = part.of(pass).operations;
   const bool forward = pass == Pass::forward, backward = both_gradients(pass), last_use = use + 1 == n;
   std::vector<Event> events;
+  // Of skip connections with other stages.
+  const auto skips = [&](std::size_t operation, auto models::Part::Skip::*end, bool born) {
+    for (std::size_t u = 0; u < n; ++u) {
+      const auto* model = parts_.of(uses[u], staged).model;
+      if (!uses[u].skip || uses[u].partner || !(model->skip.*end)) continue;
+      const auto at = layout.first[u] + *(model->skip.*end);
+      if (layout.instances[at].size > Bytes{}) events.push_back({at, born, operation});
+    }
+  };
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const bool first = i == 0, last = i + 1 == operations.size();
     const auto add = [&](std::optional<std::uint16_t> value, bool born) {
@@ -132,12 +147,15 @@ std::vector<Folds::Event> Folds::events(std::uint32_t staged, Pass pass, std::si
       const auto at = instance(staged, use, *value, layout);
       if (layout.instances[at].size > Bytes{}) events.push_back({at, born, i});
     };
-    if (first && forward && use == 0) add(part.input, true);
-    if (first && backward && last_use) add(part.output_gradient, true);
+    if (first && forward && use == 0) add(part.input, true), skips(i, &models::Part::Skip::taken, true);
+    if (first && backward && last_use)
+      add(part.output_gradient, true), skips(i, &models::Part::Skip::given_gradient, true);
     for (const auto v : operations[i].born) add(v, true);
     for (const auto v : operations[i].dies) add(v, false);
     if (first && backward && last_use && keeps_output) add(part.output, false);
     if (last && forward && last_use && !keeps_output) add(part.output, false);
+    if (last && forward && last_use) skips(i, &models::Part::Skip::given, false);
+    if (last && backward && use == 0) skips(i, &models::Part::Skip::taken_gradient, false);
     const bool nobody = use == 0 || !parts_.of(uses[use - 1], staged).output_gradient;
     if (last && backward && nobody) add(part.input_gradient, false);
   }

@@ -15,12 +15,6 @@
 namespace rehearsal::lower {
 namespace {
 
-std::vector<StageEdge> chain(std::uint32_t stages) {
-  std::vector<StageEdge> edges;
-  for (std::uint32_t s = 0; s + 1 < stages; ++s) edges.push_back({s, s + 1});
-  return edges;
-}
-
 // A graph of operators that nobody asked for has no more tasks: some seconds of simulation.
 constexpr std::uint64_t kMostFineTasks = 2'000'000;
 
@@ -61,7 +55,7 @@ Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_rank
       microbatches_(static_cast<std::uint32_t>(plan.job.microbatches)),
       blocking_(plan.job.software.blocking_sends) {
   INVARIANT(stage_ranks.size() == std::size_t(ranks_) * chunks_, "one rank per stage");
-  std::vector<StageEdge> edges = chain(static_cast<std::uint32_t>(stage_ranks.size()));
+  auto edges = stage_edges(static_cast<std::uint32_t>(stage_ranks.size()), &plan);
   if (plan.laid_out()) {
     crossings_ = Crossings(std::move(edges), plan, builder_);
   } else {
@@ -87,9 +81,16 @@ Lowering::Lowering(const GivenPipeline& pipeline)
   INVARIANT(pipeline.stages.size() == std::size_t(ranks_) * chunks_, "one entry per stage");
   const auto message = builder_.intern(graph::Wait{pipeline.transfer});
   std::vector<Crossings::Straight> messages;
-  auto edges = chain(static_cast<std::uint32_t>(pipeline.stages.size()));
+  auto edges = stage_edges(static_cast<std::uint32_t>(pipeline.stages.size()), nullptr);
   for (std::size_t s = 0; s < edges.size(); s++)
     messages.push_back({message, s < pipeline.leaves_domain.size() && pipeline.leaves_domain[s]});
+  if (!pipeline.edges.empty()) {
+    edges.clear(), messages.clear();
+    for (const auto& edge : pipeline.edges) {
+      edges.push_back({edge.from, edge.to});
+      messages.push_back({builder_.intern(graph::Wait{edge.transfer}), edge.wire == 1});
+    }
+  }
   crossings_ = Crossings(std::move(edges), messages);
 }
 
@@ -121,7 +122,17 @@ schedule::Problem Lowering::problem(std::span<const Time> durations, std::span<c
     problem.activation.push_back(activation);
     problem.weight_hold.push_back(hold);
   }
-  for (std::size_t s = 0; s + 1 < parts_.stages.size(); s++) {
+  const auto& edges = crossings_.edges();
+  if (is_graph(edges) || edges.size() + 1 < parts_.stages.size()) {
+    problem.transfer.resize(parts_.stages.size() - 1);
+    for (std::size_t e = 0; e < edges.size(); e++) {
+      const auto times = crossings_.times(e, durations, held);
+      problem.edges.push_back({edges[e].from, edges[e].to, times.transfer, held.empty() ? Time{} : times.held,
+                               std::uint8_t{times.leaves_domain}});
+    }
+    return problem;
+  }
+  for (std::size_t s = 0; s < edges.size(); s++) {
     const auto times = crossings_.times(s, durations, held);
     problem.transfer.push_back(times.transfer);
     if (held.empty()) continue;
@@ -191,13 +202,13 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
   schedule::check(schedule, problem);
   const auto ready = schedule::planned(schedule, problem);  // searches once for the check and the programs
   schedule::check_zero_buffer(ready, problem);
-  const plan::Plan* plan = plan_ ? &*plan_ : nullptr;
-  if (!plan || !plan->laid_out()) {
+  if (!plan_ || !plan_->laid_out()) {
     std::vector<std::uint32_t> ranks;
     for (std::uint32_t s = 0; s < problem.stages(); s++)
-      ranks.push_back(schedule::rank_of(schedule.placement, problem, s));
+      ranks.push_back(schedule::rank_of(ready.placement, problem, s));
     crossings_.seat(ranks);
   }
+  const plan::Plan* plan = plan_ ? &*plan_ : nullptr;
   const bool shares = plan && options.shares;
   const auto build = [&](Detail detail, graph::GraphBuilder builder, std::optional<std::uint32_t> classes) {
     std::vector<LoweredRank> ranks;

@@ -50,8 +50,9 @@ struct GivenPipeline {
   std::vector<GivenStage> stages;  // ranks * chunks
   Time transfer;
   bool blocking_sends = false;
-  std::uint32_t pieces = 1;              // of a micro-batch, which share its times
-  std::vector<bool> leaves_domain = {};  // hop by hop: by the rank's other wire; empty = none does
+  std::uint32_t pieces = 1;                // of a micro-batch, which share its times
+  std::vector<bool> leaves_domain = {};    // hop by hop: by the rank's other wire; empty = none does
+  std::vector<schedule::Edge> edges = {};  // where stages are no chain: all of them, `transfer` and `wire` of each
 };
 
 class Lowering {

@@ -65,26 +65,34 @@ class NetworkWork : public RankWork {
     return sequencer_.last();
   }
 
-  // Messages: the transport's copy ends where the rank's own buffer begins.
-  LocalTask take(const Coordinates& at, std::uint32_t, const Handing&, LocalTask receive) override {
-    const bool forward = at.pass == Pass::forward;
-    const std::size_t first = first_position(parts_, at.stage), n = parts_.stages[at.stage].uses.size();
-    const std::size_t position = forward ? first : first + n - 1;
-    const BufferId buffer = border_buffer(forward ? activations_ : gradients_, {position, at.microbatch});
-    const std::vector<BufferUse> uses{{buffer, Access::allocate}, {buffer, Access::write}};
-    return sequencer_.compute(draft_.works.intern(graph::Handover{message(), true}), at, uses, graph::kNoEndpoint,
-                              receive);
+  // Messages: the transport's copy ends where the rank's own buffer begins. Of a value that comes in several parts the
+  // first one makes the buffer.
+  LocalTask take(const Coordinates& at, const Handing& handing, LocalTask receive) override {
+    const auto [border, key] = arriving(at, handing.value);
+    std::vector<BufferUse> uses;
+    if (handing.first) {
+      (*border)[key] = draft_.program.buffer({message(), MemoryCategory::activations});
+      uses.emplace_back(border->at(key), Access::allocate);
+    }
+    uses.emplace_back(border->at(key), Access::write);
+    return sequencer_.compute(handover(handing, true), at, uses, graph::kNoEndpoint, receive);
   }
-  LocalTask hand_over(const Coordinates& at, std::uint32_t, const Handing&, bool, LocalTask) override {
-    const bool forward = at.pass == Pass::forward;
-    const std::size_t first = first_position(parts_, at.stage), n = parts_.stages[at.stage].uses.size();
-    INVARIANT(forward || first > 0, "no gradient leaves the first stage");
-    auto& border = forward ? activations_ : gradients_;
-    const auto it = border.find({forward ? first + n : first - 1, at.microbatch});
-    INVARIANT(it != border.end(), "nothing to send");
-    const std::vector<BufferUse> uses{{it->second, Access::read}, {it->second, Access::free}};
-    border.erase(it);
-    return sequencer_.compute(draft_.works.intern(graph::Handover{message(), false}), at, uses);
+  // In the place of the buffer that it goes on from.
+  LocalTask relay(const Coordinates& at, const Handing& handing, LocalTask) override {
+    const auto [border, key] = arriving(at, handing.value);
+    const std::vector<BufferUse> uses{{border->at(key), Access::read}};
+    return sequencer_.compute(handover(handing, false), at, uses);
+  }
+  LocalTask hand_over(const Coordinates& at, const Handing& handing, LocalTask) override {
+    const auto [border, key] = leaving(at, handing.value);
+    const auto it = border->find(key);
+    INVARIANT(it != border->end(), "nothing to send");
+    std::vector<BufferUse> uses{{it->second, Access::read}};
+    if (handing.last) {
+      uses.emplace_back(it->second, Access::free);
+      border->erase(it);
+    }
+    return sequencer_.compute(handover(handing, false), at, uses);
   }
 
   void finish_norms() override { state_.finish_norms(); }
@@ -93,15 +101,32 @@ class NetworkWork : public RankWork {
  private:
   using Key = std::pair<std::size_t, std::uint32_t>;  // position, micro-batch or piece of one
   Bytes message() const { return draft_.pipe.plan->message; }
+  WorkId handover(const Handing& handing, bool incoming) {
+    const auto& region = handing.region;
+    return draft_.works.intern(graph::Handover{region ? Bytes(region->size) : message(), incoming, {}, region});
+  }
+
+  // What comes into a pass over an edge, and what goes out: by where it stands between parts, or as a skip connection.
+  struct Border {
+    std::map<Key, BufferId>* map;
+    Key key;
+  };
+  Border arriving(const Coordinates& at, std::uint32_t value) {
+    const bool forward = at.pass == Pass::forward;
+    if (value != kChainValue) return {forward ? &skips_ : &skip_gradients_, {value, at.microbatch}};
+    const std::size_t first = first_position(parts_, at.stage), n = parts_.stages[at.stage].uses.size();
+    return {forward ? &activations_ : &gradients_, {forward ? first : first + n - 1, at.microbatch}};
+  }
+  Border leaving(const Coordinates& at, std::uint32_t value) {
+    const bool forward = at.pass == Pass::forward;
+    if (value != kChainValue) return {forward ? &skips_ : &skip_gradients_, {value, at.microbatch}};
+    const std::size_t first = first_position(parts_, at.stage), n = parts_.stages[at.stage].uses.size();
+    INVARIANT(forward || first > 0, "no gradient leaves the first stage");
+    return {forward ? &activations_ : &gradients_, {forward ? first + n : first - 1, at.microbatch}};
+  }
 
   const Part& part_at(std::size_t position, std::uint32_t unit) const {
     return parts_.of(*by_position_.at(position), unit);
-  }
-
-  BufferId border_buffer(std::map<Key, BufferId>& border, Key key) {
-    const BufferId id = draft_.program.buffer({message(), MemoryCategory::activations});
-    border[key] = id;
-    return id;
   }
 
   // --- what is kept of layers that are recomputed -------------------------------------------------------------------
@@ -124,21 +149,21 @@ class NetworkWork : public RankWork {
   // --- values -------------------------------------------------------------------------------------------------------
   // Activations enter a position from below, gradients from above: one buffer on the border of two parts. Pieces of a
   // sequence find the keys and values of others, and the gradients of those.
-  struct Found {
-    std::map<Key, BufferId>* map;
-    Key key;
-  };
-  std::optional<Found> border(const Part& part, std::size_t position, std::uint32_t microbatch, std::uint16_t value) {
-    if (value == part.input) return Found{&activations_, {position, microbatch}};
-    if (value == part.output) return Found{&activations_, {position + 1, microbatch}};
-    if (value == part.output_gradient) return Found{&gradients_, {position, microbatch}};
+  std::optional<Border> border(const Part& part, std::size_t position, std::uint32_t microbatch, std::uint16_t value) {
+    if (value == part.input) return Border{&activations_, {position, microbatch}};
+    if (value == part.output) return Border{&activations_, {position + 1, microbatch}};
+    if (value == part.output_gradient) return Border{&gradients_, {position, microbatch}};
     // The first part has no gradient to hand on; what a layer above it makes dies there (position 0 - 1 is not used).
-    if (value == part.input_gradient) return Found{&gradients_, {position - 1, microbatch}};
+    if (value == part.input_gradient) return Border{&gradients_, {position - 1, microbatch}};
+    const auto& skip = part.model->skip;
+    if (value == skip.given || value == skip.taken) return Border{&skips_, {*by_position_[position]->skip, microbatch}};
+    if (value == skip.given_gradient || value == skip.taken_gradient)
+      return Border{&skip_gradients_, {*by_position_[position]->skip, microbatch}};
     for (const auto& shared : part.model->carried)
       if (shared.value == value) {
         const auto piece = static_cast<std::uint32_t>(shared.piece);
         const Key key{position, microbatch - microbatch % parts_.pieces + piece};
-        return Found{shared.gradient ? &gradients_of_pieces_ : &pieces_, key};
+        return Border{shared.gradient ? &gradients_of_pieces_ : &pieces_, key};
       }
     return std::nullopt;
   }
@@ -267,6 +292,7 @@ class NetworkWork : public RankWork {
   NetworkState state_;
   NetworkCheckpoints checkpoints_;
   std::map<Key, BufferId> activations_, gradients_;       // on the borders between parts
+  std::map<Key, BufferId> skips_, skip_gradients_;        // by the number of the skip connection
   std::map<Key, BufferId> pieces_, gradients_of_pieces_;  // keys and values that pieces of a sequence share
   std::map<Key, std::vector<BufferId>> values_;           // inside a part
   std::map<Key, std::vector<BufferId>> transient_;        // gradients of one micro-batch, per segment of the part

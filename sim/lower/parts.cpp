@@ -263,9 +263,8 @@ TensorPlace place_of(const models::Part& part, std::uint16_t tensor) {
 
 ModelPart layer_part(const plan::Job& job, std::int64_t first, std::int64_t nth) {
   const bool as_asked = job.software.own_kernels || job.training.recomputes_alike() || job.training.recomputes(nth);
-  const bool experts = job.model.kind(first + nth) == models::LayerKind::experts;
-  if (as_asked) return experts ? kExperts : kDense;
-  return experts ? kKeptExperts : kKeptDense;
+  const auto kind = static_cast<std::size_t>(job.model.kind(first + nth));
+  return static_cast<ModelPart>((as_asked ? kLayer : kKept) + kind);
 }
 
 namespace {
@@ -283,20 +282,30 @@ void add_layout(const plan::Plan& plan, GraphBuilder& builder, Parts& parts) {
     for (const auto& network : plan.networks)
       parts.parts.push_back(model_part(part_of(*network), recompute, plan, builder));
   };
+  const auto layers = [&](ModelPart first, Recompute recompute, models::LayerKind which, auto Network::*of_kind) {
+    const auto kind = static_cast<std::size_t>(which);
+    add(
+        static_cast<ModelPart>(first + kind),
+        recompute, [&](const Network& n) -> const auto& { return (n.*of_kind)[kind]; });
+  };
+  using enum models::LayerKind;
   add(
       kEmbedding, Recompute::none, [](const Network& n) -> const auto& { return n.embedding; });
-  add(
-      kDense, training.recompute, [](const Network& n) -> const auto& { return n.layers[0]; });
-  add(
-      kExperts, training.recompute, [](const Network& n) -> const auto& { return n.layers[1]; });
+  for (const auto kind : {dense, experts}) layers(kLayer, training.recompute, kind, &Network::layers);
   add(
       kHead, Recompute::none, [](const Network& n) -> const auto& { return n.head; });
-  add(
-      kKeptDense, Recompute::none, [](const Network& n) -> const auto& { return n.kept[0]; });
-  add(
-      kKeptExperts, Recompute::none, [](const Network& n) -> const auto& { return n.kept[1]; });
+  for (const auto kind : {dense, experts}) layers(kKept, Recompute::none, kind, &Network::kept);
   add(
       kPrediction, training.recompute, [](const Network& n) -> const auto& { return n.prediction; });
+  for (const auto kind : {encoder, decoder}) layers(kLayer, training.recompute, kind, &Network::layers);
+  for (const auto kind : {encoder, decoder}) layers(kKept, Recompute::none, kind, &Network::kept);
+}
+
+// Both ends of a skip connection, where they are of one stage.
+void pair_skips(StageParts& stage) {
+  for (std::size_t i = 0; i < stage.uses.size(); ++i)
+    for (std::size_t j = 0; j < stage.uses.size(); ++j)
+      if (i != j && stage.uses[i].skip && stage.uses[i].skip == stage.uses[j].skip) stage.uses[i].partner = j;
 }
 
 }  // namespace
@@ -316,9 +325,13 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
     StageParts parts;
     parts.layout = layout->second, parts.output = of.stage_output();
     const auto& at = result.layouts[parts.layout];
-    const auto use = [&](ModelPart which, std::uint16_t layer) { parts.uses.push_back({at[which], layer}); };
+    const auto use = [&](ModelPart which, std::uint16_t layer) { parts.uses.push_back({at[which], layer, {}, {}}); };
     if (stage.embedding) use(kEmbedding, graph::kNoLayer);
-    for (std::int64_t l = 0; l < stage.layers; l++) use(layer_part(plan.job, first, l), static_cast<std::uint16_t>(l));
+    for (std::int64_t l = 0; l < stage.layers; l++) {
+      use(layer_part(plan.job, first, l), static_cast<std::uint16_t>(l));
+      parts.uses.back().skip = plan.skip_of_layer(first + l);
+    }
+    pair_skips(parts);
     first += stage.layers;
     for (std::int64_t l = 0; stage.head && l < plan.job.model.mtp_layers; l++)
       use(kPrediction, static_cast<std::uint16_t>(stage.layers + l));
@@ -334,7 +347,7 @@ Parts given_parts(const std::vector<GivenStage>& stages, std::uint32_t pieces, G
   result.pieces = pieces;
   using Values = std::vector<std::uint16_t>;
   for (const auto& whole : stages) {
-    result.stages.push_back({{{result.parts.size(), graph::kNoLayer}}});
+    result.stages.push_back({{{result.parts.size(), graph::kNoLayer, {}, {}}}});
     for (std::uint32_t piece = 0; piece < pieces; piece++) {
       const auto time = [&](Time all) { return schedule::share(all, pieces, piece); };
       const auto size = [&](Bytes all) { return Bytes(time(Time(all.count())).count()); };

@@ -60,14 +60,18 @@ struct Part {
 };
 
 // The parts of a model; which of them there are depends on it. Kept: layers where not all are recomputed alike.
-enum ModelPart : std::size_t { kEmbedding, kDense, kExperts, kHead, kKeptDense, kKeptExperts, kPrediction };
-inline constexpr std::size_t kModelParts = kPrediction + 1;
+enum ModelPart : std::size_t { kEmbedding, kHead, kPrediction, kLayer, kKept = kLayer + models::kLayerKinds };
+inline constexpr std::size_t kModelParts = kKept + models::kLayerKinds;
 
 // One stage: indices into the parts of the pipeline (of the first piece of a sequence), in model order.
 struct StageParts {
   struct Use {
     std::size_t part;
     std::uint16_t layer;  // within the stage, or graph::kNoLayer for embedding and head
+    // Of a layer that gives or takes a skip connection: its number (Transformer::skips), and the use of this stage at
+    // its other end, where there is one.
+    std::optional<std::uint32_t> skip = {};
+    std::optional<std::size_t> partner = {};
   };
   std::vector<Use> uses;
   bool keeps_output = false;  // until its backward (models::Software)
@@ -77,9 +81,9 @@ struct StageParts {
 
 struct Parts {
   std::vector<Part> parts;
-  std::uint32_t pieces = 1;                   // of a sequence: parts come in runs of so many, piece by piece
-  std::vector<StageParts> stages;             // copy after copy where the model is trained in two directions
-  bool performed = false;                     // by this program's own kernels
+  std::uint32_t pieces = 1;        // of a sequence: parts come in runs of so many, piece by piece
+  std::vector<StageParts> stages;  // copy after copy where the model is trained in two directions
+  bool performed = false;          // by this program's own kernels
   // Of a model: the index of each part that it has, cut in one way; kNoPart: none.
   static constexpr std::size_t kNoPart = ~std::size_t{0};
   std::vector<std::array<std::size_t, kModelParts>> layouts;
@@ -91,8 +95,8 @@ struct Parts {
   const StageParts& stage(std::uint32_t staged) const { return stages[staged / pieces]; }
 
   bool is_head(const StageParts::Use& use) const {
-    return stages_have_ends && std::any_of(layouts.begin(), layouts.end(),
-                                           [&](const auto& at) { return use.part == at[kHead]; });
+    return stages_have_ends &&
+           std::any_of(layouts.begin(), layouts.end(), [&](const auto& at) { return use.part == at[kHead]; });
   }
   bool stages_have_ends = false;
 };

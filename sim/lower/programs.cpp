@@ -24,7 +24,8 @@ Programs::Programs(std::vector<graph::Program> of_programs, const Cast& cast, co
     return;
   }
   endpoints_.resize(cast_.ranks());
-  for (std::uint32_t r = 0; r < cast_.ranks(); ++r) endpoints_[r].resize(of_programs_[cast_.programs[r]].endpoints.size());
+  for (std::uint32_t r = 0; r < cast_.ranks(); ++r)
+    endpoints_[r].resize(of_programs_[cast_.programs[r]].endpoints.size());
   for (std::size_t g = 0; g < cast_.groups.size(); ++g)
     for (const auto r : cast_.groups[g].ranks) {
       const auto& group = cast_.groups[g];

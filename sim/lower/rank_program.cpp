@@ -110,7 +110,7 @@ class RankLowering {
     for (const auto& [number, at] : role_.edges) {
       const auto& edge = pipe_.crossings.edges()[number];
       if ((at_end ? edge.to : edge.from) != action.stage) continue;
-      each(number, (enters ? at.in : at.out)[static_cast<std::size_t>(kind)], kind);
+      each((enters ? at.in : at.out)[static_cast<std::size_t>(kind)], kind);
     }
   }
 
@@ -128,18 +128,18 @@ class RankLowering {
   std::vector<LocalTask> receive(schedule::Action action) {
     std::vector<LocalTask> all;
     const auto at = coordinates(action);
-    for_each_edge(action, true, [&](std::uint32_t edge, const std::vector<Handing>& list, MessageKind kind) {
+    for_each_edge(action, true, [&](const std::vector<Handing>& list, MessageKind kind) {
       std::vector<LocalTask> arrived(list.size());
       for (std::size_t i = 0; i < list.size(); ++i) {
         const auto& handing = list[i];
         if (handing.what == Handing::What::relay) {
-          post(handing, kind, at, work_->relay(at, edge, handing, arrived[*handing.after]),
+          post(handing, kind, at, work_->relay(at, handing, arrived[*handing.after]),
                handing.leaves_domain ? Lane::relay_out : Lane::relay);
           continue;
         }
         const auto endpoint = end(ends_.receives, handing, kind, EndpointKind::receive);
         const auto received = program_.add({works_.intern(graph::Receive{}), Lane::receive, at, endpoint.value});
-        arrived[i] = work_->take(at, edge, handing, received);
+        arrived[i] = work_->take(at, handing, received);
         all.push_back(arrived[i]);
       }
     });
@@ -152,9 +152,9 @@ class RankLowering {
 
   void send(schedule::Action action, LocalTask done) {
     const auto at = coordinates(action);
-    for_each_edge(action, false, [&](std::uint32_t edge, const std::vector<Handing>& list, MessageKind kind) {
+    for_each_edge(action, false, [&](const std::vector<Handing>& list, MessageKind kind) {
       for (const auto& handing : list)
-        post(handing, kind, at, work_->hand_over(at, edge, handing, &handing == &list.back(), done),
+        post(handing, kind, at, work_->hand_over(at, handing, done),
              handing.leaves_domain ? Lane::send_out : Lane::send);
     });
   }

@@ -44,17 +44,10 @@ class RankWork {
   virtual LocalTask pass(const graph::Coordinates& at, bool last_gradient, std::vector<LocalTask> after) = 0;
   // Messages of the stage at one of its edges, in the order of their list. What a pass waits for instead of the receive
   // of its input; what a relay waits for instead of the receive of what it hands on (`taken`); and what the send of an
-  // output waits for instead of the pass: `last` of that edge.
-  virtual LocalTask take(const graph::Coordinates&, std::uint32_t /*edge*/, const Handing&, LocalTask receive) {
-    return receive;
-  }
-  virtual LocalTask relay(const graph::Coordinates&, std::uint32_t /*edge*/, const Handing&, LocalTask taken) {
-    return taken;
-  }
-  virtual LocalTask hand_over(const graph::Coordinates&, std::uint32_t /*edge*/, const Handing&, bool /*last*/,
-                              LocalTask done) {
-    return done;
-  }
+  // output waits for instead of the pass.
+  virtual LocalTask take(const graph::Coordinates&, const Handing&, LocalTask receive) { return receive; }
+  virtual LocalTask relay(const graph::Coordinates&, const Handing&, LocalTask taken) { return taken; }
+  virtual LocalTask hand_over(const graph::Coordinates&, const Handing&, LocalTask done) { return done; }
   // After the passes that take norms alone: all ranks learn the norm. `again`: a second forward has taken place, so
   // that nobody needs what the first one of this micro-batch has kept.
   virtual void finish_norms() {}

@@ -174,10 +174,10 @@ class Variants {
 
   ProgramId of(std::uint32_t rank) {
     const auto* health = plan_.health.get();
-    const Key key{
-        cast_.programs[rank], conditions_ ? conditions_->of[rank] : graph::Condition{},
-        health && health->jitters() ? rank : 0, ways_[rank],
-        plan_.performed() && cast_.programs[rank] == 0 ? servers_by_turn(plan_.job, rank) : std::vector<std::uint32_t>{}};
+    const Key key{cast_.programs[rank], conditions_ ? conditions_->of[rank] : graph::Condition{},
+                  health && health->jitters() ? rank : 0, ways_[rank],
+                  plan_.performed() && cast_.programs[rank] == 0 ? servers_by_turn(plan_.job, rank)
+                                                                 : std::vector<std::uint32_t>{}};
     const auto [at, fresh] = known_.try_emplace(key);
     if (fresh) at->second = builder_.add(variant(key));
     return at->second;

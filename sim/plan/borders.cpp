@@ -66,9 +66,10 @@ Border border_of(const StageLayout& layout, const Mesh& mesh, const BorderShape&
   std::vector<reshard::Tile> tiles;
   if (layout.sharding) {
     if (layout.sharding->size() != shape.size())
-      throw UserError(fmt::format("'sharding' {} is of {} dimensions, and an activation has three: sequences, tokens, "
-                                  "hidden",
-                                  reshard::to_text(*layout.sharding), layout.sharding->size()));
+      throw UserError(
+          fmt::format("'sharding' {} is of {} dimensions, and an activation has three: sequences, tokens, "
+                      "hidden",
+                      reshard::to_text(*layout.sharding), layout.sharding->size()));
     const reshard::Mesh devices{static_cast<std::uint32_t>(layout.data * layout.context),
                                 static_cast<std::uint32_t>(layout.tensor)};
     tiles = reshard::tiles_of({devices, *layout.sharding}, {shape.begin(), shape.end()});

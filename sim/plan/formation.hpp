@@ -1,5 +1,5 @@
-// All ranks of a job: one mesh of them, or, where stages have layouts of their own, a mesh for each pipeline rank, whose
-// ranks follow those of the one before.
+// All ranks of a job: one mesh of them, or, where stages have layouts of their own, a mesh for each pipeline rank,
+// whose ranks follow those of the one before.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -19,8 +19,8 @@ class Seating {
   Seating(const Mesh& mesh, const std::uint32_t* gpus, const cluster::Machine& machine, std::size_t stage)
       : mesh_(mesh), gpus_(gpus), machine_(machine), stage_(stage) {}
 
-  // Prices know groups by how many they are and how far apart (GroupShape): the same for all groups of a stage, wherever
-  // they begin.
+  // Prices know groups by how many they are and how far apart (GroupShape): the same for all groups of a stage,
+  // wherever they begin.
   GroupShape shape(Axes axes) const {
     std::optional<GroupShape> shape;
     for (const auto& group : mesh_.groups(axes)) {
@@ -41,9 +41,10 @@ class Seating {
       const auto expected = machine_.reach(here).in_domain;
       for (const auto& [domain, members] : in_domain)
         if (here.ranks > 1 && members != expected)
-          throw UserError(fmt::format("{} stand {} on one node, and of such a group {} do; let the stage begin at a "
-                                      "GPU whose number is a multiple of the group",
-                                      list(), members, expected));
+          throw UserError(
+              fmt::format("{} stand {} on one node, and of such a group {} do; let the stage begin at a "
+                          "GPU whose number is a multiple of the group",
+                          list(), members, expected));
       shape = here;
     }
     return shape.value_or(GroupShape{});
@@ -89,8 +90,8 @@ std::vector<BrokenLayout> broken_by_seats(const std::vector<StageLayout>& layout
                            : fmt::format("GPU {} of stage {} is one of stage {} too; each holds one rank", gpu, s,
                                          owner->second)});
       if (gpus && gpu >= *gpus)
-        all.push_back({s, "gpus", fmt::format("GPU {} of stage {} is not there: the cluster has {}, from 0", gpu, s,
-                                              *gpus)});
+        all.push_back(
+            {s, "gpus", fmt::format("GPU {} of stage {} is not there: the cluster has {}, from 0", gpu, s, *gpus)});
     }
   }
   return all;
@@ -119,8 +120,9 @@ std::vector<AgainstLayouts> refused_with_layouts(const Job& job) {
     add("schedule", "a schedule of two directions holds two stages on a rank, which 'stages' cuts differently");
   if (job.pieces > 1) add("schedule", "the schedule cuts sequences in pieces, which 'stages' does not reshard");
   if (job.model.is_moe())
-    add("model", "experts are spread over the GPUs of a stage, and 'stages' with layouts of their own has no "
-                 "groups for them; choose a dense model");
+    add("model",
+        "experts are spread over the GPUs of a stage, and 'stages' with layouts of their own has no "
+        "groups for them; choose a dense model");
   if (job.data_parallel.served()) add("data_parallel", "parameter servers know one layout; leave 'stages' out");
   if (!job.on.empty()) add("stages", "jobs that share a cluster are seated node by node; leave 'stages' out");
   const auto& layouts = p.layouts;
@@ -178,8 +180,7 @@ Plan plan_of_layouts(Job job) {
       plan = std::make_shared<const Plan>(std::move(made));
     }
     plans.push_back(plan);
-    borders.push_back(
-        border_of(layout, meshes.back(), shape, job.training.balances_context() && layout.context > 1));
+    borders.push_back(border_of(layout, meshes.back(), shape, job.training.balances_context() && layout.context > 1));
   }
   Plan plan = *plans.front();
   plan.job = std::move(job);

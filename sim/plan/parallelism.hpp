@@ -16,7 +16,8 @@ struct StageLayout {
   bool sequence = false;
   std::int64_t context = 1;
   std::int64_t data = 1;
-  std::vector<std::uint32_t> gpus;  // of its ranks, data outermost, tensor innermost; empty: those behind the stage before
+  std::vector<std::uint32_t>
+      gpus;  // of its ranks, data outermost, tensor innermost; empty: those behind the stage before
   // What of the activation at its borders each rank sends and is sent, over (data x context, tensor): a part of what it
   // computes with. Empty: all of that.
   std::optional<reshard::ShardingSpec> sharding;

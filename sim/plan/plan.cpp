@@ -306,6 +306,22 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   return plan;
 }
 
+std::optional<std::uint32_t> Plan::skip_of_layer(std::int64_t layer) const {
+  const auto mirror = job.model.layers - 1 - layer, number = std::min(layer, mirror);
+  return number < job.model.skips() ? std::optional(static_cast<std::uint32_t>(number)) : std::nullopt;
+}
+
+std::uint32_t Plan::stage_of_layer(std::int64_t layer) const {
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    if (layer >= stages[s].first && layer < stages[s].first + stages[s].layers) return static_cast<std::uint32_t>(s);
+  INVARIANT(false, "every layer is of a stage");
+  return 0;
+}
+
+Plan::Skip Plan::skip(std::uint32_t number) const {
+  return {stage_of_layer(number), stage_of_layer(job.model.layers - 1 - std::int64_t(number))};
+}
+
 Hop Plan::hop(std::int64_t from, std::int64_t to) const {
   Hop hop;
   const auto stride = mesh.stride(Axis::pipeline), replicas = mesh.ranks() / mesh.size(Axis::pipeline);

@@ -37,7 +37,7 @@ struct Job {
   std::vector<std::uint32_t> on;
   models::ExpertSettings experts{};  // of a model that has some
   DataParallel data_parallel{};
-  Resharding resharding{};           // between stages with layouts of their own
+  Resharding resharding{};                // between stages with layouts of their own
   std::vector<std::uint32_t> seats = {};  // of each rank (seat()); empty: they follow each other
 
   std::uint32_t node(std::uint32_t nth) const { return on.empty() ? nth : on[nth]; }
@@ -85,11 +85,11 @@ StateBytes state_bytes(const models::Training& training);
 
 struct Plan {
   Job job;
-  Mesh mesh;                                        // of its ranks, all stages cut alike
-  Formation formation{Mesh{}};                      // of all ranks
+  Mesh mesh;                    // of its ranks, all stages cut alike
+  Formation formation{Mesh{}};  // of all ranks
   // Of each pipeline rank, where stages have layouts of their own: as if all were cut like it. Else empty.
   std::vector<std::shared_ptr<const Plan>> of_stages;
-  std::vector<Border> borders;  // likewise
+  std::vector<Border> borders;                      // likewise
   std::shared_ptr<const cluster::Machine> machine;  // where they stand
   std::shared_ptr<const cluster::Health> health;    // what is wrong with it; null: nothing
   std::vector<Stage> stages;                        // of one copy, in model order
@@ -112,6 +112,14 @@ struct Plan {
   bool performed() const { return job.software.own_kernels; }
   // That follow each other in one graph.
   std::uint32_t iterations() const { return static_cast<std::uint32_t>(std::max(1, job.data_parallel.performed)); }
+  // Skip connections (models::Transformer::skips): which one a layer gives or takes, and from which stage to which it
+  // goes; the same, where both layers are of one.
+  std::optional<std::uint32_t> skip_of_layer(std::int64_t layer) const;
+  struct Skip {
+    std::uint32_t from = 0, to = 0;
+  };
+  Skip skip(std::uint32_t number) const;
+  std::uint32_t stage_of_layer(std::int64_t layer) const;
   // From the GPUs of one pipeline rank to those of another.
   Hop hop(std::int64_t from, std::int64_t to) const;
   // Parameters that a GPU holds of these stages (a tied embedding on first and last stage exists twice when they are

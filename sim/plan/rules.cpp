@@ -34,6 +34,7 @@ struct Checks {
   std::vector<Broken> all{};
 
   void add(const char* key, std::string rule) { all.push_back({key, std::move(rule)}); }
+  bool has_dense() const { return model.layers_of(models::LayerKind::experts) < model.layers; }
 
   // Shards are whole.
   void shards() {
@@ -45,7 +46,7 @@ struct Checks {
     };
     divides("tensor", p.tensor, model.heads, "heads");
     if (model.kv_heads != model.heads) divides("tensor", p.tensor, model.kv_heads, "kv_heads");
-    if (model.layers_of(models::LayerKind::dense) > 0) divides("tensor", p.tensor, model.ffn, "ffn columns");
+    if (has_dense()) divides("tensor", p.tensor, model.ffn, "ffn columns");
     if (!model.is_moe()) return;
     divides("tensor", p.tensor, model.shared_ffn, "columns of the shared experts");
     divides("expert_tensor", p.expert_tensor, model.expert_ffn, "columns of an expert");
@@ -140,7 +141,7 @@ struct Checks {
     idle(RecomputeModule::moe_act, moe, "moe_act", "experts");
     idle(RecomputeModule::moe, moe, "moe", "experts");
     idle(RecomputeModule::shared_experts, moe && model.shared_ffn > 0, "shared_experts", "shared experts");
-    idle(RecomputeModule::mlp, model.layers_of(models::LayerKind::dense) > 0, "mlp", "dense layers");
+    idle(RecomputeModule::mlp, has_dense(), "mlp", "dense layers");
   }
 };
 

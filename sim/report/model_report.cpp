@@ -12,11 +12,10 @@ namespace {
 
 using models::LayerKind;
 
-const char* name(LayerKind kind) { return kind == LayerKind::dense ? "dense" : "experts"; }
 
 template <class Act>
 void each_kind(const models::Transformer& model, Act&& act) {
-  for (const auto kind : {LayerKind::dense, LayerKind::experts})
+  for (const auto kind : models::kLayerKindTable)
     if (const auto layers = model.layers_of(kind); layers > 0) act(kind, layers);
 }
 

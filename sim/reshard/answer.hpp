@@ -20,7 +20,7 @@ struct Question {
   std::string name;                      // a title for reports
   std::optional<Resharding> resharding;  // else `between`, else `given`
   std::optional<Between> between;
-  std::vector<Transfer> given;           // each device a NIC and a host of its own
+  std::vector<Transfer> given;  // each device a NIC and a host of its own
   Method method;
   std::string planner = "best";
   std::uint64_t seed = 0;

@@ -60,8 +60,8 @@ class Router {
 
   // Along the longest side; shares differ by one element at most.
   static Box nth_part(Box box, std::int64_t j, std::int64_t n) {
-    const auto side = std::max_element(
-        box.begin(), box.end(), [](const Interval& a, const Interval& b) { return a.length() < b.length(); });
+    const auto side = std::max_element(box.begin(), box.end(),
+                                       [](const Interval& a, const Interval& b) { return a.length() < b.length(); });
     const auto [low, length] = std::pair(side->low, side->length());
     *side = {low + length * j / n, low + length * (j + 1) / n};
     return box;
@@ -85,7 +85,7 @@ class Router {
     arrived_.assign(hops, 0);
     for (std::uint32_t p = 0; p < pieces.size(); p++)
       for (std::uint32_t h = 0; h < hops; h++) {
-        Carry carry{h == 0 ? from : to[h - 1], to[h],           h > 0, box, pieces[p].first, pieces[p].count,
+        Carry carry{h == 0 ? from : to[h - 1], to[h],        h > 0, box, pieces[p].first, pieces[p].count,
                     pieces[p].chunks,          std::nullopt, false};
         if (h > 0) {
           carry.cut_through = pieces[p].flows;

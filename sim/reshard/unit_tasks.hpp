@@ -18,8 +18,8 @@ struct UnitTask {
   std::vector<std::uint32_t> senders, receivers;
 };
 
-// Natural order: destination tiles as listed, for each the source tiles as listed (of a grid: row-major). The boxes of one destination tile
-// are disjoint and make it up.
+// Natural order: destination tiles as listed, for each the source tiles as listed (of a grid: row-major). The boxes of
+// one destination tile are disjoint and make it up.
 std::vector<UnitTask> unit_tasks(const std::vector<Tile>& source, const std::vector<Tile>& destination);
 std::vector<UnitTask> unit_tasks(const Resharding& problem);
 

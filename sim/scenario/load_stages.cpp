@@ -28,14 +28,16 @@ plan::StageLayout read_stage(Context& context, const Node& node, const plan::Par
     layout.data = inner.integer("data", kDegree, layout.data);
     for (const char* key : {"pipeline", "chunks", "zero", "expert", "expert_tensor"})
       if (inner.find(key))
-        problems.error(inner.at(key), fmt::format("'{}' is of all stages; give it under 'parallelism' of the file", key));
+        problems.error(inner.at(key),
+                       fmt::format("'{}' is of all stages; give it under 'parallelism' of the file", key));
     inner.finish();
   }
   if (const Node* gpus = map.find("gpus")) {
     if (gpus->kind != Node::Kind::sequence || gpus->items.empty())
-      problems.error(gpus->where(), fmt::format("'gpus' must be a list of the GPUs of the stage, such as [0, 1, 2, 3]; "
-                                                "a stage without GPUs holds nothing; found {}",
-                                                gpus->kind == Node::Kind::sequence ? "an empty list" : describe(*gpus)));
+      problems.error(gpus->where(),
+                     fmt::format("'gpus' must be a list of the GPUs of the stage, such as [0, 1, 2, 3]; "
+                                 "a stage without GPUs holds nothing; found {}",
+                                 gpus->kind == Node::Kind::sequence ? "an empty list" : describe(*gpus)));
     else
       for (const Node* item : gpus->items)
         if (const auto gpu = read_integer(problems, *item, "an entry of 'gpus'", kGpu))
@@ -58,8 +60,10 @@ plan::Resharding load_resharding(Context& context, const Node* node, const Node&
   if (!node) return resharding;
   MapReader map(context.problems, node, "resharding", root);
   map.fill(plan::resharding_fields(), &resharding, {"chunks"});
-  if (const Node* chunks = map.find("chunks"); chunks && !(chunks->kind == Node::Kind::scalar && chunks->text == "auto"))
-    resharding.chunks = read_integer(context.problems, *chunks, "'chunks' (a whole number, or auto)", kCount).value_or(0);
+  if (const Node* chunks = map.find("chunks");
+      chunks && !(chunks->kind == Node::Kind::scalar && chunks->text == "auto"))
+    resharding.chunks =
+        read_integer(context.problems, *chunks, "'chunks' (a whole number, or auto)", kCount).value_or(0);
   const auto& planners = reshard::registry();
   if (!planners.find(resharding.planner))
     context.problems.error(map.at("planner"), fmt::format("unknown planner {}{}", in_quotes(resharding.planner),

@@ -28,6 +28,7 @@ bool meets_limit(const Problem& problem, const Replay& replay) {
 //    the m*F all but K * longest F come after it: span >= D + (m*F - K * longest F) + m*(I+W).
 // A full backward B is I and W without the gap, and ends later than I alone; where it has a time of its own, the
 // shorter of both counts. A rank of two chains takes the shorter D; a piece of a micro-batch passes in its share.
+// Of stages that are no chain each rank's own work counts alone.
 // An overlapped pair of F(s) and B(t) shortens all that by F(s) + B(t) minus its own time: each forward at most once.
 Time lower_bound(const Schedule& schedule, const Problem& problem, bool within_limit) {
   const auto placement = schedule.placement;
@@ -87,6 +88,7 @@ Time lower_bound(const Schedule& schedule, const Problem& problem, bool within_l
       if (fit * double(longest.count()) < double(forward.count()))
         before = std::max(before, delay + forward - Time(std::int64_t(std::ceil(fit * double(longest.count())))));
     }
+    if (!problem.edges.empty()) before = forward;  // what follows a stage is no chain
     bound = std::max(bound, before + gradients - saved);
   }
   return bound;

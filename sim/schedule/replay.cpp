@@ -1,6 +1,9 @@
 #include "schedule/replay.hpp"
 
 #include <algorithm>
+#include <span>
+#include <type_traits>
+#include <utility>
 
 #include "schedule/walk.hpp"
 
@@ -8,20 +11,35 @@ namespace rehearsal::schedule {
 namespace {
 
 // Results on their way to one stage, by micro-batch. Holds what has been sent and not yet used: a ring that doubles
-// when two micro-batches fall on one slot, so its size follows the spread of what is in flight, not m.
+// when two micro-batches fall on one slot, so its size follows the spread of what is in flight, not m. A stage may need
+// several of each (kSeveral), the last of which counts.
+template <bool kSeveral>
 class Arrivals {
  public:
+  void need(std::uint32_t of_each) { needed_ = of_each; }
+  bool any() const { return needed_ > 0; }
+
   void put(std::uint32_t microbatch, Time at) {
+    if constexpr (kSeveral) {
+      if (Slot& found = slots_[slot(microbatch)]; found.microbatch == microbatch) {
+        found.at = std::max(found.at, at);
+        ++found.arrived;
+        return;
+      }
+    }
     while (slots_[slot(microbatch)].microbatch != kEmpty) grow();
-    slots_[slot(microbatch)] = {microbatch, at};
+    slots_[slot(microbatch)] = {microbatch, 1, at};
   }
 
-  bool holds(std::uint32_t microbatch) const { return slots_[slot(microbatch)].microbatch == microbatch; }
+  bool holds(std::uint32_t microbatch) const {
+    const Slot& found = slots_[slot(microbatch)];
+    return found.microbatch == microbatch && (!kSeveral || found.arrived == needed_);
+  }
 
-  // Takes the arrival out; false if nothing has come for this micro-batch.
+  // Takes the arrival out; false if something has not come for this micro-batch.
   bool take(std::uint32_t microbatch, Time& at) {
+    if (!holds(microbatch)) return false;
     Slot& found = slots_[slot(microbatch)];
-    if (found.microbatch != microbatch) return false;
     at = found.at;
     found.microbatch = kEmpty;
     return true;
@@ -30,7 +48,7 @@ class Arrivals {
  private:
   static constexpr std::uint32_t kEmpty = UINT32_MAX;  // check() keeps micro-batches below
   struct Slot {
-    std::uint32_t microbatch = kEmpty;
+    std::uint32_t microbatch = kEmpty, arrived = 0;
     Time at;
   };
 
@@ -44,11 +62,13 @@ class Arrivals {
   }
 
   std::vector<Slot> slots_ = std::vector<Slot>(2);
+  std::uint32_t needed_ = 0;
 };
 
-// What the walk asks of an evaluator (kPieces: micro-batches are cut; kWires: messages hold a wire): an action starts
-// when its rank is free and what it needs has arrived.
-template <bool kPieces, bool kWires>
+// What the walk asks of an evaluator (kPieces: micro-batches are cut; kWires: messages hold a wire; kGraph: stages are
+// no chain, so that a pass may wait for several others and send to several): an action starts when its rank is free and
+// what it needs has arrived.
+template <bool kPieces, bool kWires, bool kGraph>
 class Clock {
  public:
   Clock(Walk& walk, const Schedule& schedule, const Problem& problem, const ReplayOptions& options)
@@ -65,12 +85,22 @@ class Clock {
         stage.duration[static_cast<std::size_t>(op)] = problem.time({0, static_cast<std::uint16_t>(s), op});
       stage.activation = problem.activation[s] / pieces_;
       stage.weight_hold = problem.weight_hold[s] / pieces_;
-      stage.receives_activation = walk.receives_activation(s);
-      stage.receives_gradient = walk.receives_gradient(s);
-      stage.sends_activation = !walk.last_of_chain(s) && walk.receives_activation(s + 1);
-      stage.sends_gradient = !walk.first_of_chain(s) && walk.receives_gradient(s - 1);
-      if (!walk.last_of_chain(s)) stage.transfer_up = problem.transfer[s];
-      if (!walk.first_of_chain(s)) stage.transfer_down = problem.transfer[s - 1];
+      const auto links = [&](std::span<const Edge> edges, std::uint32_t Edge::*other) {
+        std::vector<Link> all;
+        for (const Edge& edge : edges)
+          if (walk.crosses(edge))
+            all.push_back({edge.*other, walk.rank_of(edge.*other), edge.transfer, edge.held, edge.wire});
+        return all;
+      };
+      const auto set = [](Links& to, std::vector<Link> all) {
+        if constexpr (kGraph)
+          to = std::move(all);
+        else if (!all.empty())
+          to = all.front();
+      };
+      auto up = links(walk.graph().out_of(s), &Edge::to), down = links(walk.graph().into(s), &Edge::from);
+      stage.gradients.need(std::uint32_t(up.size())), stage.activations.need(std::uint32_t(down.size()));
+      set(stage.up, std::move(up)), set(stage.down, std::move(down));
     }
   }
 
@@ -81,7 +111,7 @@ class Clock {
     const bool backward = action.op == Op::input_gradient || action.op == Op::backward;
 
     Time start = mine.free;
-    if (forward ? stage.receives_activation : backward && stage.receives_gradient) {
+    if (forward ? stage.activations.any() : backward && stage.gradients.any()) {
       Time arrival;
       if (!(forward ? stage.activations : stage.gradients).take(action.microbatch, arrival)) return false;
       start = std::max(start, arrival);
@@ -89,10 +119,7 @@ class Clock {
     Time duration = stage.duration[static_cast<std::size_t>(action.op)];
     if constexpr (kPieces) duration = share(duration, pieces_, action.microbatch);
     Time end = start + duration;
-    if (forward && stage.sends_activation)
-      end = send(rank, action.stage + 1u, action.microbatch, true, end, stage.transfer_up);
-    else if (backward && stage.sends_gradient)
-      end = send(rank, action.stage - 1u, action.microbatch, false, end, stage.transfer_down);
+    if (forward || backward) end = send_all(rank, forward ? stage.up : stage.down, action.microbatch, forward, end);
 
     if (!mine.started) mine.started = true, mine.first = start;
     mine.free = end;
@@ -107,15 +134,15 @@ class Clock {
     Stage& f = stages_[forward.stage];
     Stage& b = stages_[backward.stage];
     Rank& mine = ranks_[rank];
-    if (f.receives_activation && !f.activations.holds(forward.microbatch)) return false;
-    if (b.receives_gradient && !b.gradients.holds(backward.microbatch)) return false;
+    if (f.activations.any() && !f.activations.holds(forward.microbatch)) return false;
+    if (b.gradients.any() && !b.gradients.holds(backward.microbatch)) return false;
     Time start = mine.free, arrival;
-    if (f.receives_activation && f.activations.take(forward.microbatch, arrival)) start = std::max(start, arrival);
-    if (b.receives_gradient && b.gradients.take(backward.microbatch, arrival)) start = std::max(start, arrival);
+    if (f.activations.any() && f.activations.take(forward.microbatch, arrival)) start = std::max(start, arrival);
+    if (b.gradients.any() && b.gradients.take(backward.microbatch, arrival)) start = std::max(start, arrival);
     const Time duration = problem_.time(forward, backward);
     Time end = start + duration;
-    if (f.sends_activation) end = send(rank, forward.stage + 1u, forward.microbatch, true, end, f.transfer_up);
-    if (b.sends_gradient) end = send(rank, backward.stage - 1u, backward.microbatch, false, end, b.transfer_down);
+    end = send_all(rank, f.up, forward.microbatch, true, end);
+    end = send_all(rank, b.down, backward.microbatch, false, end);
 
     if (!mine.started) mine.started = true, mine.first = start;
     mine.free = end;
@@ -145,12 +172,19 @@ class Clock {
   }
 
  private:
+  // To a stage of another rank.
+  struct Link {
+    std::uint32_t stage = kNowhere, rank = 0;
+    Time transfer, held;
+    std::uint8_t wire = 0;
+  };
+  static constexpr std::uint32_t kNowhere = UINT32_MAX;
+  using Links = std::conditional_t<kGraph, std::vector<Link>, Link>;
   struct Stage {
     std::array<Time, 4> duration;
-    Time transfer_up, transfer_down;
+    Links up, down;
     double activation = 0, weight_hold = 0;
-    Arrivals activations, gradients;
-    bool receives_activation = false, receives_gradient = false, sends_activation = false, sends_gradient = false;
+    Arrivals<kGraph> activations, gradients;
   };
 
   struct Rank {
@@ -160,21 +194,30 @@ class Clock {
     bool started = false;
   };
 
-  // Returns when the sender is free again. Inlined by order, like count: it is worth half a second per billion actions,
-  // and a compiler gives up when it sees a second call.
-  [[gnu::always_inline]] inline Time send(std::uint32_t rank, std::uint32_t to_stage, std::uint32_t microbatch,
-                                          bool forward, Time end, Time transfer) {
+  // Returns when the sender is free again.
+  [[gnu::always_inline]] inline Time send_all(std::uint32_t rank, const Links& links, std::uint32_t microbatch,
+                                              bool forward, Time end) {
+    if constexpr (kGraph) {
+      for (const Link& link : links) end = send(rank, link, microbatch, forward, end);
+      return end;
+    } else {
+      return links.stage == kNowhere ? end : send(rank, links, microbatch, forward, end);
+    }
+  }
+  // Inlined by order, like count: it is worth half a second per billion actions, and a compiler gives up when it sees a
+  // second call.
+  [[gnu::always_inline]] inline Time send(std::uint32_t rank, const Link& link, std::uint32_t microbatch, bool forward,
+                                          Time end) {
     Time leaves = end;
     if constexpr (kWires) {
-      const std::uint32_t hop = forward ? to_stage - 1 : to_stage;
-      Time& wire = wires_[rank][problem_.wire[hop]];
+      Time& wire = wires_[rank][link.wire];
       leaves = std::max(end, wire);
-      wire = leaves + problem_.held[hop];
+      wire = leaves + link.held;
     }
-    const Time arrival = leaves + transfer;
-    Stage& to = stages_[to_stage];
+    const Time arrival = leaves + link.transfer;
+    Stage& to = stages_[link.stage];
     (forward ? to.activations : to.gradients).put(microbatch, arrival);
-    walk_.wake(walk_.rank_of(to_stage), to_stage, microbatch, forward);
+    walk_.wake(link.rank, link.stage, microbatch, forward);
     return options_.transfers == Transfers::blocking ? arrival : end;
   }
 
@@ -227,11 +270,12 @@ Replay replay(const Schedule& schedule, const Problem& problem, const ReplayOpti
     return clock.result();
   };
   const bool wires = holds_wires(problem);
+  if (!problem.edges.empty()) return evaluate(Clock<false, true, true>(walk, ready, problem, options));
   if (pieces(ready, problem) > 1)
-    return wires ? evaluate(Clock<true, true>(walk, ready, problem, options))
-                 : evaluate(Clock<true, false>(walk, ready, problem, options));
-  return wires ? evaluate(Clock<false, true>(walk, ready, problem, options))
-               : evaluate(Clock<false, false>(walk, ready, problem, options));
+    return wires ? evaluate(Clock<true, true, false>(walk, ready, problem, options))
+                 : evaluate(Clock<true, false, false>(walk, ready, problem, options));
+  return wires ? evaluate(Clock<false, true, false>(walk, ready, problem, options))
+               : evaluate(Clock<false, false, false>(walk, ready, problem, options));
 }
 
 }  // namespace rehearsal::schedule

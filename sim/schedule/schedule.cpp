@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/range.hpp"
+#include "schedule/registry.hpp"
+#include "schedule/stage_graph.hpp"
 
 namespace rehearsal::schedule {
 
@@ -77,6 +81,8 @@ Time share(Time whole, std::uint32_t pieces, std::uint32_t unit) {
 }
 
 bool holds_wires(const Problem& problem) {
+  if (!problem.edges.empty())
+    return std::any_of(problem.edges.begin(), problem.edges.end(), [](const Edge& e) { return e.held > Time(); });
   return std::any_of(problem.held.begin(), problem.held.end(), [](Time held) { return held > Time(); });
 }
 
@@ -84,7 +90,7 @@ std::optional<UniformTimes> uniform_times(Placement placement, const Problem& pr
   const auto backward = [&](std::uint32_t s) { return problem.time({0, static_cast<std::uint16_t>(s), Op::backward}); };
   UniformTimes times{problem.forward[0], problem.input_gradient[0], problem.weight_gradient[0], backward(0), Time()};
   std::optional<Time> transfer;
-  if (holds_wires(problem)) return std::nullopt;
+  if (holds_wires(problem) || !problem.edges.empty()) return std::nullopt;
   for (std::uint32_t s = 0; s < problem.stages(); ++s) {
     if (problem.forward[s] != times.forward || problem.input_gradient[s] != times.input_gradient ||
         problem.weight_gradient[s] != times.weight_gradient || backward(s) != times.backward)
@@ -120,6 +126,7 @@ void check_sum(const Problem& problem) {
     all += to_seconds(problem.forward[s]) + std::max(halves, whole);
   }
   for (const Time time : problem.transfer) all += 2 * to_seconds(time);
+  for (const auto& edge : problem.edges) all += 2 * to_seconds(edge.transfer);
   if (!(all * problem.microbatches < kMostSeconds)) refuse_time();
 }
 
@@ -156,6 +163,28 @@ void check_counts(const Schedule& schedule, const Problem& problem, const std::s
                                 m, q, q * m, UINT32_MAX - 1));
 }
 
+void check_edges(const Schedule& schedule, const Problem& problem, const std::string& who) {
+  std::set<std::pair<std::uint32_t, std::uint32_t>> known;
+  for (const auto& edge : problem.edges) {
+    const auto text = fmt::format("{}: an edge from stage {} to stage {}", who, edge.from, edge.to);
+    if (edge.from >= edge.to || edge.to >= problem.stages())
+      throw UserError(fmt::format("{}; edges ascend, from a stage to a later one, and the last stage is {}", text,
+                                  problem.stages() - 1));
+    if (!known.insert({edge.from, edge.to}).second) throw UserError(text + " is listed twice");
+    if (edge.transfer < Time()) throw UserError(text + " takes a negative time; give a time of 0 or more");
+    INVARIANT(edge.held >= Time() && edge.held <= edge.transfer && edge.wire < 2,
+              "a message holds one of two wires, no longer than it takes");
+  }
+  if (schedule.any_graph) return;
+  if (const auto why = no_chain(problem)) {
+    std::string takers;
+    for (const auto& [name, other] : registry())
+      if (other.any_graph) takers += (takers.empty() ? "" : ", ") + name;
+    throw UserError(
+        fmt::format("{}: needs stages that form a chain, and {}; of those that take any graph: {}", who, *why, takers));
+  }
+}
+
 }  // namespace
 
 void check(const Schedule& schedule, const Problem& problem) {
@@ -175,6 +204,7 @@ void check(const Schedule& schedule, const Problem& problem) {
   if (!problem.backward.empty()) check_times(who, "backward", problem.backward, stages, "stage");
   if (!problem.overlapped.empty()) check_times(who, "overlapped", problem.overlapped, stages, "stage");
   check_times(who, "transfer", problem.transfer, stages - 1, "pair of neighbouring stages");
+  check_edges(schedule, problem, who);
   INVARIANT(problem.held.empty() || problem.held.size() == stages - 1, "one time on the wire per hop");
   INVARIANT(problem.wire.size() == problem.held.size(), "one wire per hop");
   for (std::size_t s = 0; s < problem.held.size(); ++s)

@@ -2,7 +2,8 @@
 // full backwards (B = I and W in one). An order holds no times; replay.hpp gives it times, lower/ turns it into tasks.
 //
 // Notation (Zero Bubble, arXiv 2401.10241): p ranks, m micro-batches, v chunks per rank, stages = p*v. The stages form
-// one chain, or two where a model is trained in both directions at once (Placement::bidirectional).
+// one chain, or two where a model is trained in both directions at once (Placement::bidirectional), or any graph whose
+// edges ascend (Problem::edges).
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -34,6 +35,13 @@ static_assert(sizeof(Action) == 8);
 inline constexpr std::uint32_t kMaxStages = 65535;
 inline constexpr std::uint32_t kUsualPieces = 2;  // that a schedule cuts micro-batches into, unless told
 
+// From a stage to one that it feeds, and for gradients back: as Problem::transfer, held and wire say of a chain.
+struct Edge {
+  std::uint32_t from = 0, to = 0;
+  Time transfer = {}, held = {};
+  std::uint8_t wire = 0;
+};
+
 // What a pipeline step costs and how large it is: the numbers a schedule may look at. One entry per stage; memory is in
 // any one unit (bytes, or the M_B and M_W of the paper).
 struct Problem {
@@ -54,6 +62,9 @@ struct Problem {
   // held, any number is in flight at once (the evaluator of the papers). Rules do not look at it.
   std::vector<Time> held;
   std::vector<std::uint8_t> wire;
+  // All edges, where stages are no chain (StageGraph): a forward waits for those of all stages that feed it, a gradient
+  // for those of all that it feeds. They ascend, and `transfer`, `held` and `wire` then say nothing. Empty: a chain.
+  std::vector<Edge> edges;
   // Memory that a forward takes until its input gradient (activation) and that stays until its weight gradient
   // (weight_hold).
   std::vector<double> activation, weight_hold;
@@ -164,6 +175,7 @@ struct Schedule {
   bool splits_backward = false;  // uses I and W instead of B, always or sometimes
   std::string one_chunk = {};    // for several chunks per rank: the schedule that it is with one
   bool cuts_sequences = false;   // takes Problem::pieces
+  bool any_graph = false;        // its order is legal for any graph of stages (Problem::edges), not for chains alone
 
   // Throws UserError with the rule that is broken and the nearest legal value. Empty = everything is legal.
   std::function<void(const Problem&)> check = {};

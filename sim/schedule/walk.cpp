@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/error.hpp"
 #include "schedule/text.hpp"
@@ -13,21 +14,19 @@ Walk::Walk(const Schedule& schedule, const Problem& problem)
     : schedule_(schedule),
       microbatches_(units(schedule, problem)),
       pieces_(pieces(schedule, problem)),
-      chain_length_(schedule::chain_length(schedule.placement, problem)),
+      graph_(schedule.placement, problem),
       places_(problem.stages()),
       cursors_(problem.ranks),
       row_(microbatches_ / 16 + 1),
       progress_(row_ * problem.stages()),
       queue_(problem.ranks) {
   const Placement placement = schedule.placement;
+  for (std::uint32_t s = 0; s < places_.size(); ++s) places_[s].rank = schedule::rank_of(placement, problem, s);
   for (std::uint32_t s = 0; s < places_.size(); ++s) {
-    Place& place = places_[s];
-    place.rank = schedule::rank_of(placement, problem, s);
-    const bool first = first_of_chain(s), last = last_of_chain(s);
-    place.receives_activation = !first && schedule::rank_of(placement, problem, s - 1) != place.rank;
-    place.receives_gradient = !last && schedule::rank_of(placement, problem, s + 1) != place.rank;
-    place.forward_needs_own = pieces_ > 1 || !(first || place.receives_activation);
-    place.gradient_needs_own = pieces_ > 1 || !(last || place.receives_gradient);
+    const auto own = [&](std::span<const Edge> edges) {
+      return pieces_ > 1 || !std::all_of(edges.begin(), edges.end(), [&](const Edge& e) { return crosses(e); });
+    };
+    places_[s].forward_needs_own = own(graph_.into(s)), places_[s].gradient_needs_own = own(graph_.out_of(s));
   }
   for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) cursors_[rank].program = schedule.order(problem, rank);
 }
@@ -56,9 +55,10 @@ void Walk::illegal(std::uint32_t rank) const {
   if (!forward && !weight && now == kNothing) fail("comes before its forward " + text(stage, Op::forward));
   if (pieces_ > 1 && !pieces_in_order(action))
     fail(forward ? "comes before the forward of the piece before it" : "comes before the gradient of the next piece");
-  if (forward) fail(fmt::format("comes before {} of the same rank", text(stage - 1, Op::forward)));
-  fail(fmt::format("comes before the gradient of stage {} of the same rank", stage + 1));
-  INVARIANT(false, "a legal action was refused");
+  const auto other = missing(action, false);
+  INVARIANT(other, "a legal action was refused");
+  if (forward) fail(fmt::format("comes before {} of the same rank", text(*other, Op::forward)));
+  throw UserError(fmt::format("{}: comes before the gradient of stage {} of the same rank", where(rank), *other));
 }
 
 void Walk::unpaired(std::uint32_t rank, const Action* second) const {
@@ -79,11 +79,10 @@ void Walk::finish() const {
     if (++waiting > kShown) continue;
     Action head = cursor.program.value();
     // Of a pair that waits, name a half whose input another rank has not even produced.
-    if (cursor.paired && receives_activation(cursor.first.stage) &&
-        progress(cursor.first.stage - 1u, cursor.first.microbatch) == kNothing)
-      head = cursor.first;
+    if (cursor.paired && missing(cursor.first, true)) head = cursor.first;
     const bool forward = head.op == Op::forward;
-    const std::uint32_t source = forward ? head.stage - 1u : head.stage + 1u;
+    const auto needed = forward ? graph_.into(head.stage) : graph_.out_of(head.stage);
+    const std::uint32_t source = missing(head, true).value_or(forward ? needed.front().from : needed.front().to);
     heads += fmt::format("\n  rank {} at cell {}: {} waits for {} of micro-batch {} from stage {} on rank {}", rank,
                          cursor.cell, to_text(head), forward ? "the activation" : "the gradient", head.microbatch,
                          source, rank_of(source));

@@ -8,10 +8,11 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "schedule/schedule.hpp"
+#include "schedule/stage_graph.hpp"
 
 namespace rehearsal::schedule {
 
@@ -50,11 +51,9 @@ class Walk {
   }
 
   std::uint32_t rank_of(std::uint32_t stage) const { return places_[stage].rank; }
-  // Does the activation (gradient) of this stage come from another rank?
-  bool receives_activation(std::uint32_t stage) const { return places_[stage].receives_activation; }
-  bool receives_gradient(std::uint32_t stage) const { return places_[stage].receives_gradient; }
-  bool first_of_chain(std::uint32_t stage) const { return stage % chain_length_ == 0; }
-  bool last_of_chain(std::uint32_t stage) const { return (stage + 1) % chain_length_ == 0; }
+  const StageGraph& graph() const { return graph_; }
+  // Whether what goes over an edge changes its rank.
+  bool crosses(const Edge& edge) const { return rank_of(edge.from) != rank_of(edge.to); }
   std::uint64_t actions() const { return actions_; }
 
   // "schedule 1f1b: rank 2, cell 17 (2B3)", to begin an error message about the pending action of a rank.
@@ -73,7 +72,6 @@ class Walk {
 
   struct Place {
     std::uint32_t rank = 0;
-    bool receives_activation = false, receives_gradient = false;
     // A forward (gradient) here needs more of its own rank than what its cell has been through.
     bool forward_needs_own = false, gradient_needs_own = false;
   };
@@ -146,12 +144,17 @@ class Walk {
   // Has the same rank run what this forward or gradient needs of a neighbouring stage and of other pieces?
   bool own_rank_ready(const Action& action) const {
     if (pieces_ > 1 && !pieces_in_order(action)) return false;
-    const Place& place = places_[action.stage];
-    if (action.op == Op::forward)
-      return first_of_chain(action.stage) || place.receives_activation ||
-             progress(action.stage - 1u, action.microbatch) != kNothing;
-    return last_of_chain(action.stage) || place.receives_gradient ||
-           progress(action.stage + 1u, action.microbatch) >= kInputGradient;
+    return !missing(action, false);
+  }
+  // The first stage of the same rank, or of any, that has not run what this forward or gradient needs of it.
+  std::optional<std::uint32_t> missing(const Action& action, bool of_any_rank) const {
+    const bool forward = action.op == Op::forward;
+    for (const auto& edge : forward ? graph_.into(action.stage) : graph_.out_of(action.stage)) {
+      const auto other = forward ? edge.from : edge.to;
+      const auto now = progress(other, action.microbatch);
+      if ((of_any_rank || !crosses(edge)) && (forward ? now == kNothing : now < kInputGradient)) return other;
+    }
+    return std::nullopt;
   }
   // Attention looks back: a piece needs the keys and values of the piece before it, and adds to their gradient before
   // that piece can be gone through backwards.
@@ -189,7 +192,8 @@ class Walk {
 
   const Schedule& schedule_;
   std::uint32_t microbatches_;  // or pieces of them: numbers that every stage sees
-  std::uint32_t pieces_, chain_length_;
+  std::uint32_t pieces_;
+  StageGraph graph_;
   std::vector<Place> places_;    // per stage
   std::vector<Cursor> cursors_;  // per rank
   std::size_t row_;              // words of progress per stage

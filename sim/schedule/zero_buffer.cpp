@@ -18,18 +18,23 @@ namespace {
 class Rendezvous {
  public:
   Rendezvous(Walk& walk, const Problem& problem) : walk_(walk), stages_(problem.stages()) {
-    std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, std::size_t> ids;
-    const auto channel = [&](std::uint32_t from_stage, std::uint32_t to_stage, bool forward) {
+    std::map<std::tuple<std::uint32_t, std::uint32_t, bool, const Edge*>, std::size_t> ids;
+    // Edges of no chain have channels of their own: what overtakes stages would stand in the way of what does not.
+    const auto channel = [&](std::uint32_t from_stage, std::uint32_t to_stage, bool forward, const Edge& edge) {
       const std::uint32_t from = walk.rank_of(from_stage), to = walk.rank_of(to_stage);
-      const auto [it, added] = ids.try_emplace({from, to, forward}, channels_.size());
+      const auto [it, added] =
+          ids.try_emplace({from, to, forward, problem.edges.empty() ? nullptr : &edge}, channels_.size());
       if (added) channels_.push_back({from, forward, {}, 0});
       return it->second;
     };
-    for (std::uint32_t s = 0; s < stages_.size(); ++s) {
-      if (walk.receives_activation(s))
-        stages_[s].activation_in = stages_[s - 1].activation_out = channel(s - 1, s, true);
-      if (walk.receives_gradient(s)) stages_[s].gradient_in = stages_[s + 1].gradient_out = channel(s + 1, s, false);
-    }
+    for (std::uint32_t s = 0; s < stages_.size(); ++s)
+      for (const auto& edge : walk.graph().into(s)) {
+        if (!walk.crosses(edge)) continue;
+        const auto up = channel(edge.from, s, true, edge), down = channel(s, edge.from, false, edge);
+        stages_[s].activation_in.push_back({up, s}), stages_[edge.from].activation_out.push_back({up, s});
+        stages_[s].gradient_out.push_back({down, edge.from}),
+            stages_[edge.from].gradient_in.push_back({down, edge.from});
+      }
   }
 
   // Inlined by order: the common path, of which a compiler makes a call when it sees a second one below.
@@ -37,23 +42,25 @@ class Rendezvous {
     if (action.op == Op::weight_gradient) return true;
     const bool forward = action.op == Op::forward;
     const Stage& stage = stages_[action.stage];
-    const std::size_t in = forward ? stage.activation_in : stage.gradient_in;
-    const std::size_t out = forward ? stage.activation_out : stage.gradient_out;
-    if (in != kNone && !arrived(channels_[in], rank, action)) return false;
-    if (in != kNone) take(channels_[in]);
-    if (out != kNone) {
-      const Message message{forward ? action.stage + 1u : action.stage - 1u, action.microbatch};
-      channels_[out].sends.push_back(message);
+    const auto& in = forward ? stage.activation_in : stage.gradient_in;
+    for (const auto& end : in)
+      if (!arrived(channels_[end.channel], rank, action)) return false;
+    for (const auto& end : in) take(channels_[end.channel]);
+    for (const auto& end : forward ? stage.activation_out : stage.gradient_out) {
+      const Message message{end.stage, action.microbatch};
+      auto& channel = channels_[end.channel];
+      channel.sends.push_back(message);
       // Whatever the reader waits for on this channel, a new head of the queue is news to it.
-      if (channels_[out].sends.size() == 1) walk_.wake_any(walk_.rank_of(message.stage));
+      if (channel.sends.size() == 1) walk_.wake_any(walk_.rank_of(message.stage));
     }
     return true;
   }
 
   bool step_pair(std::uint32_t rank, const Action& forward, const Action& backward) {
-    const std::size_t activation = stages_[forward.stage].activation_in, gradient = stages_[backward.stage].gradient_in;
-    if (activation != kNone && !arrived(channels_[activation], rank, forward)) return false;
-    if (gradient != kNone && !arrived(channels_[gradient], rank, backward)) return false;
+    for (const auto& end : stages_[forward.stage].activation_in)
+      if (!arrived(channels_[end.channel], rank, forward)) return false;
+    for (const auto& end : stages_[backward.stage].gradient_in)
+      if (!arrived(channels_[end.channel], rank, backward)) return false;
     return step(rank, forward) && step(rank, backward);
   }
 
@@ -68,9 +75,12 @@ class Rendezvous {
     std::deque<Message> sends;  // produced, not yet met by a receive
     std::uint64_t met;
   };
-  static constexpr std::size_t kNone = SIZE_MAX;
+  struct End {
+    std::size_t channel;
+    std::uint32_t stage;  // that needs what goes through
+  };
   struct Stage {
-    std::size_t activation_in = kNone, activation_out = kNone, gradient_in = kNone, gradient_out = kNone;
+    std::vector<End> activation_in, activation_out, gradient_in, gradient_out;
   };
 
   // Is what the action receives at the head of its channel?

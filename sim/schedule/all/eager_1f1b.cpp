@@ -33,6 +33,7 @@ void register_eager_1f1b(Registry& registry) {
       {.name = "eager-1f1b",
        .summary = "1F1B with 2(p-rank)-1 forwards ahead, which hides transfers and holds more (alpa's overlap-friendly "
                   "1F1B, arXiv 2211.05322).",
+       .any_graph = true,
        .order = order,
        .closed_form = closed_form});
 }

@@ -25,6 +25,7 @@ void register_gpipe(Registry& registry) {
       {.name = "gpipe",
        .summary =
            "All forwards, then all backwards in the same order: holds every micro-batch (GPipe, arXiv 1811.06965).",
+       .any_graph = true,
        .order = order,
        .closed_form = closed_form});
 }

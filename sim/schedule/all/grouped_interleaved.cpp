@@ -59,6 +59,7 @@ void register_grouped_interleaved(Registry& registry) {
                 .min_chunks = 1,
                 .max_chunks = kMaxStages,
                 .splits_backward = true,
+                .any_graph = true,
                 .check = check_group,
                 .order = order});
 }

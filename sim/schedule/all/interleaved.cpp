@@ -149,6 +149,7 @@ void register_interleaved(Registry& registry) {
        .min_chunks = 1,
        .max_chunks = kMaxStages,
        .one_chunk = "1f1b",
+       .any_graph = true,
        .check =
            [](const Problem& problem) { check_group("interleaved-1f1b", order, false, problem, group_of(problem)); },
        .order = order,

@@ -40,6 +40,7 @@ void register_looped_bfs(Registry& registry) {
                 .min_chunks = 1,
                 .max_chunks = kMaxStages,
                 .one_chunk = "gpipe",
+                .any_graph = true,
                 .order = order,
                 .closed_form = closed_form});
 }

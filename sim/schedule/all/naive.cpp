@@ -26,6 +26,7 @@ std::optional<ClosedForm> closed_form(const Problem& problem) {
 void register_naive(Registry& registry) {
   registry.add({.name = "naive",
                 .summary = "One micro-batch in flight: plain model parallelism, the baseline without pipelining.",
+                .any_graph = true,
                 .order = order,
                 .closed_form = closed_form});
 }

@@ -39,6 +39,7 @@ void register_one_f_one_b(Registry& registry) {
   registry.add(
       {.name = "1f1b",
        .summary = "p-1-rank forwards, then one forward and one backward in turn (PipeDream-Flush, Megatron-LM).",
+       .any_graph = true,
        .order = one_f_one_b_order,
        .closed_form = closed_form});
 }

@@ -1,0 +1,34 @@
+// What feeds a stage: a chain, one for each direction of the model, or any graph whose edges ascend (Problem::edges).
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.hpp"
+
+namespace rehearsal::schedule {
+
+class StageGraph {
+ public:
+  StageGraph(Placement placement, const Problem& problem);
+
+  // Edges that end at a stage, by the stage they come from, and those that begin there, by the stage they go to, both
+  // ascending. Messages of one pass go out in this order forward, and in the order of into() backward.
+  std::span<const Edge> into(std::uint32_t stage) const { return of(into_, into_first_, stage); }
+  std::span<const Edge> out_of(std::uint32_t stage) const { return of(out_, out_first_, stage); }
+
+ private:
+  static std::span<const Edge> of(const std::vector<Edge>& edges, const std::vector<std::uint32_t>& first,
+                                  std::uint32_t stage) {
+    return {edges.data() + first[stage], first[stage + 1] - first[stage]};
+  }
+  std::vector<Edge> into_, out_;
+  std::vector<std::uint32_t> into_first_, out_first_;
+};
+
+// What of the edges is none of the one chain 0, 1, 2, ...: "stage 0 also feeds stage 3", "stage 1 does not feed stage
+// 2". Nothing where they are it.
+std::optional<std::string> no_chain(const Problem& problem);
+
+}  // namespace rehearsal::schedule
