@@ -28,7 +28,7 @@ class CpuWorker final : public dispatch::Worker {
         id_(rank),
         rank_(graph.ranks()[rank.index()]),
         program_(graph.program_of(rank_)),
-        learning_(options.learning),
+        learning_(options.learning.of(rank_.place)),
         responses_(options.responses),
         product_(product),
         state_(graph, rank, options),

@@ -43,7 +43,7 @@ TrainingState::TrainingState(const graph::TaskGraph& graph, RankId rank, const b
       id_(rank),
       rank_(graph.ranks()[rank.index()]),
       program_(graph.program_of(rank_)),
-      learning_(options.learning),
+      learning_(options.learning.of(rank_.place)),
       other_microbatch_(options.tamper.other_microbatch) {
   for (const graph::Segment& segment : segments()) progress_.push_back({.counted = counted_of(segment, rank_)});
   for (std::size_t t = 0; t < program_.size(); ++t) note_loss(LocalTask(t)), note_updates(LocalTask(t));
@@ -118,7 +118,7 @@ std::int64_t TrainingState::global_microbatch(LocalTask task) const {
   std::uint32_t unit = program_.coordinates[task.index()].microbatch;
   INVARIANT(unit != graph::kNoMicrobatch, "'" + graph_.label(id_, task) + "' needs the data of a micro-batch");
   if (other_microbatch_) unit = other_microbatch_(id_, task, unit);
-  return rank_.place[Axis::data] * learning_.microbatches + unit / learning_.pieces;
+  return learning_.global(rank_.place, unit / learning_.pieces);
 }
 
 std::int64_t TrainingState::sequence_part(LocalTask task) const {

@@ -9,6 +9,7 @@
 #include "dispatch/clock.hpp"
 #include "dispatch/issue.hpp"
 #include "dispatch/performable.hpp"
+#include "dispatch/region.hpp"
 #include "dispatch/results.hpp"
 #include "dispatch/traffic.hpp"
 #include "dispatch/watchdog.hpp"
@@ -51,6 +52,7 @@ struct RankLoop::Impl {
 
   std::vector<Act> acts;         // per task
   std::vector<LocalTask> other;  // handovers()
+  std::vector<std::byte> staged;
   std::vector<LaneState> lanes;
   std::vector<std::byte> dummy;  // messages of timed compute over a wire
 
@@ -344,8 +346,14 @@ struct RankLoop::Impl {
                    operands.subspan(lengths.in, lengths.out));
   }
 
+  // Bytes of the message that a handover copies out or in: of its buffer, or put together from a region of it.
   std::span<std::byte> payload(LocalTask handover) {
-    const auto size = static_cast<std::size_t>(std::get<graph::Handover>(work(handover)).size.count());
+    const auto& work = std::get<graph::Handover>(this->work(handover));
+    const auto size = static_cast<std::size_t>(work.size.count());
+    if (work.region) {
+      staged.resize(size);
+      return staged;
+    }
     const auto bytes = worker->payload(handover);
     INVARIANT(bytes.size() >= size, "a handover copies from or into a buffer that holds its message");
     return bytes.first(size);
@@ -354,7 +362,10 @@ struct RankLoop::Impl {
   Time hand_out(LocalTask task, bool skip) {
     const LocalTask message = other[task.index()];
     if (skip || skips(message)) return dispatch::now();
-    posted[message.index()] = transport.post(endpoint(message), payload(task), Time{});
+    const auto bytes = payload(task);
+    if (const auto& region = std::get<graph::Handover>(work(task)).region)
+      gather(*region, worker->payload(task), bytes);
+    posted[message.index()] = transport.post(endpoint(message), bytes, Time{});
     return posted[message.index()]->at;
   }
   // A handover that is left out drops its message: otherwise the next one would get it.
@@ -362,6 +373,8 @@ struct RankLoop::Impl {
     const auto into = payload(task);
     std::vector<std::byte> dropped(skip ? into.size() : 0);
     transport.take(endpoint(other[task.index()]), skip ? std::span(dropped) : into);
+    if (const auto& region = std::get<graph::Handover>(work(task)).region; region && !skip)
+      scatter(*region, into, worker->payload(task));
   }
 };
 

@@ -40,7 +40,7 @@ GpuWorker::GpuWorker(const graph::TaskGraph& graph, RankId rank, const backend::
       id_(rank),
       rank_(graph.ranks()[rank.index()]),
       program_(graph.program_of(rank_)),
-      learning_(options.learning),
+      learning_(options.learning.of(rank_.place)),
       state_(graph, rank, options),
       device_(device),
       home_(home),

@@ -34,6 +34,26 @@ struct Learning {
   std::int64_t microbatches = 1;  // of one data-parallel rank; rank d has the global ones d m .. (d+1) m
   std::int64_t vocabulary = 0;    // 0: real-valued rows of `width` entries with a squared error
   std::int64_t width = 0;
+  // Where stages have layouts of their own, of each pipeline rank: replicas that share a micro-batch, and ranks that
+  // share a sequence. `micro_batch` is then that of all replicas together, and replica d of D has the d-th part of
+  // each.
+  struct Cut {
+    std::int64_t data = 1, context = 1;
+  };
+  std::vector<Cut> stages = {};
+  // As a rank sees it: its own share of a micro-batch, and which of all shares that is.
+  Learning of(const RankPlace& place) const {
+    Learning own = *this;
+    if (stages.empty()) return own;
+    const auto& cut = stages[place[Axis::pipeline]];
+    own.micro_batch = micro_batch / cut.data, own.context = cut.context, own.balanced = balanced && cut.context > 1;
+    own.stages = {cut};
+    return own;
+  }
+  std::int64_t global(const RankPlace& place, std::int64_t microbatch) const {
+    return stages.empty() ? place[Axis::data] * microbatches + microbatch
+                          : microbatch * stages.front().data + place[Axis::data];
+  }
   float learning_rate = 1e-3f, beta1 = .9f, beta2 = .999f, epsilon = 1e-8f, weight_decay = .01f;  // AdamW; SGD: rate
 };
 

@@ -53,6 +53,10 @@ Performable load_performable(const std::string& path, const std::vector<std::str
           fmt::format("{} iterations that overlap are performed as one, and that is what is called an iteration here",
                       data.performed));
   }
+  if (backend == "cuda" && !scenario.parallelism.layouts.empty())
+    throw UserError(
+        "stages with layouts of their own send parts of their activations, which was never tried on GPUs; use --backend "
+        "loopback or mpi, or leave 'stages' out");
   if (auto& sync = scenario.optimizer_sync; sync.post_validation) {
     if (result.compute == Compute::timed)
       throw UserError(
@@ -94,6 +98,9 @@ backend::Learning learning(const scenario::Scenario& scenario) {
   learning.microbatches = scenario.microbatches;
   learning.context = scenario.parallelism.context;
   learning.pieces = scenario.schedule.cut();
+  for (const auto& layout : scenario.parallelism.layouts)
+    learning.stages.push_back({layout.data, layout.context}), learning.context = std::max(learning.context, layout.context);
+  if (!learning.stages.empty()) learning.micro_batch *= scenario.parallelism.data;
   learning.balanced = learning.context > 1 && training.balances_context();
   learning.vocabulary = model.family == models::Family::mlp ? 0 : model.vocabulary;
   learning.width = model.hidden;

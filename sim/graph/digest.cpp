@@ -104,6 +104,11 @@ struct AddWork {
     if (w.precision != Precision::fp32) out.number(w.precision);
   }
   void operator()(const Handover& w) const {
+    if (w.region) {
+      const auto& r = *w.region;
+      for (const auto n : {r.offset, r.run, r.count[0], r.count[1], r.stride[0], r.stride[1], r.first, r.size})
+        out.number(n);
+    }
     out.number(w.size), out.number(w.incoming);
     if (w.offset > Bytes{}) out.number(w.offset);
   }

@@ -356,6 +356,16 @@ void Crossings::assign(const plan::Plan& plan) {
                           sent.put});
       }
     }
+  for (std::uint32_t e = 0; e < edges_.size(); ++e)
+    for (std::size_t kind = 0; kind < 2; ++kind) {
+      const auto stage = kind == 0 ? edges_[e].from : edges_[e].to;
+      for (std::uint32_t n = 0; n < formation.members(stage); ++n) {
+        auto& list = views[formation.member(stage, n)].edges[e].out[kind];
+        for (const auto value : edges_[e].values)
+          if (std::none_of(list.begin(), list.end(), [&](const Handing& h) { return h.value == value; }))
+            list.push_back({Handing::What::drop, {}, false, 0, 0, {}, value});
+      }
+    }
   std::map<Role, std::uint32_t> known;
   for (auto& view : views) {
     for (auto& [edge, at] : view.edges)

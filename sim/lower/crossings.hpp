@@ -32,8 +32,10 @@ bool is_graph(const std::vector<StageEdge>& edges);
 
 // A message as one of its ends sees it.
 struct Handing {
-  enum class What : std::uint8_t { send, receive, relay } what = What::send;  // relay: a send of what was received
-  WorkId message{};                                                           // of those that send
+  // Relay: a send of what was received. Drop: no message; nobody needs this value from here, because others have it
+  // too.
+  enum class What : std::uint8_t { send, receive, relay, drop } what = What::send;
+  WorkId message{};            // of those that send
   bool leaves_domain = false;  // over the NIC; else over the port to the GPUs beside it
   // Who is at the other end: a pipeline rank, and which of its ranks, counted as this one meets them.
   std::uint32_t peer = 0, number = 0;

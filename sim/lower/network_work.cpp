@@ -95,6 +95,15 @@ class NetworkWork : public RankWork {
     return sequencer_.compute(handover(handing, false), at, uses);
   }
 
+  void drop(const Coordinates& at, const Handing& handing) override {
+    const auto [border, key] = leaving(at, handing.value);
+    const auto it = border->find(key);
+    INVARIANT(it != border->end(), "nothing to drop");
+    const std::vector<BufferUse> uses{{it->second, Access::free}};
+    border->erase(it);
+    sequencer_.compute(draft_.works.intern(graph::Wait{}), at, uses);
+  }
+
   void finish_norms() override { state_.finish_norms(); }
   void finish_step() override { state_.finish_step(); }
 

@@ -154,8 +154,11 @@ class RankLowering {
     const auto at = coordinates(action);
     for_each_edge(action, false, [&](const std::vector<Handing>& list, MessageKind kind) {
       for (const auto& handing : list)
-        post(handing, kind, at, work_->hand_over(at, handing, done),
-             handing.leaves_domain ? Lane::send_out : Lane::send);
+        if (handing.what == Handing::What::drop)
+          work_->drop(at, handing);
+        else
+          post(handing, kind, at, work_->hand_over(at, handing, done),
+               handing.leaves_domain ? Lane::send_out : Lane::send);
     });
   }
   void post(const Handing& handing, MessageKind kind, const Coordinates& at, LocalTask after, Lane lane) {
