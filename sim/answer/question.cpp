@@ -47,8 +47,24 @@ Question finish(lower::Lowering lowering, schedule::Problem problem, const scena
   return question;
 }
 
+std::vector<Question::StageEdge> edges_of(const Staged& staged) {
+  std::vector<Question::StageEdge> all;
+  const auto& crossings = staged.lowering.crossings();
+  if (crossings.role_of().empty() && !lower::is_graph(crossings.edges())) return all;
+  const auto works = staged.lowering.works();
+  const auto durations = staged.cost.price(works), held = staged.cost.held(works);
+  for (std::size_t e = 0; e < crossings.edges().size(); ++e) {
+    const auto& edge = crossings.edges()[e];
+    using enum lower::MessageKind;
+    all.push_back({edge.from, edge.to, edge.values.size(), crossings.volume(e, activation), crossings.volume(e, gradient),
+                   crossings.times(e, durations, held).transfer});
+  }
+  return all;
+}
+
 Question prepare_concrete(const scenario::Scenario& scenario, const Effect* without) {
   auto staged = stage(scenario, without);
+  auto edges = edges_of(staged);
   auto question = finish(std::move(staged.lowering), std::move(staged.problem), scenario, without);
   if (const auto& sync = scenario.optimizer_sync; sync.performed > 0)
     question.graph = lower::validated(question.graph, static_cast<std::uint32_t>(scenario.parallelism.pipeline),
@@ -61,6 +77,7 @@ Question prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   question.volumes = staged.cost.volumes(works);
   question.data_volume = staged.data_volume;
   question.layers = staged.layers;
+  question.edges = std::move(edges);
   const auto& c = *scenario.concrete;
   question.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global) *
                          double(std::max(1, scenario.data_parallel.performed));

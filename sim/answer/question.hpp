@@ -36,6 +36,16 @@ struct Question {
   };
   std::optional<Skipped> skipped;
   std::vector<std::int64_t> layers;  // of each stage, in model order; empty for abstract scenarios
+  // What goes over each edge between stages for one micro-batch, where these are cut otherwise or no chain: values (the
+  // activation, skip connections), messages and bytes of all of them, forward and back, and how long the slower
+  // direction takes by itself.
+  struct StageEdge {
+    std::uint32_t from = 0, to = 0;
+    std::size_t values = 1;
+    lower::Crossings::Volume forward, backward;
+    Time transfer;
+  };
+  std::vector<StageEdge> edges;
   std::vector<std::string> assumptions, warnings;
 };
 

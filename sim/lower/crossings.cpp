@@ -90,7 +90,7 @@ class Crossings::Planner {
   std::vector<Sent> between(std::uint32_t from, std::uint32_t to, const std::vector<std::uint32_t>& values) {
     const auto& layouts = plan_.job.parallelism.layouts;
     sent_.clear();
-    if (layouts[from].like(layouts[to]))
+    if (layouts[from].like(layouts[to]) && !plan_.job.resharding.asked)
       straight(from, to);
     else
       planned(from, to);
@@ -246,6 +246,7 @@ Crossings::Crossings(std::vector<StageEdge> edges, const std::vector<Straight>& 
   for (const auto& each : messages) {
     Sent sent;
     sent.message = each.message, sent.leaves_domain = each.leaves_domain;
+    sent.bytes = each.bytes, sent.replicas = each.replicas;
     const auto all = of_values(std::vector{sent}, edges_[sent_.size()].values);
     sent_.push_back({all, all});
   }
@@ -402,9 +403,9 @@ Crossings::Times Crossings::times(std::size_t edge, std::span<const Time> durati
 Crossings::Volume Crossings::volume(std::size_t edge, MessageKind kind) const {
   Volume volume;
   for (const auto& sent : sent_[edge][static_cast<std::size_t>(kind)]) {
-    ++volume.messages;
-    volume.bytes += sent.bytes;
-    if (sent.leaves_domain) volume.out_of_domains += sent.bytes;
+    volume.messages += sent.replicas;
+    volume.bytes += sent.bytes * sent.replicas;
+    if (sent.leaves_domain) volume.out_of_domains += sent.bytes * sent.replicas;
   }
   return volume;
 }

@@ -73,6 +73,8 @@ class Crossings {
   struct Straight {
     WorkId message{};
     bool leaves_domain = false;
+    std::int64_t bytes = 0;       // of one of them
+    std::uint32_t replicas = 1;   // that send one each
   };
   Crossings(std::vector<StageEdge> edges, const std::vector<Straight>& messages);
   // On these pipeline ranks, stage by stage.
@@ -114,6 +116,7 @@ class Crossings {
     std::optional<std::uint32_t> after;  // of the same list: what brings that which it relays
     std::uint32_t value = kChainValue;
     std::int64_t bytes = 0;
+    std::uint32_t replicas = 1;  // so many of it, side by side
     std::optional<graph::Region> taken, put;
   };
   class Planner;

@@ -65,7 +65,8 @@ Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_rank
       const auto message =
           builder_.intern(graph::Message{plan.message, hop.from, hop.to, plan.message_gathered,
                                          plan.message_gathered.count() > 0 ? plan.tensor_group : GroupShape{}});
-      messages.push_back({message, plan.machine->reach(hop.from, hop.to).leaves_domain});
+      messages.push_back({message, plan.machine->reach(hop.from, hop.to).leaves_domain, plan.message.count(),
+                          plan.formation.members(0)});
     }
     crossings_ = Crossings(std::move(edges), messages);
   }
@@ -83,12 +84,12 @@ Lowering::Lowering(const GivenPipeline& pipeline)
   std::vector<Crossings::Straight> messages;
   auto edges = stage_edges(static_cast<std::uint32_t>(pipeline.stages.size()), nullptr);
   for (std::size_t s = 0; s < edges.size(); s++)
-    messages.push_back({message, s < pipeline.leaves_domain.size() && pipeline.leaves_domain[s]});
+    messages.push_back({message, s < pipeline.leaves_domain.size() && pipeline.leaves_domain[s], 0, 1});
   if (!pipeline.edges.empty()) {
     edges.clear(), messages.clear();
     for (const auto& edge : pipeline.edges) {
       edges.push_back({edge.from, edge.to});
-      messages.push_back({builder_.intern(graph::Wait{edge.transfer}), edge.wire == 1});
+      messages.push_back({builder_.intern(graph::Wait{edge.transfer}), edge.wire == 1, 0, 1});
     }
   }
   crossings_ = Crossings(std::move(edges), messages);

@@ -55,7 +55,7 @@ const Description& resharding_fields() {
   Form automatic{Form::Kind::choice};
   automatic.names = {"auto"};
   static const Description all = describe<R>(
-      {},
+      {}, settled(field<&R::asked>("asked", boolean(), kUsual, "")),
       choice<&R::strategy>("strategy",
                            {{"auto", Strategy::automatic},
                             {"broadcast", Strategy::broadcast},

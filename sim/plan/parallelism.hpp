@@ -30,8 +30,9 @@ struct StageLayout {
   }
 };
 
-// How an activation gets from a stage to one that is cut otherwise.
+// How an activation gets from a stage to one that is cut otherwise; or to any, where the user says how.
 struct Resharding {
+  bool asked = false;
   reshard::Strategy strategy = reshard::Strategy::automatic;
   std::string planner = "best";
   std::int64_t chunks = 0;  // of a broadcast; 0: as many as make it shortest

@@ -81,6 +81,21 @@ Json axes(const answer::AxisBytes& bytes) {
   return json;
 }
 
+Json stage_edges(const answer::Question& question) {
+  const auto volume = [](const lower::Crossings::Volume& v) {
+    return Json{{"messages", v.messages}, {"bytes", v.bytes}, {"nic_bytes", v.out_of_domains}};
+  };
+  Json all = Json::array();
+  for (const auto& e : question.edges)
+    all.push_back({{"from", e.from},
+                   {"to", e.to},
+                   {"values", e.values},
+                   {"forward", volume(e.forward)},
+                   {"backward", volume(e.backward)},
+                   {"transfer_s", to_seconds(e.transfer)}});
+  return all;
+}
+
 Json traffic(const answer::Traffic& traffic) {
   Json links = Json::array();
   for (const auto& link : traffic.links)
@@ -238,6 +253,7 @@ Json to_json(const Answer& run, const std::string& version) {
       {"servers", s.served ? served(*s.served) : Json()},
       {"ranks", ranks(s)},
       {"traffic", traffic(s.traffic)},
+      {"stage_edges", stage_edges(*run.question)},
       {"error_band", error_band(run)},
       {"other_software", other_software},
       {"critical_path", path},

@@ -32,6 +32,7 @@ class TextReport {
     if (run_.measured) text_ += measured_text(run_, options_.width, paint_);
     breakdown();
     if (run_.faulted) faults(*run_.faulted);
+    edges();
     traffic();
     picture();
     ranks();
@@ -67,13 +68,36 @@ class TextReport {
          sc.batch.sequence);
     line("{} GPUs ({}) in {} node{} ({}); software {}", s_.gpus, gpus_of(c.cluster), c.cluster.nodes,
          c.cluster.nodes == 1 ? "" : "s", c.cluster.name, c.software.name);
-    line("tensor {}{}{} x pipeline {} x data {}{}; {} sequences = {} micro-batch{} of {} per pipeline; {}", p.tensor,
-         p.sequence ? " (sequence)" : "", p.context > 1 ? fmt::format(" x context {}", p.context) : "", p.pipeline,
-         p.data, p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "", sc.batch.global, s_.microbatches,
-         s_.microbatches == 1 ? "" : "es", sc.batch.micro, schedule);
+    if (p.layouts.empty())
+      line("tensor {}{}{} x pipeline {} x data {}{}; {} sequences = {} micro-batch{} of {} per pipeline; {}", p.tensor,
+           p.sequence ? " (sequence)" : "", p.context > 1 ? fmt::format(" x context {}", p.context) : "", p.pipeline,
+           p.data, p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "", sc.batch.global, s_.microbatches,
+           s_.microbatches == 1 ? "" : "es", sc.batch.micro, schedule);
+    else
+      line("{}{}; {} sequences = {} micro-batch{} of {}; {}", wrap(layouts(p.layouts), std::size_t(options_.width), "  "),
+           p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "", sc.batch.global, s_.microbatches,
+           s_.microbatches == 1 ? "" : "es", sc.batch.micro * p.data, schedule);
     const auto& layers = run_.question->layers;
     if (std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end())
       line("layers per stage: {}", counted(layers));
+  }
+
+  // "stages: tensor 4, 2 x (tensor 2 x data 2)": neighbours that are cut alike together.
+  static std::string layouts(const std::vector<plan::StageLayout>& all) {
+    std::string text = "stages:";
+    for (std::size_t i = 0, next = 0; i < all.size(); i = next) {
+      while (next < all.size() && all[next].like(all[i])) next++;
+      const auto& l = all[i];
+      std::string one;
+      const auto add = [&](const char* what, std::int64_t degree, const char* more = "") {
+        if (degree > 1) one += fmt::format("{}{} {}{}", one.empty() ? "" : " x ", what, degree, more);
+      };
+      add("tensor", l.tensor, l.sequence ? " (sequence)" : ""), add("context", l.context), add("data", l.data);
+      if (one.empty()) one = "1 GPU";
+      if (l.sharding) one += " as " + reshard::to_text(*l.sharding);
+      text += fmt::format("{}{}", i > 0 ? ", " : " ", next - i > 1 ? fmt::format("{} x ({})", next - i, one) : one);
+    }
+    return text;
   }
 
   // "A100 80GB", or "32 x A100 80GB, 32 x H100" in the order of the nodes.
@@ -190,6 +214,26 @@ class TextReport {
       line("  {:<14} {:>12} {:>6.1f} %  {}", graph::name(static_cast<graph::Category>(c)), show(s_.breakdown[c]),
            part / total * 100, std::string(filled, '#'));
     }
+  }
+
+  // Of stages that are cut otherwise, or that more than their neighbours feed.
+  void edges() {
+    constexpr std::size_t kMost = 8;
+    const auto& all = run_.question->edges;
+    if (all.empty()) return;
+    line("");
+    line("{}", paint_.bold("Between stages, for each micro-batch"));
+    for (std::size_t i = 0; i < std::min(kMost, all.size()); ++i) {
+      const auto& e = all[i];
+      line("  {} to {}: {} value{}, {} message{} of {}{}; back {} of {}; {} alone", e.from, e.to, e.values,
+           e.values == 1 ? "" : "s", e.forward.messages, e.forward.messages == 1 ? "" : "s",
+           decimal(double(e.forward.bytes)),
+           e.forward.out_of_domains > 0 && e.forward.out_of_domains < e.forward.bytes
+               ? fmt::format(" ({} over NICs)", decimal(double(e.forward.out_of_domains)))
+               : "",
+           e.backward.messages, decimal(double(e.backward.bytes)), show(e.transfer));
+    }
+    if (all.size() > kMost) line("  and {} more", all.size() - kMost);
   }
 
   void traffic() {

@@ -199,6 +199,9 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   if (cluster) {
     const auto before = problems.count();
     if (parallelism.sound) size_cluster(context, *cluster, parallelism, scenario.data_parallel.own_nodes());
+    auto& p = parallelism.value;
+    if (scenario.resharding.asked && parallelism.sound && p.layouts.empty())  // all alike, and planned all the same
+      p.layouts.assign(std::size_t(p.pipeline), {p.tensor, p.sequence, p.context, p.data, {}, {}});
     parallelism.sound = parallelism.sound && problems.count() == before;
     const auto where = training_node ? training_node->where() : cluster_node->where();
     check_device(context, training.training, software && software->own_kernels, cluster->spec.gpu, where);
@@ -317,6 +320,8 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   auto parallelism = load_parallelism(context, top.find("parallelism"), root);
   if (const Node* stages = top.find("stages"); stages && !costs) load_stages(context, *stages, parallelism);
   if (!costs) scenario.resharding = load_resharding(context, top.find("resharding"), root);
+  if (scenario.resharding.asked && parallelism.sound && parallelism.value.pipeline == 1)
+    problems.error(top.at("resharding"), "'resharding' is between the stages of a pipeline, and there is one; leave it out");
   const Node* schedule_node = top.find("schedule");
   const auto before_schedule = problems.count();
   scenario.schedule = load_schedule(context, schedule_node, costs != nullptr);

@@ -58,6 +58,7 @@ plan::StageLayout read_stage(Context& context, const Node& node, const plan::Par
 plan::Resharding load_resharding(Context& context, const Node* node, const Node& root) {
   plan::Resharding resharding;
   if (!node) return resharding;
+  resharding.asked = true;
   MapReader map(context.problems, node, "resharding", root);
   map.fill(plan::resharding_fields(), &resharding, {"chunks"});
   if (const Node* chunks = map.find("chunks");
