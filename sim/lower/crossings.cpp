@@ -104,6 +104,7 @@ class Crossings::Planner {
   Sent& add(std::uint32_t from, std::uint32_t to, std::int64_t bytes, std::uint32_t chunks, Bytes gathered = {},
             GroupShape gather = {}) {
     const auto pair = plan_.machine->alike(gpu(from), gpu(to));
+    if (plan_.job.resharding.strategy == reshard::Strategy::signal) bytes = 1, gathered = {};
     graph::Message message{Bytes(bytes), static_cast<std::uint32_t>(pair.first),
                            static_cast<std::uint32_t>(pair.second), gathered, gather};
     message.chunks = chunks;
@@ -210,7 +211,10 @@ class Crossings::Planner {
                             std::uint32_t from, std::uint32_t to) const {
     const auto& spec = plan_.machine->spec();
     reshard::Method method;
-    method.strategy = plan_.job.resharding.strategy, method.chunks = plan_.job.resharding.chunks;
+    const auto& resharding = plan_.job.resharding;
+    method.strategy =
+        resharding.strategy == reshard::Strategy::signal ? reshard::Strategy::send_recv : resharding.strategy;
+    method.chunks = resharding.chunks;
     method.element_bytes = plan_.border_element();
     const auto a = gpu(rank(from, source.front()));
     const cluster::Reached* way = nullptr;
@@ -283,6 +287,20 @@ Crossings::Crossings(std::vector<StageEdge> edges, const plan::Plan& plan, graph
 
 namespace {
 
+// Messages by how often what they carry was relayed before. None needs one that is relayed as often or more often, so
+// each rank may post first what it sends and then what it gets of each number: alike on all members of a ring.
+template <class Sent>
+std::vector<std::vector<std::uint32_t>> by_depth(const std::vector<Sent>& all) {
+  std::vector<std::vector<std::uint32_t>> depths;
+  std::vector<std::size_t> of(all.size());
+  for (std::uint32_t i = 0; i < all.size(); ++i) {
+    of[i] = all[i].after ? of[*all[i].after] + 1 : 0;
+    if (of[i] == depths.size()) depths.emplace_back();
+    depths[of[i]].push_back(i);
+  }
+  return depths;
+}
+
 // Relays are neither: what they read has been received, and stays.
 void mark_ends(std::vector<Handing>& list) {
   for (std::size_t i = 0; i < list.size(); ++i)
@@ -329,32 +347,39 @@ void Crossings::assign(const plan::Plan& plan) {
   };
   for (std::uint32_t e = 0; e < edges_.size(); ++e)
     for (std::size_t kind = 0; kind < 2; ++kind) {
-      std::vector<std::uint32_t> received;  // of each message, its place in the list of its receiver
-      for (const auto& sent : sent_[e][kind]) {
-        const auto [to_number, fresh] = number(kind, sent.from, true, sent.to);
-        const auto from_number = number(kind, sent.to, false, sent.from).first;
-        if (fresh)
-          channels_.push_back({static_cast<MessageKind>(kind),
-                               {sent.from, formation.stage(sent.to), to_number},
-                               {sent.to, formation.stage(sent.from), from_number}});
-        auto& mine = views[sent.from].edges[e];
-        auto& list = sent.relayed ? mine.in[kind] : mine.out[kind];
-        std::optional<std::uint32_t> after;
-        if (sent.relayed) after = received[*sent.after];
-        list.push_back({sent.relayed ? Handing::What::relay : Handing::What::send, sent.message, sent.leaves_domain,
-                        formation.stage(sent.to), to_number, after, sent.value, true, true, sent.taken});
-        auto& theirs = views[sent.to].edges[e].in[kind];
-        received.push_back(static_cast<std::uint32_t>(theirs.size()));
-        theirs.push_back({Handing::What::receive,
-                          {},
-                          false,
-                          formation.stage(sent.from),
-                          from_number,
-                          {},
-                          sent.value,
-                          true,
-                          true,
-                          sent.put});
+      const auto& all = sent_[e][kind];
+      std::vector<std::uint32_t> received(all.size());  // of each message, its place in the list of its receiver
+      for (const auto& at_once : by_depth(all)) {
+        for (const auto i : at_once) {
+          const auto& sent = all[i];
+          const auto [to_number, fresh] = number(kind, sent.from, true, sent.to);
+          const auto from_number = number(kind, sent.to, false, sent.from).first;
+          if (fresh)
+            channels_.push_back({static_cast<MessageKind>(kind),
+                                 {sent.from, formation.stage(sent.to), to_number},
+                                 {sent.to, formation.stage(sent.from), from_number}});
+          auto& mine = views[sent.from].edges[e];
+          auto& list = sent.relayed ? mine.in[kind] : mine.out[kind];
+          std::optional<std::uint32_t> after;
+          if (sent.relayed) after = received[*sent.after];
+          list.push_back({sent.relayed ? Handing::What::relay : Handing::What::send, sent.message, sent.leaves_domain,
+                          formation.stage(sent.to), to_number, after, sent.value, true, true, sent.taken});
+        }
+        for (const auto i : at_once) {
+          const auto& sent = all[i];
+          auto& theirs = views[sent.to].edges[e].in[kind];
+          received[i] = static_cast<std::uint32_t>(theirs.size());
+          theirs.push_back({Handing::What::receive,
+                            {},
+                            false,
+                            formation.stage(sent.from),
+                            number(kind, sent.to, false, sent.from).first,
+                            {},
+                            sent.value,
+                            true,
+                            true,
+                            sent.put});
+        }
       }
     }
   for (std::uint32_t e = 0; e < edges_.size(); ++e)

@@ -124,6 +124,8 @@ std::vector<AgainstLayouts> refused_with_layouts(const Job& job) {
         "experts are spread over the GPUs of a stage, and 'stages' with layouts of their own has no "
         "groups for them; choose a dense model");
   if (job.data_parallel.served()) add("data_parallel", "parameter servers know one layout; leave 'stages' out");
+  if (job.resharding.strategy == reshard::Strategy::signal && job.software.own_kernels)
+    add("resharding.strategy", "signal sends no activations, and nothing could be trained; choose another strategy");
   if (!job.on.empty()) add("stages", "jobs that share a cluster are seated node by node; leave 'stages' out");
   const auto& layouts = p.layouts;
   if (job.model.tie_embeddings && layouts.size() > 1 && !layouts.front().like(layouts.back()))
@@ -186,6 +188,12 @@ Plan plan_of_layouts(Job job) {
   plan.job = std::move(job);
   plan.of_stages = std::move(plans), plan.borders = std::move(borders);
   plan.formation = Formation(std::move(meshes));
+  if (plan.job.resharding.strategy == reshard::Strategy::signal)
+    plan.assumptions.emplace_back("A byte is sent in the place of each activation between stages: a bound, not a run.");
+  else
+    plan.assumptions.emplace_back(
+        "What crosses between stages that are cut otherwise goes as it was planned, message by message; ranks that "
+        "relay hand on what has arrived beside their kernels. No framework's transport of such plans was compared.");
   for (const auto& stage : plan.of_stages)
     for (const auto list : {&Plan::warnings, &Plan::assumptions})
       for (const auto& text : *stage.*list)

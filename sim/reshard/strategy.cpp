@@ -17,6 +17,8 @@ std::string_view name(Strategy strategy) {
       return "broadcast";
     case Strategy::striped:
       return "striped";
+    case Strategy::signal:
+      return "signal";
     case Strategy::automatic:
       return "auto";
   }

@@ -10,7 +10,17 @@
 
 namespace rehearsal::reshard {
 
-enum class Strategy : std::uint8_t { send_recv, local_allgather, global_allgather, broadcast, striped, automatic };
+// Signal: send/recv of a byte in the place of every message, which no run could do; the bound that Zhuang et al. compare
+// with.
+enum class Strategy : std::uint8_t {
+  send_recv,
+  local_allgather,
+  global_allgather,
+  broadcast,
+  striped,
+  automatic,
+  signal
+};
 std::string_view name(Strategy strategy);
 
 struct Link {
