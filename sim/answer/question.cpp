@@ -56,8 +56,8 @@ std::vector<Question::StageEdge> edges_of(const Staged& staged) {
   for (std::size_t e = 0; e < crossings.edges().size(); ++e) {
     const auto& edge = crossings.edges()[e];
     using enum lower::MessageKind;
-    all.push_back({edge.from, edge.to, edge.values.size(), crossings.volume(e, activation), crossings.volume(e, gradient),
-                   crossings.times(e, durations, held).transfer});
+    all.push_back({edge.from, edge.to, edge.values.size(), crossings.volume(e, activation),
+                   crossings.volume(e, gradient), crossings.times(e, durations, held).transfer});
   }
   return all;
 }

@@ -20,7 +20,7 @@ struct StageLayout {
       gpus;  // of its ranks, data outermost, tensor innermost; empty: those behind the stage before
   // What of the activation at its borders each rank sends and is sent, over (data x context, tensor): a part of what it
   // computes with. Empty: all of that.
-  std::optional<reshard::ShardingSpec> sharding;
+  std::optional<reshard::ShardingSpec> sharding = {};
 
   std::int64_t ranks() const { return tensor * context * data; }
   // Cut alike, wherever they stand.

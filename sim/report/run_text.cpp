@@ -74,9 +74,9 @@ class TextReport {
            p.data, p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "", sc.batch.global, s_.microbatches,
            s_.microbatches == 1 ? "" : "es", sc.batch.micro, schedule);
     else
-      line("{}{}; {} sequences = {} micro-batch{} of {}; {}", wrap(layouts(p.layouts), std::size_t(options_.width), "  "),
-           p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "", sc.batch.global, s_.microbatches,
-           s_.microbatches == 1 ? "" : "es", sc.batch.micro * p.data, schedule);
+      line("{}{}; {} sequences = {} micro-batch{} of {}; {}",
+           wrap(layouts(p.layouts), std::size_t(options_.width), "  "), p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "",
+           sc.batch.global, s_.microbatches, s_.microbatches == 1 ? "" : "es", sc.batch.micro * p.data, schedule);
     const auto& layers = run_.question->layers;
     if (std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end())
       line("layers per stage: {}", counted(layers));

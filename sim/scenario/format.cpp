@@ -84,10 +84,12 @@ Key made() {
 
   root.at("parallelism").help = "how the job is cut; GPUs = tensor x context x pipeline x data";
   add<plan::Parallelism>(root.at("parallelism"), plan::parallelism_fields());
-  extra(root, "stages", {fields::list_of(fields::table("{parallelism: {tensor, sequence, context, data}, gpus, sharding}"))},
-        "one for each stage, where they are not all cut alike: degrees in the place of those of `parallelism`, the GPUs "
-        "that it stands on, and what of the activation at its borders each of them sends and is sent, such as S0RS1 of "
-        "(sequences, tokens, hidden) over (data x context, tensor)");
+  extra(
+      root, "stages",
+      {fields::list_of(fields::table("{parallelism: {tensor, sequence, context, data}, gpus, sharding}"))},
+      "one for each stage, where they are not all cut alike: degrees in the place of those of `parallelism`, the GPUs "
+      "that it stands on, and what of the activation at its borders each of them sends and is sent, such as S0RS1 of "
+      "(sequences, tokens, hidden) over (data x context, tensor)");
   root.at("resharding").help = "between stages that are cut otherwise";
   add<plan::Resharding>(root.at("resharding"), plan::resharding_fields());
   Key& data_parallel = root.at("data_parallel");

@@ -132,6 +132,22 @@ TEST_CASE("states that leave the device for the host and for files train what on
              {"parallelism={tensor: 2}", "training.recompute=full", "training.partition_activations=host"});
 }
 
+TEST_CASE("stages with layouts of their own, and skip connections over four stages, train what one rank trains") {
+  const std::string gpt = "gpt-tiny-pp2-tp2-dp2-this-machine.yaml";
+  const Sets small{"model.hidden=32",        "model.sequence=16", "model.tie_embeddings=false",
+                   "training.optimizer=sgd", "parallelism={}",    "batch.micro=4"};
+  for (const Sets& sets : std::vector<Sets>{
+           {"stages=[{}, {parallelism: {tensor: 2}}]", "resharding={strategy: broadcast, chunks: 3}"},
+           {"stages=[{parallelism: {tensor: 2}}, {parallelism: {data: 2}}]", "resharding.strategy=local-allgather"},
+           {"stages=[{parallelism: {tensor: 2, sequence: true}}, {parallelism: {data: 2}}]"},
+           {"stages=[{parallelism: {tensor: 2}}, {}, {parallelism: {data: 2}}]", "resharding.strategy=send-recv"},
+           {"parallelism={pipeline: 4}", "model.family=u-transformer", "batch.micro=1"}}) {
+    Sets all = small;
+    all.insert(all.end(), sets.begin(), sets.end());
+    check_same(gpt, all);
+  }
+}
+
 TEST_CASE("experts over four ranks, and two of each over two stages, train what one rank trains") {
   const std::string mixture = "mixtral-tiny-ep4-this-machine.yaml";
   check_same(mixture, {});
