@@ -122,6 +122,7 @@ Question prepare_abstract(const scenario::Scenario& scenario) {
     if (!a.weight_hold.empty()) stage.weight_hold = scenario::memory_units(value(a.weight_hold, s));
     pipeline.stages.push_back(stage);
   }
+  pipeline.edges = a.edges;
   lower::Lowering lowering(pipeline);
   auto problem = lowering.problem(given_durations(lowering.works()));
   scenario.schedule.set_knobs(problem);

@@ -27,24 +27,50 @@ std::vector<std::uint32_t> stage_ranks(const scenario::Scenario& scenario) {
   return ranks;
 }
 
-// The parts of a model take as long wherever they are, so any partition will do to learn their times.
+// The kinds of GPUs that each pipeline rank has among its replicas.
+std::vector<std::set<std::uint16_t>> kinds_of_stages(const plan::Plan& plan) {
+  std::vector<std::set<std::uint16_t>> kinds(plan.formation.pipeline());
+  if (!plan.job.cluster.groups.empty())
+    for (std::uint32_t r = 0; r < plan.formation.ranks(); r++)
+      kinds[plan.formation.stage(r)].insert(plan.job.cluster.kind_of(plan.job.gpu(r)));
+  return kinds;
+}
+
+// The parts of a model take as long wherever stages are cut alike and stand on GPUs of one kind, so any partition will
+// do to learn their times; a stage goes at the pace of its slowest GPUs.
 std::vector<std::int64_t> balanced_layers(plan::Job job, const cost::CostModel& cost,
                                           const std::vector<std::uint32_t>& ranks) {
-  const auto stages = job.parallelism.stages() / job.copies, layers = job.model.layers;
+  const auto stages = static_cast<std::size_t>(job.parallelism.stages() / job.copies);
+  const auto layers = job.model.layers;
   job.partition = {};
   plan::PartTimes times;
   times.first_may_be_empty = job.model.family != models::Family::mlp;
-  const lower::Lowering lowering(plan::make_plan(job), ranks);
-  const auto durations = cost.price(lowering.works());
-  times.embedding = lowering.time(lower::kEmbedding, 0, durations);
-  times.head = lowering.time(lower::kHead, 0, durations);
+  auto plan = plan::make_plan(job);
+  auto kinds = kinds_of_stages(plan);
+  for (auto& some : kinds)
+    if (some.empty()) some.insert(0);
+  const lower::Lowering lowering(std::move(plan), ranks);
+  const auto works = lowering.works();
+  std::map<std::uint16_t, std::vector<Time>> priced;
+  for (const auto& some : kinds)
+    for (const auto kind : some)
+      if (!priced.count(kind))
+        priced[kind] = cost.price(works, std::vector<graph::Condition>(works.size(), graph::Condition{.gpu = kind}));
+  const auto time = [&](lower::ModelPart part, std::size_t stage) {
+    Time slowest;
+    for (const auto kind : kinds[ranks[stage]]) slowest = std::max(slowest, lowering.time(part, stage, priced[kind]));
+    return slowest;
+  };
+  times.embedding = time(lower::kEmbedding, 0);
+  times.head = time(lower::kHead, stages - 1);
   for (std::int64_t l = 0; l < job.model.mtp_layers; l++)
-    times.head = times.head + lowering.time(lower::kPrediction, 0, durations);
-  times.layers.push_back(Time{});
-  for (std::int64_t l = 0; l < layers; l++) {
-    times.layers.push_back(times.layers.back() + lowering.time(lower::layer_part(job, 0, l), 0, durations));
+    times.head = times.head + time(lower::kPrediction, stages - 1);
+  for (std::size_t s = 0; s < stages; s++) {
+    auto& of = times.of_stage.emplace_back(1, Time{});
+    for (std::int64_t l = 0; l < layers; l++) of.push_back(of.back() + time(lower::layer_part(job, 0, l), s));
   }
-  return plan::deal_balanced(times, stages);
+  times.layers = times.of_stage.front();
+  return plan::deal_balanced(times, static_cast<std::int64_t>(stages));
 }
 
 // What an iteration takes when the layers are dealt so.
@@ -66,15 +92,6 @@ bool even_is_faster(const scenario::Scenario& scenario, const std::vector<std::i
   } catch (const UserError&) {  // a schedule or a model that cannot have it so
     return false;
   }
-}
-
-// The kinds of GPUs that each pipeline rank has among its replicas.
-std::vector<std::set<std::uint16_t>> kinds_of_stages(const plan::Plan& plan) {
-  std::vector<std::set<std::uint16_t>> kinds(plan.formation.pipeline());
-  if (!plan.job.cluster.groups.empty())
-    for (std::uint32_t r = 0; r < plan.formation.ranks(); r++)
-      kinds[plan.formation.stage(r)].insert(plan.job.cluster.kind_of(plan.job.gpu(r)));
-  return kinds;
 }
 
 // A schedule is told the times of the slowest replica of each stage.
@@ -146,8 +163,8 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
   std::vector<std::int64_t> layers;
   for (const auto& stage : plan.stages) layers.push_back(stage.layers);
   std::optional<plan::DataVolume> volume;
-  if (plan.replicas() > 1 && !plan.laid_out() && plan.job.copies == 1 && !plan.performed() && !plan.job.model.is_moe() &&
-      !plan.job.data_parallel.served())
+  if (plan.replicas() > 1 && !plan.laid_out() && plan.job.copies == 1 && !plan.performed() &&
+      !plan.job.model.is_moe() && !plan.job.data_parallel.served())
     volume = plan::data_volume(plan, ranks);
   const auto kinds = kinds_of_stages(plan);
   Staged staged{std::move(cost),

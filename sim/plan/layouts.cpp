@@ -61,37 +61,27 @@ class Seating {
 
 std::vector<BrokenLayout> broken_by_seats(const std::vector<StageLayout>& layouts, std::optional<std::int64_t> gpus) {
   std::vector<BrokenLayout> all;
+  const bool listed = std::any_of(layouts.begin(), layouts.end(), [](const auto& l) { return !l.gpus.empty(); });
+  if (!listed) return all;  // they follow each other
   std::map<std::uint32_t, std::size_t> taken;
-  std::size_t listed = 0;
-  for (std::size_t s = 0; s < layouts.size(); ++s) listed += layouts[s].gpus.empty() ? 0 : 1;
-  const auto seats = seats_of(layouts);
-  std::size_t next = 0;
   for (std::size_t s = 0; s < layouts.size(); ++s) {
     const auto& layout = layouts[s];
-    const auto ranks = static_cast<std::size_t>(layout.ranks());
-    if (listed > 0 && layout.gpus.empty()) {
-      all.push_back({s, "gpus", fmt::format("stage {} has no GPUs, and other stages list theirs; give it 'gpus'", s)});
+    const auto add = [&](std::string rule) { all.push_back({s, "gpus", std::move(rule)}); };
+    if (layout.gpus.empty()) {
+      add(fmt::format("stage {} has no GPUs, and other stages list theirs; give it 'gpus'", s));
       continue;
     }
-    if (listed > 0 && layout.gpus.size() != ranks) {
-      all.push_back({s, "gpus",
-                     fmt::format("tensor {} x context {} x data {} = {} GPUs, but 'gpus' of stage {} lists {}",
-                                 layout.tensor, layout.context, layout.data, ranks, s, layout.gpus.size())});
-      continue;
-    }
-    if (seats.empty()) continue;
-    for (std::size_t r = 0; r < ranks; ++r) {
-      const auto gpu = seats[next++];
+    if (static_cast<std::int64_t>(layout.gpus.size()) != layout.ranks())
+      add(fmt::format("tensor {} x context {} x data {} = {} GPUs, but 'gpus' of stage {} lists {}", layout.tensor,
+                      layout.context, layout.data, layout.ranks(), s, layout.gpus.size()));
+    for (const auto gpu : layout.gpus) {
       const auto [owner, fresh] = taken.try_emplace(gpu, s);
-      if (!fresh)
-        all.push_back({s, "gpus",
-                       owner->second == s
-                           ? fmt::format("GPU {} is listed twice in stage {}; each holds one rank", gpu, s)
-                           : fmt::format("GPU {} of stage {} is one of stage {} too; each holds one rank", gpu, s,
-                                         owner->second)});
+      if (!fresh && owner->second == s)
+        add(fmt::format("GPU {} is listed twice in stage {}; each holds one rank", gpu, s));
+      else if (!fresh)
+        add(fmt::format("GPU {} of stage {} is one of stage {} too; each holds one rank", gpu, s, owner->second));
       if (gpus && gpu >= *gpus)
-        all.push_back(
-            {s, "gpus", fmt::format("GPU {} of stage {} is not there: the cluster has {}, from 0", gpu, s, *gpus)});
+        add(fmt::format("GPU {} of stage {} is not there: the cluster has {}, from 0", gpu, s, *gpus));
     }
   }
   return all;
@@ -141,6 +131,19 @@ std::vector<AgainstLayouts> refused_with_layouts(const Job& job) {
   return all;
 }
 
+namespace {
+Mesh mesh_of_stage(const Parallelism& parallelism, std::size_t stage, const AxisOrder& placement) {
+  auto alone = parallelism.as(parallelism.layouts[stage]);
+  alone.pipeline = 1;
+  return mesh_of(alone, placement);
+}
+}  // namespace
+
+void check_sharding(const Parallelism& parallelism, std::size_t stage, const AxisOrder& placement,
+                    const BorderShape& shape) {
+  border_of(parallelism.layouts[stage], mesh_of_stage(parallelism, stage, placement), shape, false);
+}
+
 Plan plan_of_layouts(Job job) {
   const auto layouts = job.parallelism.layouts;
   INVARIANT(!layouts.empty() && std::int64_t(layouts.size()) == job.parallelism.pipeline, "a layout for each stage");
@@ -167,9 +170,7 @@ Plan plan_of_layouts(Job job) {
     auto own = job;
     own.parallelism = job.parallelism.as(layout);
     own.batch.micro = shape[0] / layout.data;
-    auto alone = own.parallelism;
-    alone.pipeline = 1;
-    meshes.push_back(mesh_of(alone, job.placement));
+    meshes.push_back(mesh_of_stage(job.parallelism, s, job.placement));
     const Seating seating(meshes.back(), job.seats.data() + first, *machine, s);
     const auto tensor = seating.shape(Axis::tensor), context = seating.shape(Axis::context);
     const auto data = seating.shape(meshes.back().replicas());

@@ -25,6 +25,10 @@ std::vector<BrokenLayout> broken_by_seats(const std::vector<StageLayout>& layout
 // The GPU of every rank, stage after stage. `layouts` break no rule.
 std::vector<std::uint32_t> seats_of(const std::vector<StageLayout>& layouts);
 
+// Throws UserError where a stage does not compute with what its sharding gives it.
+void check_sharding(const Parallelism& parallelism, std::size_t stage, const AxisOrder& placement,
+                    const BorderShape& shape);
+
 // What does not go with layouts of their own: a key of the scenario, and why.
 struct AgainstLayouts {
   const char* key;

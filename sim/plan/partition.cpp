@@ -69,7 +69,8 @@ class Balance {
     return n > 0 || (s == 0 && times_.first_may_be_empty) || (s > 0 && s + 1 == stages_);
   }
   Wide stage(std::int64_t s, std::int64_t n) const {
-    Time time = times_.layers[std::size_t(n)];
+    const auto& layers = times_.of_stage.empty() ? times_.layers : times_.of_stage[std::size_t(s)];
+    Time time = layers[std::size_t(n)];
     if (s == 0) time += times_.embedding;
     if (s + 1 == stages_) time += times_.head;
     return time.count();
@@ -103,6 +104,8 @@ class Balance {
 
 std::vector<std::int64_t> deal_balanced(const PartTimes& times, std::int64_t stages) {
   INVARIANT(!times.layers.empty() && stages > 0, "there are stages, and a time for no layer");
+  INVARIANT(times.of_stage.empty() || std::int64_t(times.of_stage.size()) == stages, "times of every stage");
+  for (const auto& of : times.of_stage) INVARIANT(of.size() == times.layers.size(), "as many layers in every stage");
   return Balance(times, stages).deal();
 }
 

@@ -22,6 +22,8 @@ struct PartTimes {
   Time embedding, head;
   std::vector<Time> layers;        // layers[n]: the first n layers of a stage; ascending, one more entry than layers
   bool first_may_be_empty = true;  // else the first stage needs a layer
+  // Where stages take unlike times, as they are cut or by their GPUs: of each, in the place of `layers`.
+  std::vector<std::vector<Time>> of_stage = {};
 };
 
 // Contiguous layers per stage so that the slowest stage is as fast as it can be (`partition: balanced`); among those

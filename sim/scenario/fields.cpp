@@ -1,5 +1,7 @@
 #include "scenario/fields.hpp"
 
+#include <fmt/format.h>
+
 #include "cluster/fields.hpp"
 #include "collective/fields.hpp"
 #include "models/fields.hpp"
@@ -83,6 +85,14 @@ const Description& cost_fields() {
       times(field<&C::backward>("costs.backward", time(), kRequired, "an input gradient of one stage")),
       times(field<&C::weight>("costs.weight", time(), kRequired, "a weight gradient of one stage")),
       field<&C::transfer>("costs.transfer", time(), kUsual, "from one stage to the next"),
+      opaque<&C::edges>(
+          "costs.edges", "a list of [from, to] or [from, to, time]",
+          [](const std::vector<schedule::Edge>& edges) {
+            std::string text;
+            for (const auto& e : edges) text += fmt::format("{} {} {};", e.from, e.to, e.transfer.count());
+            return text;
+          },
+          "which stage feeds which, where they are no chain; without a time it is `transfer`"),
       sizes(field<&C::activation>("memory.activation", number(0, 1e18), kRequired,
                                   "what a forward takes until its input gradient (M_B)")),
       sizes(field<&C::weight_hold>("memory.weight_hold", number(0, 1e18), kUsual,

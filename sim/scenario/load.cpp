@@ -23,32 +23,6 @@ void report(Context& context, const Node& root, const std::vector<plan::Broken>&
   for (const auto& broken : rules) context.problems.error(place_of(root, broken.key), broken.rule);
 }
 
-Location place_of_stage(const Node& root, std::size_t stage) {
-  const Node* stages = root.find("stages");
-  return stages && stage < stages->items.size() ? stages->items[stage]->where() : root.where();
-}
-
-// What stages with layouts of their own make of a micro-batch.
-void check_layouts(Context& context, const Node& root, const Scenario& scenario, const ParallelismChoice& parallelism) {
-  const auto& p = parallelism.value;
-  const auto& c = *scenario.concrete;
-  const auto sequences = scenario.batch.micro * p.data;
-  for (std::size_t s = 0; s < p.layouts.size(); ++s) {
-    if (sequences % p.layouts[s].data != 0) {
-      context.problems.error(place_of_stage(root, s),
-                             fmt::format("stage {}: 'data' {} does not divide the {} sequences of a micro-batch "
-                                         "(batch.micro {} x data {} of stage 0)",
-                                         s, p.layouts[s].data, sequences, scenario.batch.micro, p.data));
-      continue;
-    }
-    auto batch = scenario.batch;
-    batch.micro = sequences / p.layouts[s].data;
-    for (const auto& broken : plan::broken_by_sequence(c.model, c.training, c.experts, p.as(p.layouts[s]), batch,
-                                                       scenario.schedule.cut()))
-      context.problems.error(place_of_stage(root, s), fmt::format("stage {}: {}", s, broken.rule));
-  }
-}
-
 // Sequences per step and micro-batches per pipeline.
 void read_batch(Context& context, MapReader& top, const Node& root, Scenario& scenario,
                 const ParallelismChoice& parallelism) {
@@ -315,7 +289,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
 
   const Node* costs = top.find("costs");
   const auto place = [&](const char* key) { return root.find(key) ? root.find(key)->where() : Location{path, 0, 0}; };
-  scenario.places = {place(root.find("partition") ? "partition" : "parallelism"), place("cluster"), place("schedule"),
+  scenario.places = {place(root.find("partition") ? "partition" : root.find("stages") ? "stages" : "parallelism"), place("cluster"), place("schedule"),
                      place("faults"), place("data_parallel")};
   auto parallelism = load_parallelism(context, top.find("parallelism"), root);
   if (const Node* stages = top.find("stages"); stages && !costs) load_stages(context, *stages, parallelism);

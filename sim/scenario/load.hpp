@@ -98,6 +98,9 @@ struct ParallelismChoice {
 ParallelismChoice load_parallelism(Context& context, const Node* node, const Node& root);
 // Layouts of their own for the stages, into the degrees that were read.
 void load_stages(Context& context, const Node& node, ParallelismChoice& parallelism);
+// The entry of a stage, and what these make of a micro-batch.
+Location place_of_stage(const Node& root, std::size_t stage);
+void check_layouts(Context& context, const Node& root, const Scenario& scenario, const ParallelismChoice& parallelism);
 plan::Resharding load_resharding(Context& context, const Node* node, const Node& root);
 plan::DataParallel load_data_parallel(Context& context, const Node* node, const Node& root);
 

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/quantity_text.hpp"
 #include "scenario/load.hpp"
@@ -54,6 +56,36 @@ class MemoryUnit {
   std::optional<bool> with_unit_;
 };
 
+// Which stage feeds which: [from, to] or [from, to, time].
+void read_edges(Diagnostics& problems, const Node& node, std::size_t stages, AbstractCosts& costs) {
+  constexpr const char* kForm = "a list of [from, to] or [from, to, time], such as [[0, 1], [1, 2], [0, 2, 3ms]]";
+  if (node.kind != Node::Kind::sequence || node.items.empty())
+    return problems.error(node.where(), fmt::format("'edges' must be {}; found {}", kForm, describe(node)));
+  std::set<std::pair<std::uint32_t, std::uint32_t>> known;
+  for (const Node* item : node.items) {
+    if (item->kind != Node::Kind::sequence || item->items.size() < 2 || item->items.size() > 3) {
+      problems.error(item->where(), fmt::format("'edges' must be {}; found {}", kForm, describe(*item)));
+      continue;
+    }
+    const IntegerRange range{0, static_cast<std::int64_t>(stages) - 1};
+    const auto from = read_integer(problems, *item->items[0], "a stage of 'edges'", range);
+    const auto to = read_integer(problems, *item->items[1], "a stage of 'edges'", range);
+    const auto time = item->items.size() == 3 ? read_time(problems, *item->items[2], "'edges'") : costs.transfer;
+    if (!from || !to || !time) continue;
+    if (*from >= *to)
+      problems.error(item->where(),
+                     fmt::format("an edge from stage {} to stage {}; edges ascend, from a stage to a later "
+                                 "one",
+                                 *from, *to));
+    else if (!known.insert({std::uint32_t(*from), std::uint32_t(*to)}).second)
+      problems.error(item->where(), fmt::format("the edge from stage {} to stage {} is listed twice", *from, *to));
+    else
+      costs.edges.push_back({std::uint32_t(*from), std::uint32_t(*to), *time});
+  }
+  std::sort(costs.edges.begin(), costs.edges.end(),
+            [](const auto& a, const auto& b) { return std::pair(a.from, a.to) < std::pair(b.from, b.to); });
+}
+
 }  // namespace
 
 AbstractCosts load_costs(Context& context, const Node& node, const Node* memory, std::size_t stages,
@@ -78,6 +110,7 @@ AbstractCosts load_costs(Context& context, const Node& node, const Node* memory,
   costs.weight = times("weight", "the time of one weight gradient of a stage, such as 9.3ms");
   costs.transfer = map.time("transfer", true, Time{});
   if (costs.transfer > kLongest) problems.error(map.at("transfer"), "'transfer' is more than an hour");
+  if (const Node* edges = map.find("edges")) read_edges(problems, *edges, stages, costs);
   map.finish();
   for (const auto t : costs.forward)
     if (t == Time{}) {

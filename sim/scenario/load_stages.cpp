@@ -6,6 +6,7 @@
 #include "base/spelling.hpp"
 #include "plan/fields.hpp"
 #include "plan/layouts.hpp"
+#include "plan/rules.hpp"
 #include "reshard/registry.hpp"
 #include "scenario/fields.hpp"
 #include "scenario/load.hpp"
@@ -107,6 +108,37 @@ void load_stages(Context& context, const Node& node, ParallelismChoice& parallel
   p.tensor = first.tensor, p.sequence = first.sequence, p.context = first.context, p.data = first.data;
   parallelism.data_given = true;
   if (!alike) p.layouts = std::move(layouts);
+}
+
+Location place_of_stage(const Node& root, std::size_t stage) {
+  const Node* stages = root.find("stages");
+  return stages && stage < stages->items.size() ? stages->items[stage]->where() : root.where();
+}
+
+// What stages with layouts of their own make of a micro-batch.
+void check_layouts(Context& context, const Node& root, const Scenario& scenario, const ParallelismChoice& parallelism) {
+  const auto& p = parallelism.value;
+  const auto& c = *scenario.concrete;
+  const auto sequences = scenario.batch.micro * p.data;
+  for (std::size_t s = 0; s < p.layouts.size(); ++s) {
+    if (sequences % p.layouts[s].data != 0) {
+      context.problems.error(place_of_stage(root, s),
+                             fmt::format("stage {}: 'data' {} does not divide the {} sequences of a micro-batch "
+                                         "(batch.micro {} x data {} of stage 0)",
+                                         s, p.layouts[s].data, sequences, scenario.batch.micro, p.data));
+      continue;
+    }
+    auto batch = scenario.batch;
+    batch.micro = sequences / p.layouts[s].data;
+    if (const Node* said = p.layouts[s].sharding ? root.find("stages")->items[s]->find("sharding") : nullptr) try {
+        plan::check_sharding(p, s, scenario.placement, {sequences, batch.sequence, c.model.hidden});
+      } catch (const UserError& e) {
+        context.problems.error(said->where(), fmt::format("stage {}: {}", s, e.diagnostics()[0].message));
+      }
+    for (const auto& broken :
+         plan::broken_by_sequence(c.model, c.training, c.experts, p.as(p.layouts[s]), batch, scenario.schedule.cut()))
+      context.problems.error(place_of_stage(root, s), fmt::format("stage {}: {}", s, broken.rule));
+  }
 }
 
 }  // namespace rehearsal::scenario

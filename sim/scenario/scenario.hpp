@@ -69,6 +69,7 @@ struct Simulate {
 struct AbstractCosts {
   std::vector<Time> forward, backward, weight;
   Time transfer;
+  std::vector<schedule::Edge> edges;            // ascending; empty: a chain
   std::vector<double> activation, weight_hold;  // empty = no `memory`
 };
 

@@ -64,13 +64,19 @@ TEST_CASE("whatever value of a scenario changes, its digest changes") {
       CAPTURE(field.key);
       CHECK((field.key.find("collectives.") != std::string::npos || field.key == "cluster.profile" ||
              field.key == "cluster.written_links" || field.key == "cluster.groups" || field.key == "faults" ||
-             field.key == "experts.skew" || field.key == "parallelism.stages"));
+             field.key == "experts.skew" || field.key == "parallelism.stages" || field.key == "costs.edges"));
     }
   auto scenario = examples().front();
   const auto before = digest(scenario);
   auto linked = scenario;
   linked.concrete->cluster.written = {{"gpu0", "gpu1", Bandwidth(1e9), Time(1)}};
   CHECK(digest(linked) != before);
+  auto laid_out = scenario;
+  laid_out.parallelism.layouts.resize(2);
+  const auto one_way = digest(laid_out);
+  CHECK(one_way != before);
+  laid_out.parallelism.layouts[1].sharding = reshard::parse_spec("S0RS1");
+  CHECK(digest(laid_out) != one_way);
   auto skewed = scenario;
   skewed.concrete->experts.skew.kind = models::Skew::Kind::zipf;
   CHECK(digest(skewed) != before);
