@@ -253,7 +253,7 @@ Json to_json(const Answer& run, const std::string& version) {
       {"servers", s.served ? served(*s.served) : Json()},
       {"ranks", ranks(s)},
       {"traffic", traffic(s.traffic)},
-      {"stage_edges", stage_edges(*run.question)},
+      {"stage_edges", run.question ? stage_edges(*run.question) : Json()},
       {"error_band", error_band(run)},
       {"other_software", other_software},
       {"critical_path", path},
