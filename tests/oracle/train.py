@@ -59,13 +59,14 @@ def skewed(u, vocabulary):
 
 # --- network -----------------------------------------------------------------------------------------------------------
 class Network:
-    """GPT (pre-norm, no key bias, tanh GELU), Llama (llama.py), with experts (moe.py), or MLP (no residual); parameters by (layer, kind)."""
+    """GPT (pre-norm, no key bias, tanh GELU), U-Transformer (GPT with long skips), Llama (llama.py), with experts (moe.py),
+    or MLP (no residual); parameters by (layer, kind)."""
 
     def __init__(self, c):
         self.c = c
         h, f = c["hidden"], c["ffn"]
         self.p = {}
-        if c["family"] == "gpt":
+        if c["family"] in ("gpt", "u-transformer"):
             self.make("token_table", 0, (c["vocabulary"], h), 0.02)
             self.make("position_table", 0, (c["sequence"], h), 0.02)
             for l in range(c["layers"]):
@@ -104,7 +105,7 @@ class Network:
             return llama.gradients(self.c, batch, total, p)
         if self.c["family"] == "moe":
             return moe.gradients(self.c, batch, total, p)
-        return self.gpt(batch, total, p) if self.c["family"] == "gpt" else self.rows(batch, total, p)
+        return self.rows(batch, total, p) if self.c["family"] == "mlp" else self.gpt(batch, total, p)
 
     def gpt(self, batch, total, p):
         c = self.c
@@ -114,10 +115,14 @@ class Network:
         g = {k: np.zeros_like(v) for k, v in p.items()}
         head = (0, "token_table") if c["tied"] else (0, "head_weight")
         loss = 0.0
+        last = c["layers"] - 1  # of a u-transformer layer l of the first half gives its output to layer last - l
+        skips = c["layers"] // 2 if c["family"] == "u-transformer" else 0
         for t, y in zip(tokens, targets):  # sequence by sequence
             x = p[0, "token_table"][t] + p[0, "position_table"]
-            saved = []
+            saved, given, owed = [], {}, {}
             for l in range(c["layers"]):
+                if last - l < skips:
+                    x = x + given[last - l]
                 n1, s1 = norm(x, p[l, "norm1_gain"], p[l, "norm1_bias"])
                 qkv = n1 @ p[l, "qkv_weight"].T
                 q, k, v = qkv[:, :h] + p[l, "qv_bias"][:h], qkv[:, h:2 * h], qkv[:, 2 * h:] + p[l, "qv_bias"][h:]
@@ -133,6 +138,8 @@ class Network:
                 x3 = x2 + gelu(u) @ p[l, "down_weight"].T + p[l, "down_bias"]
                 saved.append((n1, s1, heads, prob, out, n2, s2, u))
                 x = x3
+                if l < skips:
+                    given[l] = x
             n, st = norm(x, p[0, "norm_gain"], p[0, "norm_bias"])
             logits = n @ p[head].T
             logits -= logits.max(-1, keepdims=True)
@@ -145,6 +152,8 @@ class Network:
             dx = norm_back(dl @ p[head], st, p[0, "norm_gain"], g, (0, "norm"))
             for l in reversed(range(c["layers"])):
                 n1, s1, heads, prob, out, n2, s2, u = saved[l]
+                if l < skips:  # what goes two ways has the sum of their gradients
+                    dx = dx + owed[l]
                 g[l, "down_bias"] += dx.sum(0)
                 g[l, "down_weight"] += dx.T @ gelu(u)
                 du = dx @ p[l, "down_weight"] * gelu_slope(u)
@@ -162,6 +171,8 @@ class Network:
                 g[l, "qv_bias"] += np.concatenate([dqkv[:, :h], dqkv[:, 2 * h:]], 1).sum(0)
                 g[l, "qkv_weight"] += dqkv.T @ n1
                 dx = d2 + norm_back(dqkv @ p[l, "qkv_weight"], s1, p[l, "norm1_gain"], g, (l, "norm1"))
+                if last - l < skips:
+                    owed[last - l] = dx
             g[0, "position_table"] += dx
             np.add.at(g[0, "token_table"], t, dx)
         return loss, g
