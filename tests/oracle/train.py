@@ -394,6 +394,8 @@ def main():
     mixture = dict(grouped, family="moe", experts=4, experts_per_token=2, expert_ffn=48, shared_experts=1, dense_layers=1)
     small_moe = ("model={family: moe, layers: 4, dense_layers: 1, hidden: 64, heads: 4, kv_heads: 2, ffn: 96, experts: 4, "
                  "experts_per_token: 2, expert_ffn: 48, shared_experts: 1, vocabulary: 101, sequence: 32}")
+    skips = dict(gpt, family="u-transformer", tied=False)
+    small_u = "model={family: u-transformer, layers: 4, hidden: 64, heads: 4, vocabulary: 101, sequence: 32}"
     cases = [
         ("GPT, 2 x 2 x 2 ranks, AdamW", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml", [], gpt),
         ("GPT, untied, ZeRO-3, zb-h1, SGD", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml",
@@ -403,6 +405,11 @@ def main():
          dict(grouped, optimizer="sgd", rate=0.1)),
         ("Llama, ZeRO-3, zb-h1, recomputed, AdamW", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml",
          [small_llama, "parallelism.zero=3", "schedule=zb-h1", "training.recompute=full"], grouped),
+        ("U-Transformer of 4 layers, tensor 2 x data 2, ZeRO-3, recomputed, AdamW", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml",
+         [small_u, "parallelism={tensor: 2, data: 2, zero: 3}", "training.recompute=full"], skips),
+        ("U-Transformer of 5 layers, tensor 2 with sequences cut, SGD", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml",
+         sgd + [small_u, "model.layers=5", "parallelism={tensor: 2, sequence: true}"],
+         dict(skips, layers=5, optimizer="sgd", rate=0.1)),
         ("experts, 2 of 4 and one shared, over 4 ranks, SGD", "mixtral-tiny-ep4-this-machine.yaml", sgd + [small_moe],
          dict(mixture, optimizer="sgd", rate=0.1)),
         ("experts, 2 stages x 4 replicas, two of each expert, ZeRO-1, zb-h1, recomputed, AdamW",
