@@ -314,13 +314,17 @@ void mark_ends(std::vector<Handing>& list) {
 std::vector<StageEdge> stage_edges(std::uint32_t stages, const plan::Plan* plan) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, StageEdge> edges;
   for (std::uint32_t s = 0; s + 1 < stages; ++s) edges[{s, s + 1}] = {s, s + 1};
-  for (std::uint32_t n = 0; plan && n < plan->job.model.skips(); ++n) {
-    const auto [from, to] = plan->skip(n);
-    if (from == to) continue;
-    const auto [edge, fresh] = edges.try_emplace({from, to});
-    if (fresh) edge->second = {from, to, {}};
-    edge->second.values.push_back(n);
-  }
+  // Of two directions each has a model of its own, whose stages follow those of the other.
+  const auto of_copy = plan ? static_cast<std::uint32_t>(plan->stages.size()) : stages;
+  for (std::uint32_t first = 0; plan && first < stages; first += of_copy)
+    for (std::uint32_t n = 0; n < plan->job.model.skips(); ++n) {
+      const auto skip = plan->skip(n);
+      if (skip.from == skip.to) continue;
+      const auto from = first + skip.from, to = first + skip.to;
+      const auto [edge, fresh] = edges.try_emplace({from, to});
+      if (fresh) edge->second = {from, to, {}};
+      edge->second.values.push_back(n);
+    }
   std::vector<StageEdge> all;
   for (auto& [ends, edge] : edges) all.push_back(std::move(edge));
   return all;
