@@ -65,6 +65,22 @@ void layout(const models::Transformer& model, const models::Training& t, const P
                    : "checkpoints are cut over the tensor group; set parallelism.tensor to 2 or more");
 }
 
+// A framework counts a skip connection as the tensor that the layer behind its giver keeps for the backward. Where that
+// leaves the device, is cut or copied to another place, the skip would still hold it. Own kernels give a copy.
+void skips(const models::Transformer& model, const models::Training& t, const models::Software& software,
+           std::vector<Broken>& all) {
+  if (model.skips() == 0 || software.own_kernels || t.recompute != models::Recompute::full) return;
+  const auto refuse = [&](const char* key, const char* what) {
+    all.push_back({key, fmt::format("{} while skip connections of model '{}' still need what is in them; leave it out, "
+                                    "or set 'software: rehearsal', whose skips are copies",
+                                    what, model.name)});
+  };
+  if (t.offload.activations != Tier::device) refuse("training.offload.activations", "checkpoints leave the device");
+  if (t.cuts_checkpoints()) refuse("training.partition_activations", "checkpoints are cut over the tensor group");
+  if (t.defragment && t.keeps_checkpoints() && !t.cuts_checkpoints())
+    refuse("training.defragment", "checkpoints are copied to another place");
+}
+
 // What this program's own kernels leave to frameworks.
 void performed(const models::Transformer& model, const models::Training& t, const Parallelism& p,
                std::vector<Broken>& all) {
@@ -139,6 +155,7 @@ std::vector<Broken> broken_by_offload(const models::Transformer& model, const mo
   const auto& offload = training.offload;
   if (offload.tiles > 1) tiles(training, software, parallelism, all);
   if (training.defragment) defragment(training, software, parallelism, all);
+  skips(model, training, software, all);
   if (!offload.any() && !training.cuts_checkpoints()) return all;
   order(offload, all);
   layout(model, training, parallelism, all);
