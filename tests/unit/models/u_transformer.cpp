@@ -1,0 +1,95 @@
+// Which layers of a network with skip connections give and take one, what that adds to a layer of GPT, and which values
+// cross between the two.
+#include <doctest/doctest.h>
+
+#include "framework_layers.hpp"
+#include "models/rehearsal.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::models;
+
+namespace {
+
+Transformer with_skips(std::int64_t layers) {
+  Transformer m = gpt();
+  m.family = Family::u_transformer, m.layers = layers, m.tie_embeddings = false;
+  return m;
+}
+constexpr auto kResidual = std::int64_t(2 * T * h);  // bytes of [b s, h]
+
+}  // namespace
+
+TEST_CASE("layer l of the first half gives to its mirror image; of an odd number the middle does neither") {
+  using enum LayerKind;
+  const auto kinds = [](std::int64_t layers) {
+    std::vector<LayerKind> all;
+    for (std::int64_t l = 0; l < layers; ++l) all.push_back(with_skips(layers).kind(l));
+    return all;
+  };
+  CHECK(kinds(1) == std::vector{dense});
+  CHECK(kinds(2) == std::vector{encoder, decoder});
+  CHECK(kinds(5) == std::vector{encoder, encoder, dense, decoder, decoder});
+  for (const std::int64_t layers : {1, 2, 5, 6}) {
+    const auto m = with_skips(layers);
+    CHECK(m.layers_of(encoder) == layers / 2);
+    CHECK(m.layers_of(decoder) == layers / 2);
+    CHECK(m.layers_of(dense) == layers % 2);
+    CHECK(m.layers_of(experts) == 0);
+  }
+}
+
+TEST_CASE("additions have no parameters, and model FLOPs do not count them") {
+  for (const std::int64_t layers : {1, 4, 5}) {
+    auto plain = with_skips(layers);
+    plain.family = Family::gpt;
+    CHECK(parameters(with_skips(layers)) == parameters(plain));
+    CHECK(model_flops(with_skips(layers), 512, 8) == model_flops(plain, 512, 8));
+  }
+}
+
+TEST_CASE("a framework adds what was given, and the gradients of who gave it") {
+  const auto network = framework_network(with_skips(5), training(AttentionKind::flash), software(), shard(), {});
+  const auto& plain = network.layer(LayerKind::dense);
+  const auto traffic = [](const std::vector<Step>& steps) { return totals(steps).traffic; };
+  const auto &encoder = network.layer(LayerKind::encoder), &decoder = network.layer(LayerKind::decoder);
+  // Two operands and a sum of 2 bytes an element each.
+  CHECK(traffic(decoder.forward) - traffic(plain.forward) == 6 * T * h);
+  CHECK(traffic(decoder.backward) == traffic(plain.backward));
+  CHECK(traffic(encoder.forward) == traffic(plain.forward));
+  CHECK(traffic(encoder.backward) - traffic(plain.backward) == 6 * T * h);
+  // What is given is the output, which is there anyway; the gradient is held for it.
+  CHECK(encoder.values[*encoder.skip.given].size == Bytes());
+  CHECK(encoder.values[*encoder.skip.given_gradient].size == Bytes(kResidual));
+  CHECK(decoder.values[*decoder.skip.taken_gradient].size == Bytes(kResidual));
+  CHECK(!plain.skip.given);
+  CHECK(!plain.skip.taken);
+  CHECK(lives(encoder).activations == lives(plain).activations);
+}
+
+TEST_CASE("own kernels copy what crosses, and keep the sum in the place of the input") {
+  for (const auto recompute : {Recompute::none, Recompute::full}) {
+    const auto network =
+        performed_network(with_skips(5), {.shard = shard(), .precision = Precision::fp32, .recompute = recompute});
+    const auto count = [](const std::vector<Step>& steps, KernelKind kind) {
+      return std::count_if(steps.begin(), steps.end(), [&](const Step& step) {
+        const auto* kernel = std::get_if<Kernel>(&step.what);
+        return kernel && kernel->kind == kind;
+      });
+    };
+    const auto& plain = network.layer(LayerKind::dense);
+    const auto &encoder = network.layer(LayerKind::encoder), &decoder = network.layer(LayerKind::decoder);
+    CHECK(count(encoder.forward, KernelKind::copy) == 1);
+    CHECK(count(decoder.forward, KernelKind::add) == 1);
+    // The addition is outside of what is repeated.
+    CHECK(count(encoder.backward, KernelKind::add) == count(plain.backward, KernelKind::add) + 1);
+    CHECK(count(decoder.backward, KernelKind::add) == count(plain.backward, KernelKind::add));
+    CHECK(count(encoder.backward, KernelKind::copy) == 0);
+    CHECK(count(decoder.backward, KernelKind::copy) == 1);
+    for (const auto v : {*encoder.skip.given, *encoder.skip.given_gradient})
+      CHECK(encoder.values[v].size == Bytes(2 * kResidual));
+    for (const auto v : {*decoder.skip.taken, *decoder.skip.taken_gradient})
+      CHECK(decoder.values[v].size == Bytes(2 * kResidual));
+    CHECK(lives(encoder).activations == lives(plain).activations);
+    CHECK(lives(decoder).activations == lives(plain).activations);
+  }
+}
