@@ -58,6 +58,11 @@ int run_groups(const Arguments& arguments) {
   const auto scenario = scenario::load(path, common.set);
   if (!scenario.concrete)
     throw UserError(fmt::format("{}: given 'costs' stand on no cluster, so there are no groups to show", path));
+  if (!scenario.parallelism.layouts.empty())
+    throw UserError(
+        fmt::format("{}: its 'stages' are cut each in its own way, and no one mesh has all of their groups; leave "
+                    "'stages' out to see those of a 'parallelism' for all",
+                    path));
   if (!common.quiet)
     for (const auto& warning : scenario.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
   auto parallelism = scenario.parallelism;

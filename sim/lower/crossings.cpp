@@ -43,6 +43,7 @@ reshard::Side side_of(const plan::Plan& plan, std::uint32_t stage, const std::ve
     const std::int64_t domain = gpu(numbers[d]) / plan.machine->domain();
     made.host.push_back(made.host.empty() ? 0 : made.host.back() + (domain != last));
     last = domain;
+    made.rail.push_back(static_cast<std::uint32_t>(gpu(numbers[d]) % plan.machine->spec().gpus_per_node));
     for (const auto& box : plan.borders[stage].own[numbers[d]]) {
       std::vector<std::int64_t> key;
       for (const auto& side : box) key.push_back(side.low);
@@ -189,6 +190,7 @@ class Crossings::Planner {
     for (const auto* side : {&source, &destination}) {
       key.push_back(side->devices());
       key.insert(key.end(), side->host.begin(), side->host.end());
+      key.insert(key.end(), side->rail.begin(), side->rail.end());
       for (const auto& tile : side->tiles) {
         for (const auto& s : tile.box) key.push_back(s.low), key.push_back(s.high);
         key.insert(key.end(), tile.devices.begin(), tile.devices.end());

@@ -82,9 +82,9 @@ class TextReport {
       line("layers per stage: {}", counted(layers));
   }
 
-  // "stages: tensor 4, 2 x (tensor 2 x data 2)": neighbours that are cut alike together.
+  // "stages: tensor 4, 2 x (tensor 2 x data 2)": neighbours that are cut alike together, and what is repeated once.
   static std::string layouts(const std::vector<plan::StageLayout>& all) {
-    std::string text = "stages:";
+    std::vector<std::string> texts;
     for (std::size_t i = 0, next = 0; i < all.size(); i = next) {
       while (next < all.size() && all[next].like(all[i])) next++;
       const auto& l = all[i];
@@ -95,9 +95,16 @@ class TextReport {
       add("tensor", l.tensor, l.sequence ? " (sequence)" : ""), add("context", l.context), add("data", l.data);
       if (one.empty()) one = "1 GPU";
       if (l.sharding) one += " as " + reshard::to_text(*l.sharding);
-      text += fmt::format("{}{}", i > 0 ? ", " : " ", next - i > 1 ? fmt::format("{} x ({})", next - i, one) : one);
+      texts.push_back(next - i > 1 ? fmt::format("{} x ({})", next - i, one) : one);
     }
-    return text;
+    std::size_t period = 1;
+    while (texts.size() % period != 0 ||
+           !std::equal(texts.begin() + std::ptrdiff_t(period), texts.end(), texts.begin()))
+      ++period;
+    const auto times = texts.size() / period;
+    texts.resize(period);
+    return times > 1 ? fmt::format("stages: {} x ({})", times, fmt::join(texts, ", "))
+                     : fmt::format("stages: {}", fmt::join(texts, ", "));
   }
 
   // "A100 80GB", or "32 x A100 80GB, 32 x H100" in the order of the nodes.

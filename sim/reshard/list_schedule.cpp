@@ -29,7 +29,7 @@ bool ListScheduler::try_start(std::uint32_t t, std::int64_t now, Random* lots, c
     if (free_at_[problem_.receivers + s] > now) continue;
     double need = pressure_[s] * (lots ? 1 + 0.2 * lots->fraction() : 1.0);
     if (like && (*like)[t].sender == s) need = -std::numeric_limits<double>::infinity();
-    if (need < least) least = need, chosen = s;
+    if (need < least || (need == least && task.nearest == s)) least = need, chosen = s;
   }
   if (least == std::numeric_limits<double>::infinity()) return false;
   for (const auto s : task.senders) pressure_[s] -= double(task.work) / double(task.senders.size());
@@ -68,7 +68,8 @@ std::vector<Sending> ListScheduler::run(const std::vector<double>& priority, Ran
   pressure_ = demand_of_sender_;
   schedule_.assign(tasks.size(), {});
   // At first every task waits at its first receiver, and every NIC has just fallen free.
-  for (std::uint32_t t = 0; t < tasks.size(); t++) parked_[tasks[t].receivers.front()].push_back({priority[t], t});
+  for (std::uint32_t t = 0; t < tasks.size(); t++)
+    parked_[tasks[t].receivers.front()].push_back({priority[t], tasks[t].nearest.has_value(), t});
   std::vector<std::uint32_t> freed;
   for (std::uint32_t nic = 0; nic < nics; nic++) {
     std::make_heap(parked_[nic].begin(), parked_[nic].end());

@@ -2,6 +2,7 @@
 // free starts. Nothing that could start waits, so gaps left by one task are filled by others.
 #pragma once
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "base/random.hpp"
@@ -30,9 +31,10 @@ class ListScheduler {
  private:
   struct Waiting {
     double priority;
+    bool near;  // of equals those first that have a sender on their rail: others would take it from them
     std::uint32_t task;
     bool operator<(const Waiting& other) const {
-      return priority != other.priority ? priority < other.priority : task > other.task;
+      return std::tuple(priority, near, other.task) < std::tuple(other.priority, other.near, task);
     }
   };
   using Heap = std::vector<Waiting>;

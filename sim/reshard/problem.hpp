@@ -5,6 +5,7 @@
 // along a broadcast chain does not count as sending.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace rehearsal::reshard {
@@ -18,6 +19,7 @@ struct Task {
   std::vector<std::uint32_t> senders, receivers;  // ascending, not empty
   std::int64_t work = 0;                          // above 0
   std::vector<Replica> replicas;                  // the devices behind `senders`, in order
+  std::optional<std::uint32_t> nearest;           // of senders that are equally good, this one: it crosses no rails
 };
 
 struct Problem {

@@ -109,9 +109,11 @@ std::vector<Tile> tiles_of(const Layout& layout, const std::vector<std::int64_t>
 }
 
 Side side_of(const Layout& layout, const std::vector<std::int64_t>& shape) {
-  Side side{tiles_of(layout, shape), {}};
-  for (std::uint32_t device = 0; device < layout.mesh.devices(); device++)
+  Side side{tiles_of(layout, shape), {}, {}};
+  for (std::uint32_t device = 0; device < layout.mesh.devices(); device++) {
     side.host.push_back(layout.mesh.row_of(device));
+    side.rail.push_back(device % layout.mesh.columns);
+  }
   return side;
 }
 

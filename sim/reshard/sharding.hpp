@@ -59,6 +59,7 @@ std::vector<Tile> tiles_of(const Layout& layout, const std::vector<std::int64_t>
 struct Side {
   std::vector<Tile> tiles;
   std::vector<std::uint32_t> host;  // of each device; ascending from 0
+  std::vector<std::uint32_t> rail;  // of each device: its place on its host, where each has a NIC its place in the net
   std::uint32_t hosts() const { return host.empty() ? 0 : host.back() + 1; }
   std::uint32_t devices() const { return static_cast<std::uint32_t>(host.size()); }
 };

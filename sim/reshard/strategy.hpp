@@ -10,8 +10,8 @@
 
 namespace rehearsal::reshard {
 
-// Signal: send/recv of a byte in the place of every message, which no run could do; the bound that Zhuang et al. compare
-// with.
+// Signal: send/recv of a byte in the place of every message, which no run could do; the bound that Zhuang et al.
+// compare with.
 enum class Strategy : std::uint8_t {
   send_recv,
   local_allgather,

@@ -73,6 +73,9 @@ class Maker {
     t.sender_devices = task.senders;
     t.senders = nics(task.senders, source_, 0);
     t.receivers = nics(to, destination_, method_.nic == NicSharing::host ? source_.hosts() : source_.devices());
+    if (method_.nic == NicSharing::gpu)
+      for (const auto device : task.senders)
+        if (source_.rail[device] == destination_.rail[to.front()] && !t.same_rail) t.same_rail = device;
     t.receiving_hosts = receivers_of(to).hosts;
     t.receiver_devices = std::move(to);
     if (t.strategy == Strategy::global_allgather)
@@ -268,6 +271,7 @@ Numbered number(const std::vector<Transfer>& transfers) {
     task.work = t.work;
     for (const auto id : t.senders) task.senders.push_back(index(numbered.sender_nics, id));
     for (const auto id : t.receivers) task.receivers.push_back(index(numbered.receiver_nics, id));
+    if (t.same_rail) task.nearest = index(numbered.sender_nics, *t.same_rail);
     // Devices are ascending and so are their NICs: `senders` without repetition. Device i of k NICs with equally many
     // devices each, or one device per NIC.
     const std::size_t per_nic = t.sender_devices.size() / t.senders.size();

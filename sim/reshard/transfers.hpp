@@ -17,6 +17,7 @@
 // elements for 3 GPUs) none either.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "reshard/problem.hpp"
@@ -37,6 +38,7 @@ struct Transfer {
   std::int64_t work = 0;  // elements for which its NICs are held; differs from size for global-allgather only
   std::vector<std::uint32_t> sender_devices, receiver_devices;  // ids of their own mesh
   std::vector<std::uint32_t> senders, receivers;                // NIC ids
+  std::optional<std::uint32_t> same_rail;                       // the sender on the rail of the first receiver
   std::uint32_t receiving_hosts = 1;
   std::int64_t gathered =
       0;  // elements of what is all-gathered by NVLink once this and its like have arrived; 0 = none

@@ -1,5 +1,6 @@
 // `partition: balanced` is never slower than layers dealt evenly, whatever the schedule, the ends and the network.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <random>
 
@@ -63,4 +64,37 @@ TEST_CASE("balanced is never slower than uniform") {
   }
   CHECK(faster > 20);  // it is worth something
   CHECK(even > 0);     // and the cases where an even slowest stage is a longer iteration are there
+}
+
+TEST_CASE("neither is it between stages that are cut otherwise or stand on other GPUs") {
+  std::mt19937_64 random(5);
+  int faster = 0;
+  for (int i = 0; i < 40; i++) {
+    const auto pipeline = pick<std::int64_t>(random, {2, 3, 4});
+    const auto layers = pick<std::int64_t>(random, {8, 13, 16, 24});
+    std::string stages, groups;
+    constexpr std::int64_t sequences = 4;  // of a micro-batch over all replicas
+    std::int64_t micro = 0;
+    for (std::int64_t stage = 0; stage < pipeline; stage++) {
+      const auto tensor = pick<std::int64_t>(random, {2, 4, 8}), data = 8 / tensor;
+      stages += fmt::format("{}{{parallelism: {{tensor: {}, data: {}}}}}", stage ? ", " : "", tensor, data);
+      groups += fmt::format("{}{{nodes: 1, gpu: {}}}", stage ? ", " : "",
+                            pick<const char*>(random, {"a100-80g-sxm", "h100-80g-sxm", "b200-sxm"}));
+      if (stage == 0) micro = sequences / data;
+    }
+    const auto yaml = fmt::format(
+        "{{version: 1, name: unlike, model: {{family: gpt, layers: {}, hidden: 2048, heads: 16, vocabulary: {}, "
+        "sequence: 1024, tie_embeddings: false}}, cluster: {{use: dgx-a100-80g, groups: [{}]}}, "
+        "batch: {{global: 64, micro: {}}}, software: megatron-2024, schedule: {}, stages: [{}]}}",
+        layers, pick<std::int64_t>(random, {32000, 250000}), groups, micro,
+        pick<const char*>(random, {"1f1b", "gpipe"}), stages);
+    CAPTURE(yaml);
+    auto s = scenario::load_text(yaml, "unlike.yaml");
+    const Time uniform = answer::estimate(s).iteration;
+    s.concrete->partition.kind = plan::Partition::Kind::balanced;
+    const Time balanced = answer::estimate(s).iteration;
+    CHECK(balanced <= uniform);
+    faster += balanced < uniform;
+  }
+  CHECK(faster > 10);
 }

@@ -107,6 +107,12 @@ TEST_CASE("CSV has a row per GPU") {
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 65);
 }
 
+TEST_CASE("stages with layouts of their own have no one mesh") {
+  const auto run = groups_of("scenarios/gpt-resharding-p3-8xlarge.yaml");
+  CHECK(run.status == 2);
+  CHECK(contains(run.err, "its 'stages' are cut each in its own way"));
+}
+
 TEST_CASE("a picture: a panel per axis, a box per node and GPU") {
   const Scratch scratch;
   const auto file = (scratch.folder / "groups.svg").string();

@@ -11,6 +11,7 @@
 #include "reshard/registry.hpp"
 #include "reshard/search/exact.hpp"
 #include "reshard/search/list_search.hpp"
+#include "reshard/transfers.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::reshard;
@@ -228,6 +229,31 @@ TEST_CASE("the same seed gives the same plan") {
       same = same && a.schedule[i].task == b.schedule[i].task && a.schedule[i].sender == b.schedule[i].sender &&
              a.schedule[i].start == b.schedule[i].start && a.schedule[i].end == b.schedule[i].end;
     CHECK(same);
+  }
+}
+
+TEST_CASE("of senders that are equally good, that on the rail of the receiver") {
+  // Two halves on four GPUs each, to a whole on all eight of another host: eight stripes of each half, two for each
+  // sender and each receiver. A receiver on the rail of one of its senders gets that half from it.
+  Side halves, whole;
+  for (std::uint32_t device = 0; device < 8; device++) {
+    for (auto* side : {&halves, &whole}) side->host.push_back(0), side->rail.push_back(device);
+  }
+  halves.tiles = {{{{0, 64}}, {0, 1, 2, 3}}, {{{64, 128}}, {4, 5, 6, 7}}};
+  whole.tiles = {{{{0, 128}}, {0, 1, 2, 3, 4, 5, 6, 7}}};
+  Method method;
+  method.strategy = Strategy::striped, method.nic = NicSharing::gpu, method.link = {1e9, 1e10, 1e-6};
+  const auto made = transfers(halves, whole, method);
+  const auto numbered = number(made);
+  const auto plan = make_plan(registry().at("best"), numbered.problem);
+  CHECK(plan.optimal());
+  CHECK(plan.makespan == 16);
+  REQUIRE(made.size() == 16);
+  for (const auto& sending : plan.schedule) {
+    const auto receiver = made[sending.task].receiver_devices.front();
+    const bool first_half = made[sending.task].box[0].low < 64;
+    CAPTURE(receiver);
+    CHECK(sending.sender == (first_half ? receiver % 4 : 4 + receiver % 4));
   }
 }
 
