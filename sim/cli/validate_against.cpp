@@ -50,8 +50,9 @@ void write_scenarios(const AgainstOptions& options, const std::vector<Run>& runs
   std::error_code failed;
   fs::create_directories(options.scenarios, failed);
   if (failed) throw UserError(fmt::format("--scenarios {}: {}", options.scenarios, failed.message()));
+  const auto mapping = published::read_mapping();
   for (const auto& run : runs) {
-    const auto row = published::scenario_of(run, detail);
+    const auto row = published::scenario_of(run, mapping, detail);
     if (row.yaml.empty()) continue;
     std::string also;  // what knobs of the table change of it
     for (const auto& set : row.sets) also += fmt::format(" --set '{}'", set);

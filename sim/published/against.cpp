@@ -46,10 +46,10 @@ void add_memory(Prediction& p, const answer::Summary& summary) {
   if (p.run.peak_memory && !p.run.out_of_memory()) p.measured_peak = *p.run.peak_memory * kind.unit;
 }
 
-Prediction predict_row(const Run& run, const Against& options) {
+Prediction predict_row(const Run& run, const Mapping& mapping, const Against& options) {
   Prediction p;
   p.run = run;
-  const auto row = scenario_of(run, options.software);
+  const auto row = scenario_of(run, mapping, options.software);
   p.not_judged = row.not_judged;
   if (!p.not_judged.empty()) return p;
   try {
@@ -72,8 +72,10 @@ Prediction predict_row(const Run& run, const Against& options) {
 }  // namespace
 
 std::vector<Prediction> predict(const std::vector<Run>& runs, const Against& options) {
+  const auto mapping = read_mapping();
   std::vector<Prediction> predictions(runs.size());
-  in_parallel(runs.size(), options.jobs, [&](std::size_t i) { predictions[i] = predict_row(runs[i], options); });
+  in_parallel(runs.size(), options.jobs,
+              [&](std::size_t i) { predictions[i] = predict_row(runs[i], mapping, options); });
   return predictions;
 }
 

@@ -1,9 +1,10 @@
-// From a published run to the scenario that a user would have written for it. Every comparison with published runs goes
-// through these rules, which look at what the table prints: nothing is chosen by the result.
+// From a published run to the scenario that a user would have written for it: what the table prints, and for the rest
+// what rules say (mapping.hpp). Nothing is chosen by the result.
 #pragma once
 #include <string>
 #include <vector>
 
+#include "published/mapping.hpp"
 #include "published/run.hpp"
 
 namespace rehearsal::published {
@@ -18,6 +19,6 @@ struct RowScenario {
 // nothing (then the defaults decide).
 enum class SoftwareDetail : std::uint8_t { knobs, profile, none };
 
-RowScenario scenario_of(const Run& run, SoftwareDetail detail);
+RowScenario scenario_of(const Run& run, const Mapping& mapping, SoftwareDetail detail);
 
 }  // namespace rehearsal::published

@@ -41,6 +41,11 @@ class Row {
     const auto column = columns_.find(name);
     return column == columns_.end() ? std::string() : values_[column->second];
   }
+  std::map<std::string, std::string> texts() const {
+    std::map<std::string, std::string> all;
+    for (const auto& [name, column] : columns_) all[name] = values_[column];
+    return all;
+  }
   std::optional<double> number(const char* name) const {
     const auto value = text(name);
     if (value.empty() || value == "n/a") return std::nullopt;
@@ -95,6 +100,8 @@ Run run_of(const Row& row) {
   r.iteration_s = row.number("iter_time_s"), r.peak_memory = row.number("peak_mem_gb");
   r.memory_kind = row.text("mem_kind"), r.cluster = row.text("cluster"), r.software = row.text("software");
   r.knobs = row.text("knobs");
+  r.cells = row.texts();
+  r.cells["table"] = r.table;
   return r;
 }
 

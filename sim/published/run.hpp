@@ -2,6 +2,7 @@
 // batches sequences; what is not printed is empty.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,11 @@ struct Run {
   // Said by the table itself; otherwise rules choose (scenario_of). The cluster: a name, or the section of a scenario
   // as JSON; knobs: settings of a scenario, as JSON by their dotted names.
   std::string cluster, software, knobs;
+  std::map<std::string, std::string> cells;  // as printed, by column
+  std::string cell(const std::string& column) const {
+    const auto found = cells.find(column);
+    return found == cells.end() ? std::string() : found->second;
+  }
   bool out_of_memory() const { return memory_kind.rfind("OOM", 0) == 0; }
 };
 

@@ -35,6 +35,9 @@ struct Node {
   Location where() const { return {*origin, line, column}; }
 };
 
+// A node as one line of YAML, which reads as the same.
+std::string flow_text(const Node& node);
+
 class Documents {
  public:
   static constexpr int kDeepest = 64;

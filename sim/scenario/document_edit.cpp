@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 
+#include "base/json.hpp"
 #include "scenario/document.hpp"
 
 namespace rehearsal::scenario {
@@ -26,6 +27,26 @@ constexpr std::array kShorthands{Shorthand{"schedule", "name"},  Shorthand{"clus
                                  Shorthand{"recompute", "mode"}, Shorthand{"gpu", "use"}};
 
 }  // namespace
+
+std::string flow_text(const Node& node) {
+  std::string text;
+  switch (node.kind) {
+    case Node::Kind::null:
+      return "null";
+    case Node::Kind::scalar: {
+      const bool plain = !node.quoted && node.text.find_first_of("{}[],:#&*!|>'\"%@`\n\\ ") == std::string::npos;
+      return plain && !node.text.empty() ? node.text : Json(node.text).dump();
+    }
+    case Node::Kind::sequence:
+      for (const auto* item : node.items) text += (text.empty() ? "" : ", ") + flow_text(*item);
+      return "[" + text + "]";
+    case Node::Kind::map:
+      for (const auto& [key, value] : node.entries)
+        text += (text.empty() ? "" : ", ") + flow_text(*key) + ": " + flow_text(*value);
+      return "{" + text + "}";
+  }
+  return text;
+}
 
 const Node* Documents::set(const Node* root, const std::string& assignment) {
   const auto equals = assignment.find('=');

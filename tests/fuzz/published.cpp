@@ -7,11 +7,12 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rehearsal;
   const fuzz::MemoryFile file(data, size);
+  static const auto mapping = published::read_mapping();
   try {
     for (const auto& run : published::read_runs(file.path()))
       for (const auto detail :
            {published::SoftwareDetail::knobs, published::SoftwareDetail::profile, published::SoftwareDetail::none}) {
-        const auto row = published::scenario_of(run, detail);
+        const auto row = published::scenario_of(run, mapping, detail);
         if (row.yaml.empty() == row.not_judged.empty()) std::abort();
       }
   } catch (const UserError& error) {

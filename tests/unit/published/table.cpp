@@ -52,13 +52,13 @@ scenario::Scenario loaded(const std::string& row, SoftwareDetail detail = Softwa
   const Table table(kHead + row + "\n");
   const auto runs = read_runs(table.path());
   REQUIRE(runs.size() == 1);
-  const auto scenario = scenario_of(runs[0], detail);
+  const auto scenario = scenario_of(runs[0], read_mapping(), detail);
   REQUIRE(scenario.not_judged == "");
   return scenario::load_text(scenario.yaml, "row");
 }
 std::string not_judged(const std::string& row) {
   const Table table(kHead + row + "\n");
-  return scenario_of(read_runs(table.path())[0], SoftwareDetail::knobs).not_judged;
+  return scenario_of(read_runs(table.path())[0], read_mapping(), SoftwareDetail::knobs).not_judged;
 }
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
@@ -152,8 +152,7 @@ TEST_CASE("without its framework a row is left to the defaults") {
 }
 
 TEST_CASE("ranks that share a sequence") {
-  const auto s = loaded(
-      "x-1,x,F,LLAMA3-8B,32,4096,32,8,14336,128256,8192,H100,80,8,8,,1,1,1,4,3,1,64,none,no,,bf16,1");
+  const auto s = loaded("x-1,x,F,LLAMA3-8B,32,4096,32,8,14336,128256,8192,H100,80,8,8,,1,1,1,4,3,1,64,none,no,,bf16,1");
   CHECK(s.parallelism.context == 4);
   CHECK(s.parallelism.data == 2);
 }

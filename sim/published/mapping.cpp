@@ -1,0 +1,128 @@
+#include "published/mapping.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/quantity_text.hpp"
+#include "scenario/reader.hpp"
+
+namespace rehearsal::published {
+namespace {
+
+constexpr const char* kFile = "/configs/published_runs.yaml";
+
+bool is_number(const std::string& text) {
+  try {
+    parse_number(text);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+bool above(const std::string& cell, const std::string& bound) {
+  if (cell.empty() || !std::isdigit(static_cast<unsigned char>(cell[0]))) return false;
+  return parse_number(cell.substr(0, cell.find_first_not_of("0123456789."))) > parse_number(bound);
+}
+
+bool fits(const std::string& pattern, const std::string& cell) {
+  if (pattern.starts_with('^')) return cell.starts_with(pattern.substr(1));
+  if (pattern.starts_with('=')) return cell == pattern.substr(1);
+  if (pattern.starts_with('>')) return above(cell, pattern.substr(1));
+  return cell.find(pattern) != std::string::npos;
+}
+
+bool fits(const Rule& rule, const Run& run, const std::string& software) {
+  return std::all_of(rule.when.begin(), rule.when.end(), [&](const Condition& c) {
+    const bool none = c.column.starts_with('!');
+    const auto column = none ? c.column.substr(1) : c.column;
+    const auto cell = lower(column == "software" ? software : run.cell(column));
+    const bool one =
+        std::any_of(c.patterns.begin(), c.patterns.end(), [&](const auto& pattern) { return fits(pattern, cell); });
+    return one != none;
+  });
+}
+
+bool asks_for_software(const Rule& rule) {
+  return std::any_of(rule.when.begin(), rule.when.end(), [](const Condition& c) { return c.column == "software"; });
+}
+
+std::vector<std::string> texts_of(scenario::Diagnostics& problems, const scenario::Node& node) {
+  std::vector<std::string> texts;
+  const auto add = [&](const scenario::Node& item) {
+    if (item.kind != scenario::Node::Kind::scalar)
+      return problems.error(item.where(), "a pattern is a text, found " + scenario::describe(item));
+    if (item.text.starts_with('>') && !is_number(item.text.substr(1)))
+      return problems.error(item.where(), "'>' needs a number, found " + scenario::in_quotes(item.text));
+    texts.push_back(lower(item.text));
+  };
+  if (node.kind == scenario::Node::Kind::sequence)
+    for (const auto* item : node.items) add(*item);
+  else
+    add(node);
+  return texts;
+}
+
+Rule read_rule(scenario::Diagnostics& problems, const scenario::Node& node) {
+  scenario::MapReader map(problems, node, "rule");
+  Rule rule;
+  const auto* when = map.require("when", "the columns that a row must have");
+  if (when && when->kind == scenario::Node::Kind::map) {
+    for (const auto& [key, value] : when->entries) rule.when.push_back({key->text, texts_of(problems, *value)});
+  } else if (when) {
+    problems.error(when->where(), "'when' is a mapping of columns to patterns");
+  }
+  rule.cluster = map.text("cluster", ""), rule.gpu = map.text("gpu", "");
+  rule.gpus_per_node = map.integer("gpus_per_node", {0, 1024}, 0);
+  rule.software = map.text("software", ""), rule.not_judged = map.text("not_judged", "");
+  rule.head_dim = map.optional_integer("head_dim", {1, 1024});
+  map.text("source", "");
+  if (const auto* set = map.find("set"))
+    for (const auto& [key, value] : set->entries) rule.set.emplace_back(key->text, scenario::flow_text(*value));
+  map.finish();
+  return rule;
+}
+
+}  // namespace
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+Mapped Mapping::of(const Run& run) const {
+  Mapped mapped;
+  mapped.cluster = run.cluster, mapped.software = run.software;
+  mapped.gpus_per_node = run.gpus_per_node.value_or(8);
+  for (const auto& rule : rules_) {
+    if (!fits(rule, run, mapped.software)) continue;
+    if (mapped.not_judged.empty()) mapped.not_judged = rule.not_judged;
+    if (mapped.cluster.empty() && !rule.cluster.empty()) {
+      mapped.cluster = rule.cluster, mapped.gpu = rule.gpu;
+      mapped.gpus_per_node = rule.gpus_per_node ? rule.gpus_per_node : 8;
+    }
+    if (mapped.software.empty() || asks_for_software(rule))
+      if (!rule.software.empty()) mapped.software = rule.software;
+    mapped.head_dim = rule.head_dim.value_or(mapped.head_dim);
+    mapped.set.insert(mapped.set.end(), rule.set.begin(), rule.set.end());
+  }
+  return mapped;
+}
+
+Mapping read_mapping() {
+  scenario::Diagnostics problems;
+  scenario::Documents documents(problems);
+  std::vector<Rule> rules;
+  if (const auto* root = documents.read_file(scenario::disk().home() + kFile)) {
+    scenario::MapReader file(problems, *root, "");
+    if (const auto* list = file.require("rules", "a list of rules"))
+      for (const auto* item : list->items) rules.push_back(read_rule(problems, *item));
+    file.finish();
+  }
+  problems.throw_if_any();
+  return Mapping(std::move(rules));
+}
+
+}  // namespace rehearsal::published

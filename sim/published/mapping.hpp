@@ -1,0 +1,53 @@
+// What a row of a table leaves unsaid, chosen by rules that are data (configs/published_runs.yaml): the machine, the
+// profile of the framework on that day, what its recipes of that release set. Rules see what the table prints and never
+// what was measured, so they stand before an error is looked at.
+#pragma once
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "published/run.hpp"
+
+namespace rehearsal::published {
+
+// A cell fits when one of its patterns does. Patterns, in any case of letters: "text" is somewhere in the cell, "^text"
+// at its beginning, "=text" the whole ("=": nothing is printed), ">1" a number above.
+struct Condition {
+  std::string column;
+  std::vector<std::string> patterns;
+};
+
+struct Rule {
+  std::vector<Condition> when;  // all of them; of "!column" none
+  std::string cluster, gpu;     // files of configs; the GPU where the cluster's is another
+  std::int64_t gpus_per_node = 0;
+  std::string software;
+  std::optional<std::int64_t> head_dim;  // where no heads are printed
+  std::string not_judged;                // why its rows cannot be stated
+  std::vector<std::pair<std::string, std::string>> set;
+};
+
+// What the rules say of a row. Of machine and software the first that fits counts, unless the row names its own; a rule
+// that asks for the `software` of a row may replace it by that of a release. Settings add up, later ones win.
+struct Mapped {
+  std::string cluster, gpu, software, not_judged;
+  std::int64_t gpus_per_node = 8, head_dim = 128;
+  std::vector<std::pair<std::string, std::string>> set;  // dotted key and value, as YAML
+};
+
+class Mapping {
+ public:
+  explicit Mapping(std::vector<Rule> rules) : rules_(std::move(rules)) {}
+  Mapped of(const Run& run) const;
+
+ private:
+  std::vector<Rule> rules_;
+};
+
+// Of configs/published_runs.yaml. Throws UserError.
+Mapping read_mapping();
+
+std::string lower(std::string text);  // ASCII letters
+
+}  // namespace rehearsal::published
