@@ -59,6 +59,9 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const Against& op
     const auto& summary = prediction.summary;
     p.kind = scenario::run_class(scenario);
     p.iteration_s = to_seconds(summary.iteration);
+    // Where a rate is all that is printed, by the FLOPs of the model as they are counted here.
+    if (p.run.tflops) p.run.iteration_s = p.iteration_s * summary.model_tflops_per_gpu.value_or(0) / *p.run.tflops;
+    if (p.run.mfu && summary.mfu) p.run.iteration_s = p.iteration_s * *summary.mfu / *p.run.mfu;
     p.flops_per_gpu = prediction.question->hardware_flops.value() / double(scenario.parallelism.gpus());
     if (options.without && options.without->bubble)
       p.iteration_s -= to_seconds(summary.breakdown[static_cast<std::size_t>(graph::Category::bubble)]);

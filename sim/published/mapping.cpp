@@ -79,8 +79,9 @@ Rule read_rule(scenario::Diagnostics& problems, const scenario::Node& node) {
   rule.software = map.text("software", ""), rule.not_judged = map.text("not_judged", "");
   rule.head_dim = map.optional_integer("head_dim", {1, 1024});
   map.text("source", "");
-  if (const auto* set = map.find("set"))
-    for (const auto& [key, value] : set->entries) rule.set.emplace_back(key->text, scenario::flow_text(*value));
+  for (const auto& [name, settings] : {std::pair{"set", &rule.set}, {"over", &rule.over}})
+    if (const auto* set = map.find(name))
+      for (const auto& [key, value] : set->entries) settings->emplace_back(key->text, scenario::flow_text(*value));
   map.finish();
   return rule;
 }
@@ -107,6 +108,7 @@ Mapped Mapping::of(const Run& run) const {
       if (!rule.software.empty()) mapped.software = rule.software;
     mapped.head_dim = rule.head_dim.value_or(mapped.head_dim);
     mapped.set.insert(mapped.set.end(), rule.set.begin(), rule.set.end());
+    mapped.over.insert(mapped.over.end(), rule.over.begin(), rule.over.end());
   }
   return mapped;
 }

@@ -25,7 +25,9 @@ struct Rule {
   std::string software;
   std::optional<std::int64_t> head_dim;  // where no heads are printed
   std::string not_judged;                // why its rows cannot be stated
-  std::vector<std::pair<std::string, std::string>> set;
+  // Dotted keys and values, as YAML. `over`: also over the row's own knobs, which were mapped from a column that did not
+  // know ("see recipe").
+  std::vector<std::pair<std::string, std::string>> set, over;
 };
 
 // What the rules say of a row. Of machine and software the first that fits counts, unless the row names its own; a rule
@@ -33,7 +35,7 @@ struct Rule {
 struct Mapped {
   std::string cluster, gpu, software, not_judged;
   std::int64_t gpus_per_node = 8, head_dim = 128;
-  std::vector<std::pair<std::string, std::string>> set;  // dotted key and value, as YAML
+  std::vector<std::pair<std::string, std::string>> set, over;
 };
 
 class Mapping {

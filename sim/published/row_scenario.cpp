@@ -16,7 +16,8 @@ bool begins(const std::string& text, const char* with) { return lower(text).star
 // Configurations whose iteration the program cannot state.
 std::string why_not_judged(const Run& r) {
   if (!r.layers || !r.hidden || !r.sequence || !r.gpus || !r.global_batch) return "dimensions are not printed";
-  if (!r.iteration_s && !r.peak_memory && !r.out_of_memory()) return "no iteration time is printed";
+  if (!r.iteration_s && !r.tflops && !r.mfu && !r.peak_memory && !r.out_of_memory())
+    return "neither time nor memory is printed";
   if (!r.micro_batch) return "the micro-batch is not printed";
   if (r.experts.value_or(0) > 1 && !r.experts_per_token) return "how many experts a token sees is not printed";
   return {};
@@ -170,11 +171,14 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, SoftwareDetail det
                            s.yaml(),
                        "",
                        {}};
-  if (r.knobs.empty()) return scenario;
-  const auto knobs = Json::parse(r.knobs);
-  if (!knobs.is_object()) return {"", "its knobs are no JSON object", {}};
-  for (const auto& [key, value] : knobs.members())
-    if (wanted(key, detail)) scenario.sets.push_back(key + "=" + value.dump());
+  if (!r.knobs.empty()) {
+    const auto knobs = Json::parse(r.knobs);
+    if (!knobs.is_object()) return {"", "its knobs are no JSON object", {}};
+    for (const auto& [key, value] : knobs.members())
+      if (wanted(key, detail)) scenario.sets.push_back(key + "=" + value.dump());
+  }
+  for (const auto& [key, value] : mapped.over)
+    if (wanted(key, detail)) scenario.sets.push_back(key + "=" + value);
   return scenario;
 }
 

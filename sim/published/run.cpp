@@ -46,6 +46,7 @@ class Row {
     for (const auto& [name, column] : columns_) all[name] = values_[column];
     return all;
   }
+  bool has(const char* name, const char* part) const { return text(name).find(part) != std::string::npos; }
   std::optional<double> number(const char* name) const {
     const auto value = text(name);
     if (value.empty() || value == "n/a") return std::nullopt;
@@ -79,6 +80,23 @@ class Row {
 // "vtrain_single-0001" belongs to vtrain_single where the table does not say so itself.
 std::string table_of(const std::string& id) { return id.substr(0, id.rfind('-')); }
 
+// What a table prints instead of the batch or of the time of a step.
+void fill_in(Run& r, const Row& row) {
+  const auto replicas = r.gpus.value_or(1) / std::max<std::int64_t>(
+                            1, r.tensor.value_or(1) * r.pipeline.value_or(1) * r.context.value_or(1));
+  if (!r.global_batch && r.micro_batch) r.global_batch = *r.micro_batch * std::max<std::int64_t>(1, replicas);
+  if (r.iteration_s || !r.global_batch || !r.gpus || !r.sequence) return;
+  const double sequences = double(*r.global_batch) / double(*r.gpus);
+  if (const auto rate = row.number("samples_per_s_per_gpu"); rate && *rate > 0)
+    r.iteration_s = sequences / *rate;
+  else if (const auto tokens = row.number("tokens_per_s_per_gpu"); tokens && *tokens > 0)
+    r.iteration_s = sequences * double(*r.sequence) / *tokens;
+  else if (const auto tflops = row.number("tflops_per_gpu"); tflops && !row.has("tflops_kind", "hardware"))
+    r.tflops = *tflops;
+  else if (const auto mfu = row.number("mfu_pct"))
+    r.mfu = *mfu / 100;
+}
+
 Run run_of(const Row& row) {
   Run r;
   r.id = row.text("id");
@@ -100,6 +118,7 @@ Run run_of(const Row& row) {
   r.iteration_s = row.number("iter_time_s"), r.peak_memory = row.number("peak_mem_gb");
   r.memory_kind = row.text("mem_kind"), r.cluster = row.text("cluster"), r.software = row.text("software");
   r.knobs = row.text("knobs");
+  fill_in(r, row);
   r.cells = row.texts();
   r.cells["table"] = r.table;
   return r;
