@@ -46,6 +46,17 @@ void add_memory(Prediction& p, const answer::Summary& summary) {
   if (p.run.peak_memory && !p.run.out_of_memory()) p.measured_peak = *p.run.peak_memory * kind.unit;
 }
 
+// What Megatron-Core calls the FLOPs of a model, of what is counted here: of latent attention it counts the half of the
+// scores that a causal mask leaves (num_floating_point_operations of megatron/training/training.py).
+double counted_share(const scenario::Scenario& scenario, double model_flops) {
+  const auto& m = scenario.concrete->model;
+  if (!m.mla) return 1;
+  const double tokens = double(scenario.batch.sequence) * double(scenario.batch.global);
+  const double scores = 3 * 2 * double(scenario.batch.sequence) * double(m.heads * (m.score_dim() + m.value_dim())) *
+                        double(m.layers + m.mtp_layers) * tokens;
+  return 1 - scores / 2 / model_flops;
+}
+
 Prediction predict_row(const Run& run, const Mapping& mapping, const Against& options) {
   Prediction p;
   p.run = run;
@@ -60,7 +71,10 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const Against& op
     p.kind = scenario::run_class(scenario);
     p.iteration_s = to_seconds(summary.iteration);
     // Where a rate is all that is printed, by the FLOPs of the model as they are counted here.
-    if (p.run.tflops) p.run.iteration_s = p.iteration_s * summary.model_tflops_per_gpu.value_or(0) / *p.run.tflops;
+    if (p.run.tflops)
+      p.run.iteration_s = prediction.question->model_flops.value() *
+                          counted_share(scenario, prediction.question->model_flops.value()) /
+                          double(scenario.parallelism.gpus()) / (*p.run.tflops * 1e12);
     if (p.run.mfu && summary.mfu) p.run.iteration_s = p.iteration_s * *summary.mfu / *p.run.mfu;
     p.flops_per_gpu = prediction.question->hardware_flops.value() / double(scenario.parallelism.gpus());
     if (options.without && options.without->bubble)

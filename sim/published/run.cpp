@@ -82,8 +82,8 @@ std::string table_of(const std::string& id) { return id.substr(0, id.rfind('-'))
 
 // What a table prints instead of the batch or of the time of a step.
 void fill_in(Run& r, const Row& row) {
-  const auto replicas = r.gpus.value_or(1) / std::max<std::int64_t>(
-                            1, r.tensor.value_or(1) * r.pipeline.value_or(1) * r.context.value_or(1));
+  const auto replicas = r.gpus.value_or(1) / std::max<std::int64_t>(1, r.tensor.value_or(1) * r.pipeline.value_or(1) *
+                                                                           r.context.value_or(1));
   if (!r.global_batch && r.micro_batch) r.global_batch = *r.micro_batch * std::max<std::int64_t>(1, replicas);
   if (r.iteration_s || !r.global_batch || !r.gpus || !r.sequence) return;
   const double sequences = double(*r.global_batch) / double(*r.gpus);
