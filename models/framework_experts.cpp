@@ -11,13 +11,6 @@ namespace {
 
 using Kind = OperatorKind;
 
-// What kernels around the products move beyond each operand once, in times: rows are gathered in the order of their
-// experts; activation and casts are kernels of their own, in several passes. Fitted on 62 published steps of Qwen3,
-// DeepSeek-V3 and GPT-OSS on B200 and GB200 and 13 of one optimisation after the other (Megatron-Bridge, Megatron-LM
-// 2025 and 2026): of that family of frameworks alone.
-constexpr double kPermuted = 1.4, kActivated = 3.4;
-constexpr double kFusedActivation = .6;  // what one fused kernel leaves of the latter; of the same runs
-
 // Launches of the modules of Megatron-Core around and in a layer with experts, forward: counted there, and the
 // attention module with what it launches beyond its kernels. With one scale a block every product of an expert is
 // quantised and its scales swizzled by kernels of their own. Fitted together with the time of a launch, on the same
@@ -111,7 +104,7 @@ void FrameworkRewrite::run_beside(const Operator& exchange, bool back) {
 void FrameworkRewrite::travel(const Operator& op, bool back) {
   const bool dispatches = op.kind == Kind::dispatch;
   const Index chosen = op.in[1], rows = dispatches ? op.out[0] : op.in[0];
-  const double size = double(part_.values[rows].size.count()), moved = 2 * size * kPermuted;
+  const double size = double(part_.values[rows].size.count()), moved = 2 * size * run_.software.permuted_traffic;
   const bool travels = run_.shard.expert > 1, both_sides = travels && !run_.routing.two_hop;
   auto& list = back ? part_.input_gradient_steps : part_.forward;
   const auto permute = [&](Index from, Index to) {
@@ -166,14 +159,14 @@ double FrameworkRewrite::expert_activation_bytes(bool back) const {
   return moved * activated();
 }
 double FrameworkRewrite::activated() const {
-  return kActivated * (run_.software.fused_grouped_mlp ? kFusedActivation : 1);
+  return run_.software.activated_traffic * (run_.software.fused_grouped_mlp ? run_.software.fused_activation : 1);
 }
 // Casts of one side of a product: rows are as wide as the network, or as an expert.
 void FrameworkRewrite::expert_cast(List& list, const Operator& op, bool back, Operands& of_product) {
   if (!run_.fp8()) return;
   const Index v = back ? op.out[0] : op.in[0];
   const bool wide = block_.values[v].columns == run_.model.hidden;
-  const double factor = wide ? kPermuted : activated();
+  const double factor = wide ? run_.software.permuted_traffic : activated();
   const double size = double(block_.values[v].elements);
   const Index narrow = value(size);
   list.push_back(plain("fp8 cast", 4 * factor * size, 0, {read(back ? *gradients_[v] : v), write(narrow)}));

@@ -10,8 +10,6 @@ namespace {
 
 using Kind = OperatorKind;
 
-constexpr double kCompiledTraffic = .6;  // torch.compile keeps intermediate results in registers: bytes x 0.6
-
 // Of the matrix whose gradient a product makes; 0 of other steps.
 double entries(const Step& step) {
   const auto* gemm = std::get_if<Gemm>(&step.what);
@@ -27,7 +25,7 @@ FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
       cost_(forward_traffic(run.model, run.training, run.software)),
       back_(backward_traffic(run.model, run.training, run.software)),
       scores_(double(run.shard.micro_batch * local_.heads) * double(run.shard.sequence) * double(run.shard.sequence)),
-      fused_(run.compiled() ? kCompiledTraffic : 1),
+      fused_(run.compiled() ? run.software.compiled_traffic : 1),
       gradients_(block.values.size()),
       before_gather_(block.values.size()),
       casts_(block.values.size()),

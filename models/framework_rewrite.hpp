@@ -21,7 +21,7 @@ struct FrameworkRun {
   const Shard& shard;
   const Routed& routing;
 
-  bool fp8() const { return training.precision == Precision::fp8; }
+  bool fp8() const { return scaled(training.precision); }  // or fp4: with scales
   bool cut() const { return shard.tensor > 1; }
   bool scattered() const { return cut() && shard.sequence_parallel; }
   bool compiled() const { return software.compiled; }

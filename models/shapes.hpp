@@ -30,7 +30,8 @@ double ffn_matrices(const Transformer& model, LayerKind kind, std::int64_t exper
 std::int64_t vocabulary_slice(const Transformer& model, std::int64_t tensor);
 
 // Attention and the output head stay in 2 bytes when the linear layers run in fp8.
-constexpr Precision unscaled(Precision p) { return p == Precision::fp8 ? Precision::bf16 : p; }
+constexpr bool scaled(Precision p) { return p == Precision::fp8 || p == Precision::fp4; }
+constexpr Precision unscaled(Precision p) { return scaled(p) ? Precision::bf16 : p; }
 
 // Traffic per parameter and micro-batch to add a gradient to its buffer; the first micro-batch of m only writes, so the
 // average over an iteration is scaled by 1 - 1/m (0 for one micro-batch).

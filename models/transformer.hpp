@@ -260,6 +260,13 @@ struct Software {
   bool fused_grouped_mlp = false;       // products of the experts with activation and casts in one kernel
   bool fused_expert_activation = true;  // else every operation of a clamped GLU with biases is a kernel (GPT-OSS)
   bool host_bound_to_cores = true;      // each process launches from cores of its own
+  // Fitted factors (configs/constants.yaml has what each was fitted on): of the bytes of kernels with dropout over
+  // their bandwidth, of what torch.compile leaves of memory-bound kernels, of permutations and activations around
+  // experts and what a fused kernel leaves of the latter, of launches by processes that move between cores; shares of
+  // NVLink and of NICs that all-to-alls of experts reach (of NVLink: NCCL's).
+  double dropout_forward = 1.4, dropout_backward = .8, compiled_traffic = .6;
+  double permuted_traffic = 1.4, activated_traffic = 3.4, fused_activation = .6;
+  double unbound_host = 1.8, dispatch_nvlink_share = .35, dispatch_nic_share = .8;
   // What it holds besides parameters, activations and the optimizer's states.
   LossKernels loss = LossKernels::vocabulary_parallel;
   bool saves_casts = false;  // the fp8 copy of what a product reads, for its weight gradient, instead of the original

@@ -44,6 +44,7 @@ Types types_of(const Kernel& kernel, int capability) {
       return {CUBLAS_COMPUTE_32F, CUDA_R_8F_E4M3};
     }
     case Precision::fp16:
+    case Precision::fp4:
       break;
   }
   throw MachineError(fmt::format("there is no {} in {} here", name(kernel.kind), name(kernel.precision)));

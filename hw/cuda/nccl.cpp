@@ -46,6 +46,7 @@ ncclDataType_t type_of(Precision precision) {
       return ncclBfloat16;
     case Precision::fp16:
     case Precision::fp8:
+    case Precision::fp4:
       break;
   }
   throw MachineError(fmt::format("there are no collectives in {} here", name(precision)));

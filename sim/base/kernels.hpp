@@ -11,7 +11,7 @@
 
 namespace rehearsal {
 
-enum class Precision : std::uint8_t { fp32, tf32, fp16, bf16, fp8 };
+enum class Precision : std::uint8_t { fp32, tf32, fp16, bf16, fp8, fp4 };
 constexpr const char* name(Precision p) {
   switch (p) {
     case Precision::fp32:
@@ -24,6 +24,8 @@ constexpr const char* name(Precision p) {
       return "bf16";
     case Precision::fp8:
       return "fp8";
+    case Precision::fp4:
+      return "fp4";
   }
   return "";
 }
@@ -36,6 +38,7 @@ constexpr std::int64_t bytes_per_element(Precision p) {
     case Precision::bf16:
       return 2;
     case Precision::fp8:
+    case Precision::fp4:  // two to a byte, and a scale for each 16: counted in whole bytes
       return 1;
   }
   return 0;

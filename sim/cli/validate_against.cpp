@@ -62,7 +62,7 @@ void write_scenarios(const AgainstOptions& options, const std::vector<Run>& runs
 }
 
 int report_budget(const CommonOptions& common, const std::vector<Run>& runs, published::Against against) {
-  against.memory = false;
+  against.memory = against.forecast = false;
   const auto whole = published::score(published::predict(runs, against));
   std::vector<published::Removal> removals;
   for (const auto& effect : explore::effects()) {
@@ -97,6 +97,7 @@ int validate_against(const CommonOptions& common, const AgainstOptions& options)
   const auto runs = read_tables(options);
   published::Against against;
   against.software = software_detail(options.software);
+  against.sets = common.set;
   against.jobs = std::max(1u, std::thread::hardware_concurrency());
   if (!options.scenarios.empty()) write_scenarios(options, runs, against.software);
   if (options.budget) return report_budget(common, runs, against);

@@ -34,6 +34,7 @@ struct Gpu {
   // GEMMs in fp8 over bf16, casts not included, by how the scales are kept; 0 = none.
   double fp8_speedup = 0;  // one scale a tensor
   double fp8_rowwise_speedup = 0, fp8_blockwise_speedup = 0, fp8_mx_speedup = 0;
+  double fp4_speedup = 0;  // in NVFP4, a scale for each 16 elements
   Time kernel_gap;                             // between two kernels of a stream
   std::map<std::string, std::string> sources;  // key -> where its number comes from
   std::vector<std::string> assumed;            // keys

@@ -39,7 +39,8 @@ const Description& gpu_fields() {
                                    {"tf32", Precision::tf32},
                                    {"fp16", Precision::fp16},
                                    {"bf16", Precision::bf16},
-                                   {"fp8", Precision::fp8}},
+                                   {"fp8", Precision::fp8},
+                                   {"fp4", Precision::fp4}},
                                   flop_rate(), "dense rate of the vendor; absent: it does not compute in that"),
       field<&Gpu::sms>("sms", whole(1, 100'000), kRequired, "multiprocessors"),
       field<&Gpu::memory>("memory", size(), kRequired, "what `fits` compares with"),
@@ -75,6 +76,8 @@ const Description& gpu_fields() {
                                          "with one scale a block of 128"),
       field<&Gpu::fp8_mx_speedup>("fp8_mx_speedup", number(0, 10), kUsual,
                                   "with one scale, a power of two, for 32 elements, which the hardware applies"),
+      field<&Gpu::fp4_speedup>("fp4_speedup", number(0, 20), kUsual,
+                               "matrix products in NVFP4 over bf16, with one scale per 16 elements; 0: none"),
       field<&Gpu::kernel_gap>("kernel_gap", time(), kRequired, "between two kernels of a stream"),
       aside<&Gpu::sources>("citations move no answer"), aside<&Gpu::assumed>("citations move no answer"));
   return all;

@@ -190,7 +190,7 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
   if (spent.dropout > 0)
     add(fmt::format("Memory-bound kernels of a model with dropout take {} (forward) and {} (backward) times bytes over "
                     "bandwidth, fitted on one profile without knowing the cause.",
-                    kDropoutForward, kDropoutBackward),
+                    software_.dropout_forward, software_.dropout_backward),
         kTenth * spent.dropout);
   if (const auto ratio = communication_.extrapolates(); ratio && spent.in_node + spent.nested > 0)
     add(fmt::format("Links inside a node are {:.3g} times those that the collectives {} were measured on: their times "

@@ -5,11 +5,6 @@
 
 namespace rehearsal::cost {
 
-// --- Memory-bound kernels of models with dropout: time over bytes/BW. Fitted on the Zero Bubble stage profile
-// (2401.10241 table 9); the cause (random generator forward, cache hits backward) is a guess.
-inline constexpr double kDropoutForward = 1.4;
-inline constexpr double kDropoutBackward = .8;
-
 // --- What a collective takes from the kernels beside it.
 // A channel of NCCL is a thread block that has a multiprocessor for itself (24 of 132 in an all-gather on H100). Its
 // search finds a channel for each rate of kChannelRate inside a node, or for each NIC between nodes, and takes every

@@ -65,7 +65,10 @@ double CostModel::gemm(const Gemm& shape) const {
     return measured_gemm(*measured_gpu(), known->second, shape).value();
   Precision counted_as = shape.precision;
   double speedup = 1;
-  if (shape.precision == Precision::fp8) {
+  if (shape.precision == Precision::fp4) {
+    speedup = gpu.fp4_speedup, counted_as = Precision::bf16;
+    if (speedup <= 0) throw UserError(fmt::format("GPU '{}' has no rate of fp4; use fp8 or bf16", gpu.name));
+  } else if (shape.precision == Precision::fp8) {
     speedup = fp8_speedup(gpu, software_.fp8_scaling);
     if (speedup > 0)
       counted_as = Precision::bf16;
@@ -91,8 +94,8 @@ double CostModel::attention(const FusedAttention& shape) const {
 
 double CostModel::memory_bound(const MemoryBound& shape) const {
   const auto& gpu = machine_.gpu;
-  const double factor = shape.kind == Traffic::with_dropout_forward    ? kDropoutForward
-                        : shape.kind == Traffic::with_dropout_backward ? kDropoutBackward
+  const double factor = shape.kind == Traffic::with_dropout_forward    ? software_.dropout_forward
+                        : shape.kind == Traffic::with_dropout_backward ? software_.dropout_backward
                                                                        : 1;
   if (const auto* times = measured_gpu())
     if (const auto time = measured_traffic(*times, shape, factor)) return *time;

@@ -12,7 +12,7 @@ namespace {
 using graph::Way;
 
 // What the kernels reach of NVLink, by each multiprocessor that they hold and at most, and how many those are. NCCL:
-// fitted on the same published steps as models/framework_experts.cpp (.35 of 900 GB/s on GB200 and B200). DeepEP: 158
+// software.dispatch_nvlink_share. DeepEP: 158
 // of 200 GB/s on H800 (its README) and, fitted on the same steps, 270 GB/s on GB200 with 24. HybridEP: its own table
 // (GB200: 750 of 900 GB/s with 8 ranks and 16 multiprocessors, no more with 32, and 640 with 32 ranks, which is the
 // power below) with 32, as overlapped steps lose them. NICs: DeepEP's table of two hops and one published step of 64
@@ -21,8 +21,7 @@ struct Kernels {
   double share, each;  // of a link; bytes/s
   double grows, processors;
 };
-constexpr Kernels kNccl{.35, 1e12, 0, 24}, kDeepEp{.79, 11.25e9, 0, 24}, kHybridEp{.83, 46.9e9, -.12, 32};
-constexpr double kNicShare = .80;
+constexpr Kernels kNccl{1, 1e12, 0, 24}, kDeepEp{.79, 11.25e9, 0, 24}, kHybridEp{.83, 46.9e9, -.12, 32};
 constexpr double kOther = .15;  // of the quicker way that still shows
 constexpr double kFixed = 60e-6;
 constexpr double kFewestRanks = 8, kMostRanks = 72;  // of HybridEP's table
@@ -68,14 +67,17 @@ double CostModel::dispatch(const graph::Dispatch& work) const {
   if (work.group.ranks <= 1) return 0;
   const auto& reach = communication_.machine().reach(work.group);
   const auto& k = kernels(software_.dispatcher);
+  const bool nccl = software_.dispatcher == models::Dispatcher::nccl;
   const auto moved = hops(work);
   const double ranks = std::clamp(double(work.group.ranks), kFewestRanks, kMostRanks);
   double inside = 0, out = 0;
   if (reach.in_domain > 1)
-    inside = moved.inside / (std::min(reach.port.value() * k.share, k.each * processors_held()) *
+    inside = moved.inside / (std::min(reach.port.value() * (nccl ? software_.dispatch_nvlink_share : k.share),
+                                      k.each * processors_held()) *
                              std::pow(ranks / kFewestRanks, k.grows));
   for (const auto& border : reach.out)
-    out = std::max(out, moved.out / (border.rate.value() / double(reach.in_domain) * kNicShare * machine_.fabric));
+    out = std::max(out, moved.out / (border.rate.value() / double(reach.in_domain) * software_.dispatch_nic_share *
+                                     machine_.fabric));
   return std::max(inside, out) + kOther * std::min(inside, out) + kFixed;
 }
 

@@ -171,14 +171,10 @@ std::vector<PartValue> values_of(const models::Part& part, const models::Lives& 
   return values;
 }
 
-// Processes that are not bound to cores move between them. Found on one family of runs alone: DeepSeek-V3 on 256 GB200,
-// with and without binding (Megatron-LM's notes on it, 2025), with everything else of the host fitted.
-constexpr double kUnboundHost = 1.8;
-
 Part model_part(const models::Part& model, models::Recompute recompute, const plan::Plan& plan, GraphBuilder& builder) {
   const auto& software = plan.job.software;
   const auto host = [&](std::int64_t launches, double factor) {
-    const double unbound = software.host_bound_to_cores ? 1 : kUnboundHost;
+    const double unbound = software.host_bound_to_cores ? 1 : software.unbound_host;
     return seconds(double(launches) * software.host_seconds_per_kernel * plan.job.cluster.launch_factor * factor *
                    unbound);
   };

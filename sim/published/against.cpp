@@ -1,12 +1,14 @@
 #include "published/against.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "answer/predict.hpp"
 #include "base/error.hpp"
 #include "base/parallel.hpp"
+#include "published/constants.hpp"
 
 namespace rehearsal::published {
 namespace {
@@ -57,14 +59,31 @@ double counted_share(const scenario::Scenario& scenario, double model_flops) {
   return 1 - scores / 2 / model_flops;
 }
 
-Prediction predict_row(const Run& run, const Mapping& mapping, const Against& options) {
+// `sets`: of the row and of the whole comparison, before what its family gave is taken away.
+void add_forecast(Prediction& p, const RowScenario& row, const std::vector<Constant>& constants,
+                  std::vector<std::string> sets) {
+  p.family = family_of(p.run.table, p.kind.gpu, p.kind.software);
+  const auto forecast = forecast_of(constants, p.family, p.kind.gpu, p.kind.software);
+  p.not_forecast = fmt::format("{}", fmt::join(forecast.missing, ", "));
+  p.forecast_s = p.iteration_s;
+  if (forecast.sets.empty()) return;
+  sets.insert(sets.end(), forecast.sets.begin(), forecast.sets.end());
+  const auto scenario = scenario::load_text(row.yaml, fmt::format("{}:{}", p.run.file, p.run.line), sets);
+  const auto prediction = answer::predict(scenario, {.summary = {.memory = false, .critical_path = false}});
+  p.forecast_s = to_seconds(prediction.summary.iteration);
+}
+
+Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector<Constant>& constants,
+                       const Against& options) {
   Prediction p;
   p.run = run;
   const auto row = scenario_of(run, mapping, options.software);
   p.not_judged = row.not_judged;
   if (!p.not_judged.empty()) return p;
   try {
-    const auto scenario = scenario::load_text(row.yaml, fmt::format("{}:{}", run.file, run.line), row.sets);
+    auto sets = row.sets;
+    sets.insert(sets.end(), options.sets.begin(), options.sets.end());
+    const auto scenario = scenario::load_text(row.yaml, fmt::format("{}:{}", run.file, run.line), sets);
     const auto prediction = answer::predict(
         scenario, {.without = options.without, .summary = {.memory = options.memory, .critical_path = false}});
     const auto& summary = prediction.summary;
@@ -80,6 +99,7 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const Against& op
     if (options.without && options.without->bubble)
       p.iteration_s -= to_seconds(summary.breakdown[static_cast<std::size_t>(graph::Category::bubble)]);
     if (options.memory) add_memory(p, summary);
+    if (options.forecast && p.run.iteration_s) add_forecast(p, row, constants, std::move(sets));
   } catch (const UserError& error) {
     p.not_judged = error.diagnostics().front().message;
   }
@@ -90,9 +110,10 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const Against& op
 
 std::vector<Prediction> predict(const std::vector<Run>& runs, const Against& options) {
   const auto mapping = read_mapping();
+  const auto constants = options.forecast ? read_constants() : std::vector<Constant>();
   std::vector<Prediction> predictions(runs.size());
   in_parallel(runs.size(), options.jobs,
-              [&](std::size_t i) { predictions[i] = predict_row(runs[i], mapping, options); });
+              [&](std::size_t i) { predictions[i] = predict_row(runs[i], mapping, constants, options); });
   return predictions;
 }
 

@@ -12,6 +12,8 @@ namespace rehearsal::published {
 struct Against {
   SoftwareDetail software = SoftwareDetail::knobs;
   const answer::Effect* without = nullptr;  // one effect left out
+  bool forecast = true;                     // each row also without the constants that its family alone gave
+  std::vector<std::string> sets;            // "software.dropout_forward=1.1", of all rows, after their own
   bool memory = true;                       // peaks and fits as well; the error budget does without
   unsigned jobs = 1;
 };

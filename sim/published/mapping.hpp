@@ -25,8 +25,8 @@ struct Rule {
   std::string software;
   std::optional<std::int64_t> head_dim;  // where no heads are printed
   std::string not_judged;                // why its rows cannot be stated
-  // Dotted keys and values, as YAML. `over`: also over the row's own knobs, which were mapped from a column that did not
-  // know ("see recipe").
+  // Dotted keys and values, as YAML. `over`: also over the row's own knobs, which were mapped from a column that did
+  // not know ("see recipe").
   std::vector<std::pair<std::string, std::string>> set, over;
 };
 

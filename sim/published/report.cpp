@@ -31,9 +31,10 @@ std::string row_text(const Prediction& p) {
 
 std::string score_line(const Score& s) {
   const auto rank = [&](double value) { return s.rows < 3 ? std::string("-") : fmt::format("{:.2f}", value); };
-  std::string text = fmt::format("{:<18} {:>5} {:>6.1f} {:>6.1f} {:>6.1f} {:>+6.1f} {:>5} {:>5} {:>7.1f}", s.table,
-                                 s.rows, s.mean * 100, s.median * 100, s.p90 * 100, s.bias * 100, rank(s.rank_time),
-                                 rank(s.rank_rate), s.constant * 100);
+  std::string text =
+      fmt::format("{:<22} {:>5} {:>6.1f} {:>6} {:>6.1f} {:>6.1f} {:>+6.1f} {:>5} {:>5} {:>7.1f}", s.table, s.rows,
+                  s.mean * 100, s.forecast_rows ? fmt::format("{:.1f}", s.forecast * 100) : "-", s.median * 100,
+                  s.p90 * 100, s.bias * 100, rank(s.rank_time), rank(s.rank_rate), s.constant * 100);
   if (s.memory_rows)
     text += fmt::format("   {:>3} {:>5.1f} {:>+6.1f}", s.memory_rows, s.memory_mean * 100, s.memory_bias * 100);
   else
@@ -43,9 +44,25 @@ std::string score_line(const Score& s) {
 }
 
 constexpr const char* kHead =
-    "                        time, error in %                            constant  memory, %        ran      failed\n"
-    "table               rows   mean median    p90   bias  rank of     rate  rows  mean   bias    fits  not  not fits\n"
-    "                                                      s  FLOP/s\n";
+    "                                time, error in %                                   constant  memory, %        ran "
+    "     "
+    "failed\n"
+    "table                   rows   mean  fore- median    p90   bias  rank of     rate  rows  mean   bias    fits  not "
+    " not "
+    "fits\n"
+    "                                     cast                           s  FLOP/s\n";
+
+std::string families_text(const std::vector<Prediction>& predictions) {
+  std::string text =
+      "\nFamilies of runs (publisher@GPU/software), and their forecast: without the constants that they alone gave\n"
+      "                                               rows   mean  forecast   bias\n";
+  for (const auto& f : score_families(predictions))
+    text += f.not_forecast.empty() ? fmt::format("{:<46} {:>5} {:>6.1f} {:>9.1f} {:>+6.1f}\n", f.family, f.rows,
+                                                 f.mean * 100, f.forecast * 100, f.bias * 100)
+                                   : fmt::format("{:<46} {:>5} {:>6.1f}  not forecast: {}\n", f.family, f.rows,
+                                                 f.mean * 100, f.not_forecast);
+  return text;
+}
 
 Json score_json(const Score& s) {
   return {{"table", s.table},
@@ -56,6 +73,8 @@ Json score_json(const Score& s) {
           {"bias", s.bias},
           {"rank_correlation_time", s.rank_time},
           {"rank_correlation_rate", s.rank_rate},
+          {"forecast", s.forecast},
+          {"forecast_rows", s.forecast_rows},
           {"constant_rate", s.constant},
           {"memory", {{"rows", s.memory_rows}, {"mean", s.memory_mean}, {"bias", s.memory_bias}}},
           {"fits",
@@ -67,8 +86,8 @@ Json score_json(const Score& s) {
 }
 
 Json overall_json(const Overall& o) {
-  return {
-      {"tables", o.tables}, {"rows", o.rows}, {"mean", o.mean}, {"median", o.median}, {"constant_rate", o.constant}};
+  return {{"tables", o.tables},          {"rows", o.rows},        {"mean", o.mean}, {"median", o.median},
+          {"constant_rate", o.constant}, {"forecast", o.forecast}};
 }
 
 }  // namespace
@@ -86,8 +105,10 @@ std::string against_text(const std::vector<Prediction>& predictions, bool rows) 
   const auto o = overall(scores);
   if (o.tables)
     text += fmt::format(
-        "\nmean of {} tables of at least two rows ({} rows): {:.1f} %; best constant rate of each: {:.1f} %\n",
-        o.tables, o.rows, o.mean * 100, o.constant * 100);
+        "\nmean of {} tables of at least two rows ({} rows): {:.1f} %, forecast {:.1f} %; best constant rate of each: "
+        "{:.1f} %\n",
+        o.tables, o.rows, o.mean * 100, o.forecast * 100, o.constant * 100);
+  text += families_text(predictions);
   std::map<std::string, std::size_t> reasons;
   for (const auto& p : predictions)
     if (!p.not_judged.empty()) reasons[p.not_judged]++;
@@ -106,6 +127,8 @@ std::string against_json(const std::vector<Prediction>& predictions, const std::
       row["not_judged"] = p.not_judged;
     } else {
       row["predicted_s"] = p.iteration_s;
+      row["family"] = p.family;
+      if (p.not_forecast.empty()) row["forecast_s"] = p.forecast_s;
       if (p.run.iteration_s) row["measured_s"] = *p.run.iteration_s, row["error"] = p.error();
       row["predicted_peak_bytes"] = p.peak;
       if (p.measured_peak > 0) row["measured_peak_bytes"] = p.measured_peak, row["memory_error"] = p.memory_error();
@@ -118,7 +141,8 @@ std::string against_json(const std::vector<Prediction>& predictions, const std::
 
 std::string against_csv(const std::vector<Prediction>& predictions) {
   std::string text =
-      "id,table,predicted_s,measured_s,error,predicted_peak_bytes,measured_peak_bytes,memory_error,fits,ran,not_"
+      "id,table,family,predicted_s,forecast_s,measured_s,error,predicted_peak_bytes,measured_peak_bytes,memory_error,"
+      "fits,ran,not_"
       "judged\n";
   for (const auto& p : predictions) {
     const auto& r = p.run;
@@ -126,7 +150,8 @@ std::string against_csv(const std::vector<Prediction>& predictions) {
     const auto number = [](bool there, double value) { return there ? fmt::format("{:.6g}", value) : std::string(); };
     std::string reason = p.not_judged;
     std::replace(reason.begin(), reason.end(), '"', '\'');
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", r.id, r.table, number(judged, p.iteration_s),
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{}\n", r.id, r.table, p.family,
+                        number(judged, p.iteration_s), number(judged && p.not_forecast.empty(), p.forecast_s),
                         number(r.iteration_s.has_value(), r.iteration_s.value_or(0)),
                         number(p.timed(), p.timed() ? p.error() : 0), number(judged, p.peak),
                         number(p.measured_peak > 0, p.measured_peak),
@@ -204,7 +229,7 @@ struct Band {
   std::pair<double, double> sequence{INFINITY, 0}, parameters{INFINITY, 0}, gpus{INFINITY, 0};
 
   void add(const Prediction& p) {
-    ratios.push_back(*p.run.iteration_s / p.iteration_s);
+    ratios.push_back(*p.run.iteration_s / p.forecast_s);
     tables[p.run.table]++;
     const auto span = [](auto& range, double value) {
       range = {std::min(range.first, value), std::max(range.second, value)};

@@ -129,6 +129,7 @@ std::string schedule_of(const Run& r) {
 }
 
 std::string precision_of(const Run& r) {
+  if (says(r.precision, "fp4")) return "fp4";
   if (says(r.precision, "fp8") || says(r.precision, "float8")) return "fp8";
   return says(r.precision, "bf16") ? "bf16" : "fp16";
 }

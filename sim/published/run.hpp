@@ -20,7 +20,7 @@ struct Run {
   std::optional<std::int64_t> micro_batch, global_batch;
   std::optional<double> iteration_s, peak_memory;
   std::optional<double> tflops, mfu;  // where that is all that is printed of the speed: model FLOPs a GPU; a share
-  std::string memory_kind;  // unit and counter of `peak_memory`; "OOM": the run did not fit
+  std::string memory_kind;            // unit and counter of `peak_memory`; "OOM": the run did not fit
   // Said by the table itself; otherwise rules choose (scenario_of). The cluster: a name, or the section of a scenario
   // as JSON; knobs: settings of a scenario, as JSON by their dotted names.
   std::string cluster, software, knobs;
@@ -37,8 +37,8 @@ struct Run {
 // topk, moe_ffn,
 // gpus_per_node, interconnect, tp, pp, vp, cp, ep, dp, zero_stage, recompute, seq_parallel, schedule, precision,
 // peak_mem_gb, mem_kind, cluster, software, knobs are understood; where no time is printed also tokens_per_s_per_gpu,
-// samples_per_s_per_gpu, tflops_per_gpu (of the model) and mfu_pct. Others are passed over. A row without a global batch
-// accumulates no gradients. Throws UserError with file and line.
+// samples_per_s_per_gpu, tflops_per_gpu (of the model) and mfu_pct. Others are passed over. A row without a global
+// batch accumulates no gradients. Throws UserError with file and line.
 std::vector<Run> read_runs(const std::string& path);
 
 }  // namespace rehearsal::published

@@ -53,7 +53,7 @@ double constant_rate_error(const std::vector<double>& rates) {
 Score score_table(const std::string& table, const std::vector<const Prediction*>& all) {
   Score s;
   s.table = table;
-  std::vector<double> errors, predicted, measured, predicted_rate, measured_rate, memory;
+  std::vector<double> errors, forecasts, predicted, measured, predicted_rate, measured_rate, memory;
   for (const auto* p : all) {
     if (!p->not_judged.empty()) {
       s.not_judged++;
@@ -64,6 +64,7 @@ Score score_table(const std::string& table, const std::vector<const Prediction*>
     if (p->measured_peak > 0) memory.push_back(p->memory_error());
     if (!p->timed()) continue;
     errors.push_back(p->error());
+    if (p->not_forecast.empty()) forecasts.push_back(p->forecast_error());
     predicted.push_back(p->iteration_s), measured.push_back(*p->run.iteration_s);
     predicted_rate.push_back(p->flops_per_gpu / p->iteration_s);
     measured_rate.push_back(p->flops_per_gpu / *p->run.iteration_s);
@@ -77,6 +78,7 @@ Score score_table(const std::string& table, const std::vector<const Prediction*>
   s.rank_time = rank_correlation(predicted, measured);
   s.rank_rate = rank_correlation(predicted_rate, measured_rate);
   s.constant = constant_rate_error(measured_rate);
+  s.forecast = mean(absolute(forecasts)), s.forecast_rows = forecasts.size();
   return s;
 }
 
@@ -101,17 +103,38 @@ std::vector<Score> score(const std::vector<Prediction>& predictions) {
   return scores;
 }
 
+std::vector<FamilyScore> score_families(const std::vector<Prediction>& predictions) {
+  std::vector<FamilyScore> all;
+  std::vector<std::vector<double>> errors, forecasts;
+  for (const auto& p : predictions) {
+    if (!p.not_judged.empty() || !p.timed()) continue;
+    auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.family == p.family; });
+    if (found == all.end()) {
+      found = all.insert(all.end(), {p.family, p.not_forecast});
+      errors.emplace_back(), forecasts.emplace_back();
+    }
+    const auto i = static_cast<std::size_t>(found - all.begin());
+    errors[i].push_back(p.error()), forecasts[i].push_back(p.forecast_error());
+  }
+  for (std::size_t i = 0; i < all.size(); i++) {
+    all[i].rows = errors[i].size(), all[i].bias = mean(forecasts[i]);
+    all[i].mean = mean(absolute(errors[i])), all[i].forecast = mean(absolute(forecasts[i]));
+  }
+  return all;
+}
+
 Overall overall(const std::vector<Score>& scores) {
   Overall o;
-  std::vector<double> means, constants;
+  std::vector<double> means, constants, forecasts;
   for (const auto& s : scores) {
     if (s.rows < 2) continue;
+    if (s.forecast_rows > 0) forecasts.push_back(s.forecast);
     means.push_back(s.mean), constants.push_back(s.constant);
     o.rows += s.rows;
   }
   o.tables = means.size();
   if (means.empty()) return o;
-  o.mean = mean(means), o.median = quantile(means, .5), o.constant = mean(constants);
+  o.mean = mean(means), o.median = quantile(means, .5), o.constant = mean(constants), o.forecast = mean(forecasts);
   return o;
 }
 

@@ -18,6 +18,10 @@ struct Prediction {
   double measured_peak = 0;  // the same in bytes; 0 = not printed
   bool fits = true;          // the worst rank on its device
   scenario::RunClass kind;   // as resolved, for the error bands
+  // Once more, without the constants that only its family gave (constants.hpp); the same where there are none.
+  std::string family, not_forecast;  // not_forecast: what has no other route
+  double forecast_s = 0;
+  double forecast_error() const { return forecast_s / *run.iteration_s - 1; }
   double error() const { return iteration_s / *run.iteration_s - 1; }
   double memory_error() const { return peak / measured_peak - 1; }
   bool timed() const { return not_judged.empty() && run.iteration_s.has_value(); }
@@ -29,7 +33,9 @@ struct Score {
   std::size_t rows = 0;
   double mean = 0, median = 0, p90 = 0, bias = 0;  // of |predicted/measured - 1|; bias is signed
   double rank_time = 0, rank_rate = 0;             // of iteration times and of FLOP/s
-  double constant = 0;                             // mean error of ONE rate for the whole table, fitted to that table
+  double forecast = 0;                             // mean error without what the families of the rows gave
+  std::size_t forecast_rows = 0;
+  double constant = 0;  // mean error of ONE rate for the whole table, fitted to that table
   std::size_t memory_rows = 0;
   double memory_mean = 0, memory_bias = 0;
   // Rows that ran and rows that did not fit, by what was predicted.
@@ -43,9 +49,17 @@ std::vector<Score> score(const std::vector<Prediction>& predictions);
 // Over the tables with at least two timed rows: mean of `mean` and of `constant`.
 struct Overall {
   std::size_t tables = 0, rows = 0;
-  double mean = 0, median = 0, constant = 0;
+  double mean = 0, median = 0, constant = 0, forecast = 0;
 };
 Overall overall(const std::vector<Score>& scores);
+
+// Families of runs, in order of first appearance: their rows predicted with all constants, and without their own.
+struct FamilyScore {
+  std::string family, not_forecast;
+  std::size_t rows = 0;
+  double mean = 0, forecast = 0, bias = 0;  // bias: of the forecast, signed
+};
+std::vector<FamilyScore> score_families(const std::vector<Prediction>& predictions);
 
 // Nearest-rank quantile, 0 <= q <= 1, of a list that is not empty.
 double quantile(std::vector<double> values, double q);

@@ -9,7 +9,7 @@ namespace {
 constexpr const char* kFile = "configs/error_bands.yaml";
 
 std::string precision_class(Precision precision) {
-  if (precision == Precision::fp8) return "fp8";
+  if (precision == Precision::fp8 || precision == Precision::fp4) return name(precision);
   return precision == Precision::fp16 || precision == Precision::bf16 ? "16-bit" : "fp32";
 }
 

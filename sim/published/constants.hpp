@@ -1,0 +1,41 @@
+// Constants that were fitted to training runs (configs/constants.yaml), and forecasts without them: a family of runs
+// (publisher, GPU, software) is predicted once more with the constants that only it gave taken by another route.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rehearsal::published {
+
+struct Substitute {
+  std::string value;  // as YAML; empty: there is no other route
+  std::string source;
+};
+
+struct Constant {
+  std::string key, gpu, software;  // it acts on scenarios with these, where named
+  std::string value, where;        // where: file and line
+  double width = 0;                // relative half width
+  std::vector<std::string> saw;
+  std::map<std::string, Substitute> without;  // by family, or "any"
+  bool acts_on(const std::string& its_gpu, const std::string& its_software) const {
+    return (gpu.empty() || gpu == its_gpu) && (software.empty() || software == its_software);
+  }
+};
+
+// Throws UserError.
+std::vector<Constant> read_constants();
+
+// "mosaic@a100-40g-sxm/fsdp-2023": the table's name up to its first digit or underscore.
+std::string family_of(const std::string& table, const std::string& gpu, const std::string& software);
+
+// What changes for a family. `missing`: constants that it alone gave and that have no other route.
+struct Forecast {
+  std::vector<std::string> sets;  // "software.attention_rate=0.5"
+  std::vector<std::string> missing;
+};
+Forecast forecast_of(const std::vector<Constant>& constants, const std::string& family, const std::string& gpu,
+                     const std::string& software);
+
+}  // namespace rehearsal::published
