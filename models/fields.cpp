@@ -315,6 +315,9 @@ const Description& software_fields() {
                                     {"without-pipeline", GradientOverlap::without_pipeline},
                                     {"always", GradientOverlap::always}},
                                    kUsual, "when gradients are reduced under the backward"),
+      field<&S::bf16_gradients>("bf16_gradients", boolean(), kUsual,
+                                "training in bf16, fp8 and fp4 keeps and reduces gradients in bf16, where "
+                                "`training.gradient_precision` does not say"),
       choice<&S::zero1_reduces>("zero1_reduces", {{"shards", Zero1Reduces::shards}, {"all", Zero1Reduces::all}}, kUsual,
                                 "what ZeRO-1 reduces: shards to their owners, or all gradients to everybody "
                                 "(DeepSpeed's `reduce_scatter: false`)"),

@@ -234,6 +234,7 @@ struct Software {
   bool sharded_sends = false;  // each tensor rank sends 1/t, gathered on arrival
   bool blocking_sends = false;
   GradientOverlap gradient_overlap = GradientOverlap::never;
+  bool bf16_gradients = false;  // in bf16 and narrower they are added up and reduced in bf16, unless a scenario says
   Zero1Reduces zero1_reduces = Zero1Reduces::shards;
   // ZeRO-3 that gathers and reduces tensor by tensor instead of whole layers: calls per layer (1 = one flat buffer),
   // the latency of such a call per rank of the group, and the share of a node's NICs that it reaches.

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "models/shapes.hpp"
 #include "plan/fields.hpp"
 #include "plan/rules.hpp"
 #include "scenario/balance_file.hpp"
@@ -167,9 +168,12 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   auto model = model_node ? load_model(context, *model_node) : std::nullopt;
   auto cluster = cluster_node ? load_cluster(context, *cluster_node) : std::nullopt;
   const Node* training_node = top.find("training");
-  const auto training = load_training(context, training_node, root);
+  auto training = load_training(context, training_node, root);
   scenario.optimizer_sync = training.optimizer_sync;
   auto software = choose_software(context, top.find("software"), root, training, cluster);
+  const bool says = training_node && training_node->find("gradient_precision");
+  if (software && software->bf16_gradients && !says && models::unscaled(training.training.precision) == Precision::bf16)
+    training.training.gradient_precision = Precision::bf16;
   if (cluster) {
     const auto before = problems.count();
     if (parallelism.sound) size_cluster(context, *cluster, parallelism, scenario.data_parallel.own_nodes());
