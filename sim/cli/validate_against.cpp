@@ -21,10 +21,45 @@ namespace fs = std::filesystem;
 using published::Prediction;
 using published::Run;
 
+// A folder stands for its tables.
+std::vector<std::string> files_of(const std::vector<std::string>& tables) {
+  std::vector<std::string> files;
+  for (const auto& table : tables) {
+    std::error_code failed;
+    if (!fs::is_directory(table, failed)) {
+      files.push_back(table);
+      continue;
+    }
+    const auto before = files.size();
+    for (const auto& entry : fs::directory_iterator(table))
+      if (entry.path().extension() == ".csv" && published::is_table_of_runs(entry.path().string()))
+        files.push_back(entry.path().string());
+    if (files.size() == before) throw UserError(fmt::format("--against {}: no table of published runs there", table));
+    std::sort(files.begin() + std::ptrdiff_t(before), files.end());
+  }
+  return files;
+}
+
+// "gpu=b200", "!model=lora", "tp=>1": a column and a pattern of configs/published_runs.yaml.
+published::Condition condition_of(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw UserError(fmt::format("--where is '{}'; it takes COLUMN=PATTERN, such as gpu=b200", text));
+  return {text.substr(0, equals), {published::lower(text.substr(equals + 1))}};
+}
+
 std::vector<Run> read_tables(const AgainstOptions& options) {
   std::vector<Run> runs;
-  for (const auto& file : options.tables)
+  for (const auto& file : files_of(options.tables))
     for (auto& run : published::read_runs(file)) runs.push_back(std::move(run));
+  for (const auto& text : options.where) {
+    const auto condition = condition_of(text);
+    const auto column = condition.column.substr(condition.column.starts_with('!'));
+    if (std::none_of(runs.begin(), runs.end(), [&](const Run& run) { return run.cells.count(column) > 0; }))
+      throw UserError(fmt::format("--where: no table has a column '{}'", column));
+    std::erase_if(runs, [&](const Run& run) { return !published::fits(condition, run.cell(column)); });
+    if (runs.empty()) throw UserError(fmt::format("--where {}: no row is left", text));
+  }
   if (options.only.empty()) return runs;
   std::vector<std::string> known;
   for (const auto& run : runs)
@@ -79,8 +114,10 @@ int report_budget(const CommonOptions& common, const std::vector<Run>& runs, pub
 
 OptionList against_options(AgainstOptions& o) {
   return {
-      {"against", "TABLE.csv", "tables of published runs", &o.tables, true},
+      {"against", "TABLE.csv", "tables of published runs, or folders of them", &o.tables, true},
       {"table", "NAME", "only the rows of these tables", &o.only, true},
+      {"where", "COLUMN=TEXT", "only rows whose column says so; ^begins, =equals, >number; !COLUMN: does not", &o.where,
+       true},
       {"rows", "", "every row, not only every table", &o.rows},
       {"software", "knobs|profile|none",
        "what the scenarios say of the framework: all that the table tells (default), its profile alone, nothing",

@@ -27,6 +27,7 @@ struct PeakKind {
 PeakKind peak_kind(const Run& run) {
   PeakKind kind;
   if (has(run.memory_kind, "nvidia-smi")) kind.counter = PeakKind::device, kind.unit = kGb;
+  if (has(run.memory_kind, "1e9 B")) kind.unit = kGb;
   if (has(run.memory_kind, "allocated")) kind.counter = PeakKind::allocated;
   kind.first_stage = run.table.rfind("jz_", 0) == 0;    // its logs come from the first rank
   kind.last_stage = has(run.memory_kind, "last rank");  // Megatron-LM reports from the rank that knows the loss
@@ -80,6 +81,7 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
   const auto row = scenario_of(run, mapping, options.software);
   p.not_judged = row.not_judged;
   if (!p.not_judged.empty()) return p;
+  if (!row.not_timed.empty()) p.run.iteration_s.reset(), p.run.tflops.reset(), p.run.mfu.reset();
   try {
     auto sets = row.sets;
     sets.insert(sets.end(), options.sets.begin(), options.sets.end());

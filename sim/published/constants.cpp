@@ -46,12 +46,13 @@ Constant read_constant(scenario::Diagnostics& problems, const scenario::Node& no
 
 }  // namespace
 
-std::vector<Constant> read_constants() {
+std::vector<Constant> read_constants(const scenario::Files& files) {
   scenario::Diagnostics problems;
-  scenario::Documents documents(problems);
+  scenario::Documents documents(problems, files);
   std::vector<Constant> all;
-  if (const auto* root = documents.read_file(scenario::disk().home() + kConstants)) {
+  if (const auto* root = documents.read_file(files.home() + kConstants)) {
     scenario::MapReader file(problems, *root, "");
+    file.find("code");  // names of the code, which a test goes through
     if (const auto* list = file.require("constants", "a list of constants"))
       for (const auto* item : list->items) all.push_back(read_constant(problems, *item));
     file.finish();

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "scenario/files.hpp"
+
 namespace rehearsal::published {
 
 struct Substitute {
@@ -25,7 +27,7 @@ struct Constant {
 };
 
 // Throws UserError.
-std::vector<Constant> read_constants();
+std::vector<Constant> read_constants(const scenario::Files& files = scenario::disk());
 
 // "mosaic@a100-40g-sxm/fsdp-2023": the table's name up to its first digit or underscore.
 std::string family_of(const std::string& table, const std::string& gpu, const std::string& software);

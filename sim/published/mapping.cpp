@@ -27,21 +27,17 @@ bool above(const std::string& cell, const std::string& bound) {
   return parse_number(cell.substr(0, cell.find_first_not_of("0123456789."))) > parse_number(bound);
 }
 
-bool fits(const std::string& pattern, const std::string& cell) {
+bool meets(const std::string& pattern, const std::string& cell) {
   if (pattern.starts_with('^')) return cell.starts_with(pattern.substr(1));
   if (pattern.starts_with('=')) return cell == pattern.substr(1);
   if (pattern.starts_with('>')) return above(cell, pattern.substr(1));
   return cell.find(pattern) != std::string::npos;
 }
 
-bool fits(const Rule& rule, const Run& run, const std::string& software) {
+bool applies(const Rule& rule, const Run& run, const std::string& software) {
   return std::all_of(rule.when.begin(), rule.when.end(), [&](const Condition& c) {
-    const bool none = c.column.starts_with('!');
-    const auto column = none ? c.column.substr(1) : c.column;
-    const auto cell = lower(column == "software" ? software : run.cell(column));
-    const bool one =
-        std::any_of(c.patterns.begin(), c.patterns.end(), [&](const auto& pattern) { return fits(pattern, cell); });
-    return one != none;
+    const auto column = c.column.substr(c.column.starts_with('!'));
+    return fits(c, column == "software" ? software : run.cell(column));
   });
 }
 
@@ -77,6 +73,7 @@ Rule read_rule(scenario::Diagnostics& problems, const scenario::Node& node) {
   rule.cluster = map.text("cluster", ""), rule.gpu = map.text("gpu", "");
   rule.gpus_per_node = map.integer("gpus_per_node", {0, 1024}, 0);
   rule.software = map.text("software", ""), rule.not_judged = map.text("not_judged", "");
+  rule.not_timed = map.text("not_timed", "");
   rule.head_dim = map.optional_integer("head_dim", {1, 1024});
   map.text("source", "");
   for (const auto& [name, settings] : {std::pair{"set", &rule.set}, {"over", &rule.over}})
@@ -93,13 +90,20 @@ std::string lower(std::string text) {
   return text;
 }
 
+bool fits(const Condition& condition, const std::string& cell) {
+  const bool one = std::any_of(condition.patterns.begin(), condition.patterns.end(),
+                               [&](const auto& pattern) { return meets(pattern, lower(cell)); });
+  return one != condition.column.starts_with('!');
+}
+
 Mapped Mapping::of(const Run& run) const {
   Mapped mapped;
   mapped.cluster = run.cluster, mapped.software = run.software;
   mapped.gpus_per_node = run.gpus_per_node.value_or(8);
   for (const auto& rule : rules_) {
-    if (!fits(rule, run, mapped.software)) continue;
+    if (!applies(rule, run, mapped.software)) continue;
     if (mapped.not_judged.empty()) mapped.not_judged = rule.not_judged;
+    if (mapped.not_timed.empty()) mapped.not_timed = rule.not_timed;
     if (mapped.cluster.empty() && !rule.cluster.empty()) {
       mapped.cluster = rule.cluster, mapped.gpu = rule.gpu;
       mapped.gpus_per_node = rule.gpus_per_node ? rule.gpus_per_node : 8;
@@ -113,11 +117,11 @@ Mapped Mapping::of(const Run& run) const {
   return mapped;
 }
 
-Mapping read_mapping() {
+Mapping read_mapping(const scenario::Files& files) {
   scenario::Diagnostics problems;
-  scenario::Documents documents(problems);
+  scenario::Documents documents(problems, files);
   std::vector<Rule> rules;
-  if (const auto* root = documents.read_file(scenario::disk().home() + kFile)) {
+  if (const auto* root = documents.read_file(files.home() + kFile)) {
     scenario::MapReader file(problems, *root, "");
     if (const auto* list = file.require("rules", "a list of rules"))
       for (const auto* item : list->items) rules.push_back(read_rule(problems, *item));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "published/run.hpp"
+#include "scenario/files.hpp"
 
 namespace rehearsal::published {
 
@@ -18,13 +19,15 @@ struct Condition {
   std::vector<std::string> patterns;
 };
 
+bool fits(const Condition& condition, const std::string& cell);
+
 struct Rule {
   std::vector<Condition> when;  // all of them; of "!column" none
   std::string cluster, gpu;     // files of configs; the GPU where the cluster's is another
   std::int64_t gpus_per_node = 0;
   std::string software;
   std::optional<std::int64_t> head_dim;  // where no heads are printed
-  std::string not_judged;                // why its rows cannot be stated
+  std::string not_judged, not_timed;     // why its rows cannot be stated; why their time says nothing, but memory does
   // Dotted keys and values, as YAML. `over`: also over the row's own knobs, which were mapped from a column that did
   // not know ("see recipe").
   std::vector<std::pair<std::string, std::string>> set, over;
@@ -33,7 +36,7 @@ struct Rule {
 // What the rules say of a row. Of machine and software the first that fits counts, unless the row names its own; a rule
 // that asks for the `software` of a row may replace it by that of a release. Settings add up, later ones win.
 struct Mapped {
-  std::string cluster, gpu, software, not_judged;
+  std::string cluster, gpu, software, not_judged, not_timed;
   std::int64_t gpus_per_node = 8, head_dim = 128;
   std::vector<std::pair<std::string, std::string>> set, over;
 };
@@ -48,7 +51,7 @@ class Mapping {
 };
 
 // Of configs/published_runs.yaml. Throws UserError.
-Mapping read_mapping();
+Mapping read_mapping(const scenario::Files& files = scenario::disk());
 
 std::string lower(std::string text);  // ASCII letters
 

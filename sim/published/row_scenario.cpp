@@ -15,6 +15,7 @@ bool begins(const std::string& text, const char* with) { return lower(text).star
 
 // Configurations whose iteration the program cannot state.
 std::string why_not_judged(const Run& r) {
+  if (!r.unread.empty()) return r.unread;
   if (!r.layers || !r.hidden || !r.sequence || !r.gpus || !r.global_batch) return "dimensions are not printed";
   if (!r.iteration_s && !r.tflops && !r.mfu && !r.peak_memory && !r.out_of_memory())
     return "neither time nor memory is printed";
@@ -147,10 +148,10 @@ bool wanted(const std::string& key, SoftwareDetail detail) {
 }  // namespace
 
 RowScenario scenario_of(const Run& r, const Mapping& mapping, SoftwareDetail detail) {
-  if (auto reason = why_not_judged(r); !reason.empty()) return {"", reason, {}};
+  if (auto reason = why_not_judged(r); !reason.empty()) return {"", reason, {}, ""};
   const auto mapped = mapping.of(r);
-  if (!mapped.not_judged.empty()) return {"", mapped.not_judged, {}};
-  if (mapped.cluster.empty()) return {"", fmt::format("no cluster file describes '{}'", r.gpu), {}};
+  if (!mapped.not_judged.empty()) return {"", mapped.not_judged, {}, ""};
+  if (mapped.cluster.empty()) return {"", fmt::format("no cluster file describes '{}'", r.gpu), {}, ""};
 
   Settings s;
   s.put("version", 1), s.put("name", r.id);
@@ -171,10 +172,11 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, SoftwareDetail det
                                    r.framework.empty() ? "a framework that is not named" : r.framework) +
                            s.yaml(),
                        "",
-                       {}};
+                       {},
+                       mapped.not_timed};
   if (!r.knobs.empty()) {
     const auto knobs = Json::parse(r.knobs);
-    if (!knobs.is_object()) return {"", "its knobs are no JSON object", {}};
+    if (!knobs.is_object()) return {"", "its knobs are no JSON object", {}, ""};
     for (const auto& [key, value] : knobs.members())
       if (wanted(key, detail)) scenario.sets.push_back(key + "=" + value.dump());
   }

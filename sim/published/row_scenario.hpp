@@ -13,6 +13,7 @@ struct RowScenario {
   std::string yaml;               // a scenario file; empty when the row is not judged
   std::string not_judged;         // why
   std::vector<std::string> sets;  // "batch.micro=2": what its knobs change of the file
+  std::string not_timed;          // why its time says nothing
 };
 
 // What the scenario says of the framework: everything that the table tells, only the profile of its generation, or

@@ -64,6 +64,13 @@ class Row {
       throw UserError(fmt::format("{}: '{}' is '{}', not a whole number", place_, name, text(name)));
     return static_cast<std::int64_t>(*value);
   }
+  // A text is no number: rules know what it stands for, or the row is not judged.
+  std::optional<std::int64_t> number_in_text(const char* name, std::string* unread = nullptr) const {
+    const auto value = text(name);
+    if (value == "n/a" || value.find_first_not_of("0123456789.e+") == std::string::npos) return integer(name);
+    if (unread) *unread = fmt::format("its '{}' is '{}', not a number", name, value);
+    return std::nullopt;
+  }
   // "1 (distributed optimizer, assumed)" counts as 1.
   std::optional<std::int64_t> leading_digit(const char* name) const {
     const auto value = text(name);
@@ -97,6 +104,15 @@ void fill_in(Run& r, const Row& row) {
     r.mfu = *mfu / 100;
 }
 
+// "layers/virtual stage 2": by the layers of a chunk.
+std::optional<std::int64_t> chunks_of(const Row& row, Run& r) {
+  constexpr std::string_view kByLayers = "layers/virtual stage ";
+  const auto value = row.text("vp");
+  if (!value.starts_with(kByLayers)) return row.number_in_text("vp", &r.unread);
+  const auto each = parse_number(value.substr(kByLayers.size()));
+  return r.layers && each >= 1 ? std::optional(*r.layers / r.pipeline.value_or(1) / std::int64_t(each)) : std::nullopt;
+}
+
 Run run_of(const Row& row) {
   Run r;
   r.id = row.text("id");
@@ -106,14 +122,17 @@ Run run_of(const Row& row) {
   r.sequence_parallel = row.text("seq_parallel"), r.schedule = row.text("schedule"),
   r.precision = row.text("precision");
   r.layers = row.integer("layers"), r.hidden = row.integer("hidden"), r.heads = row.integer("heads");
-  r.kv_heads = row.integer("kv_heads"), r.ffn = row.integer("ffn"), r.vocabulary = row.integer("vocab");
-  r.sequence = row.integer("seq"), r.experts = row.integer("n_experts");
-  r.experts_per_token = row.integer("topk"), r.expert_ffn = row.integer("moe_ffn");
+  r.kv_heads = row.number_in_text("kv_heads", &r.unread), r.ffn = row.number_in_text("ffn", &r.unread),
+  r.vocabulary = row.number_in_text("vocab");
+  r.sequence = row.integer("seq"), r.experts = row.number_in_text("n_experts", &r.unread);
+  r.experts_per_token = row.number_in_text("topk", &r.unread), r.expert_ffn = row.number_in_text("moe_ffn", &r.unread);
   r.gpus = row.integer("n_gpus"), r.gpus_per_node = row.integer("gpus_per_node");
+  if (!r.gpus) r.gpus = r.gpus_per_node;  // not printed: one node
   r.gpu_memory_gb = row.integer("gpu_mem_gb");
-  r.tensor = row.integer("tp"), r.pipeline = row.integer("pp"), r.chunks = row.integer("vp");
-  r.context = row.integer("cp"), r.expert = row.integer("ep"), r.data = row.integer("dp"),
-  r.zero = row.leading_digit("zero_stage");
+  r.tensor = row.number_in_text("tp", &r.unread), r.pipeline = row.number_in_text("pp", &r.unread),
+  r.chunks = chunks_of(row, r);
+  r.context = row.number_in_text("cp", &r.unread), r.expert = row.number_in_text("ep", &r.unread),
+  r.data = row.integer("dp"), r.zero = row.leading_digit("zero_stage");
   r.micro_batch = row.integer("micro_batch"), r.global_batch = row.integer("global_batch");
   r.iteration_s = row.number("iter_time_s"), r.peak_memory = row.number("peak_mem_gb");
   r.memory_kind = row.text("mem_kind"), r.cluster = row.text("cluster"), r.software = row.text("software");
@@ -141,6 +160,19 @@ std::map<std::string, std::size_t> columns_of(const std::string& path, const std
 }
 
 }  // namespace
+
+bool is_table_of_runs(const std::string& path) {
+  std::istringstream text(scenario::read_text_file(path, kLargestTable));
+  std::string line;
+  std::getline(text, line);
+  if (line.ends_with('\r')) line.pop_back();
+  try {
+    columns_of(path, line);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
 
 std::vector<Run> read_runs(const std::string& path) {
   std::istringstream text(scenario::read_text_file(path, kLargestTable));

@@ -24,6 +24,7 @@ struct Run {
   // Said by the table itself; otherwise rules choose (scenario_of). The cluster: a name, or the section of a scenario
   // as JSON; knobs: settings of a scenario, as JSON by their dotted names.
   std::string cluster, software, knobs;
+  std::string unread;                        // which cell has a text where a number is needed
   std::map<std::string, std::string> cells;  // as printed, by column
   std::string cell(const std::string& column) const {
     const auto found = cells.find(column);
@@ -40,5 +41,7 @@ struct Run {
 // samples_per_s_per_gpu, tflops_per_gpu (of the model) and mfu_pct. Others are passed over. A row without a global
 // batch accumulates no gradients. Throws UserError with file and line.
 std::vector<Run> read_runs(const std::string& path);
+// Whether its header has the columns that are needed.
+bool is_table_of_runs(const std::string& path);
 
 }  // namespace rehearsal::published

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 namespace rehearsal::published {
@@ -101,6 +102,48 @@ std::vector<Score> score(const std::vector<Prediction>& predictions) {
     scores.push_back(score_table(table, rows));
   }
   return scores;
+}
+
+namespace {
+
+struct Weighed {
+  double ratio, weight;
+};
+double weighed_quantile(std::vector<Weighed> all, double q) {
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
+  double sum = 0, total = 0;
+  for (const auto& each : all) total += each.weight;
+  for (const auto& each : all)
+    if ((sum += each.weight) >= q * total) return each.ratio;
+  return all.back().ratio;
+}
+
+}  // namespace
+
+Coverage coverage(const std::vector<Prediction>& predictions) {
+  std::map<std::string, std::vector<double>> ratios;  // measured over forecast, by family
+  std::map<std::string, std::string> generations;
+  for (const auto& p : predictions)
+    if (p.not_judged.empty() && p.timed() && p.not_forecast.empty()) {
+      ratios[p.family].push_back(*p.run.iteration_s / p.forecast_s);
+      generations[p.family] = p.kind.generation();
+    }
+  Coverage c;
+  for (const auto& [family, rows] : ratios) {
+    std::vector<Weighed> others;
+    for (const bool alike : {true, false}) {
+      if (!others.empty()) break;
+      for (const auto& [other, values] : ratios)
+        if (other != family && (!alike || generations[other] == generations[family]))
+          for (const double ratio : values) others.push_back({ratio, 1 / double(values.size())});
+    }
+    if (others.empty()) continue;
+    const double low = weighed_quantile(others, .1), high = weighed_quantile(others, .9);
+    const auto inside = std::count_if(rows.begin(), rows.end(), [&](double r) { return r >= low && r <= high; });
+    c.families++, c.inside += double(inside) / double(rows.size()), c.width += high / low - 1;
+  }
+  if (c.families) c.inside /= double(c.families), c.width /= double(c.families);
+  return c;
 }
 
 std::vector<FamilyScore> score_families(const std::vector<Prediction>& predictions) {
