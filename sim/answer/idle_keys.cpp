@@ -25,10 +25,11 @@ constexpr Alias kAliases[] = {{"training.recompute", "training.recompute.mode"},
                               {"training.overlap.tensor", "software.async_tensor"}};
 
 // What acts elsewhere than in tasks and their times: what a framework reserves and what fits; a step that overlaps the
-// next; the size of a node.
+// next; the size of a node; what is settled when a scenario is read.
 constexpr std::string_view kElsewhere[] = {"cluster.gpu.memory",
                                            "cluster.gpus_per_node",
                                            "cluster.topology",
+                                           "software.bf16_gradients",
                                            "training.allocator",
                                            "training.optimizer_sync",
                                            "training.rollback_probability",

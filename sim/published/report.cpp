@@ -61,6 +61,12 @@ std::string families_text(const std::vector<Prediction>& predictions) {
                                                  f.mean * 100, f.forecast * 100, f.bias * 100)
                                    : fmt::format("{:<46} {:>5} {:>6.1f}  not forecast: {}\n", f.family, f.rows,
                                                  f.mean * 100, f.not_forecast);
+  if (const auto c = coverage(predictions); c.families > 1)
+    text += fmt::format(
+        "bands of 80 % made of the other families on such GPUs hold {:.0f} % of a family's rows, over {} families; "
+        "they "
+        "are {:.0f} % wide\n",
+        c.inside * 100, c.families, c.width * 100);
   return text;
 }
 
@@ -108,6 +114,9 @@ std::string against_text(const std::vector<Prediction>& predictions, bool rows) 
         "\nmean of {} tables of at least two rows ({} rows): {:.1f} %, forecast {:.1f} %; best constant rate of each: "
         "{:.1f} %\n",
         o.tables, o.rows, o.mean * 100, o.forecast * 100, o.constant * 100);
+  if (o.memory_tables)
+    text += fmt::format("memory: mean of {} tables ({} rows): {:.1f} %; fits or not as it was in {:.1f} % of {} rows\n",
+                        o.memory_tables, o.memory_rows, o.memory * 100, o.fits_right * 100, o.fits_rows);
   text += families_text(predictions);
   std::map<std::string, std::size_t> reasons;
   for (const auto& p : predictions)

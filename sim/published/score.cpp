@@ -169,12 +169,18 @@ std::vector<FamilyScore> score_families(const std::vector<Prediction>& predictio
 Overall overall(const std::vector<Score>& scores) {
   Overall o;
   std::vector<double> means, constants, forecasts;
+  std::size_t right = 0;
+  std::vector<double> memory;
   for (const auto& s : scores) {
+    right += s.ran_fits + s.failed_unfit, o.fits_rows += s.ran_fits + s.ran_unfit + s.failed_unfit + s.failed_fits;
+    if (s.memory_rows > 1) memory.push_back(s.memory_mean), o.memory_rows += s.memory_rows;
     if (s.rows < 2) continue;
     if (s.forecast_rows > 0) forecasts.push_back(s.forecast);
     means.push_back(s.mean), constants.push_back(s.constant);
     o.rows += s.rows;
   }
+  o.memory_tables = memory.size(), o.memory = mean(memory);
+  o.fits_right = o.fits_rows ? double(right) / double(o.fits_rows) : 0;
   o.tables = means.size();
   if (means.empty()) return o;
   o.mean = mean(means), o.median = quantile(means, .5), o.constant = mean(constants), o.forecast = mean(forecasts);

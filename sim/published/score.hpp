@@ -50,6 +50,8 @@ std::vector<Score> score(const std::vector<Prediction>& predictions);
 struct Overall {
   std::size_t tables = 0, rows = 0;
   double mean = 0, median = 0, constant = 0, forecast = 0;
+  std::size_t memory_tables = 0, memory_rows = 0, fits_rows = 0;
+  double memory = 0, fits_right = 0;  // mean of tables; share of rows
 };
 Overall overall(const std::vector<Score>& scores);
 

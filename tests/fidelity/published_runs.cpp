@@ -22,7 +22,8 @@ namespace {
 
 std::vector<published::Run> runs() {
   auto all = published::read_runs(TEST_DATA "/fidelity/training_runs.csv");
-  for (auto& run : published::read_runs(TEST_DATA "/fidelity/vtrain_single_node.csv")) all.push_back(std::move(run));
+  for (const char* more : {"vtrain_single_node", "recipes"})
+    for (auto& run : published::read_runs(fmt::format(TEST_DATA "/fidelity/{}.csv", more))) all.push_back(std::move(run));
   return all;
 }
 
@@ -55,7 +56,7 @@ const std::map<std::string, double> kLimits{
     {"mtnlg", .182},
     {"vtrain_multi", .085},
     {"vtrain_single", .094},
-    {"zerobubble_t4", .064},
+    {"zerobubble_t4", .035},
     {"mosaic_mpt", .054},
     {"titan_t1", .057},
     {"titan_t2", .150},  // with 4 and 8 ranks to a sequence a quarter slower than here
@@ -63,7 +64,12 @@ const std::map<std::string, double> kLimits{
     {"titan_asynctp", .127},
     {"dlperf_v100", .111},
     {"jz_1b3_v100", .060},
-    {"mbridge_dense", .030},
+    {"mbridge_dense", .032},
+    // Of recipes, to which nothing was fitted. Those of frameworks that have no fitted constant are not explained
+    // (sim/design/forecasts.md) and have no limit.
+    {"dgxc_nemotron15b_h100", .060},
+    {"mbridge_dense_b200", .026},
+    {"mbridge_dense_gb200", .065},
 };
 
 }  // namespace
@@ -86,7 +92,11 @@ TEST_CASE("published runs, with what their tables tell of the framework") {
   CHECK(below_constant >= judged - 1);
   const auto overall = published::overall(scores);
   CHECK(overall.rows > 1800);
-  CHECK(overall.mean < overall.constant / 3);
+  CHECK(overall.mean < overall.constant / 2.3);
+  // Without what each family gave.
+  CHECK(overall.forecast < .105);
+  CHECK(overall.forecast > overall.mean / 2);
+  CHECK(overall.fits_right > .97);
 }
 
 TEST_CASE("the error bands are those of these runs") {
