@@ -66,8 +66,8 @@ double CostModel::gemm(const Gemm& shape) const {
   Precision counted_as = shape.precision;
   double speedup = 1;
   if (shape.precision == Precision::fp4) {
-    speedup = gpu.fp4_speedup, counted_as = Precision::bf16;
-    if (speedup <= 0) throw UserError(fmt::format("GPU '{}' has no rate of fp4; use fp8 or bf16", gpu.name));
+    speedup = gpu.fp4_speedup > 0 ? gpu.fp4_speedup : 1;  // else by the peak
+    if (gpu.fp4_speedup > 0) counted_as = Precision::bf16;
   } else if (shape.precision == Precision::fp8) {
     speedup = fp8_speedup(gpu, software_.fp8_scaling);
     if (speedup > 0)

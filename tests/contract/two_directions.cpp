@@ -18,7 +18,8 @@ namespace {
 const std::string kDense =
     "version: 1\nmodel: {family: gpt, layers: 8, hidden: 1024, heads: 16, vocabulary: 32000, sequence: 512, "
     "tie_embeddings: false}\ncluster: {use: dgx-h100, nodes: 1}\nparallelism: {pipeline: 4}\n"
-    "batch: {global: 32, micro: 1}\ntraining: {precision: bf16}\nsoftware: megatron-2024\nschedule: dualpipe\n";
+    "batch: {global: 32, micro: 1}\ntraining: {precision: bf16, gradient_precision: fp32}\n"
+    "software: megatron-2024\nschedule: dualpipe\n";
 const std::string kExperts =
     "version: 1\nmodel: {use: qwen3-30b-a3b, layers: 8}\ncluster: {use: dgx-h100, nodes: 4}\n"
     "parallelism: {pipeline: 4, expert: 4, zero: 1}\nbatch: {global: 128, micro: 1}\ntraining: {precision: bf16}\n"

@@ -106,7 +106,7 @@ TEST_CASE("the error bands are those of these runs") {
   text << file.rdbuf();
   INFO(
       "if this was meant: rehearse validate --against tests/fidelity/training_runs.csv "
-      "tests/fidelity/vtrain_single_node.csv --bands");
+      "tests/fidelity/vtrain_single_node.csv tests/fidelity/recipes.csv --bands");
   CHECK(std::move(text).str().ends_with(bands));
 }
 

@@ -101,7 +101,7 @@ TEST_CASE("names: the nearest spelling") {
                       {"version: 1", "version: 1\nsoftware: megatron-2012",
                        "2:11: unknown software profile 'megatron-2012'; did you mean 'megatron-2021'?"},
                       {"version: 1", "version: 1\ntraining: {precision: bf-16}",
-                       "2:23: 'precision' must be one of fp32, fp16, bf16, fp8; found 'bf-16'; did you mean 'bf16'?"},
+                       "2:23: 'precision' must be one of fp32, fp16, bf16, fp8, fp4; found 'bf-16'; did you mean 'bf16'?"},
                       {"version: 1", "version: 1\ntraining: {recompute: ful}",
                        "2:23: 'recompute' must be one of none, selective, full; found 'ful'; did you mean 'full'?"}});
 }

@@ -76,7 +76,7 @@ TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
                     "of them",
                     precision));
   CHECK(errors(kTiny, "precision: fp32", "precision: tf32") ==
-        "6:23: 'precision' must be one of fp32, fp16, bf16, fp8; found 'tf32'");
+        "6:23: 'precision' must be one of fp32, fp16, bf16, fp8, fp4; found 'tf32'");
   CHECK(errors(kTiny, "precision: fp32", "precision: bf16").empty());
   CHECK(errors(kTiny, "precision: fp32", "precision: fp32, gradient_precision: bf16") ==
         "6:49: software 'rehearsal' keeps gradients in fp32; leave 'gradient_precision' out");
