@@ -233,12 +233,14 @@ namespace {
 
 // Rows of one class, and the sizes that they span.
 struct Band {
-  std::vector<double> ratios;
+  std::map<std::string, std::vector<double>> ratios;  // by family, each of which weighs the same
+  std::size_t rows = 0;
   std::map<std::string, std::size_t> tables;
   std::pair<double, double> sequence{INFINITY, 0}, parameters{INFINITY, 0}, gpus{INFINITY, 0};
 
-  void add(const Prediction& p) {
-    ratios.push_back(*p.run.iteration_s / p.forecast_s);
+  // Of a family that is known, and of those where nothing comparable ran: what is seen then is like the forecast.
+  void add(const Prediction& p, double seconds) {
+    ratios[p.family].push_back(*p.run.iteration_s / seconds), rows++;
     tables[p.run.table]++;
     const auto span = [](auto& range, double value) {
       range = {std::min(range.first, value), std::max(range.second, value)};
@@ -255,7 +257,7 @@ struct Band {
         "{:.3f}\n"
         "    basis: {} published runs{} ({})\n",
         sequence.first, sequence.second, parameters.first, parameters.second, gpus.first, gpus.second,
-        quantile(ratios, .1), quantile(ratios, .9), ratios.size(), what, names);
+        quantile_by_family(ratios, .1), quantile_by_family(ratios, .9), rows, what, names);
   }
 };
 
@@ -270,15 +272,16 @@ std::string bands_yaml(const std::vector<Prediction>& predictions, std::size_t l
     comparable[fmt::format("  - gpu: {}\n    software: {}\n    attention: {}\n    recompute: {}\n    precision: {}\n"
                            "    layout: {}\n",
                            k.gpu, k.software, k.attention, k.recompute, k.precision, k.layout)]
-        .add(p);
-    generations[fmt::format("  - generation: {}\n    precision: {}\n", k.generation(), k.precision)].add(p);
+        .add(p, p.iteration_s);
+    generations[fmt::format("  - generation: {}\n    precision: {}\n", k.generation(), k.precision)].add(p,
+                                                                                                         p.forecast_s);
     software[k.attention].insert(k.software);
   }
   std::string text;
   const auto write = [&](const char* title, const auto& bands, const char* what) {
     text += title;
     for (const auto& [head, band] : bands)
-      if (band.ratios.size() >= least) text += head + band.yaml(what);
+      if (band.rows >= least) text += head + band.yaml(what);
   };
   write("comparable:\n", comparable, "");
   write("generation:\n", generations, " of any software, attention, recomputation and layout");

@@ -104,21 +104,16 @@ std::vector<Score> score(const std::vector<Prediction>& predictions) {
   return scores;
 }
 
-namespace {
-
-struct Weighed {
-  double ratio, weight;
-};
-double weighed_quantile(std::vector<Weighed> all, double q) {
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
-  double sum = 0, total = 0;
-  for (const auto& each : all) total += each.weight;
-  for (const auto& each : all)
-    if ((sum += each.weight) >= q * total) return each.ratio;
-  return all.back().ratio;
+double quantile_by_family(const std::map<std::string, std::vector<double>>& values, double q) {
+  std::vector<std::pair<double, double>> all;  // value, weight
+  for (const auto& [family, rows] : values)
+    for (const double value : rows) all.emplace_back(value, 1 / double(rows.size()));
+  std::sort(all.begin(), all.end());
+  double sum = 0;
+  for (const auto& [value, weight] : all)
+    if ((sum += weight) >= q * double(values.size())) return value;
+  return all.back().first;
 }
-
-}  // namespace
 
 Coverage coverage(const std::vector<Prediction>& predictions) {
   std::map<std::string, std::vector<double>> ratios;  // measured over forecast, by family
@@ -130,15 +125,14 @@ Coverage coverage(const std::vector<Prediction>& predictions) {
     }
   Coverage c;
   for (const auto& [family, rows] : ratios) {
-    std::vector<Weighed> others;
+    std::map<std::string, std::vector<double>> others;
     for (const bool alike : {true, false}) {
       if (!others.empty()) break;
       for (const auto& [other, values] : ratios)
-        if (other != family && (!alike || generations[other] == generations[family]))
-          for (const double ratio : values) others.push_back({ratio, 1 / double(values.size())});
+        if (other != family && (!alike || generations[other] == generations[family])) others[other] = values;
     }
     if (others.empty()) continue;
-    const double low = weighed_quantile(others, .1), high = weighed_quantile(others, .9);
+    const double low = quantile_by_family(others, .1), high = quantile_by_family(others, .9);
     const auto inside = std::count_if(rows.begin(), rows.end(), [&](double r) { return r >= low && r <= high; });
     c.families++, c.inside += double(inside) / double(rows.size()), c.width += high / low - 1;
   }

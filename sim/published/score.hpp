@@ -1,5 +1,6 @@
 // How well predictions meet measurements, table by table, always beside what a constant rate would have achieved.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,9 @@ struct Coverage {
 };
 Coverage coverage(const std::vector<Prediction>& predictions);
 std::vector<FamilyScore> score_families(const std::vector<Prediction>& predictions);
+
+// Of the values of several families, each weighing as much as any other.
+double quantile_by_family(const std::map<std::string, std::vector<double>>& values, double q);
 
 // Nearest-rank quantile, 0 <= q <= 1, of a list that is not empty.
 double quantile(std::vector<double> values, double q);
