@@ -125,12 +125,14 @@ OptionList against_options(AgainstOptions& o) {
       {"scenarios", "DIR", "write the scenario of every row there", &o.scenarios},
       {"budget", "", "the same with each effect of the cost model left out", &o.budget},
       {"bands", "", "error bands in the form of configs/error_bands.yaml", &o.bands},
+      {"forecast", "FILE",
+       "write down what is predicted of each row, without anything measured, to be kept with its date", &o.forecast},
       {"html", "FILE", "a page with predicted against measured", &o.html},
   };
 }
 
 int validate_against(const CommonOptions& common, const AgainstOptions& options) {
-  check_outputs(common, {{"--html", options.html}}, options.tables);
+  check_outputs(common, {{"--html", options.html}, {"--forecast", options.forecast}}, options.tables);
   const auto runs = read_tables(options);
   published::Against against;
   against.software = software_detail(options.software);
@@ -140,6 +142,7 @@ int validate_against(const CommonOptions& common, const AgainstOptions& options)
   if (options.budget) return report_budget(common, runs, against);
 
   const auto predictions = published::predict(runs, against);
+  if (!options.forecast.empty()) write_file(options.forecast, published::forecast_csv(predictions));
   if (!options.html.empty()) write_file(options.html, published::against_html(predictions, std::string(version())));
   if (options.bands)
     emit_report(common, published::bands_yaml(predictions, 8));

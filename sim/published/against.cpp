@@ -101,7 +101,7 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
     if (options.without && options.without->bubble)
       p.iteration_s -= to_seconds(summary.breakdown[static_cast<std::size_t>(graph::Category::bubble)]);
     if (options.memory) add_memory(p, summary);
-    if (options.forecast && p.run.iteration_s) add_forecast(p, row, constants, std::move(sets));
+    if (options.forecast) add_forecast(p, row, constants, std::move(sets));
   } catch (const UserError& error) {
     p.not_judged = error.diagnostics().front().message;
   }

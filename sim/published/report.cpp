@@ -148,6 +148,20 @@ std::string against_json(const std::vector<Prediction>& predictions, const std::
   return json.dump(2) + "\n";
 }
 
+std::string forecast_csv(const std::vector<Prediction>& predictions) {
+  std::string text = "id,table,family,forecast_s,predicted_peak_bytes,fits,not_judged\n";
+  for (const auto& p : predictions) {
+    const bool judged = p.not_judged.empty();
+    std::string reason = p.not_judged;
+    std::replace(reason.begin(), reason.end(), '"', '\'');
+    text +=
+        fmt::format("{},{},{},{},{},{},{}\n", p.run.id, p.run.table, p.family,
+                    judged && p.not_forecast.empty() ? fmt::format("{:.6g}", p.forecast_s) : "",
+                    judged ? fmt::format("{:.6g}", p.peak) : "", judged && p.fits, judged ? "" : '"' + reason + '"');
+  }
+  return text;
+}
+
 std::string against_csv(const std::vector<Prediction>& predictions) {
   std::string text =
       "id,table,family,predicted_s,forecast_s,measured_s,error,predicted_peak_bytes,measured_peak_bytes,memory_error,"

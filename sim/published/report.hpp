@@ -11,6 +11,8 @@ namespace rehearsal::published {
 // One line per table, then the mean of tables; with `rows`, every row as well, and the reasons of those not judged.
 std::string against_text(const std::vector<Prediction>& predictions, bool rows);
 std::string against_json(const std::vector<Prediction>& predictions, const std::string& version);
+// What is said of each row, and nothing of what was measured.
+std::string forecast_csv(const std::vector<Prediction>& predictions);
 std::string against_csv(const std::vector<Prediction>& predictions);  // one line per row
 
 // A page of its own (no network, no scripts): predicted against measured, the scores, every row.

@@ -101,6 +101,30 @@ TEST_CASE("the error budget names the effects that a table depends on") {
   CHECK(without("early-stop") == whole);  // nothing in 2021 stopped early
 }
 
+TEST_CASE("a folder is its tables, filters keep rows, and a forecast says nothing of what was measured") {
+  const Scratch scratch;
+  const auto file = scratch.folder / "forecast.csv";
+  const auto run =
+      rehearse("validate --against tests/fidelity --where table=^zerobubble --where 'pp=>8' --format json --forecast " +
+               file.string());
+  REQUIRE(run.status == 0);
+  const auto answer = json::parse(run.out);
+  REQUIRE(answer["rows"].size() == 12);
+  for (const auto& row : answer["rows"]) {
+    CHECK(row["family"] == "zerobubble@a100-80g-sxm/megatron-2022");
+    CHECK(row["forecast_s"] != row["predicted_s"]);
+  }
+  CHECK(answer["tables"][0]["forecast"].get<double>() > 0);
+  const auto forecast = read(file);
+  CHECK(forecast.starts_with("id,table,family,forecast_s,predicted_peak_bytes,fits,not_judged\n"));
+  CHECK(lines(forecast) == 13);
+  CHECK(!contains(forecast, "error"));
+  CHECK(contains(rehearse("validate " + kTable + "--where nothing=1 2>&1").out, "no table has a column 'nothing'"));
+  CHECK(contains(rehearse("validate " + kTable + "--where gpu 2>&1").out, "COLUMN=PATTERN"));
+  CHECK(rehearse("validate " + kTable + "--where gpu=abacus 2>&1").status == 2);
+  CHECK(contains(rehearse("validate --against configs 2>&1").out, "no table of published runs there"));
+}
+
 TEST_CASE("tolerance and wrong input") {
   CHECK(rehearse("validate " + kTable + "--tolerance 50% --quiet").status == 0);
   CHECK(rehearse("validate " + kTable + "--tolerance 0.1% --quiet").status == 1);

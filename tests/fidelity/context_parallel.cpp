@@ -108,6 +108,7 @@ TEST_CASE("published steps with a sequence over two GPUs") {
   const std::map<std::string, double> limits{
       {"dgxc_llama8b_h100", .025}, {"dgxc_llama405b_pp9_h100", .049}, {"dgxc_llama405b_gb200", .061}};
   published::Against against;
+  against.forecast = false;
   against.jobs = std::max(1u, std::thread::hardware_concurrency());
   const auto all = published::predict(published::read_runs(TEST_DATA "/fidelity/context_training.csv"), against);
   MESSAGE("\n" << published::against_text(all, false));

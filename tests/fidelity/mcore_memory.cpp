@@ -39,6 +39,7 @@ TEST_CASE("peaks of Megatron-Core's functional tests") {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
   published::Against against;
+  against.forecast = false;
   against.jobs = std::max(1u, std::thread::hardware_concurrency());
   std::map<std::string, std::vector<double>> errors;
   for (const auto& p : published::predict(published::read_runs(TEST_DATA "/fidelity/mcore_memory.csv"), against)) {

@@ -30,6 +30,7 @@ std::vector<published::Run> runs() {
 std::vector<published::Prediction> predictions(SoftwareDetail detail) {
   published::Against against;
   against.software = detail;
+  against.forecast = detail == SoftwareDetail::knobs;
   against.jobs = std::max(1u, std::thread::hardware_concurrency());
   return published::predict(runs(), against);
 }
