@@ -90,7 +90,7 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
         scenario, {.without = options.without, .summary = {.memory = options.memory, .critical_path = false}});
     const auto& summary = prediction.summary;
     p.kind = scenario::run_class(scenario);
-    p.iteration_s = to_seconds(summary.iteration);
+    p.iteration_s = to_seconds(summary.iteration), p.breakdown = summary.breakdown;
     // Where a rate is all that is printed, by the FLOPs of the model as they are counted here.
     if (p.run.tflops)
       p.run.iteration_s = prediction.question->model_flops.value() *

@@ -106,19 +106,59 @@ std::string signed_percent(double value) { return cell(fmt::format("{:+.1f}", va
 
 std::string score_table(const std::vector<Prediction>& predictions, const std::vector<Score>& scores) {
   std::string html =
-      "<table><thead><tr><th>table<th>rows<th>mean<th>median<th>p90<th>bias<th>rank of time<th>constant rate"
+      "<table><thead><tr><th>table<th>rows<th>mean<th>forecast<th>median<th>p90<th>bias<th>rank of time<th>constant "
+      "rate"
       "<th>errors, -40 to +40 %<th>memory rows<th>mean<th>bias<th>ran: fits / not<th>failed: not / fits</tr></thead>"
       "<tbody>\n";
   for (std::size_t i = 0; i < scores.size(); i++) {
     const auto& s = scores[i];
     if (!s.rows && !s.memory_rows && !(s.failed_fits + s.failed_unfit)) continue;
     html += "<tr>" + cell(fmt::format("<span style=\"color:{}\">&#9679;</span> {}", color(i), escaped(s.table))) +
-            cell(std::to_string(s.rows)) + percent(s.mean) + percent(s.median) + percent(s.p90) +
-            signed_percent(s.bias) + cell(s.rows < 3 ? "-" : fmt::format("{:.2f}", s.rank_time)) + percent(s.constant) +
+            cell(std::to_string(s.rows)) + percent(s.mean) + (s.forecast_rows ? percent(s.forecast) : cell("-")) +
+            percent(s.median) + percent(s.p90) + signed_percent(s.bias) +
+            cell(s.rows < 3 ? "-" : fmt::format("{:.2f}", s.rank_time)) + percent(s.constant) +
             cell(strip(predictions, s.table, color(i))) + cell(std::to_string(s.memory_rows)) +
             (s.memory_rows ? percent(s.memory_mean) + signed_percent(s.memory_bias) : cell("-") + cell("-")) +
             cell(fmt::format("{} / {}", s.ran_fits, s.ran_unfit)) +
             cell(fmt::format("{} / {}", s.failed_unfit, s.failed_fits)) + "</tr>\n";
+  }
+  return html + "</tbody></table>\n";
+}
+
+std::string family_table(const std::vector<Prediction>& predictions) {
+  std::string html =
+      "<h2>Families of runs</h2>\n<p>Publisher, GPU and software. Forecast: without the constants that the family "
+      "alone "
+      "gave.</p>\n<table><thead><tr><th>family<th>rows<th>mean<th>forecast<th>bias<th>remark</tr></thead><tbody>\n";
+  for (const auto& f : score_families(predictions))
+    html += "<tr>" + cell(escaped(f.family)) + cell(std::to_string(f.rows)) + percent(f.mean) +
+            (f.not_forecast.empty() ? percent(f.forecast) + signed_percent(f.bias) + cell("")
+                                    : cell("-") + cell("-") + cell("no other route for " + escaped(f.not_forecast))) +
+            "</tr>\n";
+  return html + "</tbody></table>\n";
+}
+
+// Where the predicted time goes where it is furthest off: what is missing or too much stands there.
+std::string worst_table(const std::vector<Prediction>& predictions) {
+  constexpr std::size_t kWorst = 20;
+  std::vector<const Prediction*> worst;
+  for (const auto& p : predictions)
+    if (p.not_judged.empty() && p.timed()) worst.push_back(&p);
+  std::stable_sort(worst.begin(), worst.end(),
+                   [](auto* a, auto* b) { return std::abs(a->error()) > std::abs(b->error()); });
+  worst.resize(std::min(worst.size(), kWorst));
+  std::string html =
+      "<h2>Furthest off</h2>\n<table><thead><tr><th>row<th>family<th>error %<th>predicted s<th>measured s<th>where the "
+      "predicted time goes</tr></thead><tbody>\n";
+  for (const auto* p : worst) {
+    std::string parts;
+    for (std::size_t c = 0; c < p->breakdown.size(); c++)
+      if (const double share = to_seconds(p->breakdown[c]) / p->iteration_s; share >= .005)
+        parts +=
+            fmt::format("{}{} {:.0f} %", parts.empty() ? "" : ", ", name(static_cast<graph::Category>(c)), share * 100);
+    html += "<tr>" + cell(escaped(p->run.id)) + cell(escaped(p->family)) + signed_percent(p->error()) +
+            cell(fmt::format("{:.4g}", p->iteration_s)) + cell(fmt::format("{:.4g}", *p->run.iteration_s)) +
+            cell(parts) + "</tr>\n";
   }
   return html + "</tbody></table>\n";
 }
@@ -158,13 +198,14 @@ std::string against_html(const std::vector<Prediction>& predictions, const std::
       "svg text{font-size:11px;fill:#555}.grid{stroke:#ddd}</style></head><body>\n";
   html += "<h1>Predicted against measured</h1>\n";
   html += fmt::format(
-      "<p>{} published runs in {} tables of two rows or more. Mean of the tables' mean errors: <b>{:.1f} %</b>; the "
-      "best "
-      "constant rate of each table: {:.1f} %. Errors are predicted / measured - 1; the dashed lines are 10 % off. "
+      "<p>{} published runs in {} tables of two rows or more. Mean of the tables' mean errors: <b>{:.1f} %</b>, "
+      "forecast <b>{:.1f} %</b>; the best constant rate of each table: {:.1f} %. Errors are predicted / measured - 1; "
+      "the dashed lines are 10 % off. "
       "rehearse {}.</p>\n",
-      o.rows, o.tables, o.mean * 100, o.constant * 100, escaped(version));
-  html += scatter(predictions, scores) + score_table(predictions, scores) + "<details><summary>Every row</summary>\n" +
-          row_table(predictions) + "</details>\n</body></html>\n";
+      o.rows, o.tables, o.mean * 100, o.forecast * 100, o.constant * 100, escaped(version));
+  html += scatter(predictions, scores) + score_table(predictions, scores) + family_table(predictions) +
+          worst_table(predictions) + "<details><summary>Every row</summary>\n" + row_table(predictions) +
+          "</details>\n</body></html>\n";
   return html;
 }
 

@@ -6,6 +6,7 @@
 
 #include "published/run.hpp"
 #include "scenario/run_class.hpp"
+#include "timeline/breakdown.hpp"
 
 namespace rehearsal::published {
 
@@ -14,11 +15,12 @@ struct Prediction {
   Run run;
   std::string not_judged;  // why there is no prediction (then the numbers below mean nothing)
   double iteration_s = 0;
-  double flops_per_gpu = 0;  // executed in an iteration, recomputation included
-  double peak = 0;           // on the counter that `run.peak_memory` was read from, of the rank it was read from
-  double measured_peak = 0;  // the same in bytes; 0 = not printed
-  bool fits = true;          // the worst rank on its device
-  scenario::RunClass kind;   // as resolved, for the error bands
+  double flops_per_gpu = 0;         // executed in an iteration, recomputation included
+  double peak = 0;                  // on the counter that `run.peak_memory` was read from, of the rank it was read from
+  double measured_peak = 0;         // the same in bytes; 0 = not printed
+  bool fits = true;                 // the worst rank on its device
+  timeline::Breakdown breakdown{};  // of the rank that ends last
+  scenario::RunClass kind;          // as resolved, for the error bands
   // Once more, without the constants that only its family gave (constants.hpp); the same where there are none.
   std::string family, not_forecast;  // not_forecast: what has no other route
   double forecast_s = 0;

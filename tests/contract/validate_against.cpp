@@ -79,6 +79,8 @@ TEST_CASE("the page stands alone and shows every timed row") {
   CHECK(contains(html, "</html>"));
   CHECK(!contains(html, "<script"));
   CHECK(!contains(html, "http"));
+  CHECK(contains(html, "megatron@a100-80g-sxm/megatron-2021"));  // families, and what is furthest off
+  CHECK(contains(html, "compute 9"));
   std::size_t points = 0;
   for (std::size_t at = 0; (at = html.find("<title>", at)) != std::string::npos; at++) points++;
   CHECK(points == 1 + 10 + 23);  // the page's own title, and a circle per timed row

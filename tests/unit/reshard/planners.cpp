@@ -23,7 +23,7 @@ Problem problem_of(
     std::vector<std::tuple<std::vector<std::uint32_t>, std::vector<std::uint32_t>, std::int64_t>> tasks) {
   Problem problem{senders, receivers, senders, {}, 0, false};
   for (auto& [from, to, work] : tasks) {
-    Task task{from, to, work, {}};
+    Task task{from, to, work, {}, {}};
     for (const auto s : from) task.replicas.push_back({s, s});
     problem.tasks.push_back(task);
   }
