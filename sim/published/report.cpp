@@ -278,8 +278,9 @@ struct Band {
 }  // namespace
 
 std::string bands_yaml(const std::vector<Prediction>& predictions, std::size_t least) {
-  std::map<std::string, Band> comparable, generations;    // by the text of their class
-  std::map<std::string, std::set<std::string>> software;  // by attention
+  std::map<std::string, Band> comparable, generations;  // by the text of their class
+  // By attention, of each framework the newest profile that ran: what a scenario without one is told of.
+  std::map<std::string, std::map<std::string, std::string>> software;
   for (const auto& p : predictions) {
     if (!p.timed()) continue;
     const auto& k = p.kind;
@@ -289,7 +290,10 @@ std::string bands_yaml(const std::vector<Prediction>& predictions, std::size_t l
         .add(p, p.iteration_s);
     generations[fmt::format("  - generation: {}\n    precision: {}\n", k.generation(), k.precision)].add(p,
                                                                                                          p.forecast_s);
-    software[k.attention].insert(k.software);
+    if (const auto dash = k.software.find("-20"); dash != std::string::npos) {
+      auto& newest = software[k.attention][k.software.substr(0, dash)];
+      newest = std::max(newest, k.software);
+    }
   }
   std::string text;
   const auto write = [&](const char* title, const auto& bands, const char* what) {
@@ -300,8 +304,12 @@ std::string bands_yaml(const std::vector<Prediction>& predictions, std::size_t l
   write("comparable:\n", comparable, "");
   write("generation:\n", generations, " of any software, attention, recomputation and layout");
   text += "software:\n";
-  for (const auto& [attention, names] : software)
+  for (const auto& [attention, frameworks] : software) {
+    std::vector<std::string> names;
+    for (const auto& [framework, profile] : frameworks)
+      if (framework != "mlperf") names.push_back(profile);  // code for one benchmark
     text += fmt::format("  {}: [{}]\n", attention, fmt::join(names, ", "));
+  }
   return text;
 }
 

@@ -105,7 +105,7 @@ const Description& gpu_choice_fields() {
   static const Description all =
       describe<G>({}, nested<&G::gpu>("", cluster::gpu_fields()),
                   field<&G::flash_software>("software", name_of("software profile"),
-                                            {[](const G&) -> std::string { return "megatron-2024"; }, "megatron-2024"},
+                                            {[](const G&) -> std::string { return "megatron-2025"; }, "megatron-2025"},
                                             "where a scenario with flash attention names none"));
   return all;
 }

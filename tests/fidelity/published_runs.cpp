@@ -71,6 +71,7 @@ const std::map<std::string, double> kLimits{
     {"dgxc_nemotron15b_h100", .060},
     {"mbridge_dense_b200", .026},
     {"mbridge_dense_gb200", .065},
+    {"nemo2407_longseq", .032},
 };
 
 }  // namespace

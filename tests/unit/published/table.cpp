@@ -122,10 +122,10 @@ TEST_CASE("machines and frameworks that rows name") {
   for (const auto& [framework, model, gpu, net, precision, cluster, software, flash] : {
            Case{"torchtitan", "LLAMA3-8B", "H100-96GB-HBM2e 500W", "", "torch.compile + Float8", "h100-96g-500w",
                 "titan-2024"},
-           Case{"NeMo 25", "LLAMA3-8B", "H100-80GB-SXM", "DGX-H100", "FP8", "dgx-h100", "megatron-2024"},
-           Case{"NeMo 25", "LLAMA3-8B", "H100-80GB-SXM", "400 Gb/s RoCE", "bf16", "h100-roce400", "megatron-2024"},
-           Case{"Megatron-Core", "Qwen 7B", "H200-141GB-SXM", "", "bf16", "h200-sxm", "megatron-2024"},
-           Case{"Megatron-Core", "GPT", "B200-180GB", "", "FP8", "b200-sxm", "megatron-2024"},
+           Case{"NeMo 25", "LLAMA3-8B", "H100-80GB-SXM", "DGX-H100", "FP8", "dgx-h100", "megatron-2025"},
+           Case{"NeMo 25", "LLAMA3-8B", "H100-80GB-SXM", "400 Gb/s RoCE", "bf16", "h100-roce400", "megatron-2025"},
+           Case{"Megatron-Core", "Qwen 7B", "H200-141GB-SXM", "", "bf16", "h200-sxm", "megatron-2025"},
+           Case{"Megatron-Core", "GPT", "B200-180GB", "", "FP8", "b200-sxm", "megatron-2025"},
            Case{"OneFlow-GPT", "GPT", "V100-16GB-SXM2", "100 Gb/s IB", "fp16", "v100-16g-ib100", "oneflow-2021", false},
        }) {
     CAPTURE(gpu);
