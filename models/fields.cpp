@@ -48,7 +48,10 @@ const Description& model_fields() {
           ""),
       field<&T::ffn>("ffn", whole(1, kWidest), {[](const T& m) { return 4 * m.hidden; }, "4 x `hidden`"},
                      "width of the feed-forward layer"),
-      choice<&T::ffn_kind>("ffn_kind", {{"gelu", FfnKind::gelu}, {"swiglu", FfnKind::swiglu}},
+      choice<&T::ffn_kind>("ffn_kind",
+                           {{"gelu", FfnKind::gelu},
+                            {"swiglu", FfnKind::swiglu},
+                            {"squared-relu", FfnKind::squared_relu}},
                            {[](const T& m) {
                               const bool gated = m.family == Family::llama || m.family == Family::moe;
                               return gated ? FfnKind::swiglu : FfnKind::gelu;
@@ -235,11 +238,13 @@ const Description& training_fields() {
                                  "each GPU has a piece from either end of the sequence, so that causal attention is "
                                  "even"),
       field<&T::overlap_gathers>("overlap.parameters", boolean(), std::nullopt,
-                                 "ZeRO-3's gathers under the pass; without ZeRO-3 only false"),
+                                 "ZeRO-3's gathers under the pass; ZeRO-1's, of what a step has updated, under the "
+                                 "forward of the next one; without these only false"),
       choice<&T::kernels>("kernels", {{"fused", Kernels::fused}, {"unfused", Kernels::unfused}}, kUsual,
                           "unfused: norms, GELU or SwiGLU, softmax and Adam operation by operation, each with its own "
                           "reads and writes; not of compiled software"),
-      field<&T::bucket>("bucket", size(), kUsual, "gradients that are reduced at a time under the backward"),
+      field<&T::bucket>("bucket", size(), std::nullopt,
+                        "gradients that are reduced at a time under the backward, else as the software does"),
       field<&T::buffer_size>("buffers.size", size(), std::nullopt,
                              "bytes of a fused buffer, in place of `bucket`; and of each reduction after the backward"),
       choice<&T::buffers>(
@@ -315,6 +320,12 @@ const Description& software_fields() {
                                     {"without-pipeline", GradientOverlap::without_pipeline},
                                     {"always", GradientOverlap::always}},
                                    kUsual, "when gradients are reduced under the backward"),
+      field<&S::gather_overlap>("gather_overlap", boolean(), kUsual,
+                                "ZeRO-1 gathers what a step has updated under the forward of the next one"),
+      field<&S::bucket_parameters>("bucket_parameters", whole(0, 1e12), kUsual,
+                                   "whose gradients are reduced at a time, and which ZeRO-1 gathers so; 0: 25 MB"),
+      field<&S::bucket_parameters_per_replica>("bucket_parameters_per_replica", whole(0, 1e12), kUsual,
+                                               "or so many times the replicas, where that is more"),
       field<&S::bf16_gradients>("bf16_gradients", boolean(), kUsual,
                                 "training in bf16, fp8 and fp4 keeps and reduces gradients in bf16, where "
                                 "`training.gradient_precision` does not say"),

@@ -353,7 +353,8 @@ void FrameworkRewrite::backward_add(const Operator& op, std::size_t number) {
 
 void FrameworkRewrite::activate(const Operator& op, bool back) {
   const auto& cost = back ? back_.activation : cost_.activation;
-  const double bytes = op.section == Section::experts ? expert_activation_bytes(back) : fused_ * cost.bytes;
+  const double fused = run_.model.ffn_kind == FfnKind::squared_relu ? 1 : fused_;  // out of reach of compilers
+  const double bytes = op.section == Section::experts ? expert_activation_bytes(back) : fused * cost.bytes;
   Operands operands;
   for (const auto v : op.in) operands.push_back(read(v));
   if (back) {

@@ -373,6 +373,7 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
                     "; it performs families gpt, u-transformer and mlp with gelu, llama and moe with swiglu");
   };
   const bool moe = model.is_moe(), llama = model.family == Family::llama || moe;
+  if (model.ffn_kind == FfnKind::squared_relu) refuse("ffn_kind squared-relu");
   if (llama != (model.ffn_kind == FfnKind::swiglu)) refuse(llama ? "llama or moe with gelu" : "ffn_kind swiglu");
   if (model.mla) refuse("latent attention");
   if (model.mtp_layers > 0) refuse("multi-token prediction");

@@ -5,11 +5,20 @@
 namespace rehearsal::models {
 namespace {
 
+// Squared ReLU, two operations and their four gradients either way: max(x, 0) 4, square 4; of the square its base to the
+// first power 4, times the exponent 4, times the gradient 6, then the gradient of the maximum 6 (pow_backward and
+// threshold_backward of torch).
+constexpr ElementCost kSquaredRelu{8, 2}, kSquaredReluGradient{20, 4};
+
+ElementCost activation(const Transformer& model, ElementCost gelu, ElementCost swiglu, ElementCost squared_relu) {
+  return model.ffn_kind == FfnKind::gelu ? gelu : model.ffn_kind == FfnKind::swiglu ? swiglu : squared_relu;
+}
+
 LayerTraffic fused_forward(const Transformer& model, const Software& software) {
-  return {{4, 1}, {software.dropout ? 7. : 6., 1}, {model.ffn_kind == FfnKind::swiglu ? 8. : 4., 1}, {11, 3}};
+  return {{4, 1}, {software.dropout ? 7. : 6., 1}, activation(model, {4, 1}, {8, 1}, kSquaredRelu), {11, 3}};
 }
 LayerTraffic fused_backward(const Transformer& model, const Software& software) {
-  return {{9, 2}, {software.dropout ? 7. : 4., 1}, {model.ffn_kind == FfnKind::swiglu ? 12. : 6., 1}, {13, 3}};
+  return {{9, 2}, {software.dropout ? 7. : 4., 1}, activation(model, {6, 1}, {12, 1}, kSquaredReluGradient), {13, 3}};
 }
 
 LayerTraffic unfused_forward(const Transformer& model, const Software& software) {
@@ -23,7 +32,7 @@ LayerTraffic unfused_forward(const Transformer& model, const Software& software)
   if (!llama) t.residual.bytes += 4, t.residual.kernels++;  // bias of the GEMM before
   // sigmoid 4, times gate 6, times up 6; or, x/2 (1 + tanh(sqrt(2/pi) (x + .044715 x^3))): cube 4, times 4, plus x 6,
   // times 4, tanh 4, plus one 4, half of x 4, product 6.
-  t.activation = model.ffn_kind == FfnKind::swiglu ? ElementCost{16, 3} : ElementCost{36, 8};
+  t.activation = activation(model, {36, 8}, {16, 3}, kSquaredRelu);
   if (!llama) t.activation.bytes += 4, t.activation.kernels++;  // bias
   t.scores = {19, 5};                                           // scale 4, mask 4, softmax 4, dropout 5, clearing 2
   return t;
@@ -39,7 +48,7 @@ LayerTraffic unfused_backward(const Transformer& model, const Software& software
   if (software.dropout) t.residual.bytes += 5, t.residual.kernels++;
   // SwiGLU: three products have two gradients of 6 each except sigmoid's single 6, and two paths into the gate add
   // up 6. GELU: product 6 + 6, half 4, tanh 6, times 4, times 4, cube 4 + 4 + 6, two sums 12.
-  t.activation = model.ffn_kind == FfnKind::swiglu ? ElementCost{36, 6} : ElementCost{56, 11};
+  t.activation = activation(model, {56, 11}, {36, 6}, kSquaredReluGradient);
   t.scores = {21, 5};  // dropout 5, softmax 6, mask 4, scale 4, clearing 2
   return t;
 }

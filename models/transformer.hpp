@@ -28,7 +28,8 @@ enum class Family : std::uint8_t {
   // additive form of Bao et al., arXiv 2209.12152, figure 2a, ablation 1)
   u_transformer
 };
-enum class FfnKind : std::uint8_t { gelu, swiglu };
+// squared_relu: max(x, 0)^2 (Primer, 2109.08668; Nemotron-4), which frameworks leave to torch, operation by operation.
+enum class FfnKind : std::uint8_t { gelu, swiglu, squared_relu };
 // Encoder: gives a skip connection; decoder: takes one. Both are dense.
 enum class LayerKind : std::uint8_t { dense, experts, encoder, decoder };
 inline constexpr std::array kLayerKindTable{LayerKind::dense, LayerKind::experts, LayerKind::encoder,
@@ -159,16 +160,14 @@ struct Training {
   Kernels kernels = Kernels::fused;
   bool causal = true;
   bool balances_context() const { return causal && context_balance; }
-  // Data parallelism. Gradients are reduced when at least `bucket` of them are complete (torch DDP: 25 MB).
-  Bytes bucket{25'000'000};
+  // Data parallelism. Gradients are reduced when at least `bucket` of them are complete; as given, else as the software
+  // does (plan::Plan::reduced_at_a_time).
+  std::optional<Bytes> bucket;
   Buffers buffers = Buffers::software;
   std::optional<Bytes> buffer_size;  // in place of `bucket`
-  Bytes reduced_at_a_time() const {
-    return buffers == Buffers::growing ? Bytes(std::numeric_limits<std::int64_t>::max()) : buffer_size.value_or(bucket);
-  }
   // ZeRO-3, as given: parts of the model gathered ahead of the one that computes; whether parameters are gathered again
   // for the backward instead of kept from the forward; whether others compute meanwhile (else as software overlaps
-  // gradients).
+  // gradients; with ZeRO-1 as it overlaps the gather of what the step before has updated).
   std::optional<std::int64_t> prefetch;
   std::optional<bool> reshard_after_forward, overlap_gathers;
   std::int64_t gathered_ahead() const { return prefetch.value_or(1); }
@@ -234,6 +233,12 @@ struct Software {
   bool sharded_sends = false;  // each tensor rank sends 1/t, gathered on arrival
   bool blocking_sends = false;
   GradientOverlap gradient_overlap = GradientOverlap::never;
+  // ZeRO-1: what a step has updated is gathered under the forward of the next one, bucket by bucket, instead of at once
+  // behind the update (Megatron-Core's --overlap-param-gather).
+  bool gather_overlap = false;
+  // Parameters whose gradients travel together: so many, or so many for each replica where that is more (Megatron-Core's
+  // DistributedDataParallel: 40 million, 1 million). 0: torch's DDP, 25 MB (bucket_cap_mb).
+  std::int64_t bucket_parameters = 0, bucket_parameters_per_replica = 0;
   bool bf16_gradients = false;  // in bf16 and narrower they are added up and reduced in bf16, unless a scenario says
   Zero1Reduces zero1_reduces = Zero1Reduces::shards;
   // ZeRO-3 that gathers and reduces tensor by tensor instead of whole layers: calls per layer (1 = one flat buffer),

@@ -1,6 +1,7 @@
 // What a cluster is made of, as its description says: the GPU, links by kind, NICs, topologies. What follows from it
 // (routes, who shares which link) is machine.hpp.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,6 +13,8 @@
 
 namespace rehearsal::cluster {
 
+inline constexpr double kIdlePower = 150;  // watts; assumed
+
 // One GPU type (configs/gpus/*.yaml). Every number has a source there; `assumed` lists the keys that nobody measured.
 struct Gpu {
   std::string name;
@@ -22,6 +25,14 @@ struct Gpu {
   Bandwidth sustained_memory_bandwidth;  // what memory-bound kernels reach
   double gemm_efficiency = 0;            // ceiling of large GEMMs in short bursts, of peak
   double sustained_clock = 1;            // training against bursts: power and heat
+  // In watts: what the clock was found with, and what this GPU may draw; 0 = not stated, either.
+  double power = 0, power_limit = 0;
+  // Under the limit. Energy goes with the clock, beyond what a GPU draws that only waits: the one pair of limits that
+  // was trained with, 500 and 700 W of the H100, is met so (configs/gpus/h100-80g-sxm.yaml).
+  double clock() const {
+    if (power <= 0 || power_limit <= 0) return sustained_clock;
+    return std::min(std::max(1., sustained_clock), sustained_clock * (power_limit - kIdlePower) / (power - kIdlePower));
+  }
   double weight_gradient_rate = 1;       // of weight-gradient GEMMs relative to forward ones
   double small_tile_loss = 0;            // rate of small output tiles: 1/(1 + this x (128/rows + 128/columns - 1.5))
   Time gemm_overhead;                    // fixed cost of a GEMM (t0)

@@ -54,6 +54,9 @@ void CostModel::need_rates() const {
   need(gpu.sustained_memory_bandwidth.value() > 0, "sustained_memory_bandwidth");
   need(gpu.gemm_efficiency > 0, "gemm_efficiency");
   need(gpu.sustained_clock > 0, "sustained_clock");
+  if ((gpu.power != 0 || gpu.power_limit != 0) && std::min(gpu.power, gpu.power_limit) <= cluster::kIdlePower)
+    throw UserError(fmt::format("GPU '{}': 'power' and 'power_limit' need each other, and are more than {:g} W",
+                                gpu.name, cluster::kIdlePower));
   need(gpu.weight_gradient_rate > 0, "weight_gradient_rate");
 }
 
@@ -80,7 +83,7 @@ double CostModel::gemm(const Gemm& shape) const {
   }
   // fp32 on a GPU that has no rate for it but tf32: a framework would use tensor cores or nothing.
   if (shape.precision == Precision::fp32 && !gpu.peak.count(Precision::fp32)) counted_as = Precision::tf32;
-  return gemm_time(gpu, shape, counted_as, gpu.sustained_clock, speedup) + to_seconds(gpu.kernel_gap);
+  return gemm_time(gpu, shape, counted_as, gpu.clock(), speedup) + to_seconds(gpu.kernel_gap);
 }
 
 double CostModel::attention(const FusedAttention& shape) const {

@@ -130,7 +130,7 @@ cluster::Gpu measured(cluster::Gpu gpu, const GpuTimes& times, const std::string
 std::optional<double> measured_gemm(const GpuTimes& times, const cluster::Gpu& gpu, const Gemm& shape) {
   const auto found = times.gemm.find(shape.precision);
   if (found == times.gemm.end()) return std::nullopt;
-  const double clock = gpu.sustained_clock;
+  const double clock = gpu.clock();
   const double fitted = gemm_time(gpu, shape, shape.precision, clock);
   const auto sample = exact(found->second.samples, shape);
   if (!sample) return fitted;

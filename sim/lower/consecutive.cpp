@@ -52,15 +52,18 @@ class Copier {
       // The first computation of an iteration follows what is left of the one before on other lanes: the parameters
       // that a sharded optimizer gathers.
       if (one_.lane[i] == Lane::compute && unfinished_) after.push_back(*unfinished_), unfinished_.reset();
+      // So does a gather that nothing precedes: of what the step before has updated.
+      if (one_.coordinates[i].pass == Pass::parameter_gather && after.empty() && stepped_) after.push_back(*stepped_);
       if (one_.coordinates[i].pass == Pass::optimizer && !stepped) combine(after), stepped = true;
       copies_.add(i, one_.work[i], after);
     }
     if (!stepped) combine({});  // given pipelines: a step that takes no time
-    for (std::size_t i = one_.size(); i-- > 0 && !last;) {
-      if (one_.coordinates[i].pass != Pass::parameter_gather) continue;
-      unfinished_ = at()[k * one_.size() + i];
-      break;
-    }
+    const auto latest = [&](Pass pass) -> std::optional<LocalTask> {
+      for (std::size_t i = one_.size(); i-- > 0;)
+        if (one_.coordinates[i].pass == pass) return at()[k * one_.size() + i];
+      return std::nullopt;
+    };
+    if (!last) unfinished_ = latest(Pass::parameter_gather), stepped_ = latest(Pass::optimizer);
   }
 
   LocalTask add(WorkId work, Lane lane, const std::optional<EndpointId>& end, std::vector<LocalTask> after = {}) {
@@ -89,7 +92,7 @@ class Copier {
   graph::ProgramBuilder program_;
   graph::Repeat copies_;
   StateEnds ends_;
-  std::optional<LocalTask> unfinished_;
+  std::optional<LocalTask> unfinished_, stepped_;  // of the iteration before
 };
 
 }  // namespace

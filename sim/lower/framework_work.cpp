@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lower/gathered_forward.hpp"
 #include "lower/gradient_buckets.hpp"
 #include "lower/pass_tasks.hpp"
 #include "lower/rank_work.hpp"
@@ -31,6 +32,7 @@ class FrameworkWork : public RankWork {
     stages_ = stages;
     resident_states();
     if (is_served()) served_.emplace(draft_);
+    if (pipe_.plan && pipe_.plan->gathers_under_forward()) gathered_.emplace(draft_, emitter_, stages);
     if (pipe_.plan && pipe_.plan->passes_in_parts())
       sharded_.emplace(draft_, emitter_, stages);
     else if (overlaps())
@@ -39,6 +41,7 @@ class FrameworkWork : public RankWork {
 
   LocalTask pass(const Coordinates& at, bool last_gradient, std::vector<LocalTask> after) override {
     if (sharded_) return sharded_->pass(at, std::move(after));
+    if (gathered_ && gathered_->waits(at)) return gathered_->pass(at, std::move(after));
     if (last_gradient && overlaps()) return last_gradient_tasks(at, std::move(after));
     return emitter_.emit(at, std::move(after));
   }
@@ -165,7 +168,7 @@ class FrameworkWork : public RankWork {
     const auto& plan = *pipe_.plan;
     const auto held = plan.held(stages_);
     const double all = held.dense + (plan.expert_replicas() > 1 ? held.experts : 0);
-    const Bytes whole = bytes(all * gradient_bytes()), size = plan.job.training.reduced_at_a_time();
+    const Bytes whole = bytes(all * gradient_bytes()), size = plan.reduced_at_a_time();
     for (int left = overlaps() ? 2 : 1; left > 0; --left)
       draft_.program.resident({std::min(whole, size), graph::MemoryCategory::communication});
   }
@@ -249,6 +252,7 @@ class FrameworkWork : public RankWork {
   std::vector<std::uint32_t> stages_;
   std::optional<ShardedPasses> sharded_;  // ZeRO-2 and 3
   std::optional<ServedUpdate> served_;    // parameter servers
+  std::optional<GatheredForward> gathered_;
   double parameters_ = 0;
   std::optional<GradientBuckets> buckets_;
   Coordinates bucket_at_;

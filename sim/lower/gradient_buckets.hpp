@@ -42,7 +42,7 @@ class GradientBuckets {
       double& open = open_[experts ? 1 : 0];
       open += tensor;
       last->added += tensor, last->bucket = open;
-      last->full = bytes(open * bytes_each) >= plan_.job.training.reduced_at_a_time();
+      last->full = bytes(open * bytes_each) >= plan_.reduced_at_a_time();
       if (last->full) open = 0;
     }
     return shares;

@@ -156,6 +156,7 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   if (plan_->job.data_parallel.served()) return std::nullopt;
   if (plan_->job.copies > 1) return std::nullopt;  // ranks of both directions wait for each other there
   if (overlapped && plan_->fuses_gradients()) return std::nullopt;
+  if (plan_->gathers_under_forward()) return std::nullopt;
   if (overlapped && (problem.stages() > 1 || schedule.splits_backward)) return std::nullopt;
   if (overlapped) end.last_backward = last_backward();
   for (std::uint32_t r = 0; r < ranks_; r++) {

@@ -16,8 +16,7 @@ using graph::Pass;
 PassTasks::Live& PassTasks::live(const Coordinates& at) {
   const auto [it, fresh] = live_.try_emplace({at.stage, at.microbatch});
   if (fresh) {
-    const auto split = split_.find(at.stage);
-    const bool in_parts = split_all_ || (split != split_.end() && split->second == at.microbatch);
+    const bool in_parts = split_all_ || split_.count({at.stage, at.microbatch}) > 0;
     it->second.grouping = detail_ == Detail::operators           ? Grouping::values
                           : detail_ == Detail::layer || in_parts ? Grouping::parts
                                                                  : Grouping::stage;

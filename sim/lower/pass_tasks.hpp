@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -21,7 +22,7 @@ class PassTasks {
 
   // Announces that a pass of this stage and micro-batch will come part by part (emit_part) even at stage detail, so its
   // buffers must not be merged.
-  void split(std::uint32_t stage, std::uint32_t microbatch) { split_[stage] = microbatch; }
+  void split(std::uint32_t stage, std::uint32_t microbatch) { split_.insert({stage, microbatch}); }
   void split_all() { split_all_ = true; }
 
   // The whole stage. `after`: what the first task waits for. Returns the last task.
@@ -79,7 +80,7 @@ class PassTasks {
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::optional<BufferId>> shared_;
   // Of tasks with further buffers: those that come before its own, and how many go after them.
   std::map<std::tuple<const TaskRecipe*, std::vector<Bytes>, std::size_t>, std::uint32_t> known_folds_;
-  std::map<std::uint32_t, std::uint32_t> split_;  // stage -> micro-batch whose passes come part by part
+  std::set<std::pair<std::uint32_t, std::uint32_t>> split_;  // stage and micro-batch whose passes come part by part
   bool split_all_ = false;
 };
 

@@ -40,7 +40,7 @@ void reduce(const plan::Plan& plan, double parameters, bool experts, std::vector
   };
   if (!plan.fuses_gradients()) return add(parameters);
   const double most =
-      double(plan.job.training.reduced_at_a_time().count()) / plan::state_bytes(plan.job.training).gradients;
+      double(plan.reduced_at_a_time().count()) / plan::state_bytes(plan.job.training).gradients;
   const double pieces = std::ceil(parameters / most);
   if (pieces > kMostPieces)
     throw UserError(
@@ -98,8 +98,9 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
     tasks.push_back({graph::Collective{CollectiveKind::all_gather, bytes(parameters * states.parameters), group},
                      Lane::data_comm, Pass::parameter_gather, joins});
   };
-  if (flat) gather(held.dense, plan.data_group, Joins::data);
-  if (flat && experts) gather(held.experts, plan.expert_data_group, Joins::expert_data);
+  const bool behind = flat && !plan.gathers_under_forward();
+  if (behind) gather(held.dense, plan.data_group, Joins::data);
+  if (behind && experts) gather(held.experts, plan.expert_data_group, Joins::expert_data);
   return tasks;
 }
 

@@ -402,6 +402,17 @@ bool Plan::fuses_gradients() const {
   return replicas() > 1 && zero() < 2 && job.training.buffers != models::Buffers::software;
 }
 
+Bytes Plan::reduced_at_a_time() const {
+  constexpr Bytes kUsualBucket{25'000'000};  // bucket_cap_mb of torch's DistributedDataParallel
+  const auto& training = job.training;
+  if (training.buffers == models::Buffers::growing) return Bytes(std::numeric_limits<std::int64_t>::max());
+  if (training.buffer_size) return *training.buffer_size;
+  if (training.bucket) return *training.bucket;
+  const auto parameters =
+      std::max(job.software.bucket_parameters, job.software.bucket_parameters_per_replica * replicas());
+  return parameters > 0 ? bytes(double(parameters) * state_bytes(training).gradients) : kUsualBucket;
+}
+
 bool Plan::overlaps_gradients() const {
   if (fuses_gradients() && job.training.buffers == models::Buffers::growing) return false;  // not before it is full
   switch (job.software.gradient_overlap) {

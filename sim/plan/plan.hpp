@@ -142,8 +142,15 @@ struct Plan {
   bool overlaps_gradients() const;
   // Gradients go through a buffer that stands beside them (Training::buffers); with ZeRO-2 and 3 they are in none else.
   bool fuses_gradients() const;
+  // Of gradients, under the backward or through a buffer.
+  Bytes reduced_at_a_time() const;
   // ZeRO-3: parameters are gathered while others compute.
   bool overlaps_gathers() const { return job.training.overlap_gathers.value_or(overlaps_gradients()); }
+  // ZeRO-1: what the step before has updated is gathered under the forward. A step looks the same wherever in a row of
+  // equal ones it stands, so its own gathers are those of the step before.
+  bool gathers_under_forward() const {
+    return zero() == 1 && job.training.overlap_gathers.value_or(job.software.gather_overlap);
+  }
   // ZeRO level that has an effect: alone, a GPU shares nothing.
   int zero() const { return replicas() > 1 ? job.parallelism.zero : 0; }
   // Bytes of an element of the activations between stages.

@@ -52,7 +52,7 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
          "reduces gradients after the backward pass; leave 'overlap.gradients' out or set it to false");
   refuse("training.overlap.parameters", training.overlap_gathers.value_or(false),
          "gathers parameters before they are needed; leave 'overlap.parameters' out or set it to false");
-  refuse("training.bucket", training.bucket != models::Training{}.bucket,
+  refuse("training.bucket", training.bucket.has_value(),
          "reduces gradients one flat array at a time; leave 'bucket' out");
   refuse("training.buffers", training.buffers != models::Buffers::software,
          "reduces gradients where they are; leave 'buffers' out");
@@ -86,7 +86,8 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   if (moe) check_own_experts(context, root, software, *model, experts);
   refuse("model.ffn_kind", moe && model->ffn_kind != models::FfnKind::swiglu,
          "builds experts with swiglu; leave 'ffn_kind' out");
-  refuse("model.ffn_kind", !moe && llama != (model->ffn_kind == models::FfnKind::swiglu),
+  refuse("model.ffn_kind",
+         !moe && model->ffn_kind != (llama ? models::FfnKind::swiglu : models::FfnKind::gelu),
          llama ? "builds family 'llama' with swiglu; leave 'ffn_kind' out"
                : "builds 'swiglu' in family 'llama' alone; set 'ffn_kind' to gelu");
 }
@@ -142,12 +143,11 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
   if (zero < 3 && fsdp(training.training))
     problems.warn(place_of(root, "training.fsdp"),
                   fmt::format("'fsdp' changes nothing without 'zero: 3' in 'parallelism' (zero is {})", zero));
-  if (zero < 3 && training.training.overlap_gathers.value_or(false))
-    problems.error(
-        place_of(root, "training.overlap.parameters"),
-        fmt::format("'parameters' must be false with 'zero' {}: a gather under the next step's forward is not "
-                    "built yet; with zero 3 parameters are gathered under the pass itself",
-                    zero));
+  if ((zero == 0 || zero == 2) && training.training.overlap_gathers.value_or(false))
+    problems.error(place_of(root, "training.overlap.parameters"),
+                   fmt::format("'parameters' must be false with 'zero' {}; with zero 1 what a step has updated is "
+                               "gathered under the forward of the next one, with zero 3 under the pass itself",
+                               zero));
   if (model && model->family == models::Family::mlp)
     problems.error(place_of(root, "model.family"),
                    fmt::format("family 'mlp' is not built for software '{}'; {}", software.name, kWayOut));

@@ -13,8 +13,8 @@ void check_mlp(MapReader& map, const models::Transformer& model) {
       map.problems().error(
           map.at(key),
           fmt::format("'{}' has no meaning for family 'mlp', which has neither attention nor tokens", key));
-  if (model.ffn_kind == models::FfnKind::swiglu)
-    map.problems().error(map.at("ffn_kind"), "'swiglu' for 'ffn_kind' is not built yet; what is: gelu");
+  if (model.ffn_kind != models::FfnKind::gelu)
+    map.problems().error(map.at("ffn_kind"), "'ffn_kind' of an mlp is gelu; leave it out");
 }
 
 void check_heads(MapReader& map, const models::Transformer& model) {

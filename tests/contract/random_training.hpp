@@ -175,7 +175,8 @@ class RandomTraining {
     const auto changes =
         one_of({"", "", ", blocking_sends: true", ", blocking_sends: false", ", gradient_overlap: always",
                 ", gradient_overlap: always, blocking_sends: false", ", sharded_sends: true", ", async_tensor: true",
-                ", async_tensor: true, host_time_per_kernel: 0us", ", weight_gradient_overlap: true"});
+                ", async_tensor: true, host_time_per_kernel: 0us", ", weight_gradient_overlap: true", ", gather_overlap: true",
+                ", gather_overlap: true, gradient_overlap: always, bucket_parameters: 40000000"});
     const auto dispatcher =
         experts_ ? one_of({"", ", dispatcher: deepep", ", dispatcher: hybridep, cuda_graph: attention"}) : "";
     return fmt::format(

@@ -278,3 +278,16 @@ TEST_CASE("an assumption is told when a work of the answer rests on it, the weig
   CHECK(
       std::none_of(often.begin(), often.end(), [](auto& a) { return a.find("nvlink.latency") != std::string::npos; }));
 }
+
+TEST_CASE("a power limit slows products down by the clock that it leaves, and nothing else") {
+  // Energy above 150 W: 350 of 550 W.
+  auto gpu = a100();
+  gpu.power = 700, gpu.power_limit = 500;
+  CHECK(gpu.clock() == doctest::Approx(gpu.sustained_clock * 350 / 550));
+  gpu.power_limit = 700;
+  CHECK(gpu.clock() == gpu.sustained_clock);
+  gpu.power_limit = 2000;  // no more than a burst
+  CHECK(gpu.clock() == 1);
+  gpu.power = gpu.power_limit = 0;
+  CHECK(gpu.clock() == gpu.sustained_clock);
+}

@@ -62,7 +62,7 @@ TEST_CASE("an MLP has rows and neither heads nor tokens") {
   CHECK(errors(kMlp, "hidden: 512", "hidden: 512, heads: 4, vocabulary: 7, ffn_kind: swiglu") ==
         "2:53: 'heads' has no meaning for family 'mlp', which has neither attention nor tokens\n"
         "2:68: 'vocabulary' has no meaning for family 'mlp', which has neither attention nor tokens\n"
-        "2:81: 'swiglu' for 'ffn_kind' is not built yet; what is: gelu");
+        "2:81: 'ffn_kind' of an mlp is gelu; leave it out");
   // Nothing but layers: 3 stages for 2 of them cannot be.
   CHECK(errors(kMlp, "pipeline: 2", "pipeline: 3") ==
         "4:25: pipeline 3 x chunks 1 = 3 stages are too many for 2 layers; at most 2");

@@ -1,0 +1,63 @@
+#include "lower/gathered_forward.hpp"
+
+#include <algorithm>
+
+namespace rehearsal::lower {
+
+using graph::Coordinates;
+using graph::Pass;
+
+GatheredForward::GatheredForward(Draft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages)
+    : draft_(draft), tasks_(tasks) {
+  const auto& plan = *draft.pipe.plan;
+  // Whoever gathers together has one order: that of the model, where a rank of either direction has the same stages.
+  auto in_order = stages;
+  std::stable_sort(in_order.begin(), in_order.end(),
+                   [&](auto a, auto b) { return a % plan.stages.size() < b % plan.stages.size(); });
+  const auto uses_of = [&](std::uint32_t stage) -> const auto& { return draft.pipe.parts.stages[stage].uses; };
+  GradientBuckets filling(plan, draft.pipe.parts, plan.one_table(stages));
+  // Of each kind, as the backward fills them: what a bucket holds, and the parts that it is needed by.
+  struct Bucket {
+    double parameters = 0;
+    std::vector<Use> parts;
+    bool experts = false;
+  };
+  std::vector<Bucket> buckets, open(2);
+  open[1].experts = true;
+  const auto close = [&](Bucket& bucket) { buckets.push_back(std::exchange(bucket, {.experts = bucket.experts})); };
+  for (auto stage = in_order.rbegin(); stage != in_order.rend(); ++stage)
+    for (std::size_t use = uses_of(*stage).size(); use-- > 0;)
+      for (const auto& share : filling.add(uses_of(*stage)[use])) {
+        auto& bucket = open[share.experts ? 1 : 0];
+        bucket.parameters += share.added;
+        bucket.parts.emplace_back(*stage, use);
+        if (share.full) close(bucket);
+      }
+  for (auto& bucket : open)
+    if (bucket.parameters > 0) close(bucket);
+
+  const double each = plan::state_bytes(plan.job.training).parameters;
+  for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
+    const auto [stage, use] = bucket->parts.back();  // the first in the order of the forward
+    const Coordinates at{Pass::parameter_gather, static_cast<std::uint16_t>(stage), uses_of(stage)[use].layer,
+                         graph::kNoMicrobatch};
+    const auto gathered =
+        draft.data_collective(CollectiveKind::all_gather, bytes(bucket->parameters * each), at, {}, {}, 1,
+                              Precision::fp32, bucket->experts ? Axis::expert_data : Axis::data);
+    for (const auto& part : bucket->parts) before_[part].push_back(gathered);
+  }
+}
+
+LocalTask GatheredForward::pass(const Coordinates& at, std::vector<LocalTask> after) {
+  begun_.insert(at.stage);
+  tasks_.split(at.stage, at.microbatch);
+  LocalTask done;
+  for (std::size_t use = 0; use < draft_.pipe.parts.stages[at.stage].uses.size(); ++use) {
+    const auto& gathered = before_[{at.stage, use}];
+    after.insert(after.end(), gathered.begin(), gathered.end());
+    done = tasks_.emit_part(at, use, std::exchange(after, {}));
+  }
+  return done;
+}
+
+}  // namespace rehearsal::lower

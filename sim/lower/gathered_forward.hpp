@@ -1,0 +1,37 @@
+// ZeRO-1 that gathers under the forward what the step before has updated (plan::Plan::gathers_under_forward): bucket by
+// bucket, in the order in which the forward needs them, one behind the other from the beginning of the step. Buckets are
+// those of the gradients, from the last to the first (Megatron-Core, distributed/param_and_grad_buffer.py and the
+// forward pre-hooks of distributed_data_parallel.py).
+#pragma once
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "lower/gradient_buckets.hpp"
+#include "lower/pass_tasks.hpp"
+#include "lower/rank_work.hpp"
+
+namespace rehearsal::lower {
+
+class GatheredForward {
+ public:
+  // Adds the gathers. `stages` of the rank, ascending.
+  GatheredForward(Draft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages);
+
+  // The forward that needs them comes part by part.
+  bool waits(const graph::Coordinates& at) const {
+    return at.pass == graph::Pass::forward && !begun_.count(at.stage);
+  }
+  LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after);
+
+ private:
+  using Use = std::pair<std::uint32_t, std::size_t>;  // a stage, and which of its uses
+
+  Draft& draft_;
+  PassTasks& tasks_;
+  std::map<Use, std::vector<LocalTask>> before_;  // of a part: the gathers whose end it waits for
+  std::set<std::uint32_t> begun_;
+};
+
+}  // namespace rehearsal::lower
