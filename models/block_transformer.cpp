@@ -125,7 +125,7 @@ class Transformers {
     b.add(linear, "attention out", {out}, {z}, out_parameters);
     return add_branch(b, x, z, std::move(branch));
   }
-  // Queries, keys and values, and rotated queries beside them.
+  // Queries, keys and values.
   List heads(BlockBuilder& b, Index y, const List& weights) const {
     const Index entered = enter(b, y);
     List heads;
@@ -134,10 +134,8 @@ class Transformers {
     else
       heads = {tokens(b, local_.qkv)};
     b.add(linear, "qkv", {entered}, heads, weights);
-    List rotated = heads;
-    if (!gpt_) rotated.push_back(tokens(b, local_.query));  // rotated queries beside the others (models/README.md, 4)
-    b.add(rotate, gpt_ ? "transpose" : "rope", heads, rotated);
-    return rotated;
+    b.add(rotate, gpt_ ? "transpose" : "rope", heads, heads);  // what was not rotated is not kept
+    return heads;
   }
   // DeepSeek-V2 (2405.04434), section 2.1: queries and the latent of keys and values are made on the rank's own tokens;
   // heads are made of them, and put together with the columns that carry the position.

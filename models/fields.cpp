@@ -167,6 +167,10 @@ const Description& training_fields() {
                              {"fp4", Precision::fp4}},
                             kUsual, "the GPU must have it"),
       // fp16 training keeps fp16 gradients and unscales them; bf16 has too few digits to add up in.
+      choice<&T::moments>("moments", {{"fp32", Moments::fp32}, {"bf16", Moments::bf16}, {"int8", Moments::int8}}, kUsual,
+                          "what adamw keeps its two moments in; int8: with a scale for each 256"),
+      field<&T::master_copy>("master_copy", boolean(), kUsual,
+                             "weights in 16 bits have a copy in fp32, which the optimizer updates"),
       choice<&T::gradient_precision>(
           "gradient_precision", {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}},
           {[](const T& t) { return t.precision == Precision::fp16 ? Precision::fp16 : Precision::fp32; },
@@ -293,6 +297,9 @@ const Description& software_fields() {
       field<&S::scaling_bytes>("scaling_bytes", number(0, kMostTraffic), kUsual,
                                "and of unscaling gradients and looking for infinities with `loss_scaling`, where "
                                "`optimizer_bytes` does not hold it"),
+      field<&S::launch_blocking>("launch_blocking", boolean(), kUsual,
+                                 "a launch waits until the kernel has ended (CUDA_LAUNCH_BLOCKING=1): the time of the "
+                                 "host comes on top"),
       field<&S::host_optimizer_bytes>("host_optimizer_bytes", number(0, kMostTraffic), kUsual,
                                       "and of one step on the host"),
       field<&S::host_update_overhead>("host_update_overhead", time(), kUsual,

@@ -71,11 +71,10 @@ FrameworkRewrite::Operands FrameworkRewrite::attended(const Operator& op) const 
   for (const auto v : op.in) all.push_back(read(v));
   return all;
 }
-// Of queries, keys and values; the rotated queries have none of their own.
+// Of queries, keys and values.
 FrameworkRewrite::Operands FrameworkRewrite::gradients_of_attended(const Operator& op) {
   Operands made;
-  const std::size_t rotated = llama() && !run_.model.mla ? 1 : 0;
-  for (std::size_t i = 0; i + rotated < op.in.size(); ++i) made.push_back(write(gradient_of(op.in[i])));
+  for (const auto v : op.in) made.push_back(write(gradient_of(v)));
   return made;
 }
 

@@ -93,7 +93,9 @@ void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands&
   const Index narrow = value(moved);
   operands.push_back(write(narrow));
   of_product.push_back(read(narrow));
-  if (!back && run_.software.saves_casts && !entered_from_[op.in[0]]) casts_[op.in[0]] = narrow;
+  // Of what is gathered the own part, where that is what was cast.
+  const bool own = !entered_from_[op.in[0]] || scaling != Fp8Scaling::rowwise;
+  if (!back && run_.software.saves_casts && own) casts_[op.in[0]] = narrow;
   list.insert(list.end() - (before ? 1 : 0),
               traffic("fp8 cast", cast_bytes(scaling) * moved, op.name == last ? 1 : 0, back, std::move(operands)));
 }
@@ -123,7 +125,7 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
     weight.kept.push_back(read(before_gather_[v].value_or(*gradients_[v])));
   }
   if (entered_from_[in] && !run_.software.saves_gathered && !beside_exchange(op)) {
-    const Index parts = *entered_from_[in];
+    const Index parts = casts_[in].value_or(*entered_from_[in]);
     const Index again = value(double(part_.values[in].size.count()), Value::Holds::gathered);
     step.what = OverlappedKernel{back, 1, of_tokens(CollectiveKind::all_gather, in)};
     step.operands.push_back(read(parts));

@@ -2,6 +2,8 @@
 // They were never compared with a run.
 #include "models/traffic.hpp"
 
+#include <algorithm>
+
 namespace rehearsal::models {
 namespace {
 
@@ -65,9 +67,14 @@ LayerTraffic backward_traffic(const Transformer& model, const Training& training
 
 // Fused, in fp32: gradient 4, parameter and both moments read and written 8 each: 28. One operation after the other:
 // decay of the parameter 8; first moment scaled 8, gradient added 12; second moment scaled 8, square added 12; root 8,
-// bias correction 8, epsilon 8; quotient added to the parameter 16: 88. SGD is one such operation either way.
-double unfused_optimizer_bytes(const Training& training) {
-  return training.kernels == Kernels::unfused && training.optimizer == OptimizerKind::adamw ? 88 - 28 : 0;
+// bias correction 8, epsilon 8; quotient added to the parameter 16: 88. SGD is one such operation either way. Of states
+// that are smaller, or not there, what is missing is neither read nor written.
+double optimizer_bytes(const Training& training, const Software& software) {
+  Training usual = training;
+  usual.moments = Moments::fp32, usual.master_copy = true;
+  const bool unfused = training.kernels == Kernels::unfused && training.optimizer == OptimizerKind::adamw;
+  return std::max(0., software.optimizer_bytes + (unfused ? 88 - 28 : 0) -
+                          2 * (usual.optimizer_state_bytes() - training.optimizer_state_bytes()));
 }
 
 }  // namespace rehearsal::models

@@ -21,8 +21,8 @@ struct LayerTraffic {
 LayerTraffic forward_traffic(const Transformer& model, const Training& training, const Software& software);
 LayerTraffic backward_traffic(const Transformer& model, const Training& training, const Software& software);
 
-// What Adam moves per parameter beyond the fused kernel that Software::optimizer_bytes counts.
-double unfused_optimizer_bytes(const Training& training);
+// What a step moves per parameter: Software::optimizer_bytes of states in fp32 by a fused kernel, and what differs.
+double optimizer_bytes(const Training& training, const Software& software);
 
 // An update inside the backward (LOMO, AdaLOMO), in bytes per parameter: what it touches of the whole gradient, and of
 // the parameters that are updated here; what it makes in fp32 meanwhile, of either. Launches are of a tensor.

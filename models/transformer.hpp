@@ -106,6 +106,9 @@ enum class Kernels : std::uint8_t { fused, unfused };
 // (2310.10195).
 enum class OptimizerKind : std::uint8_t { adamw, sgd, lomo, adalomo };
 
+// What Adam keeps its two moments in; eight bits with a scale of fp32 for each 256 (2110.02861, section 2.1).
+enum class Moments : std::uint8_t { fp32, bf16, int8 };
+
 // Of optimizers that step inside the backward: by the norm of all gradients, which a backward before the one that
 // updates has to find out; or tensor by tensor.
 enum class GradientClipping : std::uint8_t { none, norm, grouped };
@@ -127,6 +130,14 @@ struct Training {
   Precision precision = Precision::bf16;
   Precision gradient_precision = Precision::fp32;
   OptimizerKind optimizer = OptimizerKind::adamw;
+  Moments moments = Moments::fp32;
+  bool master_copy = true;  // of weights in 16 bits, in fp32; without it the optimizer steps in 16 bits
+  // Bytes per parameter of the optimizer's states: moments, and a master copy where weights have 16 bits.
+  double optimizer_state_bytes() const {
+    const double kept = moments == Moments::fp32 ? 8 : moments == Moments::bf16 ? 4 : 2 * (1 + 4. / 256);
+    return (optimizer == OptimizerKind::adamw ? kept : 0) +
+           (bytes_per_element(precision) < 4 && master_copy && !updates_at_once() ? 4 : 0);
+  }
   // Inside the backward: no gradient stays.
   bool updates_at_once() const { return optimizer == OptimizerKind::lomo || optimizer == OptimizerKind::adalomo; }
   GradientClipping clipping = GradientClipping::none;
@@ -226,6 +237,7 @@ struct Software {
   double host_optimizer_bytes = 28;  // likewise of one that runs on the host
   double host_update_overhead = 0;   // seconds per parameter that a process takes around it besides
   double host_seconds_per_kernel = 0;
+  bool launch_blocking = false;  // CUDA_LAUNCH_BLOCKING=1: the host launches nothing while a kernel runs
   double host_backward_factor = .62;  // the autograd thread launches faster than the Python forward
   AttentionKernel attention_kernel = AttentionKernel::flash2;
   double attention_rate = 1;  // of a fused attention kernel, relative to the published one of its name

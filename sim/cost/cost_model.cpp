@@ -30,11 +30,17 @@ double fp8_speedup(const cluster::Gpu& gpu, models::Fp8Scaling scaling) {
   return 0;
 }
 
+// A send out of a graph waits for no host, which is what is fixed of one that a framework posts.
+cluster::ClusterSpec launched_by(const models::Software& software, cluster::ClusterSpec machine) {
+  if (software.cuda_graph == models::CudaGraph::full) machine.message_overhead = {};
+  return machine;
+}
+
 }  // namespace
 
 CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software,
                      std::shared_ptr<const Profile> profile, const collective::Registry& algorithms)
-    : machine_(std::move(machine)),
+    : machine_(launched_by(software, std::move(machine))),
       communication_(machine_, std::move(curves), {.version = software.nccl, .algorithms = &algorithms}),
       software_(std::move(software)),
       profile_(std::move(profile)) {

@@ -101,7 +101,8 @@ class PassBuilder {
   // The operations since `first` take at least `host`: whatever their kernels leave, the GPU idles.
   void bound_by_host(std::size_t first, Time host, Pass pass) {
     if (plan_.job.software.host_seconds_per_kernel <= 0 || first == result_.operations.size()) return;
-    const WorkId busy = builder_.intern(run(first));
+    const auto kernels = plan_.job.software.launch_blocking ? Sequence{} : run(first);
+    const WorkId busy = builder_.intern(kernels);
     result_.operations.push_back({.work = builder_.intern(graph::HostBound{host, busy}), .pass = pass});
   }
   std::size_t size() const { return result_.operations.size(); }

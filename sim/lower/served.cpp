@@ -119,7 +119,7 @@ class Server {
   }
   // Traffic as of a worker's own optimizer; one kernel a bucket, whose host and launches are not counted.
   LocalTask update(double parameters, LocalTask after) {
-    const double moved = job_.software.optimizer_bytes + models::unfused_optimizer_bytes(job_.training);
+    const double moved = models::optimizer_bytes(job_.training, job_.software);
     return program_.add({works_.intern(MemoryBound{bytes(parameters * moved), 1}), Lane::compute, at(Pass::optimizer)},
                         std::vector{after});
   }

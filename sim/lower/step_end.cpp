@@ -82,7 +82,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   if (plan.job.training.updates_at_once()) return tasks;  // done
   const bool flat = zero >= 1 && zero < 3;
   const double own = zero >= 1 ? held.dense / replicas + held.experts / expert_replicas : held.all();
-  const double moved = plan.job.software.optimizer_bytes + models::unfused_optimizer_bytes(plan.job.training);
+  const double moved = models::optimizer_bytes(plan.job.training, plan.job.software);
   const bool on_host = plan.job.training.offload.optimizer != Tier::device;  // where gradients are scaled back, too
   if (plan.job.training.scales_loss() && plan.job.software.scaling_bytes > 0 && !on_host)
     tasks.push_back(

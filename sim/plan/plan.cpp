@@ -162,10 +162,9 @@ void note_kernels(Plan& plan) {
 
 StateBytes state_bytes(const models::Training& training) {
   const bool full = bytes_per_element(training.precision) == 4;
-  const double master = full ? 0 : 4;
-  const double moments = training.optimizer == models::OptimizerKind::adamw ? 8 : 0;
   if (training.updates_at_once()) return {full ? 4. : 2., full ? 4. : 2., 0};
-  return {full ? 4. : 2., double(bytes_per_element(training.gradient_precision)), master + moments};
+  return {full ? 4. : 2., double(bytes_per_element(training.gradient_precision)),
+          training.optimizer_state_bytes()};
 }
 
 // The replicas of both directions, as many to an NVLink domain as of the first and the last pipeline rank together,
@@ -393,7 +392,8 @@ StateBytes Plan::resident_bytes(std::int64_t replicas, Tier tier) const {
   if (zero() < 3) return states;
   // The shard of mixed precision with fp32 gradients is the fp32 master copy itself; 16-bit weights exist only while
   // they are gathered (FSDP's MixedPrecision). With 16-bit gradients both are kept. 16 bytes with adamw either way.
-  if (states.parameters < state_bytes(job.training).gradients) states.parameters = 4, states.optimizer -= 4 / shards;
+  const bool master = job.training.master_copy && states.parameters < state_bytes(job.training).gradients;
+  if (master) states.parameters = 4, states.optimizer -= 4 / shards;
   states.parameters /= shards;
   return states;
 }

@@ -63,9 +63,8 @@ std::string families_text(const std::vector<Prediction>& predictions) {
                                                  f.mean * 100, f.not_forecast);
   if (const auto c = coverage(predictions); c.families > 1)
     text += fmt::format(
-        "bands of 80 % made of the other families on such GPUs hold {:.0f} % of a family's rows, over {} families; "
-        "they "
-        "are {:.0f} % wide\n",
+        "bands of 80 % made of other families hold {:.0f} % of a family's rows, over {} families; they are {:.0f} % "
+        "wide\n",
         c.inside * 100, c.families, c.width * 100);
   return text;
 }
@@ -262,16 +261,18 @@ struct Band {
     span(sequence, p.kind.sequence), span(parameters, p.kind.parameters), span(gpus, p.kind.gpus);
   }
 
-  std::string yaml(const char* what) const {
+  std::string sizes() const {
+    return fmt::format("    sequence: [{:.0f}, {:.0f}]\n    parameters: [{:.3g}, {:.3g}]\n    gpus: [{:.0f}, {:.0f}]\n",
+                       sequence.first, sequence.second, parameters.first, parameters.second, gpus.first, gpus.second);
+  }
+  std::string quantiles() const {
+    return fmt::format("low: {:.3f}\n    high: {:.3f}\n", quantile_by_family(ratios, .1),
+                       quantile_by_family(ratios, .9));
+  }
+  std::string names_of_tables() const {
     std::string names;
     for (const auto& [table, count] : tables) names += fmt::format("{}{} {}", names.empty() ? "" : ", ", count, table);
-    return fmt::format(
-        "    sequence: [{:.0f}, {:.0f}]\n    parameters: [{:.3g}, {:.3g}]\n    gpus: [{:.0f}, {:.0f}]\n    low: "
-        "{:.3f}\n    high: "
-        "{:.3f}\n"
-        "    basis: {} published runs{} ({})\n",
-        sequence.first, sequence.second, parameters.first, parameters.second, gpus.first, gpus.second,
-        quantile_by_family(ratios, .1), quantile_by_family(ratios, .9), rows, what, names);
+    return names;
   }
 };
 
@@ -279,6 +280,7 @@ struct Band {
 
 std::string bands_yaml(const std::vector<Prediction>& predictions, std::size_t least) {
   std::map<std::string, Band> comparable, generations;  // by the text of their class
+  Band everything;
   // By attention, of each framework the newest profile that ran: what a scenario without one is told of.
   std::map<std::string, std::map<std::string, std::string>> software;
   for (const auto& p : predictions) {
@@ -288,21 +290,31 @@ std::string bands_yaml(const std::vector<Prediction>& predictions, std::size_t l
                            "    layout: {}\n",
                            k.gpu, k.software, k.attention, k.recompute, k.precision, k.layout)]
         .add(p, p.iteration_s);
-    generations[fmt::format("  - generation: {}\n    precision: {}\n", k.generation(), k.precision)].add(p,
-                                                                                                         p.forecast_s);
+    if (p.not_forecast.empty()) {
+      generations[k.generation()].add(p, p.forecast_s);
+      everything.add(p, p.forecast_s);
+    }
     if (const auto dash = k.software.find("-20"); dash != std::string::npos) {
       auto& newest = software[k.attention][k.software.substr(0, dash)];
       newest = std::max(newest, k.software);
     }
   }
-  std::string text;
-  const auto write = [&](const char* title, const auto& bands, const char* what) {
-    text += title;
-    for (const auto& [head, band] : bands)
-      if (band.rows >= least) text += head + band.yaml(what);
-  };
-  write("comparable:\n", comparable, "");
-  write("generation:\n", generations, " of any software, attention, recomputation and layout");
+  std::string text = "comparable:\n";
+  for (const auto& [head, band] : comparable)
+    if (band.rows >= least)
+      text += fmt::format("{}{}    {}    basis: {} published runs ({})\n", head, band.sizes(), band.quantiles(),
+                          band.rows, band.names_of_tables());
+  text += "generation:\n";
+  for (const auto& [name, band] : generations)
+    if (band.ratios.size() >= kFewestFamilies)
+      text += fmt::format(
+          "  - generation: {}\n    {}    basis: {} published runs of any software and layout on such GPUs ({})\n", name,
+          band.quantiles(), band.rows, band.names_of_tables());
+  if (!everything.ratios.empty())
+    text += fmt::format(
+        "all:\n  - {}    basis: none is like this one; all {} published runs, of {} families of publisher, GPU and "
+        "software\n",
+        everything.quantiles(), everything.rows, everything.ratios.size());
   text += "software:\n";
   for (const auto& [attention, frameworks] : software) {
     std::vector<std::string> names;

@@ -127,7 +127,7 @@ Coverage coverage(const std::vector<Prediction>& predictions) {
   for (const auto& [family, rows] : ratios) {
     std::map<std::string, std::vector<double>> others;
     for (const bool alike : {true, false}) {
-      if (!others.empty()) break;
+      if (others.size() >= kFewestFamilies) break;
       for (const auto& [other, values] : ratios)
         if (other != family && (!alike || generations[other] == generations[family])) others[other] = values;
     }

@@ -33,12 +33,12 @@ std::string name_of(models::Recompute recompute) {
   return "";
 }
 
-// One entry of the file. A band holds for scenarios within reach of the sizes of its runs.
+// One entry of the file.
 struct BandOfFile {
   BandOfFile(Diagnostics& problems, const Node& item) : map(problems, item, "band") {
     low = map.number("low", kPositive), high = map.number("high", kPositive), basis = map.text("basis");
-    precision = map.text("precision");
   }
+  ErrorBand band(ErrorBand::Among among) const { return {low, high, among, basis}; }
   bool within(const char* key, double value) {
     const Node* range = map.require(key, "the least and the most of its runs");
     if (!range || range->items.size() != 2) return false;
@@ -47,15 +47,16 @@ struct BandOfFile {
     };
     return value >= bound(0) / kReach && value <= bound(1) * kReach;
   }
+  // Within reach of the sizes of its runs.
   bool fits(const RunClass& run) {
     const bool sequence = within("sequence", run.sequence), parameters = within("parameters", run.parameters),
                gpus = within("gpus", run.gpus);
-    return sequence && parameters && gpus && precision == run.precision;
+    return sequence && parameters && gpus;
   }
 
   MapReader map;
   double low = 0, high = 0;
-  std::string basis, precision;
+  std::string basis;
 };
 
 }  // namespace
@@ -83,38 +84,36 @@ void load_error_band(Context& context, Scenario& scenario, bool software_given) 
   MapReader file(problems, *root, "");
   const Node* comparable = file.require("comparable", "a list of bands");
   const Node* generation = file.require("generation", "a list of bands");
+  const Node* all = file.require("all", "a list of one band");
   const Node* software = file.require("software", "what ran with which attention");
   file.finish();
-  if (!comparable || !generation || !software) return;
+  if (!comparable || !generation || !all || !software) return;
 
-  band.basis = fmt::format(
-      "no published runs on GPUs like {} in {} of such sizes to compare with; they would need this software, "
-      "attention, "
-      "recomputation and layout, too",
-      run.gpu, run.precision);
-  for (const Node* item : generation->items) {
-    BandOfFile entry(problems, *item);
-    const bool same = entry.map.text("generation") == run.generation();
-    if (entry.fits(run) && same && !c.software.own_kernels) band = ErrorBand{entry.low, entry.high, false, entry.basis};
-    entry.map.finish();
-  }
-  for (const Node* item : comparable->items) {
-    BandOfFile entry(problems, *item);
-    const auto text = [&](const char* key) { return entry.map.text(key); };
-    const bool machine = text("gpu") == run.gpu, attention = text("attention") == run.attention;
-    const bool framework = text("software") == run.software, recompute = text("recompute") == run.recompute,
-               layout = text("layout") == run.layout;
-    if (entry.fits(run) && machine && attention && framework && recompute && layout)
-      band = ErrorBand{entry.low, entry.high, true, entry.basis};
-    entry.map.finish();
-  }
+  band.basis = "this program's own kernels, which no published run used";
+  const auto look = [&](const Node& list, ErrorBand::Among among, auto fits) {
+    for (const Node* item : list.items) {
+      BandOfFile entry(problems, *item);
+      if (fits(entry) && !c.software.own_kernels) band = entry.band(among);
+      entry.map.finish();
+    }
+  };
+  look(*all, ErrorBand::Among::all, [](BandOfFile&) { return true; });
+  look(*generation, ErrorBand::Among::generation,
+       [&](BandOfFile& entry) { return entry.map.text("generation") == run.generation(); });
+  look(*comparable, ErrorBand::Among::comparable, [&](BandOfFile& entry) {
+    const auto same = [&](const char* key, const std::string& value) { return entry.map.text(key) == value; };
+    const bool machine = same("gpu", run.gpu), attention = same("attention", run.attention),
+               framework = same("software", run.software), recompute = same("recompute", run.recompute),
+               precision = same("precision", run.precision), layout = same("layout", run.layout);
+    return entry.fits(run) && machine && attention && framework && recompute && precision && layout;
+  });
   if (const Node* names = software->find(run.attention); names && !software_given && !c.software.own_kernels)
     for (const Node* name : names->items)
       if (name->text != run.software) scenario.other_software.push_back(name->text);
   if (c.profile && c.profile->gpu)  // published runs were predicted with the constants of the GPU's file
     band = {{},
             {},
-            true,
+            ErrorBand::Among::comparable,
             fmt::format("GPU constants measured on a {} on {} (profile {}), with which no published run was predicted",
                         c.profile->gpu->gpu.name, c.profile->date, c.profile->name)};
 }

@@ -48,6 +48,8 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
          "keeps gradients in fp32; leave 'gradient_precision' out");
   refuse("training.attention", training.attention != models::AttentionKind::flash,
          "never stores attention scores; set 'training.attention' to flash");
+  refuse("training.moments", training.moments != models::Moments::fp32 || !training.master_copy,
+         "keeps moments and a master copy in fp32; leave 'moments' and 'master_copy' out");
   refuse("training.overlap.gradients", software.gradient_overlap != models::GradientOverlap::never,
          "reduces gradients after the backward pass; leave 'overlap.gradients' out or set it to false");
   refuse("training.overlap.parameters", training.overlap_gathers.value_or(false),

@@ -92,7 +92,9 @@ struct Concrete {
 // whole generation of GPUs; empty when there are none either. `basis` says which.
 struct ErrorBand {
   std::optional<double> low, high;
-  bool comparable = true;  // else of the generation
+  // Whose runs: like this one; on GPUs of its generation; all that were published.
+  enum class Among : std::uint8_t { comparable, generation, all };
+  Among among = Among::comparable;
   std::string basis = "no published runs to compare with";
 };
 

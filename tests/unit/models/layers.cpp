@@ -169,9 +169,11 @@ TEST_CASE("unfused kernels read and write between every two operations") {
   const auto fused = layer_work(llama(), training(AttentionKind::flash), software(false), shard());
   CHECK(work.activations == fused.activations);
   CHECK(totals(work.forward).flops == totals(fused.forward).flops);
-  CHECK(unfused_optimizer_bytes(t) == 60);
+  Software software;
+  software.optimizer_bytes = 40;
+  CHECK(optimizer_bytes(t, software) == 100);
   t.optimizer = OptimizerKind::sgd;
-  CHECK(unfused_optimizer_bytes(t) == 0);
+  CHECK(optimizer_bytes(t, software) == 40);
 }
 
 TEST_CASE("asynchronous tensor parallelism cuts GEMMs into pieces") {

@@ -92,3 +92,28 @@ TEST_CASE("AdaLOMO: operation by operation, and a moment of rows and columns") {
   const double vectors = 4. * 1024 /* norms */ + 3 * 1024 + 1024 + 4096 + 1024;
   CHECK(factored_moment(layer.segments) == 4 * (3 * 2048 + 2048 + 2 * 5120 + vectors));
 }
+
+TEST_CASE("states in fewer bits, and without a master copy") {
+  Training t;
+  t.precision = Precision::bf16;
+  CHECK(t.optimizer_state_bytes() == 12);  // master copy and two moments, 4 bytes each
+  t.moments = Moments::bf16;
+  CHECK(t.optimizer_state_bytes() == 8);
+  t.master_copy = false;
+  CHECK(t.optimizer_state_bytes() == 4);
+  t.moments = Moments::int8;  // a byte each, and 4 for 256 of them
+  CHECK(t.optimizer_state_bytes() == 2 + 8. / 256);
+  t.optimizer = OptimizerKind::sgd;
+  CHECK(t.optimizer_state_bytes() == 0);
+  t.optimizer = OptimizerKind::adamw, t.precision = Precision::fp32, t.moments = Moments::fp32, t.master_copy = true;
+  CHECK(t.optimizer_state_bytes() == 8);
+  // What is not there is neither read nor written.
+  Software software;
+  software.optimizer_bytes = 40;
+  t.precision = Precision::bf16;
+  CHECK(optimizer_bytes(t, software) == 40);
+  t.moments = Moments::bf16;
+  CHECK(optimizer_bytes(t, software) == 32);
+  t.master_copy = false;
+  CHECK(optimizer_bytes(t, software) == 24);
+}
