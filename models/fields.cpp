@@ -48,16 +48,14 @@ const Description& model_fields() {
           ""),
       field<&T::ffn>("ffn", whole(1, kWidest), {[](const T& m) { return 4 * m.hidden; }, "4 x `hidden`"},
                      "width of the feed-forward layer"),
-      choice<&T::ffn_kind>("ffn_kind",
-                           {{"gelu", FfnKind::gelu},
-                            {"swiglu", FfnKind::swiglu},
-                            {"squared-relu", FfnKind::squared_relu}},
-                           {[](const T& m) {
-                              const bool gated = m.family == Family::llama || m.family == Family::moe;
-                              return gated ? FfnKind::swiglu : FfnKind::gelu;
-                            },
-                            "swiglu of llama and moe, else gelu"},
-                           ""),
+      choice<&T::ffn_kind>(
+          "ffn_kind", {{"gelu", FfnKind::gelu}, {"swiglu", FfnKind::swiglu}, {"squared-relu", FfnKind::squared_relu}},
+          {[](const T& m) {
+             const bool gated = m.family == Family::llama || m.family == Family::moe;
+             return gated ? FfnKind::swiglu : FfnKind::gelu;
+           },
+           "swiglu of llama and moe, else gelu"},
+          ""),
       field<&T::experts>("experts", whole(1, kMostExperts), {none, "required of moe"}, "of a layer"),
       field<&T::experts_per_token>("experts_per_token", whole(1, kMostExperts), {none, "required of moe"},
                                    "that a token is sent to"),
@@ -167,8 +165,8 @@ const Description& training_fields() {
                              {"fp4", Precision::fp4}},
                             kUsual, "the GPU must have it"),
       // fp16 training keeps fp16 gradients and unscales them; bf16 has too few digits to add up in.
-      choice<&T::moments>("moments", {{"fp32", Moments::fp32}, {"bf16", Moments::bf16}, {"int8", Moments::int8}}, kUsual,
-                          "what adamw keeps its two moments in; int8: with a scale for each 256"),
+      choice<&T::moments>("moments", {{"fp32", Moments::fp32}, {"bf16", Moments::bf16}, {"int8", Moments::int8}},
+                          kUsual, "what adamw keeps its two moments in; int8: with a scale for each 256"),
       field<&T::master_copy>("master_copy", boolean(), kUsual,
                              "weights in 16 bits have a copy in fp32, which the optimizer updates"),
       choice<&T::gradient_precision>(
@@ -413,6 +411,11 @@ const Description& software_fields() {
                                 "with sequence parallelism: gathered inputs are kept for the weight gradient"),
       field<&S::keeps_stage_output>("keeps_stage_output", boolean(), kUsual,
                                     "a stage's output is kept from its forward to its backward"),
+      field<&S::flat_bucket>("flat_bucket", boolean(), kUsual,
+                             "gradients are copied into a flat buffer before they are reduced, as large as a bucket"),
+      field<&S::lazy_modules>("lazy_modules", boolean(), kUsual,
+                              "kernels of libraries are loaded when they are first called; else all at once "
+                              "(`cluster.gpu.eager_context`)"),
       field<&S::flat_gradient_bytes>("flat_gradient_bytes", number(0, kMostTraffic), kUsual,
                                      "per parameter: a flat buffer beside the gradients"),
       field<&S::step_gradient_bytes>("step_gradient_bytes", number(0, kMostTraffic), kUsual,

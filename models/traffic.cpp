@@ -7,8 +7,8 @@
 namespace rehearsal::models {
 namespace {
 
-// Squared ReLU, two operations and their four gradients either way: max(x, 0) 4, square 4; of the square its base to the
-// first power 4, times the exponent 4, times the gradient 6, then the gradient of the maximum 6 (pow_backward and
+// Squared ReLU, two operations and their four gradients either way: max(x, 0) 4, square 4; of the square its base to
+// the first power 4, times the exponent 4, times the gradient 6, then the gradient of the maximum 6 (pow_backward and
 // threshold_backward of torch).
 constexpr ElementCost kSquaredRelu{8, 2}, kSquaredReluGradient{20, 4};
 

@@ -237,7 +237,7 @@ struct Software {
   double host_optimizer_bytes = 28;  // likewise of one that runs on the host
   double host_update_overhead = 0;   // seconds per parameter that a process takes around it besides
   double host_seconds_per_kernel = 0;
-  bool launch_blocking = false;  // CUDA_LAUNCH_BLOCKING=1: the host launches nothing while a kernel runs
+  bool launch_blocking = false;       // CUDA_LAUNCH_BLOCKING=1: the host launches nothing while a kernel runs
   double host_backward_factor = .62;  // the autograd thread launches faster than the Python forward
   AttentionKernel attention_kernel = AttentionKernel::flash2;
   double attention_rate = 1;  // of a fused attention kernel, relative to the published one of its name
@@ -248,8 +248,8 @@ struct Software {
   // ZeRO-1: what a step has updated is gathered under the forward of the next one, bucket by bucket, instead of at once
   // behind the update (Megatron-Core's --overlap-param-gather).
   bool gather_overlap = false;
-  // Parameters whose gradients travel together: so many, or so many for each replica where that is more (Megatron-Core's
-  // DistributedDataParallel: 40 million, 1 million). 0: torch's DDP, 25 MB (bucket_cap_mb).
+  // Parameters whose gradients travel together: so many, or so many for each replica where that is more
+  // (Megatron-Core's DistributedDataParallel: 40 million, 1 million). 0: torch's DDP, 25 MB (bucket_cap_mb).
   std::int64_t bucket_parameters = 0, bucket_parameters_per_replica = 0;
   bool bf16_gradients = false;  // in bf16 and narrower they are added up and reduced in bf16, unless a scenario says
   Zero1Reduces zero1_reduces = Zero1Reduces::shards;
@@ -290,11 +290,13 @@ struct Software {
   bool saves_casts = false;  // the fp8 copy of what a product reads, for its weight gradient, instead of the original
   bool saves_gathered = false;      // with sequence parallelism the gathered GEMM inputs, for the weight gradient
   bool keeps_stage_output = false;  // a stage's output from its forward to its backward, beside the message
-  double flat_gradient_bytes = 0;   // per parameter, a flat buffer beside the gradients (DeepSpeed's ZeRO-1 of 2021)
-  double step_gradient_bytes = 0;   // per parameter, fp32 copies of fp16 gradients while an unsharded optimizer steps
-  Bytes workspace;                  // of the matrix library
-  Version nccl = kNewestNccl;       // which collective algorithms there are
-  bool own_kernels = false;         // the kernels of this program, on exact buffers: what `measure` performs
+  bool flat_bucket = false;  // gradients are copied into a flat buffer, of a bucket's size, before they are reduced
+  bool lazy_modules = true;  // kernels of libraries are loaded when they are first called (CUDA 11.7; by default 12.2)
+  double flat_gradient_bytes = 0;  // per parameter, a flat buffer beside the gradients (DeepSpeed's ZeRO-1 of 2021)
+  double step_gradient_bytes = 0;  // per parameter, fp32 copies of fp16 gradients while an unsharded optimizer steps
+  Bytes workspace;                 // of the matrix library
+  Version nccl = kNewestNccl;      // which collective algorithms there are
+  bool own_kernels = false;        // the kernels of this program, on exact buffers: what `measure` performs
   std::string source;
   std::map<std::string, std::string> sources;  // key -> where its number comes from
   std::vector<std::string> assumed;            // keys that nobody measured

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "answer/staged.hpp"
+#include "cost/device_memory.hpp"
 #include "engine/sim.hpp"
 #include "scenario/fields.hpp"
 #include "timeline/memory.hpp"
@@ -93,6 +94,8 @@ class Probe {
  private:
   bool differs(const scenario::Scenario& changed, bool prices_alone) {
     const auto& c = *changed.concrete;
+    const auto& before = *scenario_.concrete;
+    if (cost::context(c.cluster.gpu, c.software) != cost::context(before.cluster.gpu, before.software)) return true;
     const cost::CostModel other(c.cluster, c.curves, c.software, c.profile);
     if (!same(other.price(question_.graph.works(), question_.graph.conditions()), question_.durations)) return true;
     if (prices_alone) return false;

@@ -46,14 +46,13 @@ void add_figures(RankSummary& s, const Question& question, const Timeline& timel
     s.peak = {exact, exact, exact};
     return;
   }
-  const Bytes outside = cost::device_overhead(communicators(question, question.graph.ranks()[rank.index()]));
+  const auto& gpu = c.cluster.gpu_at(question.graph.ranks()[rank.index()].node * c.cluster.gpus_per_node);
+  const Bytes outside = cost::device_overhead(cost::context(gpu, c.software),
+                                              communicators(question, question.graph.ranks()[rank.index()]));
   s.peak = {exact, exact, exact + double(outside.count())};
   if (c.training.allocator == models::Allocator::exact) return;
   const bool expandable = c.training.allocator == models::Allocator::expandable;
-  const auto held = reserved_memory(
-      question.graph, timeline, rank,
-      {c.cluster.gpu_at(question.graph.ranks()[rank.index()].node * c.cluster.gpus_per_node).memory - outside,
-       expandable});
+  const auto held = reserved_memory(question.graph, timeline, rank, {gpu.memory - outside, expandable});
   s.peak.reserved = std::max(exact, double(held.reserved.count()));
   s.peak.device = *s.peak.reserved + double(outside.count());
   s.allocator_retries = held.retries;

@@ -33,10 +33,10 @@ struct Gpu {
     if (power <= 0 || power_limit <= 0) return sustained_clock;
     return std::min(std::max(1., sustained_clock), sustained_clock * (power_limit - kIdlePower) / (power - kIdlePower));
   }
-  double weight_gradient_rate = 1;       // of weight-gradient GEMMs relative to forward ones
-  double small_tile_loss = 0;            // rate of small output tiles: 1/(1 + this x (128/rows + 128/columns - 1.5))
-  Time gemm_overhead;                    // fixed cost of a GEMM (t0)
-  Time tile_overhead;                    // prologue and epilogue of each wave of 256 x 128 tiles (t_pro)
+  double weight_gradient_rate = 1;  // of weight-gradient GEMMs relative to forward ones
+  double small_tile_loss = 0;       // rate of small output tiles: 1/(1 + this x (128/rows + 128/columns - 1.5))
+  Time gemm_overhead;               // fixed cost of a GEMM (t0)
+  Time tile_overhead;               // prologue and epilogue of each wave of 256 x 128 tiles (t_pro)
   // Fused attention: causal, head size 128, forward and backward, long sequences, every SM busy. 0 = no such kernel.
   FlopRate fused_attention_rate;   // FlashAttention-2
   FlopRate flash3_attention_rate;  // FlashAttention-3
@@ -46,7 +46,8 @@ struct Gpu {
   double fp8_speedup = 0;  // one scale a tensor
   double fp8_rowwise_speedup = 0, fp8_blockwise_speedup = 0, fp8_mx_speedup = 0;
   double fp4_speedup = 0;  // in NVFP4, a scale for each 16 elements
-  Time kernel_gap;                             // between two kernels of a stream
+  Bytes eager_context;  // what a process takes before it allocates, where modules are loaded at once; 0: not measured
+  Time kernel_gap;      // between two kernels of a stream
   std::map<std::string, std::string> sources;  // key -> where its number comes from
   std::vector<std::string> assumed;            // keys
 };

@@ -82,6 +82,9 @@ const Description& gpu_fields() {
                                   "with one scale, a power of two, for 32 elements, which the hardware applies"),
       field<&Gpu::fp4_speedup>("fp4_speedup", number(0, 20), kUsual,
                                "matrix products in NVFP4 over bf16, with one scale per 16 elements; 0: none"),
+      field<&Gpu::eager_context>(
+          "eager_context", size(), kUsual,
+          "what context and libraries take of it with `software.lazy_modules: false`; 0: as with"),
       field<&Gpu::kernel_gap>("kernel_gap", time(), kRequired, "between two kernels of a stream"),
       aside<&Gpu::sources>("citations move no answer"), aside<&Gpu::assumed>("citations move no answer"));
   return all;

@@ -215,7 +215,7 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
   if (!own)
     add(fmt::format("A GPU holds {} for context and libraries and {} per communicator besides what the framework "
                     "reserves.",
-                    show(kContext + kLibraries), show(kCommunicator)),
+                    show(context(machine_.gpu, software_)), show(kCommunicator)),
         0);
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.moves > b.moves; });
   return all;

@@ -2,6 +2,9 @@
 
 namespace rehearsal::cost {
 
-Bytes device_overhead(int communicators) { return kContext + kLibraries + kCommunicator * communicators; }
+Bytes context(const cluster::Gpu& gpu, const models::Software& software) {
+  return software.lazy_modules || gpu.eager_context == Bytes{} ? kContext + kLibraries : gpu.eager_context;
+}
+Bytes device_overhead(Bytes context, int communicators) { return context + kCommunicator * communicators; }
 
 }  // namespace rehearsal::cost

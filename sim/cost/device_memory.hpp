@@ -1,6 +1,8 @@
 // What a GPU holds besides the memory that a framework reserves: what nvidia-smi shows and torch does not count.
 #pragma once
 #include "base/units.hpp"
+#include "cluster/cluster.hpp"
+#include "models/transformer.hpp"
 
 namespace rehearsal::cost {
 
@@ -12,6 +14,8 @@ inline constexpr Bytes kLibraries{300'000'000};
 // about half as much for LL and LL128; 16 channels: 2 x 16 x 6 MiB. The number of channels is assumed.
 inline constexpr Bytes kCommunicator{2 * 16 * 6 << 20};
 
-Bytes device_overhead(int communicators);
+// Of context and libraries; before lazy loading, as measured on the GPU.
+Bytes context(const cluster::Gpu& gpu, const models::Software& software);
+Bytes device_overhead(Bytes context, int communicators);
 
 }  // namespace rehearsal::cost

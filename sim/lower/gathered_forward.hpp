@@ -1,6 +1,6 @@
 // ZeRO-1 that gathers under the forward what the step before has updated (plan::Plan::gathers_under_forward): bucket by
-// bucket, in the order in which the forward needs them, one behind the other from the beginning of the step. Buckets are
-// those of the gradients, from the last to the first (Megatron-Core, distributed/param_and_grad_buffer.py and the
+// bucket, in the order in which the forward needs them, one behind the other from the beginning of the step. Buckets
+// are those of the gradients, from the last to the first (Megatron-Core, distributed/param_and_grad_buffer.py and the
 // forward pre-hooks of distributed_data_parallel.py).
 #pragma once
 #include <map>
@@ -20,9 +20,7 @@ class GatheredForward {
   GatheredForward(Draft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages);
 
   // The forward that needs them comes part by part.
-  bool waits(const graph::Coordinates& at) const {
-    return at.pass == graph::Pass::forward && !begun_.count(at.stage);
-  }
+  bool waits(const graph::Coordinates& at) const { return at.pass == graph::Pass::forward && !begun_.count(at.stage); }
   LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after);
 
  private:

@@ -39,8 +39,7 @@ void reduce(const plan::Plan& plan, double parameters, bool experts, std::vector
     tasks.push_back({gradient_reduction(plan, some, experts), Lane::data_comm, Pass::gradient_reduce, joins});
   };
   if (!plan.fuses_gradients()) return add(parameters);
-  const double most =
-      double(plan.reduced_at_a_time().count()) / plan::state_bytes(plan.job.training).gradients;
+  const double most = double(plan.reduced_at_a_time().count()) / plan::state_bytes(plan.job.training).gradients;
   const double pieces = std::ceil(parameters / most);
   if (pieces > kMostPieces)
     throw UserError(

@@ -163,8 +163,7 @@ void note_kernels(Plan& plan) {
 StateBytes state_bytes(const models::Training& training) {
   const bool full = bytes_per_element(training.precision) == 4;
   if (training.updates_at_once()) return {full ? 4. : 2., full ? 4. : 2., 0};
-  return {full ? 4. : 2., double(bytes_per_element(training.gradient_precision)),
-          training.optimizer_state_bytes()};
+  return {full ? 4. : 2., double(bytes_per_element(training.gradient_precision)), training.optimizer_state_bytes()};
 }
 
 // The replicas of both directions, as many to an NVLink domain as of the first and the last pipeline rank together,

@@ -140,8 +140,8 @@ class TextReport {
     if (run_.measured)
       expected = iterations_note(run_.measured->iterations);
     else if (band.low && band.high)
-      expected = fmt::format("80 % of {}: {:.3f} .. {:.3f} s", among(band.among), seconds * *band.low,
-                             seconds * *band.high);
+      expected =
+          fmt::format("80 % of {}: {:.3f} .. {:.3f} s", among(band.among), seconds * *band.low, seconds * *band.high);
     else if (!abstract_)
       expected = "no comparable published runs";
     line("  Iteration    {:<16} {}", paint_.bold(show(s_.iteration)), paint_.dim(expected));

@@ -88,8 +88,7 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   if (moe) check_own_experts(context, root, software, *model, experts);
   refuse("model.ffn_kind", moe && model->ffn_kind != models::FfnKind::swiglu,
          "builds experts with swiglu; leave 'ffn_kind' out");
-  refuse("model.ffn_kind",
-         !moe && model->ffn_kind != (llama ? models::FfnKind::swiglu : models::FfnKind::gelu),
+  refuse("model.ffn_kind", !moe && model->ffn_kind != (llama ? models::FfnKind::swiglu : models::FfnKind::gelu),
          llama ? "builds family 'llama' with swiglu; leave 'ffn_kind' out"
                : "builds 'swiglu' in family 'llama' alone; set 'ffn_kind' to gelu");
 }

@@ -136,6 +136,7 @@ TEST_CASE("without ZeRO-1 there is nothing to gather, and asking for it is an er
   CHECK(says(refusal(kTwoNodes, {"parallelism.zero=0", "training.overlap.parameters=true"}), "with zero 1"));
   CHECK(says(refusal(kTwoNodes, {"parallelism.zero=2", "training.overlap.parameters=true"}), "with zero 1"));
   CHECK(gathers(predicted(kTwoNodes, {"parallelism.zero=0"})).empty());
-  CHECK(predicted(kTwoNodes, {"software.gather_overlap=false", "training.overlap.parameters=true"})
-            .timeline.makespan() == predicted(kTwoNodes, {}).timeline.makespan());
+  CHECK(
+      predicted(kTwoNodes, {"software.gather_overlap=false", "training.overlap.parameters=true"}).timeline.makespan() ==
+      predicted(kTwoNodes, {}).timeline.makespan());
 }

@@ -172,11 +172,11 @@ class RandomTraining {
   std::string training() {
     const auto software =
         one_of({"megatron-2021", "megatron-2022", "megatron-2024", "titan-2024", "oneflow-2021", "deepspeed-2021"});
-    const auto changes =
-        one_of({"", "", ", blocking_sends: true", ", blocking_sends: false", ", gradient_overlap: always",
-                ", gradient_overlap: always, blocking_sends: false", ", sharded_sends: true", ", async_tensor: true",
-                ", async_tensor: true, host_time_per_kernel: 0us", ", weight_gradient_overlap: true", ", gather_overlap: true",
-                ", gather_overlap: true, gradient_overlap: always, bucket_parameters: 40000000"});
+    const auto changes = one_of(
+        {"", "", ", blocking_sends: true", ", blocking_sends: false", ", gradient_overlap: always",
+         ", gradient_overlap: always, blocking_sends: false", ", sharded_sends: true", ", async_tensor: true",
+         ", async_tensor: true, host_time_per_kernel: 0us", ", weight_gradient_overlap: true", ", gather_overlap: true",
+         ", gather_overlap: true, gradient_overlap: always, bucket_parameters: 40000000"});
     const auto dispatcher =
         experts_ ? one_of({"", ", dispatcher: deepep", ", dispatcher: hybridep, cuda_graph: attention"}) : "";
     return fmt::format(

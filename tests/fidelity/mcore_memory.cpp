@@ -25,13 +25,14 @@ namespace {
 struct Limit {
   double mean, median;
 };
-// What was measured, and a little. Over all rows the mean is 4.8 %, the aim was 5. All are too low. Missing are: scores of
-// unfused attention in rows of an older container that do not say so (10 dense rows, 19 to 43 %, and 6 with experts), and
-// what experts hold beyond their operands: about 150 MB of 2 to 4 GB, unexplained.
+// What was measured, and a little. Over all rows the mean is 4.8 %, the aim was 5. All are too low. Missing are: scores
+// of unfused attention in rows of an older container that do not say so (10 dense rows, 19 to 43 %, and 6 with
+// experts), and what experts hold beyond their operands: about 150 MB of 2 to 4 GB, unexplained (medians .058 and .055
+// while queries were counted twice, as rotated and as they were; these models rotate none).
 const std::map<std::string, Limit> kLimits{{"mcore_golden_gpt_a100", {.037, .018}},
                                            {"mcore_golden_gpt_h100", {.030, .014}},
-                                           {"mcore_golden_moe_a100", {.113, .058}},
-                                           {"mcore_golden_moe_h100", {.075, .055}}};
+                                           {"mcore_golden_moe_a100", {.114, .064}},
+                                           {"mcore_golden_moe_h100", {.070, .060}}};
 
 }  // namespace
 

@@ -4,8 +4,9 @@
 // training_runs.csv: peaks of torchtitan (Llama 3, reserved), Zero Bubble Table 4 (reserved; its "GB" are GiB), and
 // bigscience's tr3m-1B3 (nvidia-smi of the first pipeline stage), with rows that ran out of memory.
 //
-// What saw a fit: the 4 B per parameter of DeepSpeed's flat buffer, on jz_1b3_v100. Nothing else: tensors follow from
-// the operators, segments from the allocator's rules; context and communicators are assumed.
+// What saw a fit: the 2 B per parameter of DeepSpeed's flat buffer, on jz_1b3_v100 and bloom_sweep_feb; alone the
+// former asked for 4 and was .063 off, the latter then .165. Nothing else: tensors follow from the operators, segments
+// from the allocator's rules; context and communicators are assumed.
 //
 // Known misses. jz TP 2: -11 and -25 %; its two rows differ by what a layer saves when it is not divided by 2. jz with
 // large micro-batches on pipelines: +11 to +13 %, the first stage only. That a loop of torch holds its logits until the
@@ -133,11 +134,13 @@ TEST_CASE("the largest model that fits, bigscience") {
 
 TEST_CASE("peaks of published runs") {
   // Mean error of a table, at most: what was reached, and a little.
-  const std::map<std::string, double> limits{{"jz_1b3_v100", .064}, {"zerobubble_t4", .03}, {"titan_t1", .015},
-                                             {"titan_t2", .05},      {"titan_t3", .01},      {"titan_t4", .046}};
+  const std::map<std::string, double> limits{{"jz_1b3_v100", .065}, {"bloom_sweep_feb", .097}, {"zerobubble_t4", .03},
+                                             {"titan_t1", .015},    {"titan_t2", .05},         {"titan_t3", .01},
+                                             {"titan_t4", .046}};
   std::vector<published::Run> runs;
-  for (const auto& run : published::read_runs(TEST_DATA "/fidelity/training_runs.csv"))
-    if (limits.count(run.table)) runs.push_back(run);
+  for (const char* file : {"/fidelity/training_runs.csv", "/fidelity/recipes.csv"})
+    for (const auto& run : published::read_runs(std::string(TEST_DATA) + file))
+      if (limits.count(run.table)) runs.push_back(run);
   const auto all = published::predict(runs, {});
   std::string text = "\n";
   for (const auto& p : all) {

@@ -23,7 +23,8 @@ namespace {
 std::vector<published::Run> runs() {
   auto all = published::read_runs(TEST_DATA "/fidelity/training_runs.csv");
   for (const char* more : {"vtrain_single_node", "recipes"})
-    for (auto& run : published::read_runs(fmt::format(TEST_DATA "/fidelity/{}.csv", more))) all.push_back(std::move(run));
+    for (auto& run : published::read_runs(fmt::format(TEST_DATA "/fidelity/{}.csv", more)))
+      all.push_back(std::move(run));
   return all;
 }
 
@@ -62,13 +63,16 @@ const std::map<std::string, double> kLimits{
     {"titan_t1", .057},
     {"titan_t2", .150},  // with 4 and 8 ranks to a sequence a quarter slower than here
     {"titan_t3", .050},
-    {"titan_asynctp", .127},
+    {"titan_asynctp", .129},  // .126 where a rotation had a result of its own, which checkpoints of products repeat
     {"dlperf_v100", .111},
     {"jz_1b3_v100", .060},
     {"mbridge_dense", .032},
     // Of recipes, to which nothing was fitted. Those of frameworks that have no fitted constant are not explained
     // (sim/design/forecasts.md) and have no limit.
-    {"dgxc_nemotron15b_h100", .060},
+    {"dgxc_nemotron15b_h100", .040},
+    {"mlperf_llama31_8b_b200", .058},
+    {"mlperf_llama31_8b_b300", .034},
+    {"mlperf_llama31_8b_gb200", .028},
     {"mbridge_dense_b200", .026},
     {"mbridge_dense_gb200", .065},
     {"nemo2407_longseq", .032},
@@ -96,9 +100,13 @@ TEST_CASE("published runs, with what their tables tell of the framework") {
   CHECK(overall.rows > 1800);
   CHECK(overall.mean < overall.constant / 2.3);
   // Without what each family gave.
-  CHECK(overall.forecast < .105);
+  CHECK(overall.forecast < .072);
   CHECK(overall.forecast > overall.mean / 2);
   CHECK(overall.fits_right > .97);
+  // Bands of 80 % that other families make.
+  const auto coverage = published::coverage(all);
+  CHECK(coverage.inside > .75);
+  CHECK(coverage.inside < .85);
 }
 
 TEST_CASE("the error bands are those of these runs") {

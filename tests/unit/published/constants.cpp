@@ -72,8 +72,8 @@ TEST_CASE("families are scored with and without what they gave; bands of others 
   REQUIRE(families.size() == 3);
   CHECK(families[1].mean == doctest::Approx((0. + .1 / 1.2) / 2));
   CHECK(families[1].forecast == doctest::Approx((.1 / 1.1 + .2 / 1.2) / 2));
-  // None has five like it, so all others make its band: for f 1.1 to 9, which is three of its four rows; for g 1.0 to 9;
-  // for h 1.0 to 1.3, which does not hold it.
+  // None has five like it, so all others make its band: for f 1.1 to 9, which is three of its four rows; for g 1.0 to
+  // 9; for h 1.0 to 1.3, which does not hold it.
   const auto c = coverage(all);
   CHECK(c.families == 3);
   CHECK(c.inside == doctest::Approx((.75 + 1 + 0) / 3));

@@ -93,17 +93,18 @@ TEST_CASE("mistyped values: what was found, what is allowed") {
 }
 
 TEST_CASE("names: the nearest spelling") {
-  check_slips(kGood, {{"gpt3-175b", "gpt3-157b", "2:8: unknown model 'gpt3-157b'; did you mean 'gpt3-175b'?"},
-                      {"gpt3-175b", "../zoo/gpt3-175b", "2:8: unknown model '../zoo/gpt3-175b'"},
-                      {"gpt3-175b", "''", "2:8: unknown model ''"},
-                      {"dgx-a100-80g", "dgx-a100", "3:16: unknown cluster 'dgx-a100'; did you mean 'dgx-a100-40g'?"},
-                      {"schedule: 1f1b", "schedule: 1fb1", "6:11: unknown schedule '1fb1'; did you mean '1f1b'?"},
-                      {"version: 1", "version: 1\nsoftware: megatron-2012",
-                       "2:11: unknown software profile 'megatron-2012'; did you mean 'megatron-2021'?"},
-                      {"version: 1", "version: 1\ntraining: {precision: bf-16}",
-                       "2:23: 'precision' must be one of fp32, fp16, bf16, fp8, fp4; found 'bf-16'; did you mean 'bf16'?"},
-                      {"version: 1", "version: 1\ntraining: {recompute: ful}",
-                       "2:23: 'recompute' must be one of none, selective, full; found 'ful'; did you mean 'full'?"}});
+  check_slips(kGood,
+              {{"gpt3-175b", "gpt3-157b", "2:8: unknown model 'gpt3-157b'; did you mean 'gpt3-175b'?"},
+               {"gpt3-175b", "../zoo/gpt3-175b", "2:8: unknown model '../zoo/gpt3-175b'"},
+               {"gpt3-175b", "''", "2:8: unknown model ''"},
+               {"dgx-a100-80g", "dgx-a100", "3:16: unknown cluster 'dgx-a100'; did you mean 'dgx-a100-40g'?"},
+               {"schedule: 1f1b", "schedule: 1fb1", "6:11: unknown schedule '1fb1'; did you mean '1f1b'?"},
+               {"version: 1", "version: 1\nsoftware: megatron-2012",
+                "2:11: unknown software profile 'megatron-2012'; did you mean 'megatron-2021'?"},
+               {"version: 1", "version: 1\ntraining: {precision: bf-16}",
+                "2:23: 'precision' must be one of fp32, fp16, bf16, fp8, fp4; found 'bf-16'; did you mean 'bf16'?"},
+               {"version: 1", "version: 1\ntraining: {recompute: ful}",
+                "2:23: 'recompute' must be one of none, selective, full; found 'ful'; did you mean 'full'?"}});
 }
 
 TEST_CASE("zero, negative, huge and non-finite numbers") {
@@ -190,7 +191,8 @@ TEST_CASE("models that cannot be") {
       inline_model,
       {{"kv_heads: 8", "kv_heads: 5", "2:71: 'kv_heads' 5 must divide 'heads' 32"},
        {"heads: 32", "heads: 24", "2:57: 'heads' 24 must divide 'hidden' 4096, or give 'head_dim'"},
-       {"family: llama", "family: u-net", "2:17: 'family' must be one of gpt, llama, moe, u-transformer, mlp; found 'u-net'"},
+       {"family: llama", "family: u-net",
+        "2:17: 'family' must be one of gpt, llama, moe, u-transformer, mlp; found 'u-net'"},
        {"kv_heads: 8", "experts: 8", "2:70: 'experts' is a key of family moe"},
        {"kv_heads: 8", "kv_heads: 4", "4:23: 'tensor' 8 does not divide the 4 kv_heads of model 'inline'; nearest: 4"},
        {"kv_heads: 8", "ffn: 11004",
