@@ -343,17 +343,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
     check_schedule(context, scenario.schedule, schedule_node, parallelism, scenario.microbatches);
   read_simulate(context, top, root, scenario);
   top.finish();
-  const bool alike = scenario.concrete && scenario.concrete->cluster.groups.empty();
-  if (scenario.concrete && !alike) scenario.error_band.basis = "no published runs on GPUs of several kinds";
-  if (alike && scenario.concrete->model.is_moe())
-    scenario.error_band.basis =
-        "no runs of mixtures of experts but those that constants were fitted on: 3 to 9 % off in the mean of their "
-        "tables";
-  else if (alike && scenario.data_parallel.served())
-    scenario.error_band.basis = "no published runs with parameter servers";
-  else if (alike && scenario.schedule.cut() > 1)
-    scenario.error_band.basis = "no published runs of sequences that go through in pieces";
-  else if (alike && problems.count() == 0)
+  if (scenario.concrete && problems.count() == 0)
     load_error_band(context, scenario, top.find("software") != nullptr);
   scenario.assumptions = context.assumptions;
   for (const auto& w : problems.warnings())

@@ -59,6 +59,16 @@ struct BandOfFile {
   std::string basis;
 };
 
+// Why no published run is like it, whatever its GPU and sizes; empty: some may be.
+std::string unlike_all_runs(const Scenario& scenario) {
+  const auto& c = *scenario.concrete;
+  if (!c.cluster.groups.empty()) return "no published runs on GPUs of several kinds";
+  if (c.model.is_moe()) return "no runs of mixtures of experts but those that constants were fitted on";
+  if (scenario.data_parallel.served()) return "no published runs with parameter servers";
+  if (scenario.schedule.cut() > 1) return "no published runs of sequences that go through in pieces";
+  return "";
+}
+
 }  // namespace
 
 RunClass run_class(const Scenario& scenario) {
@@ -98,6 +108,10 @@ void load_error_band(Context& context, Scenario& scenario, bool software_given) 
     }
   };
   look(*all, ErrorBand::Among::all, [](BandOfFile&) { return true; });
+  if (const auto why = unlike_all_runs(scenario); !why.empty()) {
+    band.basis = band.low ? fmt::format("{}; {}", why, band.basis) : why;
+    return;
+  }
   look(*generation, ErrorBand::Among::generation,
        [&](BandOfFile& entry) { return entry.map.text("generation") == run.generation(); });
   look(*comparable, ErrorBand::Among::comparable, [&](BandOfFile& entry) {

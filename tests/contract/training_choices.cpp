@@ -173,3 +173,37 @@ TEST_CASE("what sequence parallelism gathers again runs beside the gradient of a
   }
   CHECK(found == 3);  // and the input of the head
 }
+
+TEST_CASE("a blocking launch adds the host to the GPU") {
+  // One stage, no pipeline: every launch of the step shows once more for each doubling of what it takes.
+  const auto seconds = [](const std::string& software) {
+    return to_seconds(ask(scenario::load(PROJECT_ROOT "/scenarios/megatron21-t1/gpt-1.7b-32xa100.yaml",
+                                         {"cluster.nodes=1", "parallelism={data: 8}", "batch={global: 8, micro: 1}",
+                                          "simulate.network=closed-form",
+                                          "software={use: megatron-2021, " + software + ", gradient_overlap: never}"}))
+                          .iteration);
+  };
+  const double none = seconds("host_time_per_kernel: 0us, launch_blocking: true");
+  const double one = seconds("host_time_per_kernel: 10us, launch_blocking: true");
+  const double two = seconds("host_time_per_kernel: 20us, launch_blocking: true");
+  CHECK(one > none);
+  CHECK(two - one == doctest::Approx(one - none).epsilon(1e-6));
+  CHECK(seconds("host_time_per_kernel: 10us") < one);  // hidden where the GPU is busy
+}
+
+TEST_CASE("what a process takes before it allocates, and a flat bucket") {
+  const auto peak = [](const Sets& sets) {
+    Sets all{"cluster.nodes=1", "parallelism={data: 8, zero: 1}", "batch={global: 8, micro: 1}"};
+    all.insert(all.end(), sets.begin(), sets.end());
+    return ask(scenario::load(PROJECT_ROOT "/scenarios/megatron21-t1/gpt-1.7b-32xa100.yaml", all)).peak;
+  };
+  // 1.57 GB of an A100 where modules are loaded at once, else .8 assumed.
+  const auto eager = peak({"software.lazy_modules=false"}), lazy = peak({"software.lazy_modules=true"});
+  CHECK(*eager.device - *lazy.device == doctest::Approx(1.57e9 - .8e9));
+  CHECK(eager.allocated == lazy.allocated);
+  // As large as a bucket: 5e8 gradients of 2 bytes, of 1.7e9 parameters.
+  const Sets buckets{"software.bucket_parameters=500000000"};
+  Sets flat = buckets;
+  flat.push_back("software.flat_bucket=true");
+  CHECK(peak(flat).allocated - peak(buckets).allocated == doctest::Approx(2 * 5e8));
+}
