@@ -164,11 +164,11 @@ const Description& training_fields() {
                              {"fp8", Precision::fp8},
                              {"fp4", Precision::fp4}},
                             kUsual, "the GPU must have it"),
-      // fp16 training keeps fp16 gradients and unscales them; bf16 has too few digits to add up in.
       choice<&T::moments>("moments", {{"fp32", Moments::fp32}, {"bf16", Moments::bf16}, {"int8", Moments::int8}},
                           kUsual, "what adamw keeps its two moments in; int8: with a scale for each 256"),
       field<&T::master_copy>("master_copy", boolean(), kUsual,
                              "weights in 16 bits have a copy in fp32, which the optimizer updates"),
+      // fp16 training keeps fp16 gradients and unscales them; bf16 has too few digits to add up in.
       choice<&T::gradient_precision>(
           "gradient_precision", {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}},
           {[](const T& t) { return t.precision == Precision::fp16 ? Precision::fp16 : Precision::fp32; },

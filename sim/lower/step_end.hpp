@@ -1,7 +1,7 @@
 // What a pipeline rank of a framework does once its gradients are complete, one after the other: the reduction that did
 // not run under the backward, the sum of a tied embedding's two gradients, the optimizer's step, the gather of what
-// ZeRO-1 and 2 updated in shards, unless it runs under the next forward (gather_buckets.hpp). The lowering makes tasks
-// of it, the estimate adds the times up.
+// ZeRO-1 and 2 updated in shards, unless it runs under the next forward (gathered_forward.hpp). The lowering makes
+// tasks of it, the estimate adds the times up.
 #pragma once
 #include <vector>
 
