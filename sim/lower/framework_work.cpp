@@ -192,7 +192,7 @@ class FrameworkWork : public RankWork {
     if (plan.fuses_gradients()) fused_buffers();
     if (job.software.flat_bucket && draft_.replicated() && !plan.fuses_gradients())
       draft_.program.resident({std::min(bytes(parameters_ * gradient_bytes()), plan.reduced_at_a_time()),
-                               graph::MemoryCategory::gradients});
+                               graph::MemoryCategory::communication});
     if (job.parallelism.zero == 1 && job.software.flat_gradient_bytes > 0 && !plan.fuses_gradients())
       draft_.program.resident(
           {bytes(parameters_ * job.software.flat_gradient_bytes), graph::MemoryCategory::gradients});

@@ -12,9 +12,16 @@ macro(find_cuda MISSING)
   if(NOT NVCC AND NOT CMAKE_CUDA_COMPILER)
     set(${MISSING} "nvcc is neither in PATH nor in /usr/local/cuda/bin")
   else()
-    # Ampere, Hopper, Blackwell; the driver compiles the last one's PTX for what comes after.
+    # For the GPU of this machine; without one for the oldest, whose PTX the driver compiles for what comes after. All
+    # three at once (preset gpu) take a minute and a half.
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80 90 100)
+      execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE CAPABILITY
+                      OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+      if(CAPABILITY MATCHES "^([0-9]+)\\.([0-9]+)")
+        set(CMAKE_CUDA_ARCHITECTURES ${CMAKE_MATCH_1}${CMAKE_MATCH_2})
+      else()
+        set(CMAKE_CUDA_ARCHITECTURES 80)
+      endif()
     endif()
     set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # otherwise a second, static runtime is linked beside CUDA::cudart
     if(NOT DEFINED ENV{CUDACXX})
