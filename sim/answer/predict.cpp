@@ -4,6 +4,7 @@
 
 #include "answer/idle_keys.hpp"
 #include "answer/post_validation.hpp"
+#include "answer/whole_run.hpp"
 #include "engine/sim.hpp"
 #include "timeline/memory.hpp"
 
@@ -58,6 +59,11 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
     question->skipped = skipped(scenario, options);
   prediction.summary = summarize(*question, prediction.timeline, options.summary);
   prediction.summary.served = served;
+  if (scenario.job) {
+    auto& job = prediction.summary.job.emplace(whole_run(*question, prediction.summary));
+    for (auto& said : job.assumptions) question->assumptions.push_back(std::move(said));
+    for (auto& said : job.warnings) question->warnings.push_back(std::move(said));
+  }
   prediction.assumptions = std::move(question->assumptions);
   prediction.warnings = std::move(question->warnings);
   if (options.idle_keys && scenario.concrete) {

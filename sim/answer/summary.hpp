@@ -8,6 +8,7 @@
 #include "answer/served.hpp"
 #include "answer/tiers.hpp"
 #include "answer/traffic.hpp"
+#include "job/whole_run.hpp"
 #include "timeline/breakdown.hpp"
 #include "timeline/memory.hpp"
 #include "timeline/timeline.hpp"
@@ -74,6 +75,7 @@ struct Summary {
   Traffic traffic;
   std::vector<PathSegment> critical_path;
   std::optional<Served> served;      // with parameter servers
+  std::optional<job::WholeRun> job;  // of a step that was predicted
   std::optional<Time> contention;    // by which the iteration is longer because works share what they use
   std::vector<Contended> contended;  // the worst of what they share
 };

@@ -47,6 +47,14 @@ Value some(const Form& form) {
       return Bandwidth(1e9);
     case Form::Kind::flop_rate:
       return FlopRate(1e12);
+    case Form::Kind::duration:
+      return Duration(3600);
+    case Form::Kind::power:
+      return Power(1000);
+    case Form::Kind::carbon:
+      return CarbonIntensity(.4);
+    case Form::Kind::count:
+      return Count(1e6);
     case Form::Kind::version:
       return Version{1, 0};
     case Form::Kind::choice:
@@ -92,7 +100,11 @@ std::string written(const Value& value) {
                  [](Time x) { return fmt::format("{}ps", x.count()); },
                  [](Bytes x) { return fmt::format("{}B", x.count()); },
                  [](Bandwidth x) { return fmt::format("{}B/s", x.value()); },
-                 [](FlopRate x) { return fmt::format("{}FLOP/s", x.value()); }, [](Version x) { return show(x); },
+                 [](FlopRate x) { return fmt::format("{}FLOP/s", x.value()); },
+                 [](Duration x) { return fmt::format("{}s", x.value()); },
+                 [](Power x) { return fmt::format("{}W", x.value()); },
+                 [](CarbonIntensity x) { return fmt::format("{}kg/kWh", x.value()); },
+                 [](Count x) { return fmt::format("{}", x.value()); }, [](Version x) { return show(x); },
                  [](const std::vector<Value>& x) { return joined(x, written); },
                  [](const auto& x) { return fmt::format("{}", x); }},
       variant(value));
@@ -103,7 +115,9 @@ std::string shown(const Value& value) {
                                [&](Bytes x) { return x == Bytes{} ? "0" : show(x); },
                                [](Bandwidth x) { return fmt::format("{:.4g} GB/s", x.value() / 1e9); },
                                [](FlopRate x) { return fmt::format("{:.4g} TFLOP/s", x.value() / 1e12); },
-                               [](double x) { return fmt::format("{:.4g}", x); },
+                               [](Duration x) { return x == Duration{} ? "0" : show(x); },
+                               [](Power x) { return fmt::format("{:.4g} W", x.value()); },
+                               [](Count x) { return show(x); }, [](double x) { return fmt::format("{:.4g}", x); },
                                [](const std::vector<Value>& x) { return joined(x, shown); },
                                [&](const auto&) { return written(value); }},
                     variant(value));
@@ -126,6 +140,14 @@ std::optional<Value> scaled(const Form& form, const Value& value, double factor)
     moved = *bandwidth == Bandwidth{} ? Bandwidth(1e9) : *bandwidth * factor;
   } else if (const auto* rate = std::get_if<FlopRate>(&value)) {
     moved = *rate == FlopRate{} ? FlopRate(1e12) : *rate * factor;
+  } else if (const auto* duration = std::get_if<Duration>(&value)) {
+    moved = *duration == Duration{} ? Duration(3600) : *duration * factor;
+  } else if (const auto* power = std::get_if<Power>(&value)) {
+    moved = *power * factor;
+  } else if (const auto* carbon = std::get_if<CarbonIntensity>(&value)) {
+    moved = *carbon * factor;
+  } else if (const auto* count = std::get_if<Count>(&value)) {
+    moved = *count * factor;
   }
   if (moved.absent() || moved == value) return std::nullopt;
   return moved;
@@ -189,6 +211,11 @@ Form size() { return {Form::Kind::bytes, 0, 0, true}; }
 Form bandwidth() { return {Form::Kind::bandwidth, 0, 0, true}; }
 Form flop_rate() { return {Form::Kind::flop_rate, 0, 0, true}; }
 Form flop_rate_or_none() { return {Form::Kind::flop_rate}; }
+Form duration() { return {Form::Kind::duration, 0, 0, true}; }
+Form duration_or_none() { return {Form::Kind::duration}; }
+Form power() { return {Form::Kind::power}; }
+Form carbon() { return {Form::Kind::carbon, 0, 0, true}; }
+Form count() { return {Form::Kind::count, 0, 0, true}; }
 Form version() { return {Form::Kind::version}; }
 Form text() { return {}; }
 Form name_of(std::string what) { return {Form::Kind::name, 0, 0, false, {}, {}, std::move(what)}; }

@@ -23,8 +23,8 @@
 namespace rehearsal::fields {
 
 // The value of a field. monostate = absent, of members that may be; a choice is its name.
-struct Value : std::variant<std::monostate, bool, std::int64_t, double, Time, Bytes, Bandwidth, FlopRate, Version,
-                            std::string, std::vector<Value>> {
+struct Value : std::variant<std::monostate, bool, std::int64_t, double, Time, Bytes, Bandwidth, FlopRate, Duration,
+                            Power, CarbonIntensity, Count, Version, std::string, std::vector<Value>> {
   using variant::variant;
   bool absent() const { return index() == 0; }
 };
@@ -44,6 +44,10 @@ struct Form {
     bytes,
     bandwidth,
     flop_rate,
+    duration,
+    power,
+    carbon,
+    count,
     version,
     choice,
     name,
@@ -60,7 +64,7 @@ struct Form {
   bool each_once = false;  // a list that names every choice once: an order
 
   bool some() const { return list && !each_once && kind == Kind::choice; }  // a list of choices: a set
-  bool quantity() const { return kind >= Kind::time && kind <= Kind::flop_rate; }
+  bool quantity() const { return kind >= Kind::time && kind <= Kind::count; }
   bool measurable() const { return quantity() || kind == Kind::integer || kind == Kind::number; }
 };
 
@@ -75,6 +79,11 @@ Form size();
 Form bandwidth();
 Form flop_rate();
 Form flop_rate_or_none();
+Form duration();  // above 0
+Form duration_or_none();
+Form power();  // 0 allowed
+Form carbon();
+Form count();
 Form version();
 Form text();
 Form name_of(std::string what);

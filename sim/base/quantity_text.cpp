@@ -44,6 +44,12 @@ constexpr std::array kBandwidths{Unit{"B/s", 1},
 constexpr std::array kFlopRates{Unit{"FLOP/s", 1}, Unit{"MFLOP/s", 1e6}, Unit{"GFLOP/s", 1e9}, Unit{"TFLOP/s", 1e12},
                                 Unit{"PFLOP/s", 1e15}};
 
+constexpr std::array kDurations{Unit{"ms", 1e-3}, Unit{"s", 1},     Unit{"min", 60},
+                                Unit{"h", 3600},  Unit{"d", 86400}, Unit{"y", 365 * 86400.}};
+constexpr std::array kPowers{Unit{"W", 1}, Unit{"kW", 1e3}, Unit{"MW", 1e6}};
+constexpr std::array kCarbon{Unit{"g/kWh", 1e-3}, Unit{"kg/kWh", 1}};
+constexpr std::array kCounts{Unit{"k", 1e3}, Unit{"M", 1e6}, Unit{"B", 1e9}, Unit{"T", 1e12}};
+
 std::string names(std::span<const Unit> units) {
   std::string text;
   for (const auto& u : units) text += (text.empty() ? "" : " ") + std::string(u.name);
@@ -97,6 +103,19 @@ FlopRate parse_flop_rate(std::string_view text) {
   return FlopRate(parse(text, "rate", kFlopRates, "312TFLOP/s", 1e21));
 }
 
+Duration parse_duration(std::string_view text) { return Duration(parse(text, "duration", kDurations, "30d", 1e12)); }
+Power parse_power(std::string_view text) { return Power(parse(text, "power", kPowers, "700W", 1e12)); }
+CarbonIntensity parse_carbon(std::string_view text) {
+  return CarbonIntensity(parse(text, "carbon intensity", kCarbon, "0.4kg/kWh", 1e6));
+}
+Count parse_count(std::string_view text) {
+  const auto last = text.find_last_not_of(' ');
+  const bool bare = last != std::string_view::npos && text[last] >= '0' && text[last] <= '9';
+  const double count = bare ? parse_number(text) : parse(text, "count", kCounts, "2T", 1e21);
+  if (count < 0) throw UserError(fmt::format("count '{}' is negative", text.substr(0, 80)));
+  return Count(count);
+}
+
 double parse_number(std::string_view text) {
   double number = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -119,6 +138,21 @@ std::string show(Bytes size) {
   if (a >= kKi * kKi) return fmt::format("{:.2f} MiB", b / (kKi * kKi));
   if (a >= kKi) return fmt::format("{:.2f} KiB", b / kKi);
   return fmt::format("{} B", size.count());
+}
+
+std::string show(Duration duration) {
+  const double s = duration.value();
+  if (s >= 86400) return fmt::format("{:.1f} days", s / 86400);
+  if (s >= 3600) return fmt::format("{:.1f} h", s / 3600);
+  if (s >= 60) return fmt::format("{:.1f} min", s / 60);
+  return fmt::format("{:.1f} s", s);
+}
+
+std::string show(Count count) {
+  const double n = count.value();
+  for (auto unit = kCounts.rbegin(); unit != kCounts.rend(); ++unit)
+    if (n >= unit->factor) return fmt::format("{:.4g} {}", n / unit->factor, unit->name);
+  return fmt::format("{:.4g}", n);
 }
 
 }  // namespace rehearsal

@@ -64,6 +64,12 @@ using Flops = RealQuantity<struct FlopsTag>;          // floating-point operatio
 using FlopRate = RealQuantity<struct FlopRateTag>;    // FLOP/s
 using Bandwidth = RealQuantity<struct BandwidthTag>;  // bytes/s
 
+// Of whole runs, which last longer than a Time can be.
+using Duration = RealQuantity<struct DurationTag>;                // seconds
+using Power = RealQuantity<struct PowerTag>;                      // watts
+using CarbonIntensity = RealQuantity<struct CarbonIntensityTag>;  // kg of CO2 a kWh
+using Count = RealQuantity<struct CountTag>;                      // tokens, steps, money: 2T is 2e12
+
 constexpr double seconds_for(Flops work, FlopRate rate) { return work.value() / rate.value(); }
 constexpr double seconds_for(Bytes size, Bandwidth rate) { return double(size.count()) / rate.value(); }
 

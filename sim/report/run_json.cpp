@@ -1,6 +1,6 @@
 #include "report/run_report.hpp"
 
-#include "report/json.hpp"
+#include "report/job_report.hpp"
 
 namespace rehearsal::report {
 namespace {
@@ -259,6 +259,7 @@ Json to_json(const Answer& run, const std::string& version) {
       {"critical_path", path},
       {"assumptions", run.assumptions},
       {"warnings", run.warnings}};
+  if (s.job) json["job"] = job_json(*s.job);
   if (run.measured) add_measured(json, run);
   return json;
 }

@@ -7,6 +7,7 @@
 
 #include "base/quantity_text.hpp"
 #include "report/grid.hpp"
+#include "report/job_report.hpp"
 #include "report/layout.hpp"
 #include "report/measured_text.hpp"
 #include "report/picture.hpp"
@@ -30,6 +31,7 @@ class TextReport {
     title();
     headline();
     if (run_.measured) text_ += measured_text(run_, options_.width, paint_);
+    whole_run();
     breakdown();
     if (run_.faulted) faults(*run_.faulted);
     edges();
@@ -211,6 +213,13 @@ class TextReport {
     if (most != s_.ranks.end() && most->allocator_retries > 0)
       line("  Allocator    gives cached memory back {} times an iteration on rank {}; what that costs is not modelled",
            most->allocator_retries, most->rank);
+  }
+
+  void whole_run() {
+    if (!s_.job) return;
+    line("");
+    line("{}", paint_.bold("The whole training"));
+    text_ += job_text(*s_.job, options_.width);
   }
 
   void breakdown() {

@@ -183,9 +183,10 @@ const Description& scenario_fields() {
       nested<&S::schedule>("schedule", schedule_fields()),
       nested<&S::optimizer_sync>("training", optimizer_sync_fields()),
       nested<&S::simulate>("simulate", simulate_fields()), nested<&S::concrete>("", concrete_fields()),
-      nested<&S::abstract>("", cost_fields()), aside<&S::error_band>("follows from the others"),
-      aside<&S::given>("the values count"), aside<&S::other_software>("follows from the others"),
-      aside<&S::assumptions>("follows from the others"), aside<&S::warnings>("follows from the others"));
+      nested<&S::abstract>("", cost_fields()), nested<&S::job>("job", job::job_fields()),
+      aside<&S::error_band>("follows from the others"), aside<&S::given>("the values count"),
+      aside<&S::other_software>("follows from the others"), aside<&S::assumptions>("follows from the others"),
+      aside<&S::warnings>("follows from the others"));
   return all;
 }
 

@@ -136,6 +136,9 @@ Key made() {
   root.at("simulate").help = "how finely to simulate";
   add<Simulate>(root.at("simulate"), simulate_fields());
 
+  root.at("job").help = "the training that the step is one of: how long it lasts, what it costs, what stops it";
+  add<job::Job>(root.at("job"), job::job_fields());
+
   add<AbstractCosts>(root, cost_fields());
   Key& limit = extra(root, "memory.limit", {fields::number(0, 1e18), fields::size()}, "per rank");
   limit.null = true;

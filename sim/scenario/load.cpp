@@ -215,7 +215,7 @@ void read_abstract(Context& context, MapReader& top, const Node& root, const Nod
                    const ParallelismChoice& parallelism) {
   auto& problems = context.problems;
   for (const char* key : {"model", "cluster", "software", "partition", "placement", "faults", "experts",
-                          "data_parallel", "stages", "resharding"})
+                          "data_parallel", "stages", "resharding", "job"})
     if (top.find(key))
       problems.error(
           top.at(key),
@@ -322,6 +322,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
 
   if (const Node* node = top.find("faults"); node && scenario.concrete)
     scenario.faults = load_faults(context, *node, problems.count() == 0 ? &scenario.concrete->cluster : nullptr);
+  if (const Node* node = top.find("job"); node && scenario.concrete) scenario.job = load_job(context, *node);
   const bool uneven = !scenario.faults.empty() || (scenario.concrete && !scenario.concrete->cluster.groups.empty());
   if (uneven && scenario.optimizer_sync.post_validation)
     problems.error(

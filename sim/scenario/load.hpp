@@ -77,6 +77,8 @@ std::optional<models::Software> load_software(Context& context, const Node& node
 // `cluster`: of the right size, so that parts can be looked for; null where it could not be read.
 std::vector<cluster::Fault> load_faults(Context& context, const Node& node, const cluster::ClusterSpec* cluster);
 
+std::optional<job::Job> load_job(Context& context, const Node& node);
+
 struct TrainingChoice {
   models::Training training;
   // What wins over the software profile.

@@ -114,6 +114,18 @@ std::optional<Bandwidth> read_bandwidth(Diagnostics& problems, const Node& node,
 std::optional<FlopRate> read_flop_rate(Diagnostics& problems, const Node& node, const std::string& what) {
   return quantity<FlopRate>(problems, node, what, "a rate such as 312TFLOP/s", parse_flop_rate);
 }
+std::optional<Duration> read_duration(Diagnostics& problems, const Node& node, const std::string& what) {
+  return quantity<Duration>(problems, node, what, "a duration such as 30d", parse_duration);
+}
+std::optional<Power> read_power(Diagnostics& problems, const Node& node, const std::string& what) {
+  return quantity<Power>(problems, node, what, "a power such as 700W", parse_power);
+}
+std::optional<CarbonIntensity> read_carbon(Diagnostics& problems, const Node& node, const std::string& what) {
+  return quantity<CarbonIntensity>(problems, node, what, "a carbon intensity such as 0.4kg/kWh", parse_carbon);
+}
+std::optional<Count> read_count(Diagnostics& problems, const Node& node, const std::string& what) {
+  return quantity<Count>(problems, node, what, "a count such as 2T", parse_count);
+}
 std::optional<Version> read_version(Diagnostics& problems, const Node& node, const std::string& what) {
   return quantity<Version>(problems, node, what, "a version such as 2.18", parse_version);
 }

@@ -39,6 +39,10 @@ std::optional<Time> read_time(Diagnostics&, const Node&, const std::string& what
 std::optional<Bytes> read_bytes(Diagnostics&, const Node&, const std::string& what);
 std::optional<Bandwidth> read_bandwidth(Diagnostics&, const Node&, const std::string& what);
 std::optional<FlopRate> read_flop_rate(Diagnostics&, const Node&, const std::string& what);
+std::optional<Duration> read_duration(Diagnostics&, const Node&, const std::string& what);
+std::optional<Power> read_power(Diagnostics&, const Node&, const std::string& what);
+std::optional<CarbonIntensity> read_carbon(Diagnostics&, const Node&, const std::string& what);
+std::optional<Count> read_count(Diagnostics&, const Node&, const std::string& what);
 std::optional<Version> read_version(Diagnostics&, const Node&, const std::string& what);
 // Which of some names a text is.
 std::optional<std::size_t> read_choice(Diagnostics&, const Node&, const std::string& what,

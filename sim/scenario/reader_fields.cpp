@@ -33,6 +33,14 @@ std::string expected(const Form& form) {
       return "a bandwidth such as 400Gb/s";
     case Form::Kind::flop_rate:
       return "a rate such as 312TFLOP/s";
+    case Form::Kind::duration:
+      return "a duration such as 30d";
+    case Form::Kind::power:
+      return "a power such as 700W";
+    case Form::Kind::carbon:
+      return "a carbon intensity such as 0.4kg/kWh";
+    case Form::Kind::count:
+      return "a count such as 2T";
     case Form::Kind::version:
       return "a version such as 2.18";
     case Form::Kind::choice:
@@ -47,7 +55,9 @@ std::string expected(const Form& form) {
 }
 
 bool is_zero(const Value& value) {
-  return value == Value(Bytes{}) || value == Value(Bandwidth{}) || value == Value(FlopRate{}) || value == Value(Time{});
+  return value == Value(Bytes{}) || value == Value(Bandwidth{}) || value == Value(FlopRate{}) ||
+         value == Value(Time{}) || value == Value(Duration{}) || value == Value(Power{}) ||
+         value == Value(CarbonIntensity{}) || value == Value(Count{});
 }
 
 // What stands for a value that was wrong or missing, so that what follows does not fail as well.
@@ -111,6 +121,18 @@ std::optional<Value> read_value(Diagnostics& problems, const Node& node, const s
       break;
     case Form::Kind::flop_rate:
       value = read(read_flop_rate);
+      break;
+    case Form::Kind::duration:
+      value = read(read_duration);
+      break;
+    case Form::Kind::power:
+      value = read(read_power);
+      break;
+    case Form::Kind::carbon:
+      value = read(read_carbon);
+      break;
+    case Form::Kind::count:
+      value = read(read_count);
       break;
     case Form::Kind::version:
       return read(read_version);

@@ -11,6 +11,7 @@
 #include "collective/size_curve.hpp"
 #include "cost/profile.hpp"
 #include "graph/detail.hpp"
+#include "job/job.hpp"
 #include "models/experts.hpp"
 #include "models/transformer.hpp"
 #include "plan/mesh.hpp"
@@ -128,6 +129,7 @@ struct Scenario {
   // Exactly one of the two.
   std::optional<Concrete> concrete;
   std::optional<AbstractCosts> abstract;
+  std::optional<job::Job> job;  // the training that the step is one of
   ErrorBand error_band;
   std::vector<Given> given;
   // Where the file names no software: the other profiles with which runs of such attention were published.

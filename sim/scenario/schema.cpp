@@ -45,6 +45,17 @@ Json one(const Files& files, const Form& form) {
       return quantity("a bandwidth such as 400Gb/s");
     case Form::Kind::flop_rate:
       return quantity("a rate such as 312TFLOP/s");
+    case Form::Kind::duration:
+      return quantity("a duration such as 30d");
+    case Form::Kind::power:
+      return quantity("a power such as 700W");
+    case Form::Kind::carbon:
+      return quantity("a carbon intensity such as 0.4kg/kWh");
+    case Form::Kind::count:
+      return {{"description", "a count such as 2T, or 2e12"},
+              {"anyOf",
+               {{{"type", "string"}, {"pattern", "^ *[0-9.]+([eE][+-]?[0-9]+)? *[kMBT]? *$"}},
+                {{"type", "number"}, {"exclusiveMinimum", 0}}}}};
     case Form::Kind::version:
       return {{"description", "a version such as 2.18; in JSON as a text"},
               {"anyOf", {{{"type", "string"}, {"pattern", "^[0-9]+\\.[0-9]+(\\.[0-9]+)?$"}}, {{"type", "number"}}}}};
@@ -148,6 +159,14 @@ std::string say_one(const Form& form) {
       return "bandwidth";
     case Form::Kind::flop_rate:
       return "FLOP rate";
+    case Form::Kind::duration:
+      return "duration";
+    case Form::Kind::power:
+      return "power";
+    case Form::Kind::carbon:
+      return "carbon intensity";
+    case Form::Kind::count:
+      return "count";
     case Form::Kind::version:
       return "version";
     case Form::Kind::choice:

@@ -23,11 +23,12 @@ struct Told {
   std::vector<double> memory;  // allocated, reserved and on the device, of every rank
   std::optional<bool> fits;
   std::optional<double> samples_per_s;
+  std::vector<double> job;  // what the whole training comes to
   std::vector<std::string> warnings;
 
   bool same(const Told& other) const {
     return iteration == other.iteration && memory == other.memory && fits == other.fits &&
-           samples_per_s == other.samples_per_s;
+           samples_per_s == other.samples_per_s && job == other.job;
   }
 };
 
@@ -38,6 +39,14 @@ Told ask(const std::string& file, const std::vector<std::string>& sets) {
   const auto& summary = prediction.summary;
   told.iteration = summary.iteration, told.fits = summary.fits, told.warnings = prediction.warnings;
   told.samples_per_s = summary.samples_per_s;
+  if (const auto& job = summary.job) {
+    for (const auto* totals : {&job->expected, job->low ? &*job->low : nullptr, job->high ? &*job->high : nullptr})
+      if (totals)
+        for (const double x : {totals->days, totals->gpu_hours, totals->cost.value_or(0),
+                               totals->energy_mwh.value_or(0), totals->carbon_t.value_or(0)})
+          told.job.push_back(x);
+    told.job.push_back(job->deadline_days.value_or(0)), told.job.push_back(job->budget.value_or(0));
+  }
   for (const auto& rank : summary.ranks)
     for (const auto& size : {std::optional(rank.peak.allocated), rank.peak.reserved, rank.peak.device})
       told.memory.push_back(size.value_or(0));
@@ -101,6 +110,11 @@ const std::vector<Question>& questions() {
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "cluster={use: b200-sxm, nodes: 1}", "training.precision=fp4", "software=megatron-2026",
         "cluster.gpu.fp4_speedup=0"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "cluster.nodes=2", "parallelism={data: 16}", "batch.global=16",
+        "job={tokens: 1B, deadline: 3d, gpu_hour: 2, currency: USD, budget: 1k, carbon: 0.4kg/kWh, spares: 0, "
+        "failures: {per_1000_node_days: 5000, group: {nodes: 2, per_1000_days: 1000}, slow: {per_1000_node_days: "
+        "5000}}, checkpoint: {interval: 10min}}"}},
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "parallelism={data: 4, context: 2}"}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "parallelism={data: 8, zero: 3}", "software=fsdp-2023", "training.recompute=full",
@@ -192,6 +206,10 @@ double amount(const fields::Value& value) {
   if (const auto* x = std::get_if<Time>(&value)) return double(x->count());
   if (const auto* x = std::get_if<Bandwidth>(&value)) return x->value();
   if (const auto* x = std::get_if<FlopRate>(&value)) return x->value();
+  if (const auto* x = std::get_if<Duration>(&value)) return x->value();
+  if (const auto* x = std::get_if<Power>(&value)) return x->value();
+  if (const auto* x = std::get_if<CarbonIntensity>(&value)) return x->value();
+  if (const auto* x = std::get_if<Count>(&value)) return x->value();
   if (const auto* list = std::get_if<std::vector<fields::Value>>(&value)) {
     double sum = 0;
     for (const auto& item : *list) sum += amount(item);

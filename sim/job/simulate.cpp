@@ -1,0 +1,208 @@
+// Runs of a job on machines that fail, event by event.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "job/goodput.hpp"
+
+namespace rehearsal::job {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// One run. All times are seconds of the clock since its begin, `done` and `safe` useful seconds.
+class Run {
+ public:
+  Run(const Cycle& cycle, const Fleet& fleet, std::uint64_t seed) : c_(cycle), f_(fleet), random_(seed) {}
+
+  double failures = 0, lost = 0, waited = 0, slow = 0, shrunk = 0;
+
+  double length() {
+    failure_ = exponential(failures_of(f_)), draw_slow();
+    while (safe_ < c_.work && now_ < kHopeless * c_.work) step();
+    return now_;
+  }
+
+ private:
+  enum class Phase : std::uint8_t { work, stall, down };
+
+  // Uniform in [0, 1), the same on every machine.
+  double uniform() { return double(random_() >> 11) * 0x1p-53; }
+  double exponential(double rate) { return rate > 0 ? -std::log1p(-uniform()) / rate : kNever; }
+
+  // Rates are without memory: what is drawn anew is as good as what was drawn before.
+  void draw_slow() { slow_at_ = now_ + exponential(double(f_.nodes) * f_.slow_rate); }
+
+  double speed() const {
+    double speed = notice_ < kNever ? 1 / f_.slowdown : 1;
+    if (missing_ > 0) speed *= double(f_.replicas - lost_replicas()) / double(f_.replicas);
+    return speed;
+  }
+  std::int64_t lost_replicas() const {
+    return static_cast<std::int64_t>(std::ceil(double(missing_) * f_.replicas_per_node - 1e-9));
+  }
+
+  // Until the next of: the end of this phase, a checkpoint that becomes safe, a failure, a node that becomes slow or is
+  // noticed, a node that comes back.
+  void step() {
+    const double target = std::min(c_.work, begun_ + c_.interval);
+    const double work_end = phase_ == Phase::work && done_ < target ? now_ + (target - done_) / speed() : kNever;
+    const double phase_end = phase_ == Phase::work ? work_end : phase_end_;
+    const double back = missing_ > 0 && !away_.empty() && phase_ == Phase::work ? away_.front() : kNever;
+    const double next = std::min({phase_end, safe_at_, failure_, slow_at_, notice_, back});
+    pass(next);
+    if (next == failure_) return fail();
+    if (next == safe_at_) safe_ = pending_, safe_at_ = kNever;
+    if (next == slow_at_) become_slow();
+    if (next == notice_) return noticed();
+    if (next == back && back < kNever) return planned_stop();
+    if (next == phase_end) end_of_phase();
+    // A checkpoint may only begin once the one before is safe.
+    if (phase_ == Phase::work && done_ >= target && safe_at_ == kNever && safe_ < done_) begin_checkpoint();
+  }
+
+  void pass(double until) {
+    const double spent = until - now_;
+    if (phase_ == Phase::work) {
+      const double target = std::min(c_.work, begun_ + c_.interval);
+      done_ = std::min(target, done_ + spent * speed());
+      if (target - done_ < 1e-9 * c_.interval) done_ = target;
+    }
+    if (notice_ < kNever) slow += spent;
+    if (missing_ > 0) shrunk += spent;
+    now_ = until;
+  }
+
+  void begin_checkpoint() {
+    pending_ = done_, safe_at_ = now_ + c_.save;
+    if (c_.save <= c_.stall) safe_at_ = now_ + c_.stall;
+    phase_ = Phase::stall, phase_end_ = now_ + c_.stall;
+    begun_ = done_;
+  }
+
+  void end_of_phase() {
+    if (phase_ == Phase::work) return;  // its checkpoint begins, or waits for the one before
+    if (phase_ == Phase::down && restore_) done_ = begun_ = safe_, restore_ = false;
+    phase_ = Phase::work;
+  }
+
+  // Nodes that are under repair and come back, the earliest first.
+  void take_back() {
+    while (!away_.empty() && away_.front() <= now_) {
+      away_.erase(away_.begin());
+      if (missing_ > 0)
+        --missing_;
+      else
+        ++free_;
+    }
+  }
+
+  void replace(std::int64_t lost_nodes, double& until) {
+    if (f_.spares < 0) return;
+    take_back();
+    for (std::int64_t i = 0; i < lost_nodes; ++i)
+      away_.insert(std::upper_bound(away_.begin(), away_.end(), now_ + f_.repair), now_ + f_.repair);
+    const auto taken = std::min(free_, lost_nodes);
+    free_ -= taken, missing_ += lost_nodes - taken;
+    if (missing_ == 0) return;
+    if (f_.replicas > 0 && lost_replicas() < f_.replicas) return;  // goes on with fewer
+    // Until as many are back as are missing, or as are needed for one replica.
+    const double before = until;
+    while (missing_ > 0 && (f_.replicas == 0 || lost_replicas() >= f_.replicas)) {
+      until = std::max(until, away_.front());
+      away_.erase(away_.begin()), --missing_;
+    }
+    waited += until - before;
+  }
+
+  void go_down(double seconds, std::int64_t lost_nodes) {
+    double ready = now_;
+    replace(lost_nodes, ready);
+    phase_ = Phase::down, phase_end_ = ready + seconds;
+    failure_ = ready + exponential(failures_of(f_));  // who waits for a repair does not fail
+  }
+
+  void fail() {
+    const double all = failures_of(f_);
+    const bool group = f_.group_nodes > 0 && uniform() * all >= double(f_.nodes) * f_.node_rate;
+    ++failures;
+    if (phase_ != Phase::down || !restore_) lost += done_ - safe_;
+    pending_ = safe_, safe_at_ = kNever, restore_ = true;
+    go_down(c_.down, group ? std::min(f_.group_nodes, f_.nodes) : 1);
+  }
+
+  void become_slow() {
+    if (notice_ == kNever) notice_ = now_ + f_.notice;
+    draw_slow();
+  }
+
+  // The slow node goes; nothing is lost but the time of a checkpoint and a restart.
+  void noticed() {
+    notice_ = kNever;
+    if (phase_ == Phase::down) return;
+    stop_to_restart(1);
+  }
+
+  void planned_stop() {
+    take_back();
+    stop_to_restart(0);
+  }
+
+  void stop_to_restart(std::int64_t lost_nodes) {
+    safe_ = done_, pending_ = done_, safe_at_ = kNever, begun_ = done_;
+    go_down(c_.save + f_.restart, lost_nodes);
+  }
+
+  const Cycle& c_;
+  const Fleet& f_;
+  std::mt19937_64 random_;
+  Phase phase_ = Phase::work;
+  double now_ = 0, phase_end_ = kNever;
+  double done_ = 0, begun_ = 0, safe_ = 0;      // begun_: where this cycle's work began
+  double pending_ = 0, safe_at_ = kNever;       // a checkpoint that is being written
+  bool restore_ = false;                        // after `down`: back to what is safe
+  double failure_ = kNever, slow_at_ = kNever;  // the next
+  double notice_ = kNever;                      // when the slow node is seen
+  std::int64_t free_ = f_.spares, missing_ = 0;
+  std::vector<double> away_;  // when nodes come back, ascending
+};
+
+// Seeds of neighbouring runs have nothing in common (SplitMix64).
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+double failures_of(const Fleet& f) {
+  const double groups = f.group_nodes > 0 ? std::ceil(double(f.nodes) / double(f.group_nodes)) : 0;
+  return double(f.nodes) * f.node_rate + groups * f.group_rate;
+}
+
+Simulated simulate(const Cycle& cycle, const Fleet& fleet, std::uint64_t seed, int runs) {
+  Simulated all;
+  all.runs = runs;
+  std::vector<double> lengths;
+  double squares = 0;
+  for (int i = 0; i < runs; ++i) {
+    Run run(cycle, fleet, mixed(seed ^ mixed(std::uint64_t(i))));
+    const double length = run.length();
+    lengths.push_back(length);
+    all.mean += length / runs;
+    all.failures += run.failures / runs, all.lost += run.lost / runs, all.waited += run.waited / runs;
+    all.slow += run.slow / runs, all.shrunk += run.shrunk / runs;
+  }
+  for (const double length : lengths) squares += (length - all.mean) * (length - all.mean);
+  all.error = runs > 1 ? std::sqrt(squares / (runs - 1) / runs) : kNever;
+  std::sort(lengths.begin(), lengths.end());
+  const auto quantile = [&](double q) { return lengths[std::size_t(std::lround(q * double(lengths.size() - 1)))]; };
+  all.p5 = quantile(.05), all.p50 = quantile(.5), all.p95 = quantile(.95);
+  return all;
+}
+
+}  // namespace rehearsal::job

@@ -1,0 +1,187 @@
+#include "job/whole_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+
+namespace rehearsal::job {
+namespace {
+
+constexpr double kHour = 3600, kDay = 86400;
+constexpr double kFewestRuns = 50, kMostRuns = 400;
+constexpr double kMostCycles = 1e6;  // of all simulated runs together, so that an answer takes a moment
+
+double steps_of(const Job& job, const Step& step) {
+  const auto whole = [](double x) { return std::max(1., std::ceil(x - 1e-9)); };
+  if (job.steps) return whole(job.steps->value());
+  if (job.samples) return whole(job.samples->value() / step.sequences);
+  return whole(job.tokens->value() / step.tokens);
+}
+
+class Maker {
+ public:
+  Maker(const Job& job, const Step& step) : job_(job), step_(step) {}
+
+  WholeRun make() {
+    run_.steps = steps_of(job_, step_);
+    run_.currency = job_.currency;
+    if (job_.deadline) run_.deadline_days = job_.deadline->value() / kDay;
+    if (job_.budget) run_.budget = job_.budget->value();
+    run_.spare_gpus = job_.spares.value_or(0) * step_.gpus_per_node;
+    watts();
+    const double useful = run_.steps * step_.seconds;
+    if (!job_.failures) {
+      run_.expected = totals(useful, useful);
+      if (step_.low) run_.low = totals(useful * *step_.low, useful * *step_.low);
+      if (step_.high) run_.high = totals(useful * *step_.high, useful * *step_.high);
+      return std::move(run_);
+    }
+    checkpoint();
+    const auto expected = at(1);
+    run_.expected = totals(expected.mean, useful);
+    run_.simulated = expected.runs;
+    run_.closed_form_goodput = expected.closed ? std::optional(useful / expected.mean) : std::nullopt;
+    run_.failures = expected.runs.failures;
+    const double low = step_.low.value_or(1), high = step_.high.value_or(1);
+    run_.low = totals(at(low).runs.p5, useful * low), run_.high = totals(at(high).runs.p95, useful * high);
+    if (job_.failures->slow_per_1000_node_days > 0 && job_.failures->slowdown == 1)
+      run_.warnings.emplace_back(
+          "'job.failures.slow.slowdown' is 1: nodes that become slow cost a restart and nothing else");
+    return std::move(run_);
+  }
+
+ private:
+  struct Length {
+    double mean = 0;
+    bool closed = false;  // exactly, by the closed form
+    Simulated runs;
+  };
+
+  void watts() {
+    if (job_.power.gpu)
+      watts_ = job_.power.gpu->value();
+    else if (step_.gpu_watts > 0)
+      watts_ = step_.gpu_watts;
+    if (!watts_) {
+      if (job_.carbon)
+        throw UserError("'job.carbon' needs what a GPU draws, which its file does not say; give job.power.gpu");
+      return;
+    }
+    run_.assumptions.push_back(fmt::format(
+        "job: a GPU draws {:.0f} W{}, a node {:.0f} W besides, and the building {:.2f} times all of it, all the time.",
+        *watts_, job_.power.gpu ? "" : ", its limit", job_.power.node.value(), job_.power.pue));
+  }
+
+  Totals totals(double clock, double useful) const {
+    Totals t;
+    t.days = clock / kDay, t.goodput = useful / clock;
+    const double gpus = double(step_.gpus + run_.spare_gpus), nodes = double(step_.nodes + job_.spares.value_or(0));
+    t.gpu_hours = gpus * clock / kHour;
+    if (job_.gpu_hour) t.cost = t.gpu_hours * *job_.gpu_hour;
+    if (watts_) {
+      t.energy_mwh = (gpus * *watts_ + nodes * job_.power.node.value()) * job_.power.pue * clock / kHour * 1e-6;
+      if (job_.carbon) t.carbon_t = *t.energy_mwh * job_.carbon->value();
+    }
+    return t;
+  }
+
+  // What a checkpoint takes, and how often there is one.
+  void checkpoint() {
+    const auto& c = job_.checkpoint;
+    const auto& f = *job_.failures;
+    fleet_.nodes = step_.nodes, fleet_.spares = job_.spares.value_or(-1);
+    const double per_second = 1e-3 / kDay;
+    fleet_.node_rate = f.per_1000_node_days * per_second;
+    fleet_.group_nodes = f.group_nodes, fleet_.group_rate = f.group_nodes > 0 ? f.group_per_1000_days * per_second : 0;
+    fleet_.slow_rate = f.slow_per_1000_node_days * per_second;
+    fleet_.slowdown = f.slowdown, fleet_.notice = f.notice.value(), fleet_.repair = f.repair.value();
+    if (f.shrink && step_.replicas > 1) {
+      fleet_.replicas = step_.replicas;
+      fleet_.replicas_per_node =
+          std::max(1., double(step_.replicas) * double(step_.gpus_per_node) / double(step_.gpus));
+    } else if (f.shrink) {
+      run_.warnings.emplace_back("'job.failures.without_spare' shrink changes nothing: there is one replica");
+    }
+    const double size = run_.checkpoint_bytes = c.bytes ? double(c.bytes->count()) : step_.state_bytes;
+    const double storage = size / c.rate.value();
+    cycle_.save = storage;
+    cycle_.stall = storage;
+    if (c.async) {
+      if (!c.stall && step_.to_host <= 0)
+        throw UserError(
+            "'job.checkpoint.async' needs the rate of copies to the host, which the cluster does not say; give "
+            "job.checkpoint.stall, or cluster.host.pcie");
+      cycle_.stall = c.stall ? c.stall->value() : size / double(step_.gpus) / step_.to_host;
+      cycle_.save = std::max(cycle_.stall, storage);
+    } else if (c.stall) {
+      cycle_.stall = cycle_.save = c.stall->value();
+    }
+    fleet_.restart = f.restart.value() + storage;
+    cycle_.down = f.detect.value() + fleet_.restart;
+    cycle_.failures = failures_of(fleet_);
+    cycle_.work = run_.steps * step_.seconds;
+    // Between steps.
+    double interval = c.interval ? c.interval->value() : best_interval(cycle_);
+    run_.best_interval = !c.interval;
+    interval = std::max(1., std::round(interval / step_.seconds)) * step_.seconds;
+    if (interval + cycle_.stall < cycle_.save)
+      run_.warnings.push_back(
+          fmt::format("'job.checkpoint.interval' {}: a checkpoint takes {} to be written, so the next waits for it",
+                      show(Duration(interval)), show(Duration(cycle_.save))));
+    cycle_.interval = std::min(interval, cycle_.work);
+    run_.checkpoint_interval_s = cycle_.interval, run_.checkpoint_stall_s = cycle_.stall;
+    run_.checkpoint_save_s = cycle_.save, run_.down_s = cycle_.down;
+    run_.assumptions.push_back(fmt::format(
+        "job: failures come independently at constant rates; a checkpoint of {} goes to a storage of {:.4g} GB/s.",
+        show(Count(size)) + "B", c.rate.value() * 1e-9));
+    if (!job_.spares)
+      run_.assumptions.emplace_back(
+          "job: there is always a spare node, which is not paid for (job.spares says otherwise).");
+  }
+
+  // With steps that take `factor` times as long.
+  Length at(double factor) const {
+    Cycle cycle = cycle_;
+    cycle.work *= factor, cycle.interval *= factor;
+    Length length;
+    if (!(expected(cycle) < kHopeless * cycle.work)) hopeless(cycle);
+    const double cycles = std::ceil(cycle.work / cycle.interval);
+    const int runs = static_cast<int>(std::clamp(kMostCycles / cycles, kFewestRuns, kMostRuns));
+    length.runs = simulate(cycle, fleet_, job_.seed, runs);
+    length.closed = fleet_.slow_rate <= 0 && length.runs.waited <= 0 && length.runs.shrunk <= 0;
+    length.mean = length.closed ? expected(cycle) : length.runs.mean;
+    if (length.runs.p95 >= kHopeless * cycle.work) hopeless(cycle);
+    return length;
+  }
+
+  [[noreturn]] static void hopeless(const Cycle& cycle) {
+    throw UserError(
+        fmt::format("the job trains less than {:.0f} % of the time: it fails every {} and is down for {} after each "
+                    "failure; lower job.failures, or give more spares or faster restarts",
+                    100 / kHopeless, show(Duration(1 / cycle.failures)), show(Duration(cycle.down))));
+  }
+
+  const Job& job_;
+  const Step& step_;
+  WholeRun run_;
+  std::optional<double> watts_;
+  Cycle cycle_;
+  Fleet fleet_;
+};
+
+std::optional<bool> within(std::optional<double> value, std::optional<double> limit) {
+  return value && limit ? std::optional(*value <= *limit) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<bool> WholeRun::in_time() const { return within(expected.days, deadline_days); }
+std::optional<bool> WholeRun::in_budget() const { return within(expected.cost, budget); }
+
+WholeRun whole_run(const Job& job, const Step& step) { return Maker(job, step).make(); }
+
+}  // namespace rehearsal::job

@@ -1,0 +1,13 @@
+// The whole training, as text and JSON.
+#pragma once
+#include <string>
+
+#include "job/whole_run.hpp"
+#include "report/json.hpp"
+
+namespace rehearsal::report {
+
+std::string job_text(const job::WholeRun& run, int width);  // lines below a heading
+Json job_json(const job::WholeRun& run);
+
+}  // namespace rehearsal::report
