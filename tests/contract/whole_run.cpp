@@ -61,19 +61,19 @@ TEST_CASE("JSON has what the contract names, and nothing of a job where there is
 
 TEST_CASE("published runs beside what is predicted of them") {
   // 419 interruptions in 54 days, more than 90 % effective (arXiv 2407.21783, section 3.3.4).
-  const auto llama = predicted_file("runs/llama3-405b-16384xh100.yaml");
+  const auto llama = predicted_file("runs/llama3-405b-16384xh100.yaml", {});
   const auto& run = run_of(llama);
   CHECK(run.failures / run.expected.days == doctest::Approx(419. / 54).epsilon(.05));
   CHECK(run.expected.goodput > .9);
   CHECK(run.expected.goodput < .95);
   // 117 days and 1.08 M GPU-hours without spares, by a band that holds both.
-  const auto bloom = predicted_file("runs/bloom-176b-384xa100.yaml");
+  const auto bloom = predicted_file("runs/bloom-176b-384xa100.yaml", {});
   const auto& b = run_of(bloom);
   CHECK(b.low->days < 117);
   CHECK(b.high->days > 117);
   CHECK(b.failures / (b.expected.days / 7) == doctest::Approx(1.5).epsilon(.1));  // one or two a week
   // Opt: 33 days of computing took 56; what its logbook calls divergence is in no failure rate.
-  const auto opt = predicted_file("runs/opt-175b-992xa100.yaml");
+  const auto opt = predicted_file("runs/opt-175b-992xa100.yaml", {});
   CHECK(run_of(opt).expected.goodput < .85);
   CHECK(run_of(opt).failures / run_of(opt).expected.days == doctest::Approx(2).epsilon(.15));  // two machines a day
 }
