@@ -5,35 +5,32 @@
 #include <utility>
 
 #include "answer/placed.hpp"
+#include "answer/staged.hpp"
 #include "cluster/machine.hpp"
 #include "cost/cost_model.hpp"
 #include "engine/sim.hpp"
-#include "plan/partition.hpp"
 
 namespace rehearsal::answer {
 namespace {
 
-// What lowering reads of a machine besides who is next to whom: how many there are of what, and what becomes part of a
-// work (the time of the host).
-constexpr std::string_view kLowered[] = {"cluster.launch_factor"};
-// What of a framework is asked for when works are priced, and not before.
-constexpr std::string_view kPriced[] = {
-    "software.attention_rate",     "software.dropout_forward",        "software.dropout_backward",
-    "software.optimizer_overhead", "software.dispatch_overhead",      "software.dispatch_nvlink_share",
-    "software.dispatch_nic_share", "software.sharded_tensor_latency", "software.sharded_tensor_efficiency"};
-
-template <class List>
-bool holds(const List& list, std::string_view key) {
-  return std::find(std::begin(list), std::end(list), key) != std::end(list);
+// Steps whose length is more than the last end of one simulation of one graph.
+bool is_one_graph(const scenario::Scenario& scenario) {
+  return scenario.concrete && scenario.parallelism.layouts.empty() && scenario.faults.empty() &&
+         scenario.concrete->cluster.groups.empty() && !scenario.optimizer_sync.post_validation &&
+         !scenario.data_parallel.served() && scenario.simulate.iterations == 1 &&
+         scenario.concrete->cluster.topology.name != "links";
 }
 
-// Steps whose length is more than the last end of one simulation of one graph that knows no times.
-bool times_shape(const scenario::Scenario& scenario) {
-  return !scenario.concrete || scenario.schedule.schedule().plan || !scenario.parallelism.layouts.empty() ||
-         scenario.concrete->partition.kind == plan::Partition::Kind::balanced || !scenario.faults.empty() ||
-         !scenario.concrete->cluster.groups.empty() || scenario.optimizer_sync.post_validation ||
-         scenario.data_parallel.served() || scenario.simulate.iterations != 1 ||
-         scenario.concrete->cluster.topology.name == "links";
+// What pipeline ranks do. Who stands where and shares what with whom is left out: it is the same on the same machine,
+// whatever its numbers, as long as what was alike stays alike.
+std::string programs_of(const scenario::Scenario& scenario) {
+  auto staged = stage(scenario);
+  return placed(scenario.places.schedule,
+                [&] {
+                  return std::move(staged.lowering)
+                      .lower(scenario.schedule.schedule(), staged.problem, {scenario.simulate.detail, true, false});
+                })
+      .graph.digest();
 }
 
 // Places with what the resources of another machine have. Nothing where resources that had the same rate differ now, or
@@ -71,13 +68,13 @@ bool alike(const graph::Places& a, const graph::Places& b) {
 
 }  // namespace
 
-bool only_prices(std::string_view key) {
-  return key.starts_with("cluster.") ? !holds(kLowered, key) : holds(kPriced, key);
+Repricing::Repricing(const Prediction& base) : base_(base) {
+  if (is_one_graph(base.scenario())) programs_ = programs_of(base.scenario());
 }
 
-std::optional<Time> repriced(const Prediction& base, const scenario::Scenario& other) {
-  if (times_shape(other)) return std::nullopt;
-  const auto& question = *base.question;
+std::optional<Time> Repricing::iteration(const scenario::Scenario& other) const {
+  if (programs_.empty() || !is_one_graph(other) || programs_of(other) != programs_) return std::nullopt;
+  const auto& question = *base_.question;
   const auto& c = *other.concrete;
   const cost::CostModel cost(c.cluster, c.curves, c.software, c.profile);
   const auto works = question.graph.works();
@@ -97,7 +94,7 @@ std::optional<Time> repriced(const Prediction& base, const scenario::Scenario& o
     same = same && alike(footprints, question.footprints) && alike(*places, question.surroundings->places);
     if (other.simulate.network == scenario::Network::fluid) run.engine = "fluid";
   }
-  if (same) return base.summary.iteration;
+  if (same) return base_.summary.iteration;
   return engine::make_sim()->prepare(question.graph)->run(run).makespan();
 }
 

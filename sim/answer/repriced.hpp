@@ -1,19 +1,26 @@
-// The same step with other numbers: works are priced again, the graph stays. What hundreds of small changes of one
-// machine are asked by (explore/sensitivity.hpp).
+// The same step with other numbers: works are priced again and the graph stays, where other numbers make no other
+// graph. What hundreds of small changes of one scenario are asked by (explore/sensitivity.hpp): most of a prediction of
+// a large cluster is finding out who is next to whom.
 #pragma once
 #include <optional>
-#include <string_view>
+#include <string>
 
 #include "answer/predict.hpp"
 
 namespace rehearsal::answer {
 
-// Whether a number of the scenario is looked at by prices and capacities alone, and by nothing that makes a graph.
-bool only_prices(std::string_view key);
+class Repricing {
+ public:
+  explicit Repricing(const Prediction& base);  // which must outlive it
 
-// The iteration that predict(other) finds, to the picosecond, from the graph of `base`. `other` differs from the
-// scenario of `base` in keys for which only_prices() holds. Nothing where other prices may make another graph: a
-// schedule that is searched by the times of stages, layers dealt by them, links that no longer are alike.
-std::optional<Time> repriced(const Prediction& base, const scenario::Scenario& other);
+  // The iteration that predict(other) finds, to the picosecond. Nothing where the graph of `other` is another one, or
+  // may be: bytes and counts that differ, a schedule that is searched by the times of stages and found anew, layers
+  // dealt by them, links that no longer are alike. Throws what predict throws.
+  std::optional<Time> iteration(const scenario::Scenario& other) const;
+
+ private:
+  const Prediction& base_;
+  std::string programs_;  // digest of the pipeline ranks without what surrounds them; empty: nothing can be repriced
+};
 
 }  // namespace rehearsal::answer

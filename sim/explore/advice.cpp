@@ -71,7 +71,8 @@ class Changes {
     if (std::find(all_.begin(), all_.end(), change) == all_.end()) all_.push_back(std::move(change));
   }
 
-  // Also with as many chunks as one needs that does not do with those there are.
+  // Also with as many chunks as one needs that does not do with those there are, and with twice as many where it takes
+  // them and the one that is set may not.
   void schedules() {
     for (const auto& [name, schedule] : schedule::registry()) {
       if (name == scenario_.schedule.name) continue;
@@ -79,7 +80,9 @@ class Changes {
       const auto chunks = scenario_.parallelism.chunks;
       const auto fitting = std::clamp<std::int64_t>(chunks, schedule.min_chunks, schedule.max_chunks);
       if (fitting != chunks) change.push_back(fmt::format("parallelism.chunks={}", fitting));
-      add(std::move(change));
+      add(change);
+      if (fitting == chunks && 2 * chunks <= schedule.max_chunks)
+        add({change.front(), fmt::format("parallelism.chunks={}", 2 * chunks)});
     }
   }
 

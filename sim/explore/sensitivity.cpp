@@ -17,17 +17,16 @@ using fields::Field;
 using fields::Value;
 using Kind = Sensitivity::Kind;
 
-// All measured times of collectives, and the links that they were measured on, which are turned with them and not by
-// themselves: they say nothing of this machine.
-constexpr std::string_view kMeasured = "cluster.collectives.time_factor";
-constexpr std::string_view kMeasuredOn = "cluster.collectives.measured_on.";
+// All measured times of collectives are turned as a whole, with the links that they were measured on: by itself none of
+// them says anything of this machine.
+constexpr std::string_view kCurves = "cluster.collectives.", kMeasured = "cluster.collectives.time_factor";
 
 std::optional<Kind> kind_of(const Field& field) {
   using F = fields::Form::Kind;
   const std::string_view key = field.key;
-  if (!field.set || !field.acts || !field.key_of_files || key.starts_with(kMeasuredOn)) return std::nullopt;
+  if (!field.set || !field.acts || !field.key_of_files) return std::nullopt;
   if (!key.starts_with("cluster.") && !key.starts_with("software.") && !key.starts_with("costs.")) return std::nullopt;
-  if (key == kMeasured) return Kind::measured;
+  if (key.starts_with(kCurves)) return key == kMeasured ? std::optional(Kind::measured) : std::nullopt;
   switch (field.form.kind) {
     case F::time:
       return Kind::time;
@@ -90,7 +89,8 @@ bool assumed(const scenario::Scenario& scenario, const std::string& key) {
 
 class Turning {
  public:
-  explicit Turning(const Asked& asked) : asked_(asked), base_(*asked.prediction), knobs_(knobs(base_.scenario())) {}
+  explicit Turning(const Asked& asked)
+      : asked_(asked), base_(*asked.prediction), repricing_(base_), knobs_(knobs(base_.scenario())) {}
 
   const std::vector<Knob>& all() const { return knobs_; }
 
@@ -102,7 +102,7 @@ class Turning {
     try {
       const auto other = asked_.with({set});
       if (knob.field->get(&other) != *to) return std::nullopt;
-      return Turn{set, number_in(*to) / number_in(knob.value) - 1, iteration(knob, other)};
+      return Turn{set, number_in(*to) / number_in(knob.value) - 1, iteration(other)};
     } catch (const UserError&) {
       return std::nullopt;
     }
@@ -120,33 +120,28 @@ class Turning {
   // All resources slower at once, each by so much.
   std::optional<Time> together(double factor) const {
     auto other = base_.scenario();
-    bool prices = true;
     for (const auto& knob : knobs_) {
       if (knob.kind == Kind::factor) continue;
       const auto to = scaled(*knob.field, knob.value, knob.kind == Kind::rate ? 1 / factor : factor);
       if (!to) continue;
       knob.field->set(&other, *to);
-      prices = prices && answer::only_prices(knob.field->key);
     }
     try {
-      return iteration(prices, other);
+      return iteration(other);
     } catch (const UserError&) {
       return std::nullopt;
     }
   }
 
  private:
-  Time iteration(const Knob& knob, const scenario::Scenario& other) const {
-    return iteration(answer::only_prices(knob.field->key), other);
-  }
-  Time iteration(bool prices, const scenario::Scenario& other) const {
-    if (prices)
-      if (const auto time = answer::repriced(base_, other)) return *time;
+  Time iteration(const scenario::Scenario& other) const {
+    if (const auto time = repricing_.iteration(other)) return *time;
     return answer::predict(other, {.summary = {.memory = false, .critical_path = false}}).summary.iteration;
   }
 
   const Asked& asked_;
   const answer::Prediction& base_;
+  const answer::Repricing repricing_;
   std::vector<Knob> knobs_;
 };
 

@@ -36,7 +36,7 @@ struct Sensitivity {
   // Of the step, that goes by this resource.
   double share() const { return kind == Kind::rate ? -elasticity : elasticity; }
 };
-inline constexpr double kTenth = .1, kSmallStep = 1e-3;
+inline constexpr double kTenth = .1, kSmallStep = 1e-2;
 const char* name(Sensitivity::Kind kind);
 
 struct Sensitivities {

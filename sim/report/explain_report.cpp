@@ -115,7 +115,7 @@ class Text {
                      quantity(limit.amount, limit.unit), quantity(limit.rate, limit.unit) + "/s", limit.whose});
     rows(std::move(all), {0, 5});
     const auto& nearest = e_.limits->front();
-    says(fmt::format("{} come nearest: {} % of the step.", nearest.name, percent(nearest.share)));
+    says(fmt::format("Nearest: {}, {} % of the step.", nearest.name, percent(nearest.share)));
   }
 
   void sensitivities() {
