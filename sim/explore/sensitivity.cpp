@@ -60,6 +60,14 @@ std::optional<Value> scaled(const Field& field, const Value& value, double facto
   return Value(all) == value ? std::nullopt : std::optional(Value(all));
 }
 
+// One value of a list whose values are alike.
+std::string shown(const Value& value) {
+  const auto* list = std::get_if<std::vector<Value>>(&value);
+  if (!list || list->size() < 2 || std::any_of(list->begin(), list->end(), [&](auto& x) { return x != list->front(); }))
+    return fields::shown(value);
+  return fmt::format("{} x {}", list->size(), fields::shown(list->front()));
+}
+
 struct Knob {
   const Field* field;
   Kind kind;
@@ -153,11 +161,9 @@ std::optional<Sensitivity> sensitivity(const Turning& turning, const Knob& knob,
   const auto up = turning.turn(knob, 1 + kTenth), down = turning.turn(knob, 1 / (1 + kTenth));
   const auto moves = [&](const auto& turn) { return turn && turn->iteration != now; };
   if (!moves(up) && !moves(down)) return std::nullopt;
-  Sensitivity s{.key = knob.field->key,
-                .value = fields::shown(knob.value),
-                .help = knob.field->help,
-                .kind = knob.kind,
-                .assumed = assumed(base.scenario(), knob.field->key)};
+  Sensitivity s;
+  s.key = knob.field->key, s.value = shown(knob.value), s.help = knob.field->help, s.kind = knob.kind;
+  s.assumed = assumed(base.scenario(), knob.field->key);
   const Turn none{"", 0, now};
   s.better = up.value_or(none), s.worse = down.value_or(none);
   if (s.worse.iteration < s.better.iteration) std::swap(s.better, s.worse);
