@@ -4,8 +4,7 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
-#include <tuple>
+#include <utility>
 
 #include "timeline/breakdown.hpp"
 #include "timeline/split.hpp"
@@ -28,7 +27,8 @@ enum class Cause : std::uint8_t {
   other
 };
 
-constexpr double kSmall = .03;  // of the step: pieces of several ranks below it are told together
+// A rank is told by itself where it has so many times what ranks with such a piece have on average; else together.
+constexpr double kStandsOut = 2;
 
 struct What {
   Category category;
@@ -131,25 +131,26 @@ class Path {
       Amount amount;
       std::vector<RankId> ranks;
     };
+    std::map<What, std::pair<Time, std::int64_t>> whole;  // over ranks, and of how many
+    for (const auto& [key, amount] : amounts_)
+      if (amount.time > Time{}) whole[key.first].first += amount.time, ++whole[key.first].second;
     std::vector<std::pair<What, Told>> all;
-    std::map<What, Told> small;
-    const auto put_together = [](Told& to, const Amount& amount, RankId rank) {
-      to.amount.time += amount.time;
-      to.amount.arithmetic += amount.arithmetic, to.amount.memory += amount.memory;
-      to.ranks.push_back(rank);
-    };
+    std::map<What, Told> together;
     for (const auto& [key, amount] : amounts_) {
       const auto& [what, rank] = key;
       if (amount.time <= Time{}) continue;
-      Told told;
-      put_together(amount.time / total_ < kSmall ? small[what] : told, amount, rank);
-      if (!told.ranks.empty()) all.emplace_back(what, std::move(told));
+      const auto& [sum, ranks] = whole[what];
+      const bool alone = ranks > 1 && amount.time / sum * double(ranks) >= kStandsOut;
+      Told& told = alone ? all.emplace_back(what, Told{}).second : together[what];
+      told.amount.time += amount.time;
+      told.amount.arithmetic += amount.arithmetic, told.amount.memory += amount.memory;
+      told.ranks.push_back(rank);
     }
-    for (auto& [what, told] : small) all.emplace_back(what, std::move(told));
+    for (auto& [what, told] : together) all.emplace_back(what, std::move(told));
     std::vector<PathPiece> pieces;
     for (const auto& [what, told] : all)
       pieces.push_back({what.category, told.amount.time / total_, told.amount.time,
-                        sentence(what, told.amount) + where(what, told.ranks) + detail(what, told.amount)});
+                        sentence(what) + where(what, told.ranks) + detail(what, told.amount)});
     std::stable_sort(pieces.begin(), pieces.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
     return pieces;
   }
@@ -180,7 +181,24 @@ class Path {
     return {};
   }
 
-  static std::string sentence(const What& what, const Amount&) {
+  static std::string beyond_device(Lane lane) {
+    switch (lane) {
+      case Lane::copy_out:
+        return "copying states from the GPU to its host";
+      case Lane::copy_in:
+        return "copying states from the host to its GPU";
+      case Lane::host:
+        return "updating states on the host, over its memory";
+      case Lane::disk_read:
+        return "reading states from disks";
+      case Lane::disk_write:
+        return "writing states to disks";
+      default:
+        return "moving states beyond the device";
+    }
+  }
+
+  static std::string sentence(const What& what) {
     const auto passes = Path::passes(what.pass);
     switch (what.category) {
       case Category::compute:
@@ -213,7 +231,7 @@ class Path {
       case Category::bubble:
         return "idle";
       case Category::offload:
-        return "moving states and updating them beyond the device (" + std::string(graph::name(what.lane)) + ")";
+        return beyond_device(what.lane);
     }
     return passes;
   }
@@ -228,9 +246,10 @@ class Path {
       if (rank.multiplicity > 1) text += fmt::format(" and {} like it", rank.multiplicity - 1);
       return text;
     }
-    std::set<std::string> names;
-    for (const RankId r : ranks) names.insert(graph_.program_of(graph_.ranks()[r.index()]).name);
-    return fmt::format(" {} {} ranks of {} stage{}", on, ranks.size(), names.size(), names.size() == 1 ? "" : "s");
+    const auto program = [&](RankId r) { return graph_.program_of(graph_.ranks()[r.index()]).name; };
+    const auto first = program(ranks.front()), last = program(ranks.back());
+    const auto from = first == last || first.empty() ? first : fmt::format("{} to {}", first, last);
+    return fmt::format(" {} {} ranks{}", on, ranks.size(), from.empty() ? "" : " (" + from + ")");
   }
 
   static std::string detail(const What& what, const Amount& amount) {
@@ -238,8 +257,8 @@ class Path {
       case Cause::kernels: {
         const double all = amount.arithmetic + amount.memory;
         if (all <= 0) return "";
-        return fmt::format(": {:.0f} % matrix products and attention, {:.0f} % kernels that wait for the GPU's memory",
-                           100 * amount.arithmetic / all, 100 * amount.memory / all);
+        return fmt::format(": {:.0f} % in matrix products and attention, the rest waits for the GPU's memory",
+                           100 * amount.arithmetic / all);
       }
       case Cause::nvlink:
         return ", over links inside a node";

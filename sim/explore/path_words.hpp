@@ -12,11 +12,11 @@ struct PathPiece {
   graph::Category category{};
   double share = 0;  // of the step
   Time time;
-  std::string text;  // "forward passes on rank 0 (stage 0) and 127 like it: 71 % matrix products and attention"
+  std::string text;  // "computing forward passes on rank 0 (pipeline rank 0) and 127 like it: 71 % in matrix ..."
 };
 
-// Largest first; the shares sum to 1. Pieces of one category and pass on one rank are one, and so are those of several
-// ranks that are small each. Of a prediction with its timeline.
+// Largest first; the shares sum to 1. Pieces of one category and pass on one rank are one, and so are those of
+// ranks of which none stands out. Of a prediction with its timeline.
 std::vector<PathPiece> path_words(const answer::Prediction& prediction);
 
 }  // namespace rehearsal::explore

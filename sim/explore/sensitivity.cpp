@@ -61,7 +61,7 @@ std::optional<Value> scaled(const Field& field, const Value& value, double facto
 }
 
 // One value of a list whose values are alike.
-std::string shown(const Value& value) {
+std::string value_text(const Value& value) {
   const auto* list = std::get_if<std::vector<Value>>(&value);
   if (!list || list->size() < 2 || std::any_of(list->begin(), list->end(), [&](auto& x) { return x != list->front(); }))
     return fields::shown(value);
@@ -162,7 +162,7 @@ std::optional<Sensitivity> sensitivity(const Turning& turning, const Knob& knob,
   const auto moves = [&](const auto& turn) { return turn && turn->iteration != now; };
   if (!moves(up) && !moves(down)) return std::nullopt;
   Sensitivity s;
-  s.key = knob.field->key, s.value = shown(knob.value), s.help = knob.field->help, s.kind = knob.kind;
+  s.key = knob.field->key, s.value = value_text(knob.value), s.help = knob.field->help, s.kind = knob.kind;
   s.assumed = assumed(base.scenario(), knob.field->key);
   const Turn none{"", 0, now};
   s.better = up.value_or(none), s.worse = down.value_or(none);

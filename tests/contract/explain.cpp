@@ -202,6 +202,21 @@ TEST_CASE("the critical path is told whole, and limits are of this step") {
   }
 }
 
+// GPipe fills and drains once per phase: p - 1 stages and messages each way (arXiv 1811.06965, section 2). So its path
+// is (m + p - 1) (F + B + W) of computing and 2 (p - 1) C of messages: with 4 stages and 8 micro-batches 110 of 122 ms.
+TEST_CASE("the critical path of GPipe is what its formula says") {
+  const auto said = said_by("explain " PROJECT_ROOT
+                            "/scenarios/teaching-1f1b-8-stages.yaml --set schedule=gpipe --set parallelism.pipeline=4 "
+                            "--set batch.microbatches=8 --set 'costs={forward: 4ms, backward: 4ms, weight: 2ms, "
+                            "transfer: 2ms}' --only critical-path");
+  CHECK(said["iteration_s"].get<double>() == doctest::Approx(.122));
+  std::map<std::string, double> shares;
+  for (const auto& piece : said["critical_path"]) shares[piece["category"]] += piece["share"].get<double>();
+  CHECK(shares.size() == 2);
+  CHECK(shares["compute"] == doctest::Approx(110. / 122));
+  CHECK(shares["pipeline_comm"] == doctest::Approx(12. / 122));
+}
+
 // One optimizer step, with nothing beside it or behind it.
 TEST_CASE("the fixed cost of an optimizer step is a key") {
   const std::string line = "run " + questions().front().line() + " --set simulate.network=closed-form";
