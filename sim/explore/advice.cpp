@@ -148,6 +148,7 @@ Advised advise(const Asked& asked, unsigned jobs, const Done& done) {
   const auto all = changes(base.scenario());
   std::vector<std::optional<Advice>> rows(all.size());
   std::vector<std::string> digests(all.size());  // of legal ones
+  std::vector<char> failed(all.size());
   std::mutex telling;
   std::size_t ended = 0;
   in_parallel(all.size(), jobs, [&](std::size_t i) {
@@ -158,6 +159,8 @@ Advised advise(const Asked& asked, unsigned jobs, const Done& done) {
       rows[i] = {all[i], summary.iteration, memory_of(summary), memory_of(summary) - memory_of(base.summary),
                  summary.fits.value_or(true)};
     } catch (const UserError&) {
+    } catch (const InternalError&) {
+      failed[i] = 1;
     }
     if (!done) return;
     const std::lock_guard lock(telling);
@@ -168,7 +171,9 @@ Advised advise(const Asked& asked, unsigned jobs, const Done& done) {
   std::set<std::string> seen{base.summary.digest};  // two ways to say one thing are one
   for (std::size_t i = 0; i < rows.size(); ++i) {
     auto& row = rows[i];
-    if (!row) {
+    if (failed[i]) {
+      advised.failed.push_back(all[i]);
+    } else if (!row) {
       ++advised.illegal;
     } else if (!seen.insert(digests[i]).second ||
                (row->iteration == base.summary.iteration && row->memory_change == 0)) {

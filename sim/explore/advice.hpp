@@ -24,9 +24,10 @@ struct Advice {
 };
 
 struct Advised {
-  std::vector<Advice> all;  // shortest step first, those that do not fit last
-  std::size_t illegal = 0;  // changes that the scenario forbids
-  std::size_t same = 0;     // changes that change nothing
+  std::vector<Advice> all;     // shortest step first, those that do not fit last
+  std::size_t illegal = 0;     // changes that the scenario forbids
+  std::size_t same = 0;        // changes that change nothing
+  std::vector<Change> failed;  // met a bug of ours, as `run` with them would; one change does not end the others
 };
 
 Advised advise(const Asked& asked, unsigned jobs, const Done& done = {});

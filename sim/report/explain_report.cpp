@@ -156,6 +156,9 @@ class Text {
     const auto unfit = std::count_if(found.all.begin(), found.all.end(), [](const auto& a) { return !a.fits; });
     says(fmt::format("{} changes were predicted: {} do not fit, {} change nothing; {} more are not legal here.",
                      found.all.size() + found.same, unfit, found.same, found.illegal));
+    for (const auto& change : found.failed)
+      says(fmt::format("{} could not be predicted: a bug of this program, which `run` with it reports.",
+                       fmt::join(change, " ")));
   }
 
   const Explanation& e_;
@@ -230,10 +233,13 @@ std::string explain_json(const Explanation& e, const ExplainOptions& options, co
                       {"memory_change_bytes", number(advice->memory_change)},
                       {"fits", advice->fits}});
     const auto& all = e.advised->all;
+    Json failed = Json::array();
+    for (const auto& change : e.advised->failed) failed.push_back(key_and_value(change));
     json["advice_tried"] = {{"legal", all.size() + e.advised->same},
                             {"unfit", std::count_if(all.begin(), all.end(), [](const auto& a) { return !a.fits; })},
                             {"same", e.advised->same},
-                            {"illegal", e.advised->illegal}};
+                            {"illegal", e.advised->illegal},
+                            {"failed", failed}};
   }
   if (e.limits) {
     auto& limits = json["limits"] = Json::object();
