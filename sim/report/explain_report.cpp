@@ -143,8 +143,10 @@ class Text {
     const auto& found = *e_.advised;
     heading("What to change: one choice at a time, predicted in full");
     const auto chosen = advised(e_, options_);
+    const bool fits = e_.prediction->summary.fits.value_or(true);
+    if (!fits) says("As it is the scenario does not fit; what is shown first does.");
     if (chosen.empty()) {
-      says("No change of one choice that fits makes the step shorter.");
+      says(fits ? "No change of one choice that fits makes the step shorter." : "No change of one choice fits.");
     } else {
       std::vector<std::vector<std::string>> all{{"iteration", "step %", "memory", "fits", "--set"}};
       for (const auto* advice : chosen)

@@ -63,16 +63,19 @@ std::vector<std::string> pairs(const json& set) {
 
 }  // namespace
 
-TEST_CASE("a number turned is the iteration that run finds with it") {
+// All times of the answer scale when every rate is divided, and every fixed time multiplied, by the same number: shares
+// of what has a unit of time sum to one.
+TEST_CASE("a number turned is the iteration that run finds with it, and shares sum to one") {
   for (const auto& question : questions()) {
     CAPTURE(question.line());
     const auto said = said_by("explain " + question.line() + " --only sensitivity");
     REQUIRE(said["sensitivity"].size() > 10);
-    double best = -1;
+    double best = -1, shares = 0;
     for (const auto& row : said["sensitivity"]) {
       CAPTURE(row.dump());
       CHECK(row["iteration_change"].get<double>() >= best);  // most first
       best = row["iteration_change"];
+      if (!row["share"].is_null()) shares += row["share"].get<double>();
       for (const auto& turn : {row, row["worse"]}) {
         if (turn["set"] == "") continue;  // it cannot be turned so far
         CHECK(to_seconds(question.run({turn["set"].get<std::string>()}).iteration) == turn["iteration_s"]);
@@ -80,6 +83,10 @@ TEST_CASE("a number turned is the iteration that run finds with it") {
         CHECK(turn["iteration_change"].get<double>() == doctest::Approx(moved / base - 1));
       }
     }
+    const auto& sum = said["sensitivity_sum"];
+    CHECK(shares == doctest::Approx(sum["shares"].get<double>()));
+    CHECK(shares == doctest::Approx(1).epsilon(.02));
+    CHECK(sum["all_at_once"].get<double>() == doctest::Approx(1).epsilon(.01));
   }
 }
 
@@ -93,21 +100,6 @@ TEST_CASE("what explain prints is what a user types") {
   std::string sets;
   for (const auto& pair : pairs(said["advice"][0]["set"])) sets += " --set '" + pair + "'";
   CHECK(said_by("run " + line + sets)["iteration_s"] == said["advice"][0]["iteration_s"]);
-}
-
-// All times of the answer scale when every rate is divided, and every fixed time multiplied, by the same number.
-TEST_CASE("shares of all resources sum to one") {
-  for (const auto& question : questions()) {
-    CAPTURE(question.line());
-    const auto said = said_by("explain " + question.line() + " --only sensitivity");
-    const auto& sum = said["sensitivity_sum"];
-    CHECK(sum["shares"].get<double>() == doctest::Approx(1).epsilon(.02));
-    CHECK(sum["all_at_once"].get<double>() == doctest::Approx(1).epsilon(.01));
-    double all = 0;
-    for (const auto& row : said["sensitivity"])
-      if (!row["share"].is_null()) all += row["share"].get<double>();
-    CHECK(all == doctest::Approx(sum["shares"].get<double>()));
-  }
 }
 
 // One stage computes m (F + B + W) and waits for nothing: of 7, 2 and 1 ms each has its part.
@@ -226,14 +218,17 @@ TEST_CASE("the fixed cost of an optimizer step is a key") {
 }
 
 TEST_CASE("the answer is the same for every number of jobs, in every format") {
-  const auto line = "explain " + questions().front().line();
-  for (const char* format : {"text", "json", "csv"}) {
-    const auto one = rehearse(line + " --jobs 1 --format " + format);
+  const auto same = [](const std::string& line) {
+    CAPTURE(line);
+    const auto one = rehearse(line + " --jobs 1");
     CHECK(one.status == 0);
     CHECK(one.err.empty());
     CHECK_FALSE(one.out.empty());
-    CHECK(rehearse(line + " --jobs 3 --format " + format).out == one.out);
-  }
+    CHECK(rehearse(line + " --jobs 3").out == one.out);
+  };
+  same("explain " + questions().front().line() + " --format json");
+  for (const char* format : {"text", "csv"})
+    same("explain '" PROJECT_ROOT "/scenarios/teaching-1f1b-8-stages.yaml' --format " + std::string(format));
 }
 
 TEST_CASE("what cannot be explained is refused by name") {
