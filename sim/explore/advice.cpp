@@ -51,8 +51,8 @@ class Changes {
 
   std::vector<Change> run() {
     schedules();
-    for (const char* key : kNumbers) doubled(key);
     if (!scenario_.concrete) return std::move(all_);
+    for (const char* key : kNumbers) doubled(key);
     degrees();
     for (const char* key : kChoices) choices(key);
     for (const char* key : kSwitches)
@@ -72,12 +72,17 @@ class Changes {
   }
 
   // Also with as many chunks as one needs that does not do with those there are, and with twice as many where it takes
-  // them and the one that is set may not.
+  // them and the one that is set may not. Given times are those of one stage: with more of them it is another model.
   void schedules() {
     for (const auto& [name, schedule] : schedule::registry()) {
       if (name == scenario_.schedule.name) continue;
       Change change{"schedule=" + name};
       const auto chunks = scenario_.parallelism.chunks;
+      if (scenario_.abstract) {
+        const bool both_ways = schedule.placement == schedule::Placement::bidirectional;  // two copies of the model
+        if (both_ways || (schedule.min_chunks <= chunks && chunks <= schedule.max_chunks)) add(std::move(change));
+        continue;
+      }
       const auto fitting = std::clamp<std::int64_t>(chunks, schedule.min_chunks, schedule.max_chunks);
       if (fitting != chunks) change.push_back(fmt::format("parallelism.chunks={}", fitting));
       add(change);

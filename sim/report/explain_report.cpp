@@ -209,7 +209,8 @@ std::string explain_json(const Explanation& e, const ExplainOptions& options, co
       {"rehearsal",
        {{"version", version}, {"backend", s.backend}, {"fidelity", timeline::name(s.fidelity)}, {"engine", s.engine}}},
       {"scenario", {{"name", s.name}, {"file", s.file}, {"digest", s.digest}}},
-      {"iteration_s", to_seconds(s.iteration)}};
+      {"iteration_s", to_seconds(s.iteration)},
+      {"fits", s.fits}};
   if (e.path) {
     auto& list = json["critical_path"] = Json::array();
     for (const auto& piece : *e.path)
