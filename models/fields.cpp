@@ -292,6 +292,8 @@ const Description& software_fields() {
       field<&S::accumulate_bytes_bf16>("accumulate_bytes_bf16", number(0, kMostTraffic), kUsual, "and in bf16"),
       field<&S::optimizer_bytes>("optimizer_bytes", number(0, kMostTraffic), kUsual,
                                  "traffic per parameter of one optimizer step"),
+      field<&S::optimizer_overhead>("optimizer_overhead", time(), kUsual,
+                                    "of one optimizer step, besides its traffic: many small kernels"),
       field<&S::scaling_bytes>("scaling_bytes", number(0, kMostTraffic), kUsual,
                                "and of unscaling gradients and looking for infinities with `loss_scaling`, where "
                                "`optimizer_bytes` does not hold it"),
@@ -369,6 +371,8 @@ const Description& software_fields() {
           "who sends tokens to their experts"),
       field<&S::dispatch_sms>("dispatch_sms", whole(0, 1000), kUsual,
                               "multiprocessors that its kernels hold; 0: as they are shipped"),
+      field<&S::dispatch_overhead>("dispatch_overhead", time(), kUsual,
+                                   "of sending tokens to their experts, or back, besides their bytes"),
       field<&S::fp8_dispatch>("fp8_dispatch", boolean(), kUsual,
                               "tokens travel to their experts in 8 bits, and back in 16 (DeepSeek-V3)"),
       field<&S::expert_overlap>("expert_overlap", boolean(), kUsual,

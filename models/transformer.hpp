@@ -235,6 +235,7 @@ struct Software {
   double optimizer_bytes = 44;       // traffic per parameter of one optimizer step
   double scaling_bytes = 8;          // and of looking for infinities where the loss is scaled, beyond that
   double host_optimizer_bytes = 28;  // likewise of one that runs on the host
+  double optimizer_overhead = 2e-3;  // seconds of a step besides its traffic: many small kernels, norms, the loss scale
   double host_update_overhead = 0;   // seconds per parameter that a process takes around it besides
   double host_seconds_per_kernel = 0;
   bool launch_blocking = false;       // CUDA_LAUNCH_BLOCKING=1: the host launches nothing while a kernel runs
@@ -271,6 +272,7 @@ struct Software {
   // Of mixtures of experts.
   CudaGraph cuda_graph = CudaGraph::none;
   Dispatcher dispatcher = Dispatcher::nccl;
+  double dispatch_overhead = 60e-6;     // seconds of sending tokens to their experts, or back, besides their bytes
   std::int64_t dispatch_sms = 0;        // multiprocessors that its kernels hold; 0: as they are shipped
   bool fp8_dispatch = false;            // tokens travel to their experts in 8 bits, and back in 16 (DeepSeek-V3)
   bool expert_overlap = false;          // all-to-alls run under the passes of another micro-batch

@@ -126,6 +126,16 @@ class Count {
   std::vector<Bytes> over_;
 };
 
+LinkTraffic::Place place(const cluster::Resource& r) {
+  using enum cluster::Resource::Kind;
+  if (r.kind == port_out || r.kind == port_in) return LinkTraffic::Place::domain;
+  if (r.kind == copy_out || r.kind == copy_in) return LinkTraffic::Place::host;
+  if (r.kind == disk_read || r.kind == disk_write) return LinkTraffic::Place::disk;
+  const auto nearer = std::min(r.from.kind, r.to.kind), farther = std::max(r.from.kind, r.to.kind);
+  if (farther < cluster::DeviceKind::nic) return LinkTraffic::Place::domain;
+  return nearer > cluster::DeviceKind::nic ? LinkTraffic::Place::fabric : LinkTraffic::Place::nic;
+}
+
 // Equal links become one entry, whether symmetry has folded them or not (it folds links of different kinds, too). Of
 // entries that are as busy the links out of a node come first.
 std::vector<LinkTraffic> links(const lower::Surroundings& around, const std::vector<Bytes>& over, Time iteration) {
@@ -153,7 +163,7 @@ std::vector<LinkTraffic> links(const lower::Surroundings& around, const std::vec
   for (const auto& [alike, entry] : classes) {
     const double bytes = double(std::get<Bytes>(alike).count()), rate = std::get<double>(alike);
     const auto& resource = around.resources[entry.first];
-    ranked.push_back({{name(resource), entry.count, bytes, bytes / (rate * to_seconds(iteration))},
+    ranked.push_back({{name(resource), place(resource), entry.count, bytes, bytes / (rate * to_seconds(iteration))},
                       resource.from.kind == cluster::DeviceKind::nic && resource.to.kind > cluster::DeviceKind::nic,
                       entry.first});
   }

@@ -33,7 +33,10 @@ struct AxisBytes {
 
 // Links that are alike and carry as much: devices of the same kinds, the same rate, the same bytes.
 struct LinkTraffic {
-  std::string name;         // of the first of them: "node 0 NIC 2 to leaf 0.2"
+  // Inside an NVLink domain; to or from a NIC; between switches; between GPUs and their hosts; to disks.
+  enum class Place : std::uint8_t { domain, nic, fabric, host, disk };
+  std::string name;  // of the first of them: "node 0 NIC 2 to leaf 0.2"
+  Place place;
   std::uint64_t count = 1;  // one way of a cable is a link
   double bytes = 0;         // over each
   double busy_share = 0;    // bytes / (rate x iteration)

@@ -20,6 +20,8 @@ constexpr std::array kCommands{
     Command{"run", "Predict one iteration of scenarios: time, throughput, MFU, bubble, memory per rank, timeline.",
             run_run},
     Command{"compare", "Predict variants of scenarios and show them in one table.", run_compare},
+    Command{"explain", "Say what decides the step, what each number of the machine is worth, and what to change.",
+            run_explain},
     Command{"schedule", "Show one pipeline schedule with given costs: picture, order, bubble and memory.",
             run_schedule},
     Command{"balance", "Place experts on GPUs so that the heaviest carries least.", run_balance},

@@ -35,6 +35,12 @@ Bandwidth rate_of(Resource::Kind kind, const ClusterSpec& spec, std::int64_t gpu
 
 }  // namespace
 
+Bandwidth rate(const Resource& resource, const Machine& machine) {
+  if (resource.kind == Resource::Kind::processors) return {};
+  if (resource.kind == Resource::Kind::link) return machine.link(resource.from, resource.to).rate;
+  return rate_of(resource.kind, machine.spec(), machine.rank(resource.from), 1);
+}
+
 std::uint32_t Resources::of_gpu(Resource::Kind kind, std::int64_t gpu) {
   auto& number = of_gpus_[kKindsOfGpus * static_cast<std::size_t>(gpu) + static_cast<std::size_t>(kind)];
   if (number == kNone) {

@@ -29,6 +29,8 @@ struct Resource {
   Device from, to;
   Bandwidth rate;  // of all but processors
 };
+// What it has on this machine where nothing is wrong; 0 of processors.
+Bandwidth rate(const Resource& resource, const Machine& machine);
 std::string name(const Resource& resource);  // "node 3 GPU 1 memory", "node 0 NIC 2 to leaf 0.2"
 
 class Resources {

@@ -70,6 +70,8 @@ const Description& curve_fields() {
             return text;
           },
           "measured times"),
+      field<&C::time_factor>("time_factor", number_above(0, 100), kUsual,
+                             "of all measured times, and of the links that they were measured on"),
       field<&C::fitted_ranks>("fitted.ranks", whole(2, 100'000), kRequired, "that the curves are of"), fitted(),
       nested<&C::measured_on>("measured_on", measured_on_fields()), aside<&C::source>("citations move no answer"));
   return all;

@@ -72,7 +72,10 @@ bool SizeCurves::holds(CollectiveKind kind) const {
 double SizeCurves::time(CollectiveKind kind, std::uint32_t ranks, Bytes size, bool* measured_used) const {
   if (measured_used) *measured_used = false;
   if (ranks <= 1 || size.count() <= 0) return 0;
+  return time_factor * as_measured(kind, ranks, size, measured_used);
+}
 
+double SizeCurves::as_measured(CollectiveKind kind, std::uint32_t ranks, Bytes size, bool* measured_used) const {
   for (const auto& [other, factor] : sources(kind)) {
     if (const auto table = measured.find({other, ranks}); table != measured.end() && !table->second.empty()) {
       if (measured_used) *measured_used = true;

@@ -46,6 +46,9 @@ struct SizeCurves {
   std::map<CollectiveKind, FittedCurve>
       fitted;  // for group sizes without a table, scaled by (n-1)/n against `fitted_ranks`
   std::uint32_t fitted_ranks = 8;
+  // Of everything measured, as a whole: 1.1 is a system on which all that the curves hold, and the links that they were
+  // measured on, are a tenth slower. What `explain` turns to find out how much rests on them.
+  double time_factor = 1;
   std::string source;
   MeasuredOn measured_on;
 
@@ -53,6 +56,8 @@ struct SizeCurves {
   bool holds(CollectiveKind kind) const;  // itself, or what it is made of
   // Seconds; 0 for one rank or nothing to move. `measured_used` (if given) tells whether a table answered.
   double time(CollectiveKind kind, std::uint32_t ranks, Bytes size, bool* measured_used = nullptr) const;
+  double as_measured(CollectiveKind kind, std::uint32_t ranks, Bytes size,
+                     bool* measured_used) const;  // of two or more
 };
 
 }  // namespace rehearsal::collective

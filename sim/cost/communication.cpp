@@ -23,8 +23,8 @@ cluster::ClusterSpec measured_on(const collective::SizeCurves& curves) {
   spec.name = "of the curves " + curves.name;
   spec.topology.name = reference.topology;
   spec.gpus_per_node = reference.gpus;
-  spec.nvlink = reference.nvlink;
-  spec.nvlink_latency = reference.latency;
+  spec.nvlink = reference.nvlink * (1 / curves.time_factor);
+  spec.nvlink_latency = seconds(to_seconds(reference.latency) * curves.time_factor);
   spec.nvlink_generation = reference.generation;
   return spec;
 }

@@ -18,9 +18,6 @@ inline constexpr double kMessageChannelRate = 14e9;  // bytes/s
 // the sum, one that copies reads and writes.
 inline constexpr double kMemoryPerReducedByte = 3, kMemoryPerCopiedByte = 2;
 
-// --- Optimizer: many small kernels, norms and the loss-scale check. Seconds per step; assumed.
-inline constexpr double kOptimizerFixed = 2e-3;
-
 // --- What an optimizer on the host reaches of the memory bandwidth of a stream triad. DeepSpeed's CPU-Adam updates 1,
 // 2, 4 and 8 billion parameters on a Grace (72 cores) in .098, .198, .393 and .769 s (blogs/superoffload of DeepSpeed):
 // 28 bytes a parameter at 290 GB/s, of 450 that Grace sustains. One family of measurements.

@@ -113,7 +113,7 @@ double CostModel::memory_bound(const MemoryBound& shape) const {
 }
 
 double CostModel::optimizer(const graph::OptimizerStep& work) const {
-  return seconds_for(work.traffic, machine_.gpu.sustained_memory_bandwidth) + kOptimizerFixed;
+  return seconds_for(work.traffic, machine_.gpu.sustained_memory_bandwidth) + software_.optimizer_overhead;
 }
 
 // A device without a rate for the precision of a kernel (a CPU's core for bf16) widens what it reads and computes in

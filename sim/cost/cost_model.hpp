@@ -67,6 +67,9 @@ class CostModel {
   // Likewise: the bytes that they move, composite works those of what they consist of.
   std::vector<graph::Volume> volumes(std::span<const graph::Work> works) const;
 
+  // Likewise: the bytes of a GPU's own memory that they read and write, those that collectives touch included.
+  std::vector<double> memory_traffic(std::span<const graph::Work> works) const;
+
   // Every constant behind these works that was assumed rather than measured, those that move most first. `durations`:
   // their prices; `runs`: how often tasks run each of them, of all ranks.
   std::vector<Assumption> assumptions(std::span<const graph::Work> works, std::span<const Time> durations,

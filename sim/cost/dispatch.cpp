@@ -23,7 +23,6 @@ struct Kernels {
 };
 constexpr Kernels kNccl{1, 1e12, 0, 24}, kDeepEp{.79, 11.25e9, 0, 24}, kHybridEp{.83, 46.9e9, -.12, 32};
 constexpr double kOther = .15;  // of the quicker way that still shows
-constexpr double kFixed = 60e-6;
 constexpr double kFewestRanks = 8, kMostRanks = 72;  // of HybridEP's table
 
 const Kernels& kernels(models::Dispatcher dispatcher) {
@@ -78,7 +77,7 @@ double CostModel::dispatch(const graph::Dispatch& work) const {
   for (const auto& border : reach.out)
     out = std::max(out, moved.out / (border.rate.value() / double(reach.in_domain) * software_.dispatch_nic_share *
                                      machine_.fabric));
-  return std::max(inside, out) + kOther * std::min(inside, out) + kFixed;
+  return std::max(inside, out) + kOther * std::min(inside, out) + software_.dispatch_overhead;
 }
 
 graph::Footprint CostModel::of_dispatch(const graph::Dispatch& work, Time price) const {

@@ -43,6 +43,11 @@ double operand_bytes(const FusedAttention& w) {
   return 2 * double(w.batch * w.heads) * double(w.head_dim + w.values()) * rows * (w.backward ? 2 : 1);
 }
 
+double memory_per_byte(CollectiveKind kind) {
+  const bool reduces = kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
+  return reduces ? kMemoryPerReducedByte : kMemoryPerCopiedByte;
+}
+
 // A kernel fills all multiprocessors and touches so many bytes of its GPU's memory; what trails of its price is idle.
 Footprint of_kernel(const cluster::Gpu& gpu, Time price, double bytes, Time trailing = Time{}) {
   Footprint f;
@@ -103,9 +108,7 @@ Footprint CostModel::of_collective(const graph::Collective& work, Time price) co
     f.shares.push_back({along(work.inside, pairs ? Way::spread : Way::wire),
                         weight_of(f, wire / efficiency / double(machine.stripes()))});
   }
-  const bool reduces = work.kind == CollectiveKind::all_reduce || work.kind == CollectiveKind::reduce_scatter;
-  const double memory = std::min(per_second * (reduces ? kMemoryPerReducedByte : kMemoryPerCopiedByte),
-                                 spec.gpu.sustained_memory_bandwidth.value());
+  const double memory = std::min(per_second * memory_per_byte(work.kind), spec.gpu.sustained_memory_bandwidth.value());
   f.shares.push_back({Way::memory, weight_of(f, memory)});
   if (work.pieces > 1) return f;  // copy engines need no multiprocessors
   const double inside = std::clamp(kChannelsEach * std::floor(reach.port.value() / kChannelRate), 1., kMostChannels);
@@ -151,7 +154,7 @@ Footprint CostModel::footprint(const graph::Work& work, Time price) const {
     } else if constexpr (std::is_same_v<Kind, Kernel>) {
       return of_kernel(gpu, price, double(w.traffic().count()));
     } else if constexpr (std::is_same_v<Kind, graph::OptimizerStep>) {
-      return of_kernel(gpu, price, double(w.traffic.count()), seconds(kOptimizerFixed));
+      return of_kernel(gpu, price, double(w.traffic.count()), seconds(software_.optimizer_overhead));
     } else if constexpr (std::is_same_v<Kind, graph::Copy>) {
       return of_copy(w, price);
     } else if constexpr (std::is_same_v<Kind, graph::HostStep>) {
@@ -161,6 +164,37 @@ Footprint CostModel::footprint(const graph::Work& work, Time price) const {
     }
   };
   return std::visit(make, work);
+}
+
+std::vector<double> CostModel::memory_traffic(std::span<const graph::Work> works) const {
+  std::vector<double> all;
+  all.reserve(works.size());
+  const auto touched = [&](const auto& w) -> double {
+    using Kind = std::decay_t<decltype(w)>;
+    if constexpr (std::is_same_v<Kind, Gemm> || std::is_same_v<Kind, FusedAttention>) {
+      return operand_bytes(w);
+    } else if constexpr (std::is_same_v<Kind, MemoryBound> || std::is_same_v<Kind, graph::OptimizerStep>) {
+      return double(w.traffic.count());
+    } else if constexpr (std::is_same_v<Kind, Kernel>) {
+      return double(w.traffic().count());
+    } else if constexpr (std::is_same_v<Kind, graph::Collective>) {
+      return double(moved(w).all().count()) * memory_per_byte(w.kind);
+    } else if constexpr (std::is_same_v<Kind, graph::Dispatch>) {
+      return double(moved(w).all().count()) * kMemoryPerCopiedByte;
+    } else if constexpr (std::is_same_v<Kind, graph::Message> || std::is_same_v<Kind, graph::Copy>) {
+      return double(w.size.count());
+    } else if constexpr (std::is_same_v<Kind, graph::Beside>) {
+      return all[w.kernel.index()] + all[w.collective.index()];
+    } else if constexpr (std::is_same_v<Kind, graph::Sequence>) {
+      double sum = 0;
+      for (const auto& item : w.items) sum += all[item.work.index()] * item.count;
+      return sum;
+    } else {
+      return 0;
+    }
+  };
+  for (const auto& work : works) all.push_back(std::visit(touched, work));
+  return all;
 }
 
 Time CostModel::together(const std::vector<std::vector<Footprint>>& row, const Footprint& beside) const {

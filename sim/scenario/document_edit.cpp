@@ -24,7 +24,8 @@ struct Shorthand {
 };
 constexpr std::array kShorthands{Shorthand{"schedule", "name"},  Shorthand{"cluster", "use"},
                                  Shorthand{"model", "use"},      Shorthand{"software", "use"},
-                                 Shorthand{"recompute", "mode"}, Shorthand{"gpu", "use"}};
+                                 Shorthand{"recompute", "mode"}, Shorthand{"gpu", "use"},
+                                 Shorthand{"collectives", "use"}};
 
 }  // namespace
 
@@ -146,8 +147,8 @@ const Node* Documents::overlay(const Node* base, const Node* over) {
     }
     // `gpu: a100` below, `gpu: {memory: 40GB}` above: that GPU with another memory.
     const Node* value = overlay(old->value, e.value);
-    if (e.key->text == "gpu" && old->value->kind == Node::Kind::scalar && value->kind == Node::Kind::map &&
-        !value->find("use")) {
+    if ((e.key->text == "gpu" || e.key->text == "collectives") && old->value->kind == Node::Kind::scalar &&
+        value->kind == Node::Kind::map && !value->find("use")) {
       Node* use = make(Node::Kind::scalar, *old->value);
       use->text = "use";
       Node* changed = make(Node::Kind::map, *value);

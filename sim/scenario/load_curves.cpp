@@ -98,6 +98,8 @@ std::optional<collective::SizeCurves> load_curves(Context& context, const Node& 
                                                                suggestion(name, cluster::registry().names())));
     links.finish();
   }
+  const auto& factor = collective::curve_fields().at("time_factor").form;
+  curves.time_factor = map.number("time_factor", {factor.low, factor.high, factor.above}, 1);
   const auto assumption = map.text("assumption", "");
   if (const Node* measured = map.find("measured")) read_measured(context, *measured, curves);
   if (const Node* fitted = map.find("fitted")) read_fitted(context, *fitted, curves);

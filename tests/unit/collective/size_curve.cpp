@@ -44,6 +44,17 @@ TEST_CASE("nothing to move takes no time") {
   CHECK(table().time(all_reduce, 8, Bytes()) == 0);
 }
 
+TEST_CASE("all that was measured is turned as a whole") {
+  auto curves = table();
+  curves.fitted[reduce_scatter] = {seconds(10e-6), Bandwidth(1e11), Bytes(1'000'000)};
+  const auto before = curves;
+  curves.time_factor = 1.5;
+  for (const auto kind : {all_reduce, reduce_scatter})
+    for (const std::uint32_t ranks : {4u, 8u})
+      CHECK(curves.time(kind, ranks, Bytes(3'000'000)) ==
+            Approx(1.5 * before.time(kind, ranks, Bytes(3'000'000))).epsilon(1e-12));
+}
+
 TEST_CASE("halves of an all-reduce") {
   auto curves = table();
   CHECK(curves.time(all_gather, 8, Bytes(4'000'000)) == Approx(100e-6).epsilon(1e-12));

@@ -1,0 +1,101 @@
+#include "answer/repriced.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "answer/placed.hpp"
+#include "answer/staged.hpp"
+#include "cluster/machine.hpp"
+#include "cost/cost_model.hpp"
+#include "engine/sim.hpp"
+
+namespace rehearsal::answer {
+namespace {
+
+// Steps whose length is more than the last end of one simulation of one graph.
+bool is_one_graph(const scenario::Scenario& scenario) {
+  return scenario.concrete && scenario.parallelism.layouts.empty() && scenario.faults.empty() &&
+         scenario.concrete->cluster.groups.empty() && !scenario.optimizer_sync.post_validation &&
+         !scenario.data_parallel.served() && scenario.simulate.iterations == 1 &&
+         scenario.concrete->cluster.topology.name != "links";
+}
+
+// What pipeline ranks do. Who stands where and shares what with whom is left out: it is the same on the same machine,
+// whatever its numbers, as long as what was alike stays alike.
+std::string programs_of(const scenario::Scenario& scenario) {
+  auto staged = stage(scenario);
+  return placed(scenario.places.schedule,
+                [&] {
+                  return std::move(staged.lowering)
+                      .lower(scenario.schedule.schedule(), staged.problem, {scenario.simulate.detail, true, false});
+                })
+      .graph.digest();
+}
+
+// Places with what the resources of another machine have. Nothing where resources that had the same rate differ now, or
+// the other way round: then other ranks are alike.
+std::optional<graph::Places> places_on(const lower::Surroundings& around, const cluster::Machine& machine) {
+  using Kind = cluster::Resource::Kind;
+  auto places = around.places;
+  std::map<std::pair<Kind, double>, double> now;
+  std::map<std::pair<Kind, double>, double> before;
+  std::vector<Bandwidth> rates;
+  for (const auto& resource : around.resources) {
+    const auto rate = rates.emplace_back(cluster::rate(resource, machine));
+    const auto to = now.try_emplace({resource.kind, resource.rate.value()}, rate.value()).first->second;
+    const auto from = before.try_emplace({resource.kind, rate.value()}, resource.rate.value()).first->second;
+    if (to != rate.value() || from != resource.rate.value()) return std::nullopt;
+  }
+  for (auto& place : places.resources)
+    if (around.resources[place.origin].kind != Kind::processors) place.capacity = graph::capacity(rates[place.origin]);
+  return places;
+}
+
+bool alike(const std::vector<graph::Footprint>& a, const std::vector<graph::Footprint>& b) {
+  const auto same_share = [](const graph::Share& x, const graph::Share& y) {
+    return x.way == y.way && x.weight == y.weight && x.hold == y.hold;
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const auto& x, const auto& y) {
+    return x.moving == y.moving && x.trailing == y.trailing && x.rate == y.rate &&
+           std::equal(x.shares.begin(), x.shares.end(), y.shares.begin(), y.shares.end(), same_share);
+  });
+}
+bool alike(const graph::Places& a, const graph::Places& b) {
+  return std::equal(a.resources.begin(), a.resources.end(), b.resources.begin(), b.resources.end(),
+                    [](const auto& x, const auto& y) { return x.capacity == y.capacity; });
+}
+
+}  // namespace
+
+Repricing::Repricing(const Prediction& base) : base_(base) {
+  if (is_one_graph(base.scenario())) programs_ = programs_of(base.scenario());
+}
+
+std::optional<Time> Repricing::iteration(const scenario::Scenario& other) const {
+  if (programs_.empty() || !is_one_graph(other) || programs_of(other) != programs_) return std::nullopt;
+  const auto& question = *base_.question;
+  const auto& c = *other.concrete;
+  const cost::CostModel cost(c.cluster, c.curves, c.software, c.profile);
+  const auto works = question.graph.works();
+  const auto conditions = question.graph.conditions();
+  const auto durations = placed(other.places.cluster, [&] { return cost.price(works, conditions); });
+  const auto held = cost.held(works, conditions);
+  bool same = durations == question.durations && held == question.held;  // then nothing has to be simulated
+  backend::RunOptions run;
+  run.durations = durations, run.held = held;
+  std::vector<graph::Footprint> footprints;
+  std::optional<graph::Places> places;
+  if (question.surroundings) {
+    places = places_on(*question.surroundings, cost.communication().machine());
+    if (!places) return std::nullopt;
+    footprints = cost.footprints(works, durations, conditions);
+    run.footprints = footprints, run.places = &*places;
+    same = same && alike(footprints, question.footprints) && alike(*places, question.surroundings->places);
+    if (other.simulate.network == scenario::Network::fluid) run.engine = "fluid";
+  }
+  if (same) return base_.summary.iteration;
+  return engine::make_sim()->prepare(question.graph)->run(run).makespan();
+}
+
+}  // namespace rehearsal::answer

@@ -1,0 +1,111 @@
+// rehearse explain: what decides a step, what each number of the machine is worth, and what to change.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/spelling.hpp"
+#include "cli/output.hpp"
+#include "cli/progress.hpp"
+#include "published/constants.hpp"
+#include "report/explain_report.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+const CommandText kExplainText{
+    .name = "explain",
+    .operands = "SCENARIO",
+    .summary =
+        "Says what decides the step of a scenario: its critical path in words, how near the limits of the machine\n"
+        "are, what a tenth more of every number is worth, and which change of one choice makes it shorter.",
+    .more =
+        "Every number and every change is a KEY=VALUE of --set: `rehearse run SCENARIO --set KEY=VALUE` gives the\n"
+        "same iteration. Shares of resources sum to 100 % where the step scales with all of them.",
+    .example =
+        "  rehearse explain scenarios/gpt3-175b-1024xa100.yaml\n"
+        "  rehearse explain scenarios/llama3-70b-64xh100.yaml --only sensitivity --format csv\n"
+        "  rehearse explain scenarios/gpt-7.5b-zero-64xv100.yaml --only advice --all\n",
+    .takes_set = true};
+
+constexpr const char* kParts[] = {"critical-path", "limits", "sensitivity", "advice"};
+
+// Which parts are wanted; all where nothing was said.
+std::vector<std::string> wanted(const std::vector<std::string>& only) {
+  const std::vector<std::string> parts(std::begin(kParts), std::end(kParts));
+  for (const auto& part : only)
+    if (std::find(parts.begin(), parts.end(), part) == parts.end())
+      throw UserError(fmt::format("--only: unknown part '{}'{}", part.substr(0, 40), suggestion(part, parts)));
+  return only.empty() ? parts : only;
+}
+
+// Numbers that were fitted to training runs say how far they may be off.
+void mark_fitted(explore::Sensitivities& found, const scenario::Scenario& scenario) {
+  if (!scenario.concrete) return;
+  for (const auto& constant : published::read_constants())
+    if (constant.acts_on(scenario.concrete->cluster.gpu.name, scenario.concrete->software.name))
+      for (auto& row : found.all)
+        if (row.key == constant.key) row.width = constant.width;
+}
+
+}  // namespace
+
+int run_explain(const Arguments& arguments) {
+  std::vector<std::string> only;
+  unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
+  report::ExplainOptions options;
+  unsigned top = static_cast<unsigned>(options.top);
+  const OptionList own{
+      {"only", "PART", "critical-path, limits, sensitivity or advice; repeatable (default: all)", &only},
+      {"top", "N", "changes that are advised (default: 10)", &top},
+      {"all", "", "also changes that do not fit or make the step longer, and numbers that move it by little",
+       &options.all},
+      {"jobs", "N", "predictions at a time (default: one per core)", &jobs}};
+  CommonOptions common;
+  const auto line = parse(kExplainText, own, arguments, common);
+  if (!line) return 0;
+  const auto& path =
+      one_operand(kExplainText, *line, "a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
+  if (jobs < 1 || jobs > 1024) throw UserError("--jobs must be a whole number from 1 to 1024");
+  const auto parts = wanted(only);
+  const auto asks = [&](const char* part) { return std::find(parts.begin(), parts.end(), part) != parts.end(); };
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    throw UserError(
+        fmt::format("explain reads its scenario many times, and '{}' is no regular file; save it first", path));
+
+  const auto prediction = answer::predict(scenario::load(path, common.set));
+  const explore::Asked asked{path, common.set, &prediction};
+  Progress progress(common.quiet);
+  const auto follow = [&](const char* what) {
+    return [&progress, what](std::size_t done, std::size_t of) {
+      if (progress.due()) progress.say(fmt::format("{} {} of {}", what, done, of));
+    };
+  };
+  report::Explanation explanation;
+  explanation.prediction = &prediction;
+  if (asks("critical-path")) explanation.path = explore::path_words(prediction);
+  if (asks("limits")) explanation.limits = explore::limits(prediction);
+  if (asks("sensitivity")) {
+    explanation.sensitivities = explore::sensitivities(asked, jobs, follow("numbers turned:"));
+    mark_fitted(*explanation.sensitivities, prediction.scenario());
+  }
+  if (asks("advice")) explanation.advised = explore::advise(asked, jobs, follow("changes predicted:"));
+
+  options.top = top, options.width = report_width(common), options.color = use_color(common);
+  switch (common.format) {
+    case Format::json:
+      emit_report(common, report::explain_json(explanation, options, std::string(version())));
+      break;
+    case Format::csv:
+      emit_report(common, report::explain_csv(explanation, options));
+      break;
+    case Format::text:
+      emit_report(common, report::explain_text(explanation, options));
+  }
+  return 0;
+}
+
+}  // namespace rehearsal::cli

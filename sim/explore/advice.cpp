@@ -1,0 +1,196 @@
+#include "explore/advice.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "base/parallel.hpp"
+#include "scenario/fields.hpp"
+
+namespace rehearsal::explore {
+namespace {
+
+using fields::Value;
+using scenario::Scenario;
+
+// Choices of a training that change when and where it is computed, and not what: all other values of each are tried.
+constexpr const char* kChoices[] = {"training.attention",
+                                    "training.kernels",
+                                    "training.context",
+                                    "training.context_balance",
+                                    "training.partition_activations",
+                                    "training.defragment",
+                                    "training.allocator",
+                                    "training.optimizer_sync",
+                                    "training.fsdp.reshard_after_forward",
+                                    "training.offload.optimizer",
+                                    "training.offload.gradients",
+                                    "training.offload.parameters",
+                                    "training.offload.activations",
+                                    "training.offload.owner",
+                                    "experts.dispatch",
+                                    "experts.balance",
+                                    "parallelism.sequence"};
+// The software's own way where a scenario says nothing, so both are tried.
+constexpr const char* kSwitches[] = {"training.overlap.gradients", "training.overlap.parameters",
+                                     "training.overlap.pipeline", "training.overlap.tensor"};
+// Twice and half of each.
+constexpr const char* kNumbers[] = {
+    "batch.micro",           "parallelism.chunks",    "parallelism.expert",        "parallelism.expert_tensor",
+    "training.bucket",       "training.buffers.size", "training.offload.prefetch", "training.offload.tiles",
+    "training.fsdp.prefetch"};
+constexpr Bytes kUsualBucket{25'000'000};  // torch's DDP, where nothing is said (contract: `bucket`)
+
+class Changes {
+ public:
+  explicit Changes(const Scenario& scenario) : scenario_(scenario) {}
+
+  std::vector<Change> run() {
+    schedules();
+    if (!scenario_.concrete) return std::move(all_);
+    for (const char* key : kNumbers) doubled(key);
+    degrees();
+    for (const char* key : kChoices) choices(key);
+    for (const char* key : kSwitches)
+      for (const char* value : {"true", "false"}) add({fmt::format("{}={}", key, value)});
+    for (int zero = 0; zero <= 3; ++zero)
+      if (zero != scenario_.parallelism.zero) add({fmt::format("parallelism.zero={}", zero)});
+    for (const char* mode : {"none", "selective", "full", "{mode: full, every: 2}", "{mode: full, every: 4}"})
+      add({fmt::format("training.recompute={}", mode)});
+    for (const char* partition : {"uniform", "balanced"}) add({fmt::format("partition={}", partition)});
+    placements();
+    return std::move(all_);
+  }
+
+ private:
+  void add(Change change) {
+    if (std::find(all_.begin(), all_.end(), change) == all_.end()) all_.push_back(std::move(change));
+  }
+
+  // Also with as many chunks as one needs that does not do with those there are, and with twice as many where it takes
+  // them and the one that is set may not. Given times are those of one stage: with more of them it is another model.
+  void schedules() {
+    for (const auto& [name, schedule] : schedule::registry()) {
+      if (name == scenario_.schedule.name) continue;
+      Change change{"schedule=" + name};
+      const auto chunks = scenario_.parallelism.chunks;
+      if (scenario_.abstract) {
+        const bool both_ways = schedule.placement == schedule::Placement::bidirectional;  // two copies of the model
+        if (both_ways || (schedule.min_chunks <= chunks && chunks <= schedule.max_chunks)) add(std::move(change));
+        continue;
+      }
+      const auto fitting = std::clamp<std::int64_t>(chunks, schedule.min_chunks, schedule.max_chunks);
+      if (fitting != chunks) change.push_back(fmt::format("parallelism.chunks={}", fitting));
+      add(change);
+      if (fitting == chunks && 2 * chunks <= schedule.max_chunks)
+        add({change.front(), fmt::format("parallelism.chunks={}", 2 * chunks)});
+    }
+  }
+
+  void doubled(const char* key) {
+    const auto& field = scenario::scenario_fields().at(key);
+    auto value = field.get(&scenario_);
+    if (value.absent()) value = key == std::string_view("training.bucket") ? Value(kUsualBucket) : field.when_absent;
+    if (value.absent()) return;
+    for (const double factor : {2., .5}) {
+      const auto* whole = std::get_if<std::int64_t>(&value);
+      if (whole && factor < 1 && *whole % 2 != 0) continue;
+      if (const auto to = fields::scaled(field.form, value, factor))
+        add({fmt::format("{}={}", key, fields::written(*to))});
+    }
+  }
+
+  // What one axis loses another gains: as many GPUs.
+  void degrees() {
+    const auto& p = scenario_.parallelism;
+    const std::pair<const char*, std::int64_t> axes[] = {
+        {"tensor", p.tensor}, {"context", p.context}, {"pipeline", p.pipeline}, {"data", p.data}};
+    for (const auto& [more, degree] : axes)
+      for (const auto& [less, from] : axes) {
+        if (more == less || from % 2 != 0) continue;
+        Change change{fmt::format("parallelism.{}={}", less, from / 2),
+                      fmt::format("parallelism.{}={}", more, 2 * degree)};
+        if (less == std::string_view("tensor") && from == 2 && p.sequence)
+          change.emplace_back("parallelism.sequence=false");
+        if (less == std::string_view("pipeline") && from == 2 && p.chunks > 1)
+          change.emplace_back("parallelism.chunks=1");
+        add(std::move(change));
+      }
+  }
+
+  void choices(const char* key) {
+    const auto& field = scenario::scenario_fields().at(key);
+    const auto now = field.get(&scenario_);
+    for (const auto& value : fields::others(field, now)) {
+      // Names that mean what another one does ("cpu", "host") are one value.
+      auto other = scenario_;
+      field.set(&other, value);
+      if (const auto meant = field.get(&other); meant != now) add({fmt::format("{}={}", key, fields::written(meant))});
+    }
+  }
+
+  void placements() {
+    const auto& field = scenario::scenario_fields().at("placement");
+    for (const auto& order : fields::others(field, field.get(&scenario_))) add({"placement=" + fields::written(order)});
+  }
+
+  const Scenario& scenario_;
+  std::vector<Change> all_;
+};
+
+double memory_of(const answer::Summary& summary) { return summary.peak.device.value_or(summary.peak.allocated); }
+
+}  // namespace
+
+std::vector<Change> changes(const Scenario& scenario) { return Changes(scenario).run(); }
+
+Advised advise(const Asked& asked, unsigned jobs, const Done& done) {
+  const auto& base = *asked.prediction;
+  const auto all = changes(base.scenario());
+  std::vector<std::optional<Advice>> rows(all.size());
+  std::vector<std::string> digests(all.size());  // of legal ones
+  std::vector<char> failed(all.size());
+  std::mutex telling;
+  std::size_t ended = 0;
+  in_parallel(all.size(), jobs, [&](std::size_t i) {
+    try {
+      const auto scenario = asked.with(all[i]);
+      const auto summary = answer::predict(scenario, {.summary = {.critical_path = false}}).summary;
+      digests[i] = summary.digest;
+      rows[i] = {all[i], summary.iteration, memory_of(summary), memory_of(summary) - memory_of(base.summary),
+                 summary.fits.value_or(true)};
+    } catch (const UserError&) {
+    } catch (const InternalError&) {
+      failed[i] = 1;
+    }
+    if (!done) return;
+    const std::lock_guard lock(telling);
+    done(++ended, all.size());
+  });
+
+  Advised advised;
+  std::set<std::string> seen{base.summary.digest};  // two ways to say one thing are one
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    auto& row = rows[i];
+    if (failed[i]) {
+      advised.failed.push_back(all[i]);
+    } else if (!row) {
+      ++advised.illegal;
+    } else if (!seen.insert(digests[i]).second ||
+               (row->iteration == base.summary.iteration && row->memory_change == 0)) {
+      ++advised.same;
+    } else {
+      advised.all.push_back(std::move(*row));
+    }
+  }
+  std::stable_sort(advised.all.begin(), advised.all.end(), [](const Advice& a, const Advice& b) {
+    return std::pair(!a.fits, a.iteration) < std::pair(!b.fits, b.iteration);
+  });
+  return advised;
+}
+
+}  // namespace rehearsal::explore

@@ -1,0 +1,289 @@
+#include "report/explain_report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/quantity_text.hpp"
+#include "report/json.hpp"
+#include "report/layout.hpp"
+
+namespace rehearsal::report {
+namespace {
+
+using explore::Advice;
+using explore::Sensitivity;
+
+// Text leaves out what is smaller, unless all is asked for.
+constexpr double kLeastPiece = .005, kLeastMove = 5e-4;
+
+double change(const Explanation& e, Time iteration) { return iteration / e.prediction->summary.iteration - 1; }
+
+std::string percent(double share, int digits = 1) { return fmt::format("{:.{}f}", 100 * share, digits); }
+std::string signed_percent(double share) { return fmt::format("{:+.2f}", 100 * share); }
+
+// "3.40 PFLOP", "521 GB".
+std::string quantity(double amount, const std::string& unit) {
+  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P", "E", "Z"};
+  std::size_t prefix = 0;
+  while (amount >= 1000 && prefix + 1 < std::size(kPrefixes)) amount /= 1000, ++prefix;
+  return fmt::format("{:.4g} {}{}", amount, kPrefixes[prefix], unit);
+}
+
+std::string memory_change(const Explanation& e, double bytes_more) {
+  if (e.prediction->summary.abstract) return fmt::format("{:+g}", bytes_more);
+  return (bytes_more < 0 ? "-" : "+") + show(bytes(std::abs(bytes_more)));
+}
+
+// What is advised: as many as asked for of those that gain; where nothing fits now, what fits.
+std::vector<const Advice*> advised(const Explanation& e, const ExplainOptions& options) {
+  std::vector<const Advice*> chosen;
+  const bool fits = e.prediction->summary.fits.value_or(true);
+  for (const auto& advice : e.advised->all) {
+    const bool good = advice.fits && (!fits || advice.iteration < e.prediction->summary.iteration);
+    if (options.all || (good && chosen.size() < options.top)) chosen.push_back(&advice);
+  }
+  return chosen;
+}
+
+std::string marks(const Sensitivity& s) {
+  std::vector<std::string> all;
+  if (s.kind == Sensitivity::Kind::factor) all.emplace_back("factor");
+  if (s.kind == Sensitivity::Kind::measured) all.emplace_back("measured times");
+  if (s.assumed) all.emplace_back("assumed");
+  if (s.width > 0) all.push_back(fmt::format("fitted, +-{:.0f} %", 100 * s.width));
+  if (!s.follows.empty()) all.push_back("goes with " + s.follows);
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+class Text {
+ public:
+  Text(const Explanation& e, const ExplainOptions& options) : e_(e), options_(options), paint_{options.color} {}
+
+  std::string run() {
+    const auto& s = e_.prediction->summary;
+    text_ = fmt::format("{}: an iteration takes {}\n", paint_.bold(s.name), show(s.iteration));
+    if (e_.path) path();
+    if (e_.limits && !e_.limits->empty()) limits();
+    if (e_.sensitivities) sensitivities();
+    if (e_.advised) advice();
+    return text_;
+  }
+
+ private:
+  void heading(const std::string& words) { text_ += "\n" + paint_.bold(words) + "\n"; }
+  void says(const std::string& words) { text_ += wrap("  " + words, std::size_t(options_.width), "  ") + "\n"; }
+
+  // Columns whose cells are words are set from the left.
+  void rows(std::vector<std::vector<std::string>> all, std::initializer_list<std::size_t> words) {
+    for (const auto column : words) {
+      std::size_t width = 0;
+      for (const auto& row : all) width = std::max(width, row[column].size());
+      for (auto& row : all) row[column].resize(width, ' ');
+    }
+    auto lines = table(all, paint_);
+    std::size_t from = 0;
+    for (std::size_t end; (end = lines.find('\n', from)) != std::string::npos; from = end + 1) {
+      auto line = lines.substr(from, end - from);
+      line.erase(line.find_last_not_of(' ') + 1);
+      text_ += "  " + line + "\n";
+    }
+  }
+
+  void path() {
+    heading("What decides the step: its critical path");
+    double rest = 0;
+    for (const auto& piece : *e_.path) {
+      if (!options_.all && piece.share < kLeastPiece) {
+        rest += piece.share;
+        continue;
+      }
+      text_ += wrap(fmt::format("  {:>5} %  {}", percent(piece.share), piece.text), std::size_t(options_.width),
+                    "           ") +
+               "\n";
+    }
+    if (rest > 0) text_ += fmt::format("  {:>5} %  in smaller pieces\n", percent(rest));
+  }
+
+  void limits() {
+    heading("Limits: what each part of the machine would need by itself");
+    std::vector<std::vector<std::string>> all{{"", "of the step", "alone", "moves", "at", "most on"}};
+    for (const auto& limit : *e_.limits)
+      all.push_back({limit.name, percent(limit.share) + " %", show(seconds(limit.seconds)),
+                     quantity(limit.amount, limit.unit), quantity(limit.rate, limit.unit) + "/s", limit.whose});
+    rows(std::move(all), {0, 5});
+    const auto& nearest = e_.limits->front();
+    says(fmt::format("Nearest: {}, {} % of the step.", nearest.name, percent(nearest.share)));
+  }
+
+  void sensitivities() {
+    const auto& found = *e_.sensitivities;
+    heading("What each number is worth: a tenth better, a tenth worse, and the step in %");
+    std::vector<std::vector<std::string>> all{{"key", "now", "better", "worse", "share", ""}};
+    std::size_t left_out = found.idle;
+    for (const auto& s : found.all) {
+      const double better = change(e_, s.better.iteration), worse = change(e_, s.worse.iteration);
+      if (!options_.all && std::max(std::abs(better), std::abs(worse)) < kLeastMove) {
+        ++left_out;
+        continue;
+      }
+      all.push_back({s.key, s.value, signed_percent(better), signed_percent(worse),
+                     s.counted() ? percent(s.share()) : "", marks(s)});
+    }
+    rows(std::move(all), {0, 5});
+    says(fmt::format(
+        "Shares of the resources (what has a unit of time): {} % together{}.", percent(found.sum, 2),
+        left_out ? fmt::format("; {} more numbers move less than {} %", left_out, percent(kLeastMove, 2)) : ""));
+    for (const auto& why : found.missing) says("Missing: " + why + ".");
+  }
+
+  void advice() {
+    const auto& found = *e_.advised;
+    heading("What to change: one choice at a time, predicted in full");
+    const auto chosen = advised(e_, options_);
+    const bool fits = e_.prediction->summary.fits.value_or(true);
+    if (!fits) says("As it is the scenario does not fit; what is shown first does.");
+    if (chosen.empty()) {
+      says(fits ? "No change of one choice that fits makes the step shorter." : "No change of one choice fits.");
+    } else {
+      std::vector<std::vector<std::string>> all{{"iteration", "step %", "memory", "fits", "--set"}};
+      for (const auto* advice : chosen)
+        all.push_back({show(advice->iteration), signed_percent(change(e_, advice->iteration)),
+                       memory_change(e_, advice->memory_change), advice->fits ? "yes" : "NO",
+                       fmt::format("{}", fmt::join(advice->set, " "))});
+      rows(std::move(all), {4});
+    }
+    const auto unfit = std::count_if(found.all.begin(), found.all.end(), [](const auto& a) { return !a.fits; });
+    says(fmt::format("{} changes were predicted: {} do not fit, {} change nothing; {} more are not legal here.",
+                     found.all.size() + found.same, unfit, found.same, found.illegal));
+    for (const auto& change : found.failed)
+      says(fmt::format("{} could not be predicted: a bug of this program, which `run` with it reports.",
+                       fmt::join(change, " ")));
+  }
+
+  const Explanation& e_;
+  const ExplainOptions& options_;
+  Paint paint_;
+  std::string text_;
+};
+
+Json to_json(const Explanation& e, const explore::Turn& turn) {
+  return {{"set", turn.set},
+          {"change", turn.change},
+          {"iteration_s", to_seconds(turn.iteration)},
+          {"iteration_change", change(e, turn.iteration)}};
+}
+
+Json to_json(const Explanation& e, const Sensitivity& s) {
+  Json row{{"key", s.key}, {"kind", explore::name(s.kind)}, {"value", s.value}};
+  row.update(to_json(e, s.better));
+  row["worse"] = to_json(e, s.worse);
+  row["elasticity"] = s.elasticity;
+  row["share"] = s.counted() ? Json(s.share()) : Json();
+  row["follows"] = s.follows.empty() ? Json() : Json(s.follows);
+  row["assumed"] = s.assumed;
+  row["fitted_width"] = s.width > 0 ? Json(s.width) : Json();
+  return row;
+}
+
+Json key_and_value(const explore::Change& change) {
+  Json set = Json::object();
+  for (const auto& pair : change) {
+    const auto equals = pair.find('=');
+    set[pair.substr(0, equals)] = pair.substr(equals + 1);
+  }
+  return set;
+}
+
+}  // namespace
+
+std::string explain_text(const Explanation& explanation, const ExplainOptions& options) {
+  return Text(explanation, options).run();
+}
+
+std::string explain_json(const Explanation& e, const ExplainOptions& options, const std::string& version) {
+  const auto& s = e.prediction->summary;
+  Json json{
+      {"rehearsal",
+       {{"version", version}, {"backend", s.backend}, {"fidelity", timeline::name(s.fidelity)}, {"engine", s.engine}}},
+      {"scenario", {{"name", s.name}, {"file", s.file}, {"digest", s.digest}}},
+      {"iteration_s", to_seconds(s.iteration)},
+      {"fits", s.fits}};
+  if (e.path) {
+    auto& list = json["critical_path"] = Json::array();
+    for (const auto& piece : *e.path)
+      list.push_back({{"category", graph::name(piece.category)},
+                      {"share", piece.share},
+                      {"time_s", to_seconds(piece.time)},
+                      {"text", piece.text}});
+  }
+  if (e.sensitivities) {
+    const auto& found = *e.sensitivities;
+    auto& list = json["sensitivity"] = Json::array();
+    for (const auto& row : found.all) list.push_back(to_json(e, row));
+    json["sensitivity_sum"] = {
+        {"shares", found.sum}, {"all_at_once", found.together}, {"missing", found.missing}, {"idle", found.idle}};
+  }
+  if (e.advised) {
+    auto& list = json["advice"] = Json::array();
+    for (const auto* advice : advised(e, options))
+      list.push_back({{"set", key_and_value(advice->set)},
+                      {"iteration_s", to_seconds(advice->iteration)},
+                      {"iteration_change", change(e, advice->iteration)},
+                      {"memory_bytes", number(advice->memory)},
+                      {"memory_change_bytes", number(advice->memory_change)},
+                      {"fits", advice->fits}});
+    const auto& all = e.advised->all;
+    Json failed = Json::array();
+    for (const auto& change : e.advised->failed) failed.push_back(key_and_value(change));
+    json["advice_tried"] = {{"legal", all.size() + e.advised->same},
+                            {"unfit", std::count_if(all.begin(), all.end(), [](const auto& a) { return !a.fits; })},
+                            {"same", e.advised->same},
+                            {"illegal", e.advised->illegal},
+                            {"failed", failed}};
+  }
+  if (e.limits) {
+    auto& limits = json["limits"] = Json::object();
+    limits["nearest"] = e.limits->empty() ? Json() : Json(e.limits->front().name);
+    auto& list = limits["parts"] = Json::array();
+    for (const auto& limit : *e.limits)
+      list.push_back({{"name", limit.name},
+                      {"amount", number(limit.amount)},
+                      {"unit", limit.unit},
+                      {"rate_per_s", limit.rate},
+                      {"time_s", limit.seconds},
+                      {"share", limit.share},
+                      {"most_on", limit.whose}});
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string explain_csv(const Explanation& e, const ExplainOptions& options) {
+  std::string csv = csv_line({"part", "name", "change", "iteration_s", "iteration_change", "share", "elasticity",
+                              "memory_change_bytes", "fits", "assumed", "text"});
+  const auto real = [](double x) { return fmt::format("{}", x); };
+  const auto yes = [](bool b) { return std::string(b ? "true" : "false"); };
+  if (e.path)
+    for (const auto& p : *e.path)
+      csv += csv_line({"critical_path", graph::name(p.category), "", real(to_seconds(p.time)), "", real(p.share), "",
+                       "", "", "", p.text});
+  if (e.limits)
+    for (const auto& l : *e.limits)
+      csv += csv_line({"limit", l.name, "", real(l.seconds), "", real(l.share), "", "", "", "",
+                       fmt::format("{} at {}/s on {}", quantity(l.amount, l.unit), quantity(l.rate, l.unit), l.whose)});
+  if (e.sensitivities)
+    for (const auto& s : e.sensitivities->all)
+      for (const auto* turn : {&s.better, &s.worse})
+        csv += csv_line({"sensitivity", s.key, turn->set, real(to_seconds(turn->iteration)),
+                         real(change(e, turn->iteration)), s.counted() ? real(s.share()) : "", real(s.elasticity), "",
+                         "", yes(s.assumed), marks(s)});
+  if (e.advised)
+    for (const auto* a : advised(e, options))
+      csv += csv_line({"advice", "", fmt::format("{}", fmt::join(a->set, " ")), real(to_seconds(a->iteration)),
+                       real(change(e, a->iteration)), "", "", real(a->memory_change), yes(a->fits), "", ""});
+  return csv;
+}
+
+}  // namespace rehearsal::report

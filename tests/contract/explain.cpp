@@ -1,0 +1,259 @@
+// `rehearse explain` at the level of the program: what it says of a number or of a change is what `run` says with it,
+// shares sum to one, and the same question has the same bytes.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "../rehearse.hpp"
+#include "answer/predict.hpp"
+
+namespace {
+
+using namespace rehearsal;
+using nlohmann::json;
+
+json said_by(const std::string& arguments) {
+  const auto run = rehearse(arguments + " --format json");
+  REQUIRE_MESSAGE(run.status == 0, arguments << ": " << run.err);
+  return json::parse(run.out);
+}
+
+struct Question {
+  std::string file;
+  std::vector<std::string> sets;
+
+  std::string line() const {
+    std::string text = "'" PROJECT_ROOT "/scenarios/" + file + "'";
+    for (const auto& set : sets) text += " --set '" + set + "'";
+    return text;
+  }
+  // What `run` answers with a few more of them.
+  answer::Summary run(const std::vector<std::string>& more = {}) const {
+    auto all = sets;
+    all.insert(all.end(), more.begin(), more.end());
+    return answer::predict(scenario::load(PROJECT_ROOT "/scenarios/" + file, all),
+                           {.summary = {.critical_path = false}})
+        .summary;
+  }
+};
+// Dense with tensor groups and replicas; ZeRO-3 over NICs; experts; states on the host; a pipeline that is searched.
+const std::vector<Question>& questions() {
+  static const std::vector<Question> all{
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=16"}},
+      {"gpt-7.5b-zero-64xv100.yaml", {}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=16", "cluster={use: b200-sxm, nodes: 2}", "parallelism={expert: 16}",
+        "model={use: qwen3-30b-a3b, layers: 2}", "software={use: megatron-2026, dispatcher: hybridep}"}},
+      {"gpt-10b-offload-1xv100.yaml", {}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=16", "parallelism={tensor: 2, pipeline: 4}", "schedule=zb-auto", "partition=balanced"}}};
+  return all;
+}
+
+std::vector<std::string> pairs(const json& set) {
+  std::vector<std::string> all;
+  for (const auto& [key, value] : set.items()) all.push_back(key + "=" + value.get<std::string>());
+  return all;
+}
+
+}  // namespace
+
+// All times of the answer scale when every rate is divided, and every fixed time multiplied, by the same number: shares
+// of what has a unit of time sum to one.
+TEST_CASE("a number turned is the iteration that run finds with it, and shares sum to one") {
+  for (const auto& question : questions()) {
+    CAPTURE(question.line());
+    const auto said = said_by("explain " + question.line() + " --only sensitivity");
+    REQUIRE(said["sensitivity"].size() > 10);
+    double best = -1, shares = 0;
+    for (const auto& row : said["sensitivity"]) {
+      CAPTURE(row.dump());
+      CHECK(row["iteration_change"].get<double>() >= best);  // most first
+      best = row["iteration_change"];
+      if (!row["share"].is_null()) shares += row["share"].get<double>();
+      for (const auto& turn : {row, row["worse"]}) {
+        if (turn["set"] == "") continue;  // it cannot be turned so far
+        CHECK(to_seconds(question.run({turn["set"].get<std::string>()}).iteration) == turn["iteration_s"]);
+        const double base = said["iteration_s"], moved = turn["iteration_s"];
+        CHECK(turn["iteration_change"].get<double>() == doctest::Approx(moved / base - 1));
+      }
+    }
+    const auto& sum = said["sensitivity_sum"];
+    CHECK(shares == doctest::Approx(sum["shares"].get<double>()));
+    CHECK(shares == doctest::Approx(1).epsilon(.02));
+    CHECK(sum["all_at_once"].get<double>() == doctest::Approx(1).epsilon(.01));
+  }
+}
+
+TEST_CASE("what explain prints is what a user types") {
+  const auto line = questions().front().line();
+  const auto said = said_by("explain " + line + " --only sensitivity --only advice --top 2");
+  const auto& turn = said["sensitivity"][0];
+  CHECK(said_by("run " + line + " --set '" + turn["set"].get<std::string>() + "'")["iteration_s"] ==
+        turn["iteration_s"]);
+  REQUIRE_FALSE(said["advice"].empty());
+  std::string sets;
+  for (const auto& pair : pairs(said["advice"][0]["set"])) sets += " --set '" + pair + "'";
+  CHECK(said_by("run " + line + sets)["iteration_s"] == said["advice"][0]["iteration_s"]);
+}
+
+// One stage computes m (F + B + W) and waits for nothing: of 7, 2 and 1 ms each has its part.
+TEST_CASE("shares of given times are those times") {
+  const auto said =
+      said_by("explain " PROJECT_ROOT
+              "/scenarios/teaching-1f1b-8-stages.yaml --set parallelism.pipeline=1 --set 'costs={forward: 7ms, "
+              "backward: 2ms, weight: 1ms}'");
+  std::map<std::string, double> shares;
+  for (const auto& row : said["sensitivity"]) shares[row["key"]] = row["share"];
+  CHECK(shares.size() == 3);
+  CHECK(shares["costs.forward"] == doctest::Approx(.7).epsilon(1e-3));
+  CHECK(shares["costs.backward"] == doctest::Approx(.2).epsilon(1e-3));
+  CHECK(shares["costs.weight"] == doctest::Approx(.1).epsilon(1e-3));
+  CHECK(said["limits"]["parts"].empty());
+}
+
+TEST_CASE("a change is what run finds with it") {
+  for (const auto& question : questions()) {
+    CAPTURE(question.line());
+    const auto said = said_by("explain " + question.line() + " --only advice --all");
+    const auto base = question.run();
+    const auto& tried = said["advice_tried"];
+    CHECK(tried["legal"].get<std::size_t>() == said["advice"].size() + tried["same"].get<std::size_t>());
+    REQUIRE_FALSE(said["advice"].empty());
+    std::size_t unfit = 0;
+    double last = 0;
+    for (const auto& row : said["advice"]) {
+      CAPTURE(row.dump());
+      const auto run = question.run(pairs(row["set"]));
+      CHECK(to_seconds(run.iteration) == row["iteration_s"]);
+      CHECK(run.fits == row["fits"].get<bool>());
+      CHECK(run.gpus == base.gpus);
+      CHECK(*run.peak.device - *base.peak.device == row["memory_change_bytes"].get<double>());
+      CHECK_FALSE(run.digest == base.digest);
+      // Those that fit come first, each group from the shortest step on.
+      if (row["fits"] == false && unfit++ == 0) last = 0;
+      CHECK((unfit == 0) == row["fits"].get<bool>());
+      CHECK(row["iteration_s"].get<double>() >= last);
+      last = row["iteration_s"];
+    }
+    CHECK(unfit == tried["unfit"].get<std::size_t>());
+  }
+}
+
+TEST_CASE("what is advised for given times is another order of the same stages") {
+  const auto said =
+      said_by("explain " PROJECT_ROOT "/scenarios/teaching-1f1b-8-stages.yaml --only advice --all")["advice"];
+  REQUIRE(said.size() > 5);
+  for (const auto& row : said) CHECK(row["set"].size() == 1);
+  // ZB-H1 has a third of 1F1B's bubble (arXiv 2401.10241, section 2.2).
+  const auto better =
+      std::find_if(said.begin(), said.end(), [](const auto& row) { return row["set"]["schedule"] == "zb-h1"; });
+  REQUIRE(better != said.end());
+  CHECK((*better)["iteration_change"].get<double>() < 0);
+}
+
+TEST_CASE("by default ten changes are advised, all of which fit and gain") {
+  const auto said = said_by("explain " + questions().front().line() + " --only advice --top 3");
+  REQUIRE_FALSE(said["advice"].empty());
+  CHECK(said["advice"].size() <= 3);
+  for (const auto& row : said["advice"]) {
+    CHECK(row["fits"] == true);
+    CHECK(row["iteration_change"].get<double>() < 0);
+  }
+}
+
+TEST_CASE("the critical path is told whole, and limits are of this step") {
+  for (const auto& question : questions()) {
+    CAPTURE(question.line());
+    const auto said = said_by("explain " + question.line() + " --only critical-path --only limits");
+    const auto run = said_by("run " + question.line());
+    for (const char* key : {"rehearsal", "scenario", "iteration_s", "fits"}) CHECK(said[key] == run[key]);
+    CHECK_FALSE(said.contains("sensitivity"));
+    double shares = 0, time = 0;
+    for (const auto& piece : said["critical_path"]) {
+      shares += piece["share"].get<double>(), time += piece["time_s"].get<double>();
+      CHECK(run["breakdown_s"].contains(piece["category"].get<std::string>()));
+      CHECK_FALSE(piece["text"].get<std::string>().empty());
+    }
+    CHECK(shares == doctest::Approx(1));
+    CHECK(time == doctest::Approx(run["iteration_s"].get<double>()));
+    // What is executed counts a causal mask in full, arithmetic as far as it is computed.
+    std::map<std::string, json> parts;
+    for (const auto& part : said["limits"]["parts"]) {
+      parts[part["name"]] = part;
+      CHECK(part["time_s"].get<double>() ==
+            doctest::Approx(part["amount"].get<double>() / part["rate_per_s"].get<double>()));
+      CHECK(part["share"].get<double>() ==
+            doctest::Approx(part["time_s"].get<double>() / run["iteration_s"].get<double>()));
+      CHECK(part["share"].get<double>() < 1);
+    }
+    CHECK(said["limits"]["nearest"] == said["limits"]["parts"][0]["name"]);
+    REQUIRE(parts.count("arithmetic"));
+    REQUIRE(parts.count("GPU memory"));
+    if (!run["traffic"]["links"].empty()) {
+      const auto& busiest = run["traffic"]["links"][0];
+      CHECK(std::any_of(parts.begin(), parts.end(), [&](const auto& part) {
+        return part.second["amount"] == busiest["bytes"] &&
+               std::abs(part.second["share"].template get<double>() - busiest["busy_share"].template get<double>()) <
+                   1e-9;
+      }));
+    }
+  }
+}
+
+// GPipe fills and drains once per phase: p - 1 stages and messages each way (arXiv 1811.06965, section 2). So its path
+// is (m + p - 1) (F + B + W) of computing and 2 (p - 1) C of messages: with 4 stages and 8 micro-batches 110 of 122 ms.
+TEST_CASE("the critical path of GPipe is what its formula says") {
+  const auto said = said_by("explain " PROJECT_ROOT
+                            "/scenarios/teaching-1f1b-8-stages.yaml --set schedule=gpipe --set parallelism.pipeline=4 "
+                            "--set batch.microbatches=8 --set 'costs={forward: 4ms, backward: 4ms, weight: 2ms, "
+                            "transfer: 2ms}' --only critical-path");
+  CHECK(said["iteration_s"].get<double>() == doctest::Approx(.122));
+  std::map<std::string, double> shares;
+  for (const auto& piece : said["critical_path"]) shares[piece["category"]] += piece["share"].get<double>();
+  CHECK(shares.size() == 2);
+  CHECK(shares["compute"] == doctest::Approx(110. / 122));
+  CHECK(shares["pipeline_comm"] == doctest::Approx(12. / 122));
+}
+
+// One optimizer step, with nothing beside it or behind it.
+TEST_CASE("the fixed cost of an optimizer step is a key") {
+  const std::string line = "run " + questions().front().line() + " --set simulate.network=closed-form";
+  const double base = said_by(line)["iteration_s"],
+               longer = said_by(line + " --set software.optimizer_overhead=7ms")["iteration_s"];
+  CHECK(longer - base == doctest::Approx(.005));
+}
+
+TEST_CASE("the answer is the same for every number of jobs, in every format") {
+  const auto same = [](const std::string& line) {
+    CAPTURE(line);
+    const auto one = rehearse(line + " --jobs 1");
+    CHECK(one.status == 0);
+    CHECK(one.err.empty());
+    CHECK_FALSE(one.out.empty());
+    CHECK(rehearse(line + " --jobs 3").out == one.out);
+  };
+  same("explain " + questions().front().line() + " --format json");
+  for (const char* format : {"text", "csv"})
+    same("explain '" PROJECT_ROOT "/scenarios/teaching-1f1b-8-stages.yaml' --format " + std::string(format));
+}
+
+TEST_CASE("what cannot be explained is refused by name") {
+  const auto check = [](const std::string& line, const std::string& hint) {
+    CAPTURE(line);
+    const auto run = rehearse("explain " + line);
+    CHECK(run.status == 2);
+    CHECK(run.out.empty());
+    CHECK_MESSAGE(run.err.find(hint) != std::string::npos, run.err);
+  };
+  check("", "a scenario file");
+  check(PROJECT_ROOT "/scenarios/no-such.yaml", "no-such.yaml");
+  check(PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml --only sensitivities", "did you mean 'sensitivity'?");
+  check(PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml --jobs 0", "--jobs");
+  check(PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml --set parallelism.tensor=7", "tensor 7");
+}
