@@ -20,6 +20,8 @@ constexpr std::array kCommands{
     Command{"run", "Predict one iteration of scenarios: time, throughput, MFU, bubble, memory per rank, timeline.",
             run_run},
     Command{"compare", "Predict variants of scenarios and show them in one table.", run_compare},
+    Command{"sweep", "Predict many scenarios into a SQLite file, on all cores and ranks, and resume after a stop.",
+            run_sweep},
     Command{"schedule", "Show one pipeline schedule with given costs: picture, order, bubble and memory.",
             run_schedule},
     Command{"balance", "Place experts on GPUs so that the heaviest carries least.", run_balance},
@@ -92,6 +94,7 @@ std::string_view version() { return REHEARSAL_VERSION; }
 int run_program(const Arguments& arguments) noexcept {
   // A reader that went away (`| head`) shows as EPIPE from write, so that open files are dropped on the way out.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files shows likewise, as a full disk does
   try {
     return dispatch(arguments);
   } catch (const ClosedPipe&) {

@@ -28,6 +28,7 @@ int run_measure(const Arguments& arguments);
 int run_reshard(const Arguments& arguments);
 int run_run(const Arguments& arguments);
 int run_schedule(const Arguments& arguments);
+int run_sweep(const Arguments& arguments);
 int run_validate(const Arguments& arguments);
 
 std::string_view version();
