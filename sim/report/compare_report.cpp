@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/quantity_text.hpp"
 #include "report/json.hpp"
@@ -61,16 +62,19 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   const Paint paint{options.color};
   const Names names(rows);
   bool rates = false, exposed = false, memory = false, fits = false, abstract = false;
+  std::set<double> sizes;  // of clusters
   for (const auto& row : rows) {
     if (!row.worked()) continue;
     const auto& f = row.figures;
     rates = rates || f[Figure::samples_rate];
+    if (f[Figure::gpus]) sizes.insert(*f[Figure::gpus]);
     exposed = exposed || f[Figure::exposed] > 0.;
     memory = memory || !show_memory(row).empty();
     fits = fits || f[Figure::fits];
     abstract = abstract || f[Figure::in_flight];
   }
 
+  const bool prices = rates && sizes.size() > 1;  // else they say what times say
   auto heading = names.headings;
   heading.push_back("iteration");
   if (rates) heading.insert(heading.end(), {"sequences/s", "MFU %"});
@@ -79,7 +83,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   if (abstract) heading.insert(heading.end(), {"stages held", "in flight"});
   if (memory) heading.push_back("peak memory");
   if (fits) heading.push_back("fits");
-  if (rates) heading.insert(heading.end(), {"GPUs", "tokens/s/GPU", "cost"});
+  if (prices) heading.insert(heading.end(), {"GPUs", "tokens/s/GPU", "cost"});
   heading.insert(heading.end(), {"relative", ""});
   std::vector<std::vector<std::string>> table_rows{heading};
   const auto number = [](const std::optional<double>& value, int digits, double scale = 1) {
@@ -103,7 +107,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     if (abstract) cells.insert(cells.end(), {number(f[Figure::stages_held], 0), number(f[Figure::in_flight], 0)});
     if (memory) cells.push_back(show_memory(row));
     if (fits) cells.push_back(!f[Figure::fits] ? "" : f.yes(Figure::fits) ? "yes" : "NO");
-    if (rates)
+    if (prices)
       cells.insert(cells.end(),
                    {number(f[Figure::gpus], 0), number(f[Figure::gpu_token_rate], 1), number(f[Figure::cost], 3)});
     cells.push_back(number(f[Figure::relative], 4));
@@ -130,7 +134,8 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   std::string notes;
   if (exposed)
     notes += "exposed: communication that the rank that ends last waits for, in one step, as `run` shows it.\n";
-  if (rates) notes += "cost: GPU time per token, over that of the first row that was asked for.\n";
+  if (prices) notes += "cost: GPU time per token, over that of the first row.\n";
+  if (rates && !prices) notes += fmt::format("{:.0f} GPUs in every row.\n", *sizes.begin());
   if (abstract)
     notes +=
         "stages held: parameters of a rank, in stages; in flight: forwards of one stage that a rank holds until "
