@@ -34,6 +34,8 @@ constexpr std::array kCommands{
     Command{"calibrate", "Measure this machine and write its profile, from which scenarios on it are predicted.",
             run_calibrate},
     Command{"check", "Validate files without running them: every error with its line and column.", run_check},
+    Command{"completion", "Print a script that lets bash, zsh or fish complete commands, options, files and keys.",
+            run_completion},
     Command{"list", "List what exists: schedules and other parts, one sentence each.", run_list},
 };
 

@@ -22,6 +22,7 @@ int run_calibrate(const Arguments& arguments);
 int run_check(const Arguments& arguments);
 int run_collective(const Arguments& arguments);
 int run_compare(const Arguments& arguments);
+int run_completion(const Arguments& arguments);
 int run_groups(const Arguments& arguments);
 int run_list(const Arguments& arguments);
 int run_measure(const Arguments& arguments);

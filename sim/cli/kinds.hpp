@@ -14,8 +14,9 @@
 namespace rehearsal::cli {
 
 struct Item {
-  std::string name, summary, source;  // `source` of the numbers, where it comes from a file
-  std::optional<bool> available;      // of backends
+  std::string name, summary;
+  std::string source{};             // of the numbers, where it comes from a file
+  std::optional<bool> available{};  // of backends
   // Of models: all parameters, and those that a token meets.
   double parameters = 0, active = 0;
   std::int64_t layers = 0, hidden = 0;

@@ -11,8 +11,10 @@
 namespace rehearsal::cli {
 
 OptionList table_options(TableOptions& to) {
+  std::vector<std::string> columns;
+  for (const auto& figure : report::kFigureTexts) columns.emplace_back(figure.name);
   return {{"jobs", "N", "variants at a time (default: one per core)", &to.jobs},
-          {"sort", "COLUMN", "order the rows; -COLUMN: the largest first", &to.choice.sort},
+          {"sort", "COLUMN", "order the rows; -COLUMN: the largest first", &to.choice.sort, false, columns},
           {"top", "N", "only the first N rows; without --sort the fastest that fit", &to.top},
           {"fits", "", "only the rows that fit their GPUs", &to.choice.fits},
           {"pareto", "", "only what nothing that fits beats in time, memory or GPUs", &to.choice.pareto}};
