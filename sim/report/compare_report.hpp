@@ -31,8 +31,8 @@ void rank_rows(std::span<CompareRow> rows);
 
 // Which rows are shown, in which order; without a wish all, as they are.
 struct Choice {
-  std::string sort;  // a figure, a key that varies, or "file"; with '-' in front the largest first
-  std::optional<std::size_t> top;
+  std::string sort{};  // a figure, a key that varies, or "file"; with '-' in front the largest first
+  std::optional<std::size_t> top{};
   bool fits = false;    // only those that fit
   bool pareto = false;  // only those that nothing is better than
 };
