@@ -125,18 +125,19 @@ int run_sweep(const Arguments& arguments) {
   store::Store store(file, std::string(version()), stored_columns(), store::Access::write);
   const auto who = launched();
   const bool first = !who || who->rank == 0;
+  explore::SweepState state;
   {
     Watcher watcher(store, std::set<store::Point>(points.begin(), points.end()).size(), common.quiet || !first);
-    const auto state = explore::sweep(
+    state = explore::sweep(
         store, points, asked,
         [&](std::size_t i, const std::string& held) { return computed(variants[i], points[i], common.set, held); },
         [&](const explore::SweepState& s) { watcher.look(s); });
-    if (!common.quiet && !who)
-      std::fputs(fmt::format("{} rows: {} computed, {} were there, {} by others\n", points.size(), state.computed,
-                             state.kept, points.size() - std::min(points.size(), state.computed + state.kept))
-                     .c_str(),
-                 stderr);
   }
+  if (!common.quiet && !who)
+    std::fputs(fmt::format("{} rows: {} computed, {} were there, {} by others\n", points.size(), state.computed,
+                           state.kept, points.size() - std::min(points.size(), state.computed + state.kept))
+                   .c_str(),
+               stderr);
   if (!first) return 0;
   std::vector<report::CompareRow> rows;
   for (std::size_t i = 0; i < points.size(); i++)

@@ -4,12 +4,14 @@
 #include <linux/magic.h>
 #include <sqlite3.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -42,9 +44,29 @@ bool shared_by_machines(const std::string& path) {
   }
 }
 
+// For a URI.
+std::string escaped(const std::string& path) {
+  std::string text;
+  for (const char c : path) text += c == '%' || c == '?' || c == '#' ? fmt::format("%{:02x}", c) : std::string(1, c);
+  return text;
+}
+
+// Why a file cannot be opened: SQLite tries several ways, and remembers what the last one met.
+std::string why_closed(const std::string& path, bool writing) {
+  std::error_code unknown;
+  auto folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  if (access(folder.c_str(), F_OK) != 0) return std::strerror(errno);
+  if (std::filesystem::is_directory(path, unknown)) return std::strerror(EISDIR);
+  const bool there = access(path.c_str(), F_OK) == 0;
+  if (!there && !writing) return std::strerror(ENOENT);
+  if (there && access(path.c_str(), writing ? R_OK | W_OK : R_OK) != 0) return std::strerror(errno);
+  return access(folder.c_str(), W_OK) != 0 ? std::strerror(errno) : "";
+}
+
 }  // namespace
 
-Database::Database(std::string path, Access access) : path_(std::move(path)) {
+Database::Database(std::string path, Access access) : path_(std::move(path)), access_(access) {
   try {
     open(access);
   } catch (...) {
@@ -54,13 +76,30 @@ Database::Database(std::string path, Access access) : path_(std::move(path)) {
 }
 
 void Database::open(Access access) {
-  const int flags = access == Access::read ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   // "./": a name that begins with "file:" is a name.
   const std::string name = path_.starts_with('/') ? path_ : "./" + path_;
+  if (access == Access::write) {
+    connect(name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    write_ahead();
+    return;
+  }
+  connect(name, SQLITE_OPEN_READONLY);
+  const int code = sqlite3_exec(connection_, "PRAGMA schema_version", nullptr, nullptr, nullptr);
+  if (code == SQLITE_OK) return;
+  // Even a reader keeps an index beside the file. Where it cannot, nobody can write either, and none is needed for a
+  // file that has no journal.
+  std::error_code unknown;
+  if ((code & 0xff) != SQLITE_CANTOPEN || !std::filesystem::exists(path_, unknown) ||
+      std::filesystem::exists(path_ + "-wal", unknown))
+    fail(code);
+  sqlite3_close(std::exchange(connection_, nullptr));
+  connect("file:" + escaped(name) + "?immutable=1", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+}
+
+void Database::connect(const std::string& name, int flags) {
   if (const int code = sqlite3_open_v2(name.c_str(), &connection_, flags, nullptr); code != SQLITE_OK) fail(code);
   sqlite3_extended_result_codes(connection_, 1);
   sqlite3_busy_timeout(connection_, kPatience);
-  if (access == Access::write) write_ahead();
 }
 
 // Readers and a writer do not wait for each other, and a commit is one append. Its index is memory that processes
@@ -106,11 +145,16 @@ void Database::fail(int code) const {
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
-      if (!full)
+      if (!full) {
+        const auto closed = why_closed(path_, access_ == Access::write);
+        const auto& said = closed.empty() ? why : closed;
         throw UserError(
-            fmt::format("cannot write the store '{}': {}; give --store a file in a folder that exists and "
-                        "may be written, since the journal stands beside it",
-                        path_, error ? std::strerror(error) : why));
+            access_ == Access::read
+                ? fmt::format("cannot read the store '{}': {}", path_, said)
+                : fmt::format("cannot write the store '{}': {}; give --store a file in a folder that exists "
+                              "and may be written, since the journal stands beside it",
+                              path_, said));
+      }
       [[fallthrough]];
     case SQLITE_FULL:
     case SQLITE_IOERR:

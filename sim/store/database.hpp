@@ -29,9 +29,11 @@ class Database {
 
  private:
   void open(Access access);
+  void connect(const std::string& name, int flags);
   void write_ahead();
 
   std::string path_;
+  Access access_;
   sqlite3* connection_ = nullptr;
 };
 
