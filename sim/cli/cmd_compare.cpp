@@ -97,8 +97,7 @@ int run_compare(const Arguments& arguments) {
   const auto jobs = number_of_jobs(options.jobs, std::thread::hardware_concurrency());
   const auto errors = explore::compare(variants, common.set, jobs, [&](std::size_t i, answer::Prediction prediction) {
     rows[i] = row_of(variants[i], prediction);
-    if (common.format == Format::json)
-      results[i] = report::to_json(std::move(prediction).brief(), std::string(version())).dump();
+    if (common.format == Format::json) results[i] = report::to_json(prediction, std::string(version())).dump();
   });
   for (std::size_t i = 0; i < rows.size(); i++)
     if (!errors[i].empty()) rows[i] = row_of(variants[i], errors[i]);

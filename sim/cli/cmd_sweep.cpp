@@ -82,15 +82,19 @@ std::optional<store::Row> computed(const explore::Variant& variant, const store:
     const auto scenario = scenario::load(variant.file, sets);
     digest = scenario.digest;
     if (digest == held) return std::nullopt;
-    auto prediction = answer::predict(scenario);
-    const auto row = row_of(variant, prediction);
-    return stored(point, digest, row, report::to_json(std::move(prediction).brief(), std::string(version())).dump());
+    const auto prediction = answer::predict(scenario);
+    return stored(point, digest, row_of(variant, prediction),
+                  report::to_json(prediction, std::string(version())).dump());
   } catch (const UserError& error) {
     // What is no scenario has no digest but that of its mistakes.
     const auto row = row_of(variant, error.diagnostics());
     if (digest.empty()) digest = sha256("error\n" + row.error);
     if (digest == held) return std::nullopt;
     return stored(point, digest, row, "");
+  } catch (const InternalError& error) {
+    // Of thousands of scenarios one that meets a bug of ours must not stop the others.
+    const std::vector<Diagnostic> bug{{{}, fmt::format("internal error: {}; please report it", error.what())}};
+    return stored(point, digest, row_of(variant, bug), "");
   }
 }
 

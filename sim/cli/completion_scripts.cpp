@@ -35,13 +35,13 @@ std::string bash_cases(const Vocabulary& words) {
   const auto answer = [](Takes takes, const std::vector<std::string>& choices) -> std::string {
     switch (takes) {
       case Takes::choice:
-        return "words='" + list(choices) + "'";
+        return "offer='" + list(choices) + "'";
       case Takes::file:
         return "files=-f";
       case Takes::folder:
         return "files=-d";
       case Takes::setting:
-        return "words=$keys suffix==";
+        return "offer=$keys suffix==";
       case Takes::nothing:
       case Takes::other:
         break;
@@ -52,7 +52,7 @@ std::string bash_cases(const Vocabulary& words) {
     for (const auto& option : command.options)
       if (option.takes != Takes::nothing)
         text += fmt::format("    {}:{}) {};;\n", command.name, option.name, answer(option.takes, option.choices));
-    text += fmt::format("    {}:*) options='{}'; {};;\n", command.name, names_of(command.options),
+    text += fmt::format("    {}:*) switches='{}'; {};;\n", command.name, names_of(command.options),
                         answer(command.operand, command.operands));
   }
   return text;
@@ -60,21 +60,22 @@ std::string bash_cases(const Vocabulary& words) {
 
 }  // namespace
 
-// Bash splits words at '=' (COMP_WORDBREAKS), zsh does not: both are put together and taken apart here.
+// `words` and `options` mean something to zsh already. Bash splits words at '=' (COMP_WORDBREAKS), zsh does not: both
+// are put together and taken apart here.
 std::string bash_completion(const Vocabulary& words) {
   std::vector<std::string> commands, keys;
   for (const auto& c : words.commands) commands.push_back(c.name);
   for (const auto& [key, values] : words.keys) keys.push_back(key);
   std::string values, names;
   for (const auto& [key, some] : words.keys)
-    if (!some.empty()) values += fmt::format("      {}) words='{}';;\n", key, list(some));
-  for (const auto& [kind, some] : words.kinds) names += fmt::format("      {}) words='{}';;\n", kind, list(some));
+    if (!some.empty()) values += fmt::format("      {}) offer='{}';;\n", key, list(some));
+  for (const auto& [kind, some] : words.kinds) names += fmt::format("      {}) offer='{}';;\n", kind, list(some));
 
   return fmt::format(R"(# bash completion for rehearse: source <(rehearse completion bash)
 _rehearse() {{
   local keys='{keys}'
   local word=${{COMP_WORDS[COMP_CWORD]}} at=$COMP_CWORD command=${{COMP_WORDS[1]}}
-  local words='' files='' options='' suffix='' before='' key='' joined='' part=''
+  local offer='' files='' switches='' suffix='' before='' key='' joined='' part=''
   COMPREPLY=()
   if ((at == 1)); then
     COMPREPLY=($(compgen -W '{commands} --help --version' -- "$word"))
@@ -96,22 +97,22 @@ _rehearse() {{
     [[ -n $suffix ]] || return
     # The last of several values.
     if [[ $before == --vary && $word == *,* ]]; then part=${{word%,*}},; fi
-    words='' suffix=''
+    offer='' suffix=''
     case $key in
 {values}    esac
   elif [[ $command == list && $at -gt 2 && $word != -* ]]; then
-    words=''
+    offer=''
     case ${{COMP_WORDS[2]}} in
 {names}    esac
   fi
-  if [[ -n $options && $word == -* ]]; then words=$options files='' suffix=''; fi
+  if [[ -n $switches && $word == -* ]]; then offer=$switches files='' suffix=''; fi
   if [[ -n $files ]]; then
     compopt -o filenames 2>/dev/null
     COMPREPLY=($(compgen $files -- "$word"))
     return
   fi
   if [[ -n $suffix || -n $key ]]; then compopt -o nospace 2>/dev/null; fi
-  COMPREPLY=($(compgen -P "$joined$part" -S "$suffix" -W "$words" -- "${{word#"$part"}}"))
+  COMPREPLY=($(compgen -P "$joined$part" -S "$suffix" -W "$offer" -- "${{word#"$part"}}"))
 }}
 complete -F _rehearse rehearse
 )",

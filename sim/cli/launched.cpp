@@ -12,6 +12,7 @@
 namespace rehearsal::cli {
 namespace {
 
+// Of "4(x2),3" the first: how many are on the first node, and about as many on the others.
 std::optional<unsigned> number(const char* variable) {
   const char* text = std::getenv(variable);
   unsigned value = 0;
@@ -32,7 +33,7 @@ std::optional<Launched> launched() {
        std::array<Names, 2>{{{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"}, {"PMI_RANK", "MPI_LOCALNRANKS"}}})
     if (const auto mine = number(rank)) return Launched{*mine, number(beside)};
   if (const auto mine = number("SLURM_PROCID"); mine && std::getenv("SLURM_STEP_ID"))
-    return Launched{*mine, number("SLURM_NTASKS_PER_NODE")};
+    return Launched{*mine, number("SLURM_STEP_TASKS_PER_NODE")};
   return std::nullopt;
 }
 

@@ -97,9 +97,12 @@ void Store::make() {
 void Store::check() const {
   auto& database = prepared_->database;
   const auto& path = database.path();
+  if (database.number("SELECT count(*) FROM sqlite_schema") == 0)
+    throw UserError(
+        fmt::format("the store '{}' is empty: whoever began to make it was stopped; sweep into it again", path));
   if (database.number("PRAGMA application_id") != kProgram)
     throw UserError(
-        fmt::format("'{}' is a database of another program, and is left as it is; give --store another name", path));
+        fmt::format("'{}' is a database of another program, no store of a sweep, and is left as it is", path));
   std::string found;
   Statement columns(database, "SELECT name FROM pragma_table_info('results')");
   while (columns.step()) found += quoted(columns.text(0)) + ", ";

@@ -94,7 +94,16 @@ TEST_CASE("fish and zsh read their scripts, where they are") {
     REQUIRE(rehearse("completion " + shell_name + " --output '" + path + "'").status == 0);
     return path;
   };
-  if (shell("command -v zsh >/dev/null").status == 0) CHECK(shell("zsh -n '" + script("zsh") + "' 2>&1").out.empty());
+  if (shell("command -v zsh >/dev/null").status == 0) {
+    CHECK(shell("zsh -n '" + script("zsh") + "' 2>&1").out.empty());
+    // As bashcompinit calls it: words are not split at '=', and zsh has meanings of its own for many a name.
+    const auto run =
+        shell("zsh -fc 'source \"" + script("zsh") +
+              "\" 2>/dev/null; ask() { emulate -L sh; setopt kshglob noshglob braceexpand; typeset -a words; "
+              "COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _rehearse; echo ${COMPREPLY[@]}; }; "
+              "ask rehearse swee; ask rehearse run --set schedule=zb-h; ask rehearse run --form' 2>&1");
+    CHECK(run.out == "sweep\nschedule=zb-h1 schedule=zb-h2\n--format\n");
+  }
   if (shell("command -v fish >/dev/null").status == 0) {
     const auto ask = [&](const std::string& line) {
       const auto run = shell(
