@@ -5,6 +5,7 @@ PACKAGES=(
   libboost-graph-dev libboost-program-options-dev            # routing and cycle reports; command line
   libyaml-cpp-dev libfmt-dev nlohmann-json3-dev              # scenarios; text; JSON
   zlib1g-dev                                                 # compressed traces
+  libsqlite3-dev                                             # stores of sweeps
   doctest-dev python3-numpy libsimgrid-dev                   # tests; their independent oracles
   liburing-dev                                               # files of the tier nvme, in what performs
   libopenmpi-dev openmpi-bin libopenblas-dev                 # for the MPI backend; nothing of the core links them

@@ -146,7 +146,9 @@ const char* Json::type_name() const {
 }
 
 double Json::real() const {
-  INVARIANT(is_real(), type_name());
+  INVARIANT(is_number(), type_name());
+  if (const auto* whole = std::get_if<std::int64_t>(&value_)) return double(*whole);
+  if (const auto* whole = std::get_if<std::uint64_t>(&value_)) return double(*whole);
   return std::get<double>(value_);
 }
 const std::string& Json::text() const {

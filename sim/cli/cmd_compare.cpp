@@ -1,98 +1,111 @@
-// rehearse compare: variants of scenarios side by side.
+// rehearse compare: variants of scenarios side by side, predicted now or read from a store.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <thread>
 
 #include "base/error.hpp"
-#include "cli/output.hpp"
-#include "explore/compare.hpp"
-#include "report/compare_report.hpp"
-#include "schedule/registry.hpp"
-#include "schedule/replay.hpp"
+#include "cli/stored_rows.hpp"
+#include "cli/table_options.hpp"
+#include "report/run_report.hpp"
 
 namespace rehearsal::cli {
 namespace {
 
-const CommandText kCompareText{
-    .name = "compare",
-    .operands = "SCENARIO... [--vary KEY=V1,V2,...]...",
-    .summary =
-        "Predicts variants of scenarios and shows them in one table: every scenario with every combination of\n"
-        "the values that --vary gives.",
-    .more =
-        "Any key that --set takes may vary; commas inside brackets, braces and quotes do not divide values.\n"
-        "'relative' = time per sequence over that of the best that fits. A wrong combination is a row with its\n"
-        "error. Exit status 2 when no variant works.",
-    .example =
-        "  rehearse compare scenarios/teaching-1f1b-8-stages.yaml --vary schedule=gpipe,1f1b,zb-h1\n"
-        "  rehearse compare scenarios/gpt3-175b-1024xa100.yaml --vary batch.micro=1,2,4 \\\n"
-        "    --vary 'parallelism={tensor: 8, pipeline: 8},{tensor: 8, pipeline: 16}'\n"
-        "  rehearse compare scenarios/megatron21-t1/*.yaml --format csv\n",
-    .takes_set = true};
-
-unsigned number_of_jobs(const std::string& text) {
-  if (text.empty()) return std::max(1u, std::thread::hardware_concurrency());
-  unsigned jobs = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), jobs);
-  if (problem != std::errc{} || end != text.data() + text.size() || jobs < 1 || jobs > 1024)
-    throw UserError(fmt::format("--jobs must be a whole number from 1 to 1024, found '{}'", text.substr(0, 40)));
-  return jobs;
+CommandText compare_text() {
+  return {.name = "compare",
+          .operands = "SCENARIO... [--vary KEY=V1,V2,...]... | STORE",
+          .summary =
+              "Predicts variants of scenarios and shows them in one table: every scenario with every combination of\n"
+              "the values that --vary gives. Of a store that 'rehearse sweep' made, shows the rows that are there.",
+          .more =
+              "Any key that --set takes may vary; commas inside brackets, braces and quotes do not divide values.\n"
+              "'relative' = time per sequence over that of the best that fits; 'cost' = GPU time per token over that\n"
+              "of the first row. A wrong combination is a row with its error. Exit status 2 when no variant works.\n" +
+              table_help(),
+          .example =
+              "  rehearse compare scenarios/teaching-1f1b-8-stages.yaml --vary schedule=gpipe,1f1b,zb-h1\n"
+              "  rehearse compare scenarios/gpt3-175b-1024xa100.yaml --vary batch.micro=1,2,4 \\\n"
+              "    --vary 'parallelism={tensor: 8, pipeline: 8},{tensor: 8, pipeline: 16}' --sort -mfu\n"
+              "  rehearse compare scenarios/megatron21-t1/*.yaml --format csv\n"
+              "  rehearse compare sweep.sqlite --fits --top 10\n",
+          .takes_set = true};
 }
 
-// The most forwards of one stage that a rank holds; counted for given pipelines alone, whose papers speak of it.
-std::int64_t in_flight(const answer::Question& question) {
-  const auto& scenario = question.scenario;
-  if (!scenario.abstract) return 0;
-  const auto held = schedule::replay(scenario.schedule.schedule(), question.problem).in_flight_FB;
-  return *std::max_element(held.begin(), held.end());
+report::Varied varied_by(const std::vector<explore::Vary>& varies) {
+  report::Varied varied;
+  for (const auto& [key, values] : varies) varied.emplace_back(key, values);
+  return varied;
 }
 
-}  // namespace
-
-int run_compare(const Arguments& arguments) {
-  std::vector<std::string> vary;
-  std::string jobs;
-  const OptionList own{{"vary", "KEY=V1,V2,...", "values of one key; repeatable", &vary},
-                       {"jobs", "N", "variants at a time (default: one per core)", &jobs}};
-  CommonOptions common;
-  const auto line = parse(kCompareText, own, arguments, common);
-  if (!line) return 0;
-  if (line->operands.empty())
-    throw UserError("compare: name a scenario file, for example scenarios/teaching-1f1b-8-stages.yaml");
-  std::vector<explore::Vary> varies;
-  for (const auto& v : vary) varies.push_back(explore::parse_vary(v));
-  const auto variants = explore::variants(line->operands, varies);
-
-  std::vector<report::CompareRow> rows(variants.size());
-  const auto errors =
-      explore::compare(variants, common.set, number_of_jobs(jobs), [&](std::size_t i, answer::Prediction prediction) {
-        const auto held = in_flight(*prediction.question);
-        rows[i] = report::compare_row(std::move(prediction), held);
-      });
-  for (std::size_t i = 0; i < rows.size(); i++)
-    rows[i].file = variants[i].file, rows[i].set = variants[i].set, rows[i].errors = errors[i];
-  report::rank_rows(rows);
-
-  const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.answer.has_value(); });
-  if (common.format == Format::json) {
-    report::Varied varied;
-    for (const auto& [key, values] : varies) varied.emplace_back(key, values);
-    emit_report(common, report::compare_json(varied, rows, std::string(version())));
-  } else if (common.format == Format::csv) {
-    emit_report(common, report::compare_csv(rows));
-  } else if (any) {
-    emit_report(common, report::compare_text(rows, {use_color(common), !common.quiet}));
-  }
-  if (any) return 0;
-  // Nothing worked: whatever is common to all (a misspelled key, a missing file) is said once.
+// Nothing worked: whatever is common to all (a misspelled key, a missing file) is said once.
+[[noreturn]] void complain_once(const std::vector<std::vector<Diagnostic>>& errors) {
   std::vector<Diagnostic> mistakes;
   for (const auto& list : errors)
     for (const auto& d : list)
       if (std::none_of(mistakes.begin(), mistakes.end(), [&](const auto& m) { return format({m}) == format({d}); }))
         mistakes.push_back(d);
   throw UserError(std::move(mistakes));
+}
+
+int show_store(const std::string& path, const TableOptions& options, const CommonOptions& common) {
+  const store::Store store(path, std::string(version()), stored_columns(), store::Access::read);
+  auto points = store.points();
+  if (points.empty()) {
+    const auto others = store.versions();
+    throw UserError(others.empty()
+                        ? fmt::format("compare: the store '{}' has no rows yet", path)
+                        : fmt::format("compare: the store '{}' has rows of version {} only, and this is {}; run the "
+                                      "sweep again for rows of this version",
+                                      path, fmt::join(others, ", "), version()));
+  }
+  std::vector<report::CompareRow> rows;
+  for (const auto& point : points) rows.push_back(row_of(*store.row(point, false), settings_of(point)));
+  const auto order = by_value(rows);
+  std::vector<report::CompareRow> ordered;
+  for (const auto i : order) ordered.push_back(std::move(rows[i]));
+  emit_rows(common, options, {}, ordered,
+            [&](std::size_t i) { return store.row(points[order[i]], true).value().result; });
+  return 0;
+}
+
+}  // namespace
+
+int run_compare(const Arguments& arguments) {
+  const auto text = compare_text();
+  std::vector<std::string> vary;
+  TableOptions options;
+  OptionList own{{"vary", "KEY=V1,V2,...", "values of one key; repeatable", &vary}};
+  for (auto& option : table_options(options)) own.push_back(std::move(option));
+  CommonOptions common;
+  const auto line = parse(text, own, arguments, common);
+  if (!line) return 0;
+  read_table_options(options);
+  if (line->operands.empty())
+    throw UserError("compare: name a scenario file, for example scenarios/teaching-1f1b-8-stages.yaml");
+  if (std::any_of(line->operands.begin(), line->operands.end(), store::is_database)) {
+    if (line->operands.size() > 1 || !vary.empty() || !common.set.empty())
+      throw UserError("compare: a store holds rows that are computed; give it alone, without --vary and --set");
+    return show_store(line->operands.front(), options, common);
+  }
+  std::vector<explore::Vary> varies;
+  for (const auto& v : vary) varies.push_back(explore::parse_vary(v));
+  const auto variants = explore::variants(line->operands, varies);
+
+  std::vector<report::CompareRow> rows(variants.size());
+  std::vector<std::string> results(variants.size());
+  const auto jobs = number_of_jobs(options.jobs, std::thread::hardware_concurrency());
+  const auto errors = explore::compare(variants, common.set, jobs, [&](std::size_t i, answer::Prediction prediction) {
+    rows[i] = row_of(variants[i], prediction);
+    if (common.format == Format::json) results[i] = report::to_json(prediction, std::string(version())).dump();
+  });
+  for (std::size_t i = 0; i < rows.size(); i++)
+    if (!errors[i].empty()) rows[i] = row_of(variants[i], errors[i]);
+  const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.worked(); });
+  if (any || common.format != Format::text)
+    emit_rows(common, options, varied_by(varies), rows, [&](std::size_t i) { return results[i]; });
+  if (!any) complain_once(errors);
+  return 0;
 }
 
 }  // namespace rehearsal::cli

@@ -2,125 +2,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <cmath>
-#include <cstdlib>
-#include <optional>
 
 #include "base/error.hpp"
 #include "base/json.hpp"
-#include "cli/output.hpp"
-#include "cli/performer.hpp"
-#include "cluster/registry.hpp"
-#include "collective/registry.hpp"
+#include "base/spelling.hpp"
+#include "cli/kinds.hpp"
 #include "report/layout.hpp"
-#include "report/model_report.hpp"
-#include "scenario/scenario.hpp"
-#include "scenario/schema.hpp"
-#include "schedule/registry.hpp"
 
 namespace rehearsal::cli {
 namespace {
 
-struct Item {
-  std::string name, summary, source;  // `source` of the numbers, where it comes from a file
-  std::optional<bool> available;      // of backends
-  double parameters = 0, active = 0;  // of models: all, and those that a token meets
-};
-
-// A kind of thing that can be listed. To add one: a function that returns its items, and a line in the table.
-struct Kind {
-  std::string_view name;
-  std::string_view summary;
-  std::vector<Item> (*items)();
-  // Its items say more when they are asked for by name: the numbers of a file, or what follows from them.
-  std::string (*one)(const std::string& kind, const std::string& name, const CommonOptions& common) = nullptr;
-};
-
-template <class Registry>
-std::vector<Item> registered(const Registry& registry) {
-  std::vector<Item> items;
-  for (const auto& [name, plugin] : registry)
-    items.push_back({.name = name, .summary = plugin.summary, .source = "", .available = {}});
-  return items;
-}
-std::vector<Item> schedules() { return registered(schedule::registry()); }
-std::vector<Item> collectives() { return registered(collective::registry()); }
-std::vector<Item> topologies() {
-  auto items = registered(cluster::registry());
-  for (auto& item : items) {
-    std::vector<std::string> parameters;
-    for (const auto& p : cluster::registry().at(item.name).parameters)
-      parameters.push_back(fmt::format("{}: {} ({})", p.name, p.fallback, p.help));
-    if (!parameters.empty()) item.summary += fmt::format(" Parameters: {}.", fmt::join(parameters, "; "));
-  }
-  return items;
-}
-
-std::vector<Item> listed_backends() {
-  std::vector<Item> items;
-  for (const auto& backend : backends()) {
-    std::string can;
-    for (const auto& c : backend.capabilities)
-      can += fmt::format("{}{} {}{}", can.empty() ? "" : "; ", c.kind, timeline::name(c.fidelity),
-                         c.note.empty() ? "" : " (" + c.note + ")");
-    const auto state = backend.why ? fmt::format("Unavailable: {}.", *backend.why) : fmt::format("Available: {}.", can);
-    items.push_back({.name = backend.name,
-                     .summary = backend.summary + " " + state,
-                     .source = "",
-                     .available = !backend.why.has_value()});
-  }
-  return items;
-}
-
-std::vector<Item> configured(const char* kind) {
-  std::vector<Item> items;
-  for (const auto& part : scenario::list(kind))
-    items.push_back({.name = part.name, .summary = part.summary, .source = part.source, .available = {}});
-  return items;
-}
-std::vector<Item> models() {
-  auto items = configured("models");
-  for (auto& item : items) {
-    const auto model = scenario::named_model(item.name);
-    item.parameters = models::parameters(model), item.active = models::active_parameters(model);
-  }
-  return items;
-}
-std::vector<Item> clusters() { return configured("clusters"); }
-std::vector<Item> gpus() { return configured("gpus"); }
-std::vector<Item> software() { return configured("software"); }
-
-std::string constants_report(const std::string& kind, const std::string& name, const CommonOptions& common);
-
-std::string closed_forms(const std::string&, const std::string& name, const CommonOptions& common) {
-  const auto model = scenario::named_model(name);
-  if (common.format == Format::csv) throw UserError("'rehearse list models NAME' has no csv; use text or json");
-  return common.format == Format::json ? report::model_json(model).dump(2) + "\n" : report::model_text(model);
-}
-
-constexpr std::array kKinds{
-    Kind{"schedules", "pipeline schedules", schedules},
-    Kind{"collectives", "collective algorithms", collectives},
-    Kind{"topologies", "what a cluster can be wired as", topologies},
-    Kind{"models", "networks of models/zoo; with a name, FLOPs and bytes of its layers", models, closed_forms},
-    Kind{"clusters", "kinds of cluster (configs/clusters); with a name, its numbers", clusters, constants_report},
-    Kind{"gpus", "GPU types (configs/gpus); with a name, its numbers", gpus, constants_report},
-    Kind{"software", "frameworks of a day (configs/software); with a name, its numbers", software, constants_report},
-    Kind{"backends", "what can rehearse or perform a task graph", listed_backends},
-};
-
 CommandText list_text() {
-  std::string kinds = "Kinds:\n";
-  for (const auto& k : kKinds) kinds += fmt::format("  {:<12} {}\n", k.name, k.summary);
-  return {"list", "KIND [NAME] [OPTIONS]",
+  std::string all = "Kinds:\n";
+  for (const auto& k : kinds()) all += fmt::format("  {:<12} {}\n", k.name, k.summary);
+  return {"list", "KIND [NAME] | NAME",
           "Lists what exists of one kind, one sentence each; of one GPU, cluster or software profile\n"
-          "every number with its unit and source, of one model what its layers compute and keep.",
-          kinds, "  rehearse list schedules\n  rehearse list gpus h100-80g-sxm\n  rehearse list models deepseek-v3\n"};
+          "every number with its unit and source, of one model what its layers compute and keep, of one\n"
+          "schedule, collective, topology or backend its facts. A name that one kind has needs no kind.",
+          all,
+          "  rehearse list schedules\n  rehearse list gpus h100-80g-sxm\n  rehearse list models deepseek-v3\n"
+          "  rehearse list zb-h1\n"};
 }
 
-// Of a mixture of experts "671 B, 37.6 B active"; nothing of what is no model.
+// Parameters; layers times hidden: "671 B, 37.6 B active; 61 x 7168". Nothing of what is no model.
 std::string size_of(const Item& item) {
   const auto count = [](double parameters) {
     const bool billions = parameters >= 1e9;
@@ -128,7 +33,26 @@ std::string size_of(const Item& item) {
                        billions ? 'B' : 'M');
   };
   if (item.parameters == 0) return "";
-  return count(item.parameters) + (item.active < item.parameters ? ", " + count(item.active) + " active" : "");
+  return fmt::format("{}{}; {} x {}", count(item.parameters),
+                     item.active < item.parameters ? ", " + count(item.active) + " active" : "", item.layers,
+                     item.hidden);
+}
+
+// The place of the one kind that has something of this name.
+std::ptrdiff_t kind_with(const std::string& name) {
+  std::vector<std::string> with, all;
+  std::ptrdiff_t place = 0;
+  for (std::ptrdiff_t k = 0; k < std::ssize(kinds()); k++) {
+    all.emplace_back(kinds()[k].name);
+    for (const auto& item : kinds()[k].items())
+      if (item.name == name) with.emplace_back(kinds()[k].name), place = k;
+  }
+  if (with.size() == 1) return place;
+  if (with.empty())
+    throw UserError(fmt::format("'{}' is neither a kind nor a name that can be listed; kinds: {}", name.substr(0, 80),
+                                fmt::join(all, ", ")));
+  throw UserError(fmt::format("'{0}' is among {1}; say which: rehearse list {2} {0}", name, fmt::join(with, " and "),
+                              with.front()));
 }
 
 // The sentence beside the name, broken at spaces and continued under its own beginning.
@@ -141,65 +65,6 @@ std::string entry(const Item& item, std::size_t name_width, std::size_t size_wid
          "\n";
 }
 
-// "450GB/s" is a number and its unit; "rail-optimized" is neither.
-struct Quantity {
-  std::optional<double> number;
-  std::string unit;
-};
-Quantity quantity(const std::string& text) {
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  if (text.empty() || end == text.c_str() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.'))
-    return {};
-  const std::string unit = end;
-  if (unit.find_first_of("0123456789 ,") != std::string::npos) return {};  // a list or a name that begins with a digit
-  return {number, unit};
-}
-
-std::string constants_report(const std::string& kind, const std::string& name, const CommonOptions& common) {
-  const auto all = scenario::constants(kind, name);
-  std::string report;
-  switch (common.format) {
-    case Format::json: {
-      Json json = Json::array();
-      for (const auto& c : all) {
-        const auto q = quantity(c.value);
-        auto& one = json.push_back({{"key", c.key}});
-        if (q.number)
-          one["value"] = *q.number, one["unit"] = q.unit;
-        else
-          one["value"] = c.value;
-        if (!c.source.empty()) one["source"] = c.source, one["assumed"] = c.assumed;
-        if (const auto row = scenario::key_of(kind, c.key); row && !row->help.empty()) one["meaning"] = row->help;
-      }
-      return json.dump(2) + "\n";
-    }
-    case Format::csv:
-      report = report::csv_line({"key", "value", "source", "assumed"});
-      for (const auto& c : all) report += report::csv_line({c.key, c.value, c.source, c.assumed ? "yes" : "no"});
-      return report;
-    case Format::text: {
-      std::size_t keys = 0, values = 0;
-      for (const auto& c : all) {
-        keys = std::max(keys, c.key.size());
-        if (!c.source.empty()) values = std::max(values, c.value.size());
-      }
-      const std::size_t indent = keys + values + 4, width = std::size_t(report_width(common));
-      for (const auto& c : all) {
-        const std::string said = (c.assumed ? "assumed: " : "") + c.source;
-        const auto line = fmt::format("{:<{}}  {:<{}}  ", c.key, keys, c.value, values);
-        report += said.empty() ? fmt::format("{:<{}}  {}\n", c.key, keys, c.value)
-                               : line +
-                                     report::wrap(said, std::max<std::size_t>(30, width - std::min(width, indent)),
-                                                  std::string(indent, ' ')) +
-                                     "\n";
-      }
-      return report;
-    }
-  }
-  return report;
-}
-
 }  // namespace
 
 int run_list(const Arguments& arguments) {
@@ -208,17 +73,18 @@ int run_list(const Arguments& arguments) {
   const auto line = parse(text, {}, arguments, common);
   if (!line) return 0;
   std::vector<std::string> names;
-  for (const auto& k : kKinds) names.emplace_back(k.name);
-  if (line->operands.empty()) throw UserError(fmt::format("'rehearse list' needs a kind: {}", fmt::join(names, ", ")));
+  for (const auto& k : kinds()) names.emplace_back(k.name);
+  if (line->operands.empty())
+    throw UserError(fmt::format("'rehearse list' needs a kind or a name; kinds: {}", fmt::join(names, ", ")));
   const std::string& wanted = line->operands.front();
-  const auto kind = std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.name == wanted; });
-  if (kind == kKinds.end())
-    throw UserError(fmt::format("cannot list '{}'; what exists: {}", wanted, fmt::join(names, ", ")));
-  if (line->operands.size() > 2 || (line->operands.size() == 2 && !kind->one))
+  auto kind = std::find_if(kinds().begin(), kinds().end(), [&](const Kind& k) { return k.name == wanted; });
+  const bool alone = kind == kinds().end();
+  if (alone) kind = kinds().begin() + kind_with(wanted);
+  if (line->operands.size() > (alone ? 1 : 2))
     throw UserError(fmt::format("'rehearse list {}' takes {}, found also '{}'", wanted,
-                                kind->one ? "one name and nothing else" : "nothing else", line->operands.back()));
-  if (line->operands.size() == 2) {
-    emit_report(common, kind->one(wanted, line->operands[1], common));
+                                alone ? "nothing else" : "one name and nothing else", line->operands.back()));
+  if (alone || line->operands.size() == 2) {
+    emit_report(common, kind->one(std::string(kind->name), line->operands.back(), common));
     return 0;
   }
 
@@ -234,6 +100,7 @@ int run_list(const Arguments& arguments) {
         if (i.parameters > 0) {
           json.back()["parameters"] = std::llround(i.parameters);
           json.back()["active_parameters"] = std::llround(i.active);
+          json.back()["layers"] = i.layers, json.back()["hidden"] = i.hidden;
         }
       }
       report = json.dump(2) + "\n";
@@ -241,10 +108,10 @@ int run_list(const Arguments& arguments) {
     }
     case Format::csv:
       if (!items.empty() && items.front().parameters > 0) {
-        report = report::csv_line({"name", "summary", "source", "parameters", "active_parameters"});
+        report = report::csv_line({"name", "summary", "source", "layers", "hidden", "parameters", "active_parameters"});
         for (const auto& i : items)
-          report += report::csv_line(
-              {i.name, i.summary, i.source, fmt::format("{:.0f}", i.parameters), fmt::format("{:.0f}", i.active)});
+          report += report::csv_line({i.name, i.summary, i.source, std::to_string(i.layers), std::to_string(i.hidden),
+                                      fmt::format("{:.0f}", i.parameters), fmt::format("{:.0f}", i.active)});
         break;
       }
       report = report::csv_line({"name", "summary", "source"});

@@ -22,6 +22,8 @@ constexpr std::array kCommands{
     Command{"compare", "Predict variants of scenarios and show them in one table.", run_compare},
     Command{"explain", "Say what decides the step, what each number of the machine is worth, and what to change.",
             run_explain},
+    Command{"sweep", "Predict many scenarios into a SQLite file, on all cores and ranks, and resume after a stop.",
+            run_sweep},
     Command{"schedule", "Show one pipeline schedule with given costs: picture, order, bubble and memory.",
             run_schedule},
     Command{"balance", "Place experts on GPUs so that the heaviest carries least.", run_balance},
@@ -34,6 +36,8 @@ constexpr std::array kCommands{
     Command{"calibrate", "Measure this machine and write its profile, from which scenarios on it are predicted.",
             run_calibrate},
     Command{"check", "Validate files without running them: every error with its line and column.", run_check},
+    Command{"completion", "Print a script that lets bash, zsh or fish complete commands, options, files and keys.",
+            run_completion},
     Command{"list", "List what exists: schedules and other parts, one sentence each.", run_list},
 };
 
@@ -94,6 +98,7 @@ std::string_view version() { return REHEARSAL_VERSION; }
 int run_program(const Arguments& arguments) noexcept {
   // A reader that went away (`| head`) shows as EPIPE from write, so that open files are dropped on the way out.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files shows likewise, as a full disk does
   try {
     return dispatch(arguments);
   } catch (const ClosedPipe&) {

@@ -22,6 +22,7 @@ int run_calibrate(const Arguments& arguments);
 int run_check(const Arguments& arguments);
 int run_collective(const Arguments& arguments);
 int run_compare(const Arguments& arguments);
+int run_completion(const Arguments& arguments);
 int run_explain(const Arguments& arguments);
 int run_groups(const Arguments& arguments);
 int run_list(const Arguments& arguments);
@@ -29,6 +30,7 @@ int run_measure(const Arguments& arguments);
 int run_reshard(const Arguments& arguments);
 int run_run(const Arguments& arguments);
 int run_schedule(const Arguments& arguments);
+int run_sweep(const Arguments& arguments);
 int run_validate(const Arguments& arguments);
 
 std::string_view version();

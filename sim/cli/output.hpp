@@ -29,12 +29,13 @@ struct CommonOptions {
 
 // The words around a command's options in `--help`.
 struct CommandText {
-  std::string name;        // "schedule"
-  std::string operands;    // "NAME [OPTIONS]"
-  std::string summary;     // what it does; lines are wrapped by the author
-  std::string more;        // after the options: names, conventions; may be empty
-  std::string example;     // one or more command lines, indented by two spaces
-  bool takes_set = false;  // reads a scenario; otherwise --set is refused
+  std::string name;                       // "schedule"
+  std::string operands;                   // "NAME [OPTIONS]"
+  std::string summary;                    // what it does; lines are wrapped by the author
+  std::string more;                       // after the options: names, conventions; may be empty
+  std::string example;                    // one or more command lines, indented by two spaces
+  bool takes_set = false;                 // reads a scenario; otherwise --set is refused
+  std::vector<std::string> choices = {};  // all operands that there are, where they are few
 };
 
 // Where the value of an option goes; nowhere: CommandLine::given has its text. A switch sets a bool.
@@ -45,7 +46,8 @@ struct Option {
   std::string value_name;  // "FILE"; empty = a switch
   std::string help;        // lines are broken by the author
   Destination to = {};
-  bool several = false;  // takes all words up to the next option
+  bool several = false;                   // takes all words up to the next option
+  std::vector<std::string> choices = {};  // values to offer
 };
 using OptionList = std::vector<Option>;
 
@@ -55,6 +57,14 @@ struct CommandLine {
 
   bool has(std::string_view option) const { return given.contains(option); }
 };
+
+// What a command says of itself when its only argument is kDescribe, which no command line can hold: parse() throws it.
+// `rehearse completion` asks so, and nobody writes the options down a second time.
+struct Described {
+  CommandText text;
+  OptionList options;  // its own and the common ones
+};
+extern const std::string kDescribe;
 
 // Parses the command's own options (not the common ones: those are added here). Nothing = help was asked and printed.
 // Throws UserError that names the nearest spelling of an unknown option. An --output that cannot be written is refused

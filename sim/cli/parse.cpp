@@ -1,6 +1,7 @@
 // Command lines: Boost.Program_options does the parsing, this file turns its complaints into ours.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <boost/program_options/value_semantic.hpp>
@@ -15,11 +16,14 @@ namespace {
 
 namespace po = boost::program_options;
 
+// One of the choices of an option, which are named in the order of the enumeration.
 template <class Enum>
-Enum choose(std::string_view option, const std::string& word, const std::vector<std::string>& words) {
+Enum choose(const OptionList& options, std::string_view name, const std::string& word) {
+  const auto option = std::find_if(options.begin(), options.end(), [&](const Option& o) { return o.name == name; });
+  const auto& words = option->choices;
   for (std::size_t i = 0; i < words.size(); i++)
     if (words[i] == word) return Enum(i);
-  throw UserError(fmt::format("{} is '{}'; it must be one of {}", option, word, fmt::join(words, ", ")));
+  throw UserError(fmt::format("--{} is '{}'; it must be one of {}", name, word, fmt::join(words, ", ")));
 }
 
 std::string ended(const std::string& text) { return text.empty() || text.ends_with('\n') ? text : text + "\n"; }
@@ -47,11 +51,11 @@ std::string help_text(const CommandText& text, const OptionList& own, const Opti
 
 // --format --output --set --quiet --color --help.
 OptionList shared_options(CommonOptions& common) {
-  return {{"format", "FORMAT", "text, json or csv (default text)"},
+  return {{"format", "FORMAT", "text, json or csv (default text)", {}, false, {"text", "json", "csv"}},
           {"output", "FILE", "write the report there, all of it or nothing", &common.output},
           {"set", "KEY=VALUE", "change the scenario, for commands that read one; repeatable", &common.set},
           {"quiet", "", "no progress and no warnings", &common.quiet},
-          {"color", "WHEN", "auto, always or never (default auto)"},
+          {"color", "WHEN", "auto, always or never (default auto)", {}, false, {"auto", "always", "never"}},
           {"help", "", "show this text"}};
 }
 
@@ -105,13 +109,16 @@ std::string dashed(const std::string& token) {
 
 }  // namespace
 
+const std::string kDescribe("\0describe", 9);
+
 std::optional<CommandLine> parse(const CommandText& text, const OptionList& own, const Arguments& arguments,
                                  CommonOptions& common) {
   const OptionList shared = shared_options(common);
-  for (const auto& a : arguments)  // help is wanted even when the rest of the line is wrong
-    if (a == "--help" || a == "-h") return write_stdout(help_text(text, own, shared)), std::nullopt;
   OptionList all = own;
   all.insert(all.end(), shared.begin(), shared.end());
+  if (arguments.size() == 1 && arguments.front() == kDescribe) throw Described{text, std::move(all)};
+  for (const auto& a : arguments)  // help is wanted even when the rest of the line is wrong
+    if (a == "--help" || a == "-h") return write_stdout(help_text(text, own, shared)), std::nullopt;
   po::options_description known;
   for (const Option& o : all) known.add_options()(o.name.c_str(), std::visit(Semantic{o}, o.to));
 
@@ -131,11 +138,10 @@ std::optional<CommandLine> parse(const CommandText& text, const OptionList& own,
     complain(text, all, error);
   }
   if (line.has("format")) {
-    common.format = choose<Format>("--format", line.given["format"].front(), {"text", "json", "csv"});
+    common.format = choose<Format>(shared, "format", line.given["format"].front());
     common.format_given = true;
   }
-  if (line.has("color"))
-    common.color = choose<Color>("--color", line.given["color"].front(), {"auto", "always", "never"});
+  if (line.has("color")) common.color = choose<Color>(shared, "color", line.given["color"].front());
   if (line.has("output") && common.output.empty()) throw UserError("--output needs the name of a file");
   if (common.output == "-") common.output.clear();
   if (!common.set.empty() && !text.takes_set)

@@ -43,6 +43,12 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
+std::vector<std::string> Variant::sets() const {
+  std::vector<std::string> all;
+  for (const auto& [key, value] : set) all.push_back(key + "=" + value);
+  return all;
+}
+
 Vary parse_vary(std::string_view option) {
   const auto complain = [&](std::string_view what) {
     throw UserError(fmt::format("--vary '{}' {}, for example --vary schedule=gpipe,1f1b", option.substr(0, 200), what));
@@ -98,7 +104,7 @@ std::vector<std::vector<Diagnostic>> compare(std::span<const Variant> variants, 
   std::vector<std::vector<Diagnostic>> errors(variants.size());
   in_parallel(variants.size(), jobs, [&](std::size_t i) {
     std::vector<std::string> sets(common.begin(), common.end());
-    for (const auto& [key, value] : variants[i].set) sets.push_back(key + "=" + value);
+    for (auto& one : variants[i].sets()) sets.push_back(std::move(one));
     try {
       keep(i, answer::predict(scenario::load(variants[i].file, sets)));
     } catch (const UserError& error) {

@@ -25,9 +25,12 @@ struct Vary {
 // "KEY=V1,V2,...": commas inside brackets, braces and quotes do not split. Throws UserError.
 Vary parse_vary(std::string_view option);
 
+using Settings = std::vector<std::pair<std::string, std::string>>;  // keys with their values, in the order given
+
 struct Variant {
-  std::string file;                                      // of the scenario
-  std::vector<std::pair<std::string, std::string>> set;  // one value of each key that varies, in the order given
+  std::string file;                       // of the scenario
+  Settings set;                           // one value of each key that varies
+  std::vector<std::string> sets() const;  // KEY=VALUE, as scenario::load takes them
 };
 
 inline constexpr std::size_t kMostVariants = 100'000;

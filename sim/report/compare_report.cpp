@@ -4,105 +4,77 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/quantity_text.hpp"
 #include "report/json.hpp"
 #include "report/layout.hpp"
-#include "report/run_report.hpp"
 
 namespace rehearsal::report {
 namespace {
 
-// Numbers, true, false and null as such, everything else as the text that was given.
-Json value_of(const std::string& text) {
-  const auto value = Json::read(text);
-  const bool scalar = value && (value->is_number() || value->is_boolean() || value->is_null());
-  return scalar ? *value : Json(text);
-}
-
-std::string errors_text(const CompareRow& row) {
-  std::string text;
-  for (const auto& d : row.errors) text += (text.empty() ? "" : "\n") + format({d});
-  return text;
-}
-
 std::string show_memory(const CompareRow& row) {
-  const auto& s = row.answer->summary;
-  if (!row.abstract) return show(bytes(row.memory));
-  return s.peak.allocated > 0 ? fmt::format("{:g}", s.peak.allocated) : "";
+  const auto& f = row.figures;
+  if (f[Figure::device]) return show(bytes(*f[Figure::device]));
+  const bool abstract = f[Figure::in_flight].has_value();
+  const double allocated = f[Figure::allocated].value_or(0);
+  if (!abstract) return show(bytes(allocated));
+  return allocated > 0 ? fmt::format("{:g}", allocated) : "";
 }
 
 // What tells the rows apart, one cell for each of `headings`.
 struct Names {
-  std::vector<std::string> headings;
+  std::vector<std::string> keys, headings;
   bool files = false;
 
-  explicit Names(std::span<const CompareRow> rows) {
-    for (const auto& row : rows) files = files || row.file != rows.front().file;
-    if (files || rows.front().set.empty()) headings.push_back("scenario"), files = true;
-    for (const auto& [key, value] : rows.front().set) headings.push_back(key);
+  explicit Names(std::span<const CompareRow> rows, bool with_file = false) {
+    for (const auto& row : rows) {
+      files = files || row.file != rows.front().file;
+      for (const auto& [key, value] : row.set)
+        if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+    }
+    files = files || keys.empty() || with_file;
+    if (files) headings.push_back(with_file ? "file" : "scenario");
+    headings.insert(headings.end(), keys.begin(), keys.end());
   }
   std::vector<std::string> cells(const CompareRow& row) const {
     std::vector<std::string> cells;
     if (files) cells.push_back(row.file);
-    for (const auto& [key, value] : row.set) cells.push_back(value);
+    for (const auto& key : keys) {
+      auto& cell = cells.emplace_back();
+      for (const auto& [mine, value] : row.set)
+        if (mine == key) cell = value;
+    }
     return cells;
   }
 };
 
 }  // namespace
 
-CompareRow compare_row(answer::Prediction prediction, std::int64_t in_flight) {
-  CompareRow row;
-  const auto& summary = prediction.summary;
-  const auto& scenario = prediction.scenario();
-  row.file = summary.file;
-  row.abstract = summary.abstract;
-  for (const auto& rank : summary.ranks)
-    row.stages_held = std::max(row.stages_held, static_cast<std::uint32_t>(rank.stages.size()));
-  row.in_flight = in_flight;
-  row.time_per_item =
-      to_seconds(summary.iteration) / double(row.abstract ? scenario.microbatches : scenario.batch.global);
-  row.memory = summary.peak.device          ? *summary.peak.device
-               : summary.peak.allocated > 0 ? summary.peak.allocated
-                                            : double(in_flight);
-  row.answer = std::move(prediction).brief();
-  return row;
+Json value_of(const std::string& text) {
+  const auto value = Json::read(text);
+  const bool scalar = value && (value->is_number() || value->is_boolean() || value->is_null());
+  return scalar ? *value : Json(text);
 }
 
-void rank_rows(std::span<CompareRow> rows) {
-  CompareRow* best = nullptr;
-  const auto unfit = [](const CompareRow& row) { return row.answer->summary.fits == false; };
-  for (auto& row : rows) {
-    if (!row.answer) continue;
-    // Fitting before not fitting, then time; the first of equals.
-    if (!best || std::pair(unfit(row), row.time_per_item) < std::pair(unfit(*best), best->time_per_item)) best = &row;
-  }
-  if (!best) return;
-  best->best = true;
-  for (auto& row : rows) {
-    if (!row.answer) continue;
-    row.relative = row.time_per_item / best->time_per_item;
-    row.pareto = std::none_of(rows.begin(), rows.end(), [&](const CompareRow& other) {
-      return other.answer && other.time_per_item <= row.time_per_item && other.memory <= row.memory &&
-             (other.time_per_item < row.time_per_item || other.memory < row.memory);
-    });
-  }
-}
-
-std::string compare_text(std::span<const CompareRow> rows, const CompareTextOptions& options) {
+std::string compare_text(std::span<const CompareRow> rows, std::span<const std::size_t> shown,
+                         const CompareTextOptions& options) {
   const Paint paint{options.color};
   const Names names(rows);
   bool rates = false, exposed = false, memory = false, fits = false, abstract = false;
+  std::set<double> sizes;  // of clusters
   for (const auto& row : rows) {
-    if (!row.answer) continue;
-    rates = rates || row.answer->summary.samples_per_s;
-    exposed = exposed || timeline::exposed_communication(row.answer->summary.breakdown) > Time{};
+    if (!row.worked()) continue;
+    const auto& f = row.figures;
+    rates = rates || f[Figure::samples_rate];
+    if (f[Figure::gpus]) sizes.insert(*f[Figure::gpus]);
+    exposed = exposed || f[Figure::exposed] > 0.;
     memory = memory || !show_memory(row).empty();
-    fits = fits || row.answer->summary.fits;
-    abstract = abstract || row.abstract;
+    fits = fits || f[Figure::fits];
+    abstract = abstract || f[Figure::in_flight];
   }
 
+  const bool prices = rates && sizes.size() > 1;  // else they say what times say
   auto heading = names.headings;
   heading.push_back("iteration");
   if (rates) heading.insert(heading.end(), {"sequences/s", "MFU %"});
@@ -111,31 +83,36 @@ std::string compare_text(std::span<const CompareRow> rows, const CompareTextOpti
   if (abstract) heading.insert(heading.end(), {"stages held", "in flight"});
   if (memory) heading.push_back("peak memory");
   if (fits) heading.push_back("fits");
+  if (prices) heading.insert(heading.end(), {"GPUs", "tokens/s/GPU", "cost"});
   heading.insert(heading.end(), {"relative", ""});
   std::vector<std::vector<std::string>> table_rows{heading};
-  const auto optional = [](const std::optional<double>& value, double scale) {
-    return value ? fmt::format("{:.2f}", *value * scale) : std::string();
+  const auto number = [](const std::optional<double>& value, int digits, double scale = 1) {
+    return value ? fmt::format("{:.{}f}", *value * scale, digits) : std::string();
   };
-  for (const auto& row : rows) {
+  const auto time = [](double s) { return show(seconds(s)); };
+  for (const auto i : shown) {
+    const auto& row = rows[i];
+    const auto& f = row.figures;
     auto cells = names.cells(row);
-    if (!row.answer) {
+    if (!row.worked()) {
       cells.push_back("wrong");
       cells.resize(heading.size());
       table_rows.push_back(std::move(cells));
       continue;
     }
-    const auto& s = row.answer->summary;
-    cells.push_back(show(s.iteration));
-    if (rates) cells.insert(cells.end(), {optional(s.samples_per_s, 1), optional(s.mfu, 100)});
-    cells.push_back(fmt::format("{:.2f}", s.bubble_rate * 100));
-    if (exposed) cells.push_back(show(timeline::exposed_communication(s.breakdown)));
-    if (abstract)
-      cells.insert(cells.end(), {row.abstract ? std::to_string(row.stages_held) : "",
-                                 row.abstract ? std::to_string(row.in_flight) : ""});
+    cells.push_back(time(*f[Figure::iteration]));
+    if (rates) cells.insert(cells.end(), {number(f[Figure::samples_rate], 2), number(f[Figure::mfu], 2, 100)});
+    cells.push_back(number(f[Figure::bubble], 2, 100));
+    if (exposed) cells.push_back(time(f[Figure::exposed].value_or(0)));
+    if (abstract) cells.insert(cells.end(), {number(f[Figure::stages_held], 0), number(f[Figure::in_flight], 0)});
     if (memory) cells.push_back(show_memory(row));
-    if (fits) cells.push_back(!s.fits ? "" : *s.fits ? "yes" : "NO");
-    cells.push_back(fmt::format("{:.4f}", row.relative));
-    cells.push_back(row.best ? (row.pareto ? "best, Pareto" : "best") : row.pareto ? "Pareto" : "");
+    if (fits) cells.push_back(!f[Figure::fits] ? "" : f.yes(Figure::fits) ? "yes" : "NO");
+    if (prices)
+      cells.insert(cells.end(),
+                   {number(f[Figure::gpus], 0), number(f[Figure::gpu_token_rate], 1), number(f[Figure::cost], 3)});
+    cells.push_back(number(f[Figure::relative], 4));
+    const bool best = f.yes(Figure::best), pareto = f.yes(Figure::pareto);
+    cells.push_back(best ? (pareto ? "best, Pareto" : "best") : pareto ? "Pareto" : "");
     table_rows.push_back(std::move(cells));
   }
   // Names and marks read better from the left; table() aligns to the right.
@@ -147,85 +124,98 @@ std::string compare_text(std::span<const CompareRow> rows, const CompareTextOpti
   }
 
   std::string text = table(table_rows, paint);
-  for (const auto& row : rows) {
-    if (row.errors.empty()) continue;
+  for (const auto i : shown) {
+    const auto& row = rows[i];
+    if (row.worked()) continue;
     std::string name;
     for (const auto& cell : names.cells(row)) name += (name.empty() ? "" : ", ") + cell;
-    text += fmt::format("\n{}: {}\n", paint.bold(name), errors_text(row));
+    text += fmt::format("\n{}: {}\n", paint.bold(name), row.error);
   }
   std::string notes;
   if (exposed)
     notes += "exposed: communication that the rank that ends last waits for, in one step, as `run` shows it.\n";
+  if (prices) notes += "cost: GPU time per token, over that of the first row.\n";
+  if (rates && !prices) notes += fmt::format("{:.0f} GPUs in every row.\n", *sizes.begin());
   if (abstract)
     notes +=
         "stages held: parameters of a rank, in stages; in flight: forwards of one stage that a rank holds until "
-        "their\ninput gradient, at most. Pareto: nothing else is better in time or memory and as good in the other.\n";
-  else if (memory)
-    notes += "Pareto: nothing else is better in time per sequence or memory and as good in the other.\n";
+        "their\ninput gradient, at most.\n";
+  if (abstract || memory)
+    notes +=
+        "Pareto: nothing else that fits is better in time per sequence, memory or GPUs and as good in the others.\n";
   if (!notes.empty()) text += "\n" + notes;
 
   // What several variants say is said once.
   std::map<std::string, std::size_t> warned;
   std::vector<std::string> order;
-  for (const auto& row : rows)
-    for (const auto& w : row.answer ? row.answer->warnings : std::vector<std::string>{})
+  for (const auto i : shown)
+    for (const auto& w : rows[i].warnings)
       if (warned[w]++ == 0) order.push_back(w);
   if (options.warnings && !order.empty()) {
     text += "\n" + paint.bold("Warnings") + "\n";
     for (const auto& w : order)
-      text += fmt::format("  - {}{}\n", w, rows.size() > 1 ? fmt::format(" ({} of {})", warned[w], rows.size()) : "");
+      text += fmt::format("  - {}{}\n", w, shown.size() > 1 ? fmt::format(" ({} of {})", warned[w], shown.size()) : "");
   }
   return text;
 }
 
-std::string compare_json(const Varied& varied, std::span<const CompareRow> rows, const std::string& version) {
-  Json json{{"vary", Json::object()}, {"rows", Json::array()}};
+void compare_json(const Varied& varied, std::span<const CompareRow> rows, std::span<const std::size_t> shown,
+                  const std::function<std::string(std::size_t row)>& result_of,
+                  const std::function<void(std::string_view)>& write) {
+  // Values of --vary come from the shell and may hold any bytes.
+  const auto indented = [](const Json& json, std::string_view margin) {
+    std::string text = json.dump(2);  // strings hold no line breaks of their own
+    for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 1 + margin.size())
+      text.insert(at + 1, margin);
+    return text;
+  };
+  Json vary = Json::object();
   for (const auto& [key, values] : varied) {
-    auto& list = json["vary"][key] = Json::array();
+    auto& list = vary[key] = Json::array();
     for (const auto& value : values) list.push_back(value_of(value));
   }
-  for (const auto& row : rows) {
+  write("{\n  \"vary\": " + indented(vary, "  ") + ",\n  \"rows\": [");
+  for (std::size_t n = 0; n < shown.size(); n++) {
+    const auto& row = rows[shown[n]];
+    const auto& f = row.figures;
     Json entry{{"set", Json::object()}};
     for (const auto& [key, value] : row.set) entry["set"][key] = value_of(value);
-    if (row.answer) {
-      entry["relative"] = row.relative;
-      entry["best"] = row.best;
-      entry["pareto"] = row.pareto;
-      if (row.abstract) entry["stages_held"] = row.stages_held, entry["in_flight"] = row.in_flight;
-      entry.update(to_json(*row.answer, version));
+    if (row.worked()) {
+      entry["relative"] = *f[Figure::relative];
+      entry["relative_cost"] = f[Figure::cost];
+      entry["tokens_per_s_per_gpu"] = f[Figure::gpu_token_rate];
+      entry["best"] = f.yes(Figure::best);
+      entry["pareto"] = f.yes(Figure::pareto);
+      if (f[Figure::in_flight])
+        for (const auto held : {Figure::stages_held, Figure::in_flight})
+          entry[kFigureTexts[std::size_t(held)].name] = number(f[held]);
+      entry.update(Json::parse(result_of(shown[n])));
     } else {
       entry["scenario"] = {{"file", row.file}};
-      entry["error"] = errors_text(row);
+      entry["error"] = row.error;
     }
-    json["rows"].push_back(std::move(entry));
+    write((n ? ",\n    " : "\n    ") + indented(entry, "    "));
   }
-  // Values of --vary come from the shell and may hold any bytes.
-  return json.dump(2) + "\n";
+  write(shown.empty() ? "]\n}\n" : "\n  ]\n}\n");
 }
 
-std::string compare_csv(std::span<const CompareRow> rows) {
-  const auto cell = [](const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; };
-  std::vector<std::string> heading{"file"};
-  for (const auto& [key, value] : rows.front().set) heading.push_back(key);
-  heading.insert(heading.end(), {"iteration_s", "samples_per_s", "tokens_per_s", "mfu", "bubble_rate",
-                                 "exposed_communication_s", "allocated_bytes", "device_bytes", "fits", "stages_held",
-                                 "in_flight", "relative", "best", "pareto", "error"});
+std::string compare_csv(std::span<const CompareRow> rows, std::span<const std::size_t> shown) {
+  const Names names(rows, true);
+  auto heading = names.headings;
+  for (const auto& figure : kFigureTexts) heading.emplace_back(figure.name);
+  heading.emplace_back("error");
   std::string csv = csv_line(heading);
-  for (const auto& row : rows) {
-    std::vector<std::string> cells{row.file};
-    for (const auto& [key, value] : row.set) cells.push_back(value);
-    if (row.answer) {
-      const auto& s = row.answer->summary;
-      const auto yes = [](bool b) { return std::string(b ? "true" : "false"); };
-      cells.insert(
-          cells.end(),
-          {cell(to_seconds(s.iteration)), cell(s.samples_per_s), cell(s.tokens_per_s), cell(s.mfu), cell(s.bubble_rate),
-           cell(to_seconds(timeline::exposed_communication(s.breakdown))), cell(s.peak.allocated), cell(s.peak.device),
-           s.fits ? yes(*s.fits) : "", row.abstract ? std::to_string(row.stages_held) : "",
-           row.abstract ? std::to_string(row.in_flight) : "", cell(row.relative), yes(row.best), yes(row.pareto)});
+  for (const auto i : shown) {
+    const auto& row = rows[i];
+    auto cells = names.cells(row);
+    for (std::size_t n = 0; n < kFigures; n++) {
+      const auto& value = row.figures[Figure(n)];
+      const bool yes = kFigureTexts[n].kind == FigureText::Kind::yes;
+      cells.push_back(!value || !row.worked() ? ""
+                      : yes                   ? (*value == 1 ? "true" : "false")
+                                              : fmt::format("{}", *value));
     }
-    cells.resize(heading.size());
-    cells.back() = errors_text(row);
+    cells.push_back(row.error);
     csv += csv_line(cells);
   }
   return csv;

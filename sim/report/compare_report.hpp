@@ -1,43 +1,46 @@
-// `compare` for people (text), for programs (JSON, contract section 2) and for tables (CSV).
+// `compare` and `sweep` for people (text), for programs (JSON, contract section 2) and for tables (CSV).
 //
 // Variants may differ in batch, so they are ranked by time per sequence (per micro-batch where times are given).
 // Memory: what the device holds (given pipelines: the unit of the scenario, or forwards held where it has no memory).
 #pragma once
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "answer/predict.hpp"
-#include "base/error.hpp"
+#include "base/json.hpp"
+#include "report/figures.hpp"
 
 namespace rehearsal::report {
 
 struct CompareRow {
   std::string file;
   std::vector<std::pair<std::string, std::string>> set;  // what this variant sets
-  std::vector<Diagnostic> errors;                        // not empty: the variant is wrong, and the rest is empty
+  std::string error;                                     // not empty: the variant is wrong, and the rest is empty
+  Figures figures;
+  std::vector<std::string> warnings;
 
-  std::optional<answer::Prediction> answer;  // brief
-  double time_per_item = 0;                  // seconds per sequence or micro-batch
-  double memory = 0;                         // what is weighed against time
-  bool abstract = false;
-  // Given pipelines: the most stages that a rank holds parameters of (1F1B: 1, DualPipe: 2), and the most forwards of
-  // one stage that a rank holds until their input gradients.
-  std::uint32_t stages_held = 0;
-  std::int64_t in_flight = 0;
-
-  // Set by rank_rows.
-  double relative = 0;  // time per item over that of the best
-  bool best = false;    // least time per item of those that fit (of all, if none fits)
-  bool pareto = false;  // no variant is better in time or memory without being worse in the other
+  bool worked() const { return error.empty(); }
 };
 
-// The numbers of one variant. `in_flight` as in CompareRow.
-CompareRow compare_row(answer::Prediction prediction, std::int64_t in_flight);
-
+// Sets the figures that depend on the other rows.
 void rank_rows(std::span<CompareRow> rows);
+
+// Which rows are shown, in which order; without a wish all, as they are.
+struct Choice {
+  std::string sort{};  // a figure, a key that varies, or "file"; with '-' in front the largest first
+  std::optional<std::size_t> top{};
+  bool fits = false;    // only those that fit
+  bool pareto = false;  // only those that nothing is better than
+};
+// Indices of rows. Those that lack what is sorted by come last. Throws UserError for a column that is not there.
+std::vector<std::size_t> choose(std::span<const CompareRow> rows, const Choice& choice);
+
+// Numbers, true, false and null as such, everything else as the text that was given.
+Json value_of(const std::string& text);
 
 // The keys that vary with their values, as given.
 using Varied = std::vector<std::pair<std::string, std::vector<std::string>>>;
@@ -46,8 +49,13 @@ struct CompareTextOptions {
   bool color = false;
   bool warnings = true;
 };
-std::string compare_text(std::span<const CompareRow> rows, const CompareTextOptions& options);
-std::string compare_json(const Varied& varied, std::span<const CompareRow> rows, const std::string& version);
-std::string compare_csv(std::span<const CompareRow> rows);
+// `shown`: of choose().
+std::string compare_text(std::span<const CompareRow> rows, std::span<const std::size_t> shown,
+                         const CompareTextOptions& options);
+std::string compare_csv(std::span<const CompareRow> rows, std::span<const std::size_t> shown);
+// In pieces, since the whole may not stand in memory. `result_of`: the JSON of a row that worked.
+void compare_json(const Varied& varied, std::span<const CompareRow> rows, std::span<const std::size_t> shown,
+                  const std::function<std::string(std::size_t row)>& result_of,
+                  const std::function<void(std::string_view)>& write);
 
 }  // namespace rehearsal::report

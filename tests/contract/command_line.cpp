@@ -269,7 +269,7 @@ TEST_CASE("list schedules") {
   }
   CHECK(rehearse("list schedules --format csv").out.starts_with("name,summary,source\n1f1b,"));
   CHECK(contains(rehearse("list schedules").out, "1f1b "));
-  CHECK(contains(rehearse("list models").out, "mixtral-8x7b     46.7 B, 12.9 B active  Mixtral 8x7B"));
+  CHECK(contains(rehearse("list models").out, "mixtral-8x7b     46.7 B, 12.9 B active; 32 x 4096  "));
   CHECK(contains(rehearse("list models --format csv").out, ",46702792704,12879925248\n"));
   for (const auto& model : json::parse(rehearse("list models --format json").out))
     CHECK(model["active_parameters"] <= model["parameters"]);
@@ -299,7 +299,29 @@ TEST_CASE("the numbers of a GPU and of a cluster, each with its source") {
   const auto wrong = rehearse("list gpus a100-80g");
   CHECK(wrong.status == 2);
   CHECK(contains(wrong.err, "a100-80g-sxm"));
-  CHECK(rehearse("list schedules 1f1b").status == 2);
+}
+
+TEST_CASE("one entry of any kind, by its name alone where one kind has it") {
+  for (const char* kind :
+       {"schedules", "collectives", "topologies", "models", "clusters", "gpus", "software", "backends"}) {
+    const auto all = json::parse(rehearse(std::string("list ") + kind + " --format json").out);
+    REQUIRE_FALSE(all.empty());
+    const auto name = all[0]["name"].get<std::string>();
+    CAPTURE(kind);
+    const auto one = rehearse("list " + std::string(kind) + " " + name);
+    CHECK(one.status == 0);
+    CHECK(one.out.size() > name.size() + 20);
+    const auto alone = rehearse("list " + name);
+    if (alone.status == 0)
+      CHECK(alone.out == one.out);
+    else
+      CHECK_MESSAGE(contains(alone.err, std::string("rehearse list ")), alone.err);
+  }
+  CHECK(contains(rehearse("list zb-h1").out, "splits the backward"));
+  CHECK(json::parse(rehearse("list dualpipe --format json").out)["facts"]["splits the backward"] == "yes");
+  CHECK(contains(rehearse("list schedules 1f2b").err, "did you mean '1f1b'?"));
+  CHECK(rehearse("list no-such-thing").status == 2);
+  CHECK(rehearse("list schedules 1f1b gpipe").status == 2);
 }
 
 TEST_CASE("a batch answers line by line") {

@@ -14,6 +14,7 @@ function(static_package TARGET ARCHIVE HEADER)
                         INTERFACE_INCLUDE_DIRECTORIES ${${TARGET}_INCLUDE})
 endfunction()
 static_package(yaml-cpp libyaml-cpp.a yaml-cpp/yaml.h)
+static_package(SQLite::SQLite3 libsqlite3.a sqlite3.h)
 
 find_path(FMT_INCLUDE fmt/core.h REQUIRED)  # Debian has no libfmt.a
 add_library(fmt::fmt INTERFACE IMPORTED GLOBAL)

@@ -1,0 +1,155 @@
+// rehearse sweep: many scenarios into a store, by as many threads, processes and ranks as there are.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <set>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "base/sha256.hpp"
+#include "cli/launched.hpp"
+#include "cli/output_files.hpp"
+#include "cli/progress.hpp"
+#include "cli/stored_rows.hpp"
+#include "cli/table_options.hpp"
+#include "explore/sweep.hpp"
+#include "report/run_report.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using report::Figure;
+
+CommandText sweep_text() {
+  return {
+      .name = "sweep",
+      .operands = "SCENARIO... [--vary KEY=V1,V2,...]... --store FILE",
+      .summary =
+          "Predicts every scenario with every combination of the values that --vary gives, and keeps the results\n"
+          "in a SQLite file: what is there already is not computed again.",
+      .more =
+          "A row is right as long as the scenario that it came from and the version of this program are the same.\n"
+          "A sweep that was stopped, however, loses the batches under way (about a second of work per thread):\n"
+          "run it again. Several may fill one store at once, from several shells or as ranks of mpirun or srun, of\n"
+          "which the first prints the report when all rows are there. Wrong combinations are rows with an error.\n"
+          "The report has the rows of this sweep in the order of its scenarios and values, the last --vary fastest.\n"
+          "Read with 'rehearse compare FILE', or with SQL:\n"
+          "  sqlite3 FILE 'SELECT file, \"set\", iteration_s, mfu FROM results WHERE fits ORDER BY mfu DESC'\n" +
+          table_help(),
+      .example =
+          "  rehearse sweep scenarios/gpt3-175b-1024xa100.yaml --vary batch.micro=1,2,4 \\\n"
+          "    --vary schedule=1f1b,zb-h1 --store gpt3.sqlite --top 5\n"
+          "  mpirun -np 4 rehearse sweep scenarios/megatron21-t1/*.yaml --store table.sqlite --format csv\n",
+      .takes_set = true};
+}
+
+// Rate, remaining time and best so far, for whoever looks.
+class Watcher {
+ public:
+  Watcher(const store::Store& store, std::size_t points, bool quiet)
+      : store_(store), points_(points), progress_(quiet) {}
+
+  void look(const explore::SweepState&) {
+    if (!progress_.due()) return;
+    const auto done = std::min(store_.finished(), points_);
+    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    const double rate = passed > 0 ? double(done) / passed : 0;
+    std::string text = fmt::format("{} of {} rows", done, points_);
+    if (done > 0) text += fmt::format(", {:.3g} a second, {} left", rate, roughly(double(points_ - done) / rate));
+    const auto name = [](Figure f) { return std::string(report::kFigureTexts[std::size_t(f)].name); };
+    if (const auto best = store_.least(name(Figure::item_time), name(Figure::fits)))
+      text += fmt::format("; best so far {} each: {} {}", show(seconds(*best->numbers[std::size_t(Figure::item_time)])),
+                          best->point.file, best->point.set);
+    progress_.say(text.substr(0, 160));
+  }
+
+ private:
+  const store::Store& store_;
+  const std::size_t points_;
+  Progress progress_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// The row of one variant; nothing where that of `held` is right.
+std::optional<store::Row> computed(const explore::Variant& variant, const store::Point& point,
+                                   const std::vector<std::string>& common, const std::string& held) {
+  std::vector<std::string> sets = common;
+  for (auto& one : variant.sets()) sets.push_back(std::move(one));
+  std::string digest;
+  try {
+    const auto scenario = scenario::load(variant.file, sets);
+    digest = scenario.digest;
+    if (digest == held) return std::nullopt;
+    const auto prediction = answer::predict(scenario);
+    return stored(point, digest, row_of(variant, prediction),
+                  report::to_json(prediction, std::string(version())).dump());
+  } catch (const UserError& error) {
+    // What is no scenario has no digest but that of its mistakes.
+    const auto row = row_of(variant, error.diagnostics());
+    if (digest.empty()) digest = sha256("error\n" + row.error);
+    if (digest == held) return std::nullopt;
+    return stored(point, digest, row, "");
+  } catch (const InternalError& error) {
+    // Of thousands of scenarios one that meets a bug of ours must not stop the others.
+    const std::vector<Diagnostic> bug{{{}, fmt::format("internal error: {}; please report it", error.what())}};
+    return stored(point, digest, row_of(variant, bug), "");
+  }
+}
+
+}  // namespace
+
+int run_sweep(const Arguments& arguments) {
+  const auto text = sweep_text();
+  std::vector<std::string> vary;
+  std::string file, batch = "64";
+  TableOptions options;
+  OptionList own{{"vary", "KEY=V1,V2,...", "values of one key; repeatable", &vary},
+                 {"store", "FILE", "the SQLite file that holds the results; made where there is none", &file},
+                 {"batch", "N", "rows of one transaction, at most (default 64)", &batch}};
+  for (auto& option : table_options(options)) own.push_back(std::move(option));
+  CommonOptions common;
+  const auto line = parse(text, own, arguments, common);
+  if (!line) return 0;
+  read_table_options(options);
+  if (line->operands.empty())
+    throw UserError("sweep: name a scenario file, for example scenarios/teaching-1f1b-8-stages.yaml");
+  if (file.empty())
+    throw UserError("sweep: --store says which file holds the results, for example --store sweep.sqlite");
+  check_outputs(common, {}, {file});
+  const explore::SweepOptions asked{number_of_jobs(options.jobs, share_of_cores()),
+                                    whole_number("--batch", batch, 1, 100'000)};
+  std::vector<explore::Vary> varies;
+  for (const auto& v : vary) varies.push_back(explore::parse_vary(v));
+  const auto variants = explore::variants(line->operands, varies);
+  std::vector<store::Point> points;
+  for (const auto& variant : variants) points.push_back(point_of(variant, common.set));
+
+  store::Store store(file, std::string(version()), stored_columns(), store::Access::write);
+  const auto who = launched();
+  const bool first = !who || who->rank == 0;
+  explore::SweepState state;
+  {
+    Watcher watcher(store, std::set<store::Point>(points.begin(), points.end()).size(), common.quiet || !first);
+    state = explore::sweep(
+        store, points, asked,
+        [&](std::size_t i, const std::string& held) { return computed(variants[i], points[i], common.set, held); },
+        [&](const explore::SweepState& s) { watcher.look(s); });
+  }
+  if (!common.quiet && !who)
+    std::fputs(fmt::format("{} rows: {} computed, {} were there, {} by others\n", points.size(), state.computed,
+                           state.kept, points.size() - std::min(points.size(), state.computed + state.kept))
+                   .c_str(),
+               stderr);
+  if (!first) return 0;
+  std::vector<report::CompareRow> rows;
+  for (std::size_t i = 0; i < points.size(); i++)
+    rows.push_back(row_of(store.row(points[i], false).value(), variants[i].set));
+  report::Varied varied;
+  for (const auto& [key, values] : varies) varied.emplace_back(key, values);
+  emit_rows(common, options, varied, rows, [&](std::size_t i) { return store.row(points[i], true).value().result; });
+  return 0;
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,249 @@
+#include "cli/kinds.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/spelling.hpp"
+#include "cli/performer.hpp"
+#include "cluster/registry.hpp"
+#include "collective/registry.hpp"
+#include "report/layout.hpp"
+#include "report/model_report.hpp"
+#include "scenario/scenario.hpp"
+#include "scenario/schema.hpp"
+#include "schedule/registry.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+template <class Registry>
+std::vector<Item> registered(const Registry& registry) {
+  std::vector<Item> items;
+  for (const auto& [name, plugin] : registry) items.push_back({.name = name, .summary = plugin.summary});
+  return items;
+}
+std::string yes_no(bool yes) { return yes ? "yes" : "no"; }
+
+std::string placed(schedule::Placement placement) {
+  switch (placement) {
+    case schedule::Placement::loop:
+      return "stage s on rank s modulo the ranks";
+    case schedule::Placement::vee:
+      return "rank r holds stages r and 2p-1-r";
+    case schedule::Placement::wave:
+      return "chunks go down and up the ranks in turn";
+    case schedule::Placement::bidirectional:
+      return "two copies of the model in opposite directions";
+    case schedule::Placement::listed:
+      break;
+  }
+  return "as its file says";
+}
+
+std::vector<Item> schedules() {
+  auto items = registered(schedule::registry());
+  for (auto& item : items) {
+    const auto& s = schedule::registry().at(item.name);
+    const bool flushes = s.updates == schedule::Updates::at_flush;
+    item.facts = {{"stages", placed(s.placement)},
+                  {"chunks per rank", s.min_chunks == s.max_chunks ? fmt::format("{}", s.min_chunks)
+                                                                   : fmt::format("{} or more", s.min_chunks)},
+                  {"splits the backward", yes_no(s.splits_backward)},
+                  {"cuts sequences", yes_no(s.cuts_sequences)},
+                  {"graphs of stages", yes_no(s.any_graph)},
+                  {"updates", flushes ? "after all micro-batches" : "while others are under way, with old weights"},
+                  {"searched for", yes_no(bool(s.plan))},
+                  {"closed form", yes_no(bool(s.closed_form))}};
+    if (!s.one_chunk.empty()) item.facts.insert(item.facts.begin() + 2, {"with one chunk", s.one_chunk});
+  }
+  return items;
+}
+std::vector<Item> collectives() {
+  auto items = registered(collective::registry());
+  for (auto& item : items) {
+    const auto& a = collective::registry().at(item.name);
+    item.facts = {{"does", name(a.kind)},
+                  {"pieces at once", yes_no(a.pipelined)},
+                  {"across nodes", a.across_nodes ? "one kind of wire inside, another between" : "one kind of wire"},
+                  {"NCCL", a.nccl_since ? "since " + show(*a.nccl_since) : "never runs it"}};
+    if (!a.needs.empty()) item.facts.emplace_back("needs", a.needs);
+  }
+  return items;
+}
+std::vector<Item> topologies() {
+  auto items = registered(cluster::registry());
+  for (auto& item : items) {
+    const auto& topology = cluster::registry().at(item.name);
+    using Role = cluster::Topology::Role;
+    item.facts.emplace_back("wires", topology.role == Role::node     ? "the GPUs of a node"
+                                     : topology.role == Role::fabric ? "nodes"
+                                                                     : "GPUs of all nodes");
+    std::vector<std::string> parameters;
+    for (const auto& p : topology.parameters) {
+      parameters.push_back(fmt::format("{}: {} ({})", p.name, p.fallback, p.help));
+      item.facts.emplace_back(p.name,
+                              fmt::format("{}; {} to {}, {} where it is not given", p.help, p.low, p.high, p.fallback));
+    }
+    if (!parameters.empty()) item.summary += fmt::format(" Parameters: {}.", fmt::join(parameters, "; "));
+  }
+  return items;
+}
+
+std::vector<Item> listed_backends() {
+  std::vector<Item> items;
+  for (const auto& backend : backends()) {
+    std::string can;
+    for (const auto& c : backend.capabilities)
+      can += fmt::format("{}{} {}{}", can.empty() ? "" : "; ", c.kind, timeline::name(c.fidelity),
+                         c.note.empty() ? "" : " (" + c.note + ")");
+    const auto state = backend.why ? fmt::format("Unavailable: {}.", *backend.why) : fmt::format("Available: {}.", can);
+    items.push_back(
+        {.name = backend.name, .summary = backend.summary + " " + state, .available = !backend.why.has_value()});
+  }
+  return items;
+}
+
+std::vector<Item> configured(const char* kind) {
+  std::vector<Item> items;
+  for (const auto& part : scenario::list(kind))
+    items.push_back({.name = part.name, .summary = part.summary, .source = part.source});
+  return items;
+}
+std::vector<Item> models() {
+  auto items = configured("models");
+  for (auto& item : items) {
+    const auto model = scenario::named_model(item.name);
+    item.parameters = models::parameters(model), item.active = models::active_parameters(model);
+    item.layers = model.layers, item.hidden = model.hidden;
+  }
+  return items;
+}
+std::vector<Item> clusters() { return configured("clusters"); }
+std::vector<Item> gpus() { return configured("gpus"); }
+std::vector<Item> software() { return configured("software"); }
+
+std::string closed_forms(const std::string&, const std::string& name, const CommonOptions& common) {
+  const auto model = scenario::named_model(name);
+  if (common.format == Format::csv) throw UserError("'rehearse list models NAME' has no csv; use text or json");
+  return common.format == Format::json ? report::model_json(model).dump(2) + "\n" : report::model_text(model);
+}
+
+// "450GB/s" is a number and its unit; "rail-optimized" is neither.
+struct Quantity {
+  std::optional<double> number;
+  std::string unit;
+};
+Quantity quantity(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || end == text.c_str() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.'))
+    return {};
+  const std::string unit = end;
+  if (unit.find_first_of("0123456789 ,") != std::string::npos) return {};  // a list or a name that begins with a digit
+  return {number, unit};
+}
+
+std::string constants_report(const std::string& kind, const std::string& name, const CommonOptions& common) {
+  const auto all = scenario::constants(kind, name);
+  std::string report;
+  switch (common.format) {
+    case Format::json: {
+      Json json = Json::array();
+      for (const auto& c : all) {
+        const auto q = quantity(c.value);
+        auto& one = json.push_back({{"key", c.key}});
+        if (q.number)
+          one["value"] = *q.number, one["unit"] = q.unit;
+        else
+          one["value"] = c.value;
+        if (!c.source.empty()) one["source"] = c.source, one["assumed"] = c.assumed;
+        if (const auto row = scenario::key_of(kind, c.key); row && !row->help.empty()) one["meaning"] = row->help;
+      }
+      return json.dump(2) + "\n";
+    }
+    case Format::csv:
+      report = report::csv_line({"key", "value", "source", "assumed"});
+      for (const auto& c : all) report += report::csv_line({c.key, c.value, c.source, c.assumed ? "yes" : "no"});
+      return report;
+    case Format::text: {
+      std::size_t keys = 0, values = 0;
+      for (const auto& c : all) {
+        keys = std::max(keys, c.key.size());
+        if (!c.source.empty()) values = std::max(values, c.value.size());
+      }
+      const std::size_t indent = keys + values + 4, width = std::size_t(report_width(common));
+      for (const auto& c : all) {
+        const std::string said = (c.assumed ? "assumed: " : "") + c.source;
+        const auto line = fmt::format("{:<{}}  {:<{}}  ", c.key, keys, c.value, values);
+        report += said.empty() ? fmt::format("{:<{}}  {}\n", c.key, keys, c.value)
+                               : line +
+                                     report::wrap(said, std::max<std::size_t>(30, width - std::min(width, indent)),
+                                                  std::string(indent, ' ')) +
+                                     "\n";
+      }
+      return report;
+    }
+  }
+  return report;
+}
+
+std::string facts_report(const std::string& kind, const std::string& name, const CommonOptions& common) {
+  const auto known = std::find_if(kinds().begin(), kinds().end(), [&](const Kind& k) { return k.name == kind; });
+  const auto items = known->items();
+  std::vector<std::string> names;
+  for (const auto& i : items) names.push_back(i.name);
+  const auto item = std::find_if(items.begin(), items.end(), [&](const Item& i) { return i.name == name; });
+  if (item == items.end())
+    throw UserError(fmt::format("there is no '{}' among the {}{}", name, kind, suggestion(name, names)));
+  std::string report;
+  switch (common.format) {
+    case Format::json: {
+      Json json{{"name", item->name}, {"kind", kind}, {"summary", item->summary}, {"facts", Json::object()}};
+      for (const auto& [what, value] : item->facts) json["facts"][what] = value;
+      if (item->available) json["available"] = *item->available;
+      return json.dump(2) + "\n";
+    }
+    case Format::csv:
+      report = report::csv_line({"key", "value"});
+      for (const auto& [what, value] : item->facts) report += report::csv_line({what, value});
+      return report;
+    case Format::text: {
+      const auto width = std::size_t(report_width(common));
+      report = item->name + "\n  " + report::wrap(item->summary, width - 2, "  ") + "\n";
+      std::size_t longest = 0;
+      for (const auto& [what, value] : item->facts) longest = std::max(longest, what.size());
+      if (longest > 0) report += "\n";
+      const std::string margin(longest + 4, ' ');
+      for (const auto& [what, value] : item->facts)
+        report +=
+            fmt::format("  {:<{}}  {}\n", what, longest,
+                        report::wrap(value, std::max<std::size_t>(20, width - std::min(width, margin.size())), margin));
+      return report;
+    }
+  }
+  return report;
+}
+
+constexpr std::array kKinds{
+    Kind{"schedules", "pipeline schedules; with a name, what it asks of ranks and chunks", schedules, facts_report},
+    Kind{"collectives", "collective algorithms; with a name, what it does and when NCCL runs it", collectives,
+         facts_report},
+    Kind{"topologies", "what a cluster can be wired as; with a name, its parameters", topologies, facts_report},
+    Kind{"models", "networks of models/zoo; with a name, FLOPs and bytes of its layers", models, closed_forms},
+    Kind{"clusters", "kinds of cluster (configs/clusters); with a name, its numbers", clusters, constants_report},
+    Kind{"gpus", "GPU types (configs/gpus); with a name, its numbers", gpus, constants_report},
+    Kind{"software", "frameworks of a day (configs/software); with a name, its numbers", software, constants_report},
+    Kind{"backends", "what can rehearse or perform a task graph", listed_backends, facts_report},
+};
+
+}  // namespace
+
+std::span<const Kind> kinds() { return kKinds; }
+
+}  // namespace rehearsal::cli

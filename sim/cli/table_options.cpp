@@ -1,0 +1,73 @@
+#include "cli/table_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.hpp"
+#include "report/layout.hpp"
+
+namespace rehearsal::cli {
+
+OptionList table_options(TableOptions& to) {
+  std::vector<std::string> columns;
+  for (const auto& figure : report::kFigureTexts) columns.emplace_back(figure.name);
+  return {{"jobs", "N", "variants at a time (default: one per core)", &to.jobs},
+          {"sort", "COLUMN", "order the rows; -COLUMN: the largest first", &to.choice.sort, false, columns},
+          {"top", "N", "only the first N rows; without --sort the fastest that fit", &to.top},
+          {"fits", "", "only the rows that fit their GPUs", &to.choice.fits},
+          {"pareto", "", "only what nothing that fits beats in time, memory or GPUs", &to.choice.pareto}};
+}
+
+std::string table_help() {
+  std::string text = "Columns of --sort: file, every key that varies, and those of --format csv:\n";
+  std::string names;
+  for (const auto& figure : report::kFigureTexts) names += (names.empty() ? "" : ", ") + std::string(figure.name);
+  return text + "  " + report::wrap(names, 96, "  ") + ".\n";
+}
+
+std::size_t whole_number(std::string_view option, const std::string& text, std::size_t least, std::size_t most) {
+  std::size_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc{} || end != text.data() + text.size() || number < least || number > most)
+    throw UserError(
+        fmt::format("{} must be a whole number from {} to {}, found '{}'", option, least, most, text.substr(0, 40)));
+  return number;
+}
+
+unsigned number_of_jobs(const std::string& text, unsigned fallback) {
+  return text.empty() ? std::max(1u, fallback) : unsigned(whole_number("--jobs", text, 1, 1024));
+}
+
+void read_table_options(TableOptions& options) {
+  if (options.top.empty()) return;
+  options.choice.top = whole_number("--top", options.top, 1, 1'000'000);
+  if (options.choice.sort.empty())
+    options.choice.sort = report::kFigureTexts[std::size_t(report::Figure::item_time)].name, options.choice.fits = true;
+}
+
+report::CompareRow row_of(const explore::Variant& variant, const answer::Prediction& prediction) {
+  return {variant.file, variant.set, "", report::figures(prediction), prediction.warnings};
+}
+
+report::CompareRow row_of(const explore::Variant& variant, const std::vector<Diagnostic>& errors) {
+  return {variant.file, variant.set, format(errors), {}, {}};
+}
+
+void emit_rows(const CommonOptions& common, const TableOptions& options, const report::Varied& varied,
+               std::span<report::CompareRow> rows, const std::function<std::string(std::size_t)>& result_of) {
+  report::rank_rows(rows);
+  const auto shown = report::choose(rows, options.choice);
+  switch (common.format) {
+    case Format::json:
+      return write_streamed(common.output,
+                            [&](const Pieces& write) { report::compare_json(varied, rows, shown, result_of, write); });
+    case Format::csv:
+      return emit_report(common, report::compare_csv(rows, shown));
+    case Format::text:
+      return emit_report(common, report::compare_text(rows, shown, {use_color(common), !common.quiet}));
+  }
+}
+
+}  // namespace rehearsal::cli

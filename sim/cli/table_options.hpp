@@ -1,0 +1,36 @@
+// What `compare` and `sweep` share: how many threads, which rows of the table, and writing it.
+#pragma once
+#include <functional>
+#include <span>
+#include <string>
+
+#include "cli/output.hpp"
+#include "explore/compare.hpp"
+#include "report/compare_report.hpp"
+
+namespace rehearsal::cli {
+
+struct TableOptions {
+  std::string jobs, top;
+  report::Choice choice;
+};
+
+// --jobs --sort --top --fits --pareto, to be added to a command's own.
+OptionList table_options(TableOptions& to);
+// What they mean in words, for `--help`.
+std::string table_help();
+
+// Reads the numbers; throws UserError. Without --sort, --top means the fastest that fit.
+void read_table_options(TableOptions& options);
+unsigned number_of_jobs(const std::string& text, unsigned fallback);
+std::size_t whole_number(std::string_view option, const std::string& text, std::size_t least, std::size_t most);
+
+// The figures of a prediction as a row, and the row of what is wrong.
+report::CompareRow row_of(const explore::Variant& variant, const answer::Prediction& prediction);
+report::CompareRow row_of(const explore::Variant& variant, const std::vector<Diagnostic>& errors);
+
+// Ranks the rows and writes the report in the format that was asked for.
+void emit_rows(const CommonOptions& common, const TableOptions& options, const report::Varied& varied,
+               std::span<report::CompareRow> rows, const std::function<std::string(std::size_t)>& result_of);
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,129 @@
+#include "cli/vocabulary.hpp"
+
+#include <algorithm>
+
+#include "base/json.hpp"
+#include "cli/kinds.hpp"
+#include "scenario/schema.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Takes = Vocabulary::Takes;
+
+Takes takes(const Option& option) {
+  const auto& name = option.value_name;
+  if (name.empty()) return Takes::nothing;
+  if (!option.choices.empty()) return Takes::choice;
+  if (name.starts_with("KEY=")) return Takes::setting;
+  if (name == "DIR") return Takes::folder;
+  return name.find("FILE") != std::string::npos || name.find(".csv") != std::string::npos ||
+                 name.find("TABLE") != std::string::npos
+             ? Takes::file
+             : Takes::other;
+}
+
+Described described(const Command& command) {
+  try {
+    command.run({kDescribe});
+  } catch (const Described& itself) {
+    return itself;
+  }
+  return {};
+}
+
+std::string text_of(const Json& value) { return value.is_string() ? value.text() : value.dump(); }
+
+// Values and keys under one place of the schema, whichever of its alternatives they are in.
+struct Place {
+  std::vector<std::string> values;
+  std::vector<std::pair<std::string, const Json*>> below;
+
+  explicit Place(const Json& schema) { add(schema); }
+
+ private:
+  void add(const Json& schema) {
+    if (const auto* values_here = schema.find("enum"))
+      for (const auto& value : values_here->items()) values.push_back(text_of(value));
+    if (const auto* type = schema.find("type"); type && type->is_string() && type->text() == "boolean")
+      values.insert(values.end(), {"true", "false"});
+    for (const char* part : {"anyOf", "oneOf"})
+      if (const auto* alternatives = schema.find(part))
+        for (const auto& one : alternatives->items()) add(one);
+    const auto* properties = schema.find("properties");
+    if (!properties) return;
+    // A value with its source is the value.
+    if (const auto* value = properties->find("value"); value && properties->find("source")) return add(*value);
+    for (const auto& [key, schema_below] : properties->members()) below.emplace_back(key, &schema_below);
+  }
+};
+
+void collect(const Json& schema, const std::string& prefix, Vocabulary& words) {
+  const Place place(schema);
+  for (const auto& [key, below] : place.below) {
+    const std::string path = prefix + key;
+    auto values = Place(*below).values;
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    words.keys.emplace_back(path, std::move(values));
+    collect(*below, path + ".", words);
+  }
+}
+
+}  // namespace
+
+Vocabulary vocabulary() {
+  Vocabulary words;
+  for (const auto& kind : kinds()) {
+    auto& [name, items] = words.kinds.emplace_back(kind.name, std::vector<std::string>{});
+    for (const auto& item : kind.items()) items.push_back(item.name);
+  }
+  for (const auto& command : commands()) {
+    const auto itself = described(command);
+    auto& spoken = words.commands.emplace_back();
+    spoken.name = command.name, spoken.summary = command.summary;
+    // The name of a schedule is one of `list schedules`.
+    const auto names_of = [&](const std::string& one) {
+      for (const auto& [kind, names] : words.kinds)
+        if (kind == one + "s") return names;
+      return std::vector<std::string>{};
+    };
+    for (const auto& option : itself.options) {
+      auto& word =
+          spoken.options.emplace_back(Vocabulary::Word{"--" + option.name, option.help, takes(option), option.choices});
+      if (word.takes != Takes::other) continue;
+      word.choices = names_of(option.name);
+      if (!word.choices.empty()) word.takes = Takes::choice;
+    }
+    const auto& operands = itself.text.operands;
+    spoken.operands = names_of(spoken.name);
+    if (!spoken.operands.empty()) {
+      spoken.operand = Takes::choice;
+    } else if (operands.starts_with("KIND")) {
+      spoken.operand = Takes::choice;
+      for (const auto& [kind, names] : words.kinds) spoken.operands.push_back(kind);
+    } else if (operands.find("SCENARIO") != std::string::npos || operands.find("FILE") != std::string::npos) {
+      spoken.operand = Takes::file;
+    } else if (!itself.text.choices.empty()) {
+      spoken.operand = Takes::choice, spoken.operands = itself.text.choices;
+    }
+  }
+  collect(Json::parse(scenario::json_schema()), "", words);
+  // Alternatives may name a key twice.
+  std::stable_sort(words.keys.begin(), words.keys.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t i = 1; i < words.keys.size();) {
+    auto &before = words.keys[i - 1], &same = words.keys[i];
+    if (before.first != same.first) {
+      i++;
+      continue;
+    }
+    for (auto& value : same.second)
+      if (std::find(before.second.begin(), before.second.end(), value) == before.second.end())
+        before.second.push_back(std::move(value));
+    words.keys.erase(words.keys.begin() + std::ptrdiff_t(i));
+  }
+  return words;
+}
+
+}  // namespace rehearsal::cli

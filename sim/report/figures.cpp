@@ -1,0 +1,37 @@
+#include "report/figures.hpp"
+
+#include <algorithm>
+
+#include "schedule/registry.hpp"
+#include "schedule/replay.hpp"
+#include "timeline/breakdown.hpp"
+
+namespace rehearsal::report {
+
+Figures figures(const answer::Prediction& prediction) {
+  const auto& s = prediction.summary;
+  const auto& scenario = prediction.scenario();
+  Figures f;
+  f[Figure::iteration] = to_seconds(s.iteration);
+  f[Figure::samples_rate] = s.samples_per_s;
+  f[Figure::token_rate] = s.tokens_per_s;
+  f[Figure::mfu] = s.mfu;
+  f[Figure::bubble] = s.bubble_rate;
+  f[Figure::exposed] = to_seconds(timeline::exposed_communication(s.breakdown));
+  f[Figure::allocated] = s.peak.allocated, f[Figure::reserved] = s.peak.reserved, f[Figure::device] = s.peak.device;
+  if (s.fits) f[Figure::fits] = *s.fits;
+  f[Figure::gpus] = double(s.gpus);
+  // Variants may differ in batch.
+  f[Figure::item_time] = to_seconds(s.iteration) / double(s.abstract ? scenario.microbatches : scenario.batch.global);
+  if (s.tokens_per_s && s.gpus > 0) f[Figure::gpu_token_rate] = *s.tokens_per_s / double(s.gpus);
+  if (s.abstract) {
+    std::size_t stages = 0;
+    for (const auto& rank : s.ranks) stages = std::max(stages, rank.stages.size());
+    f[Figure::stages_held] = double(stages);
+    const auto held = schedule::replay(scenario.schedule.schedule(), prediction.question->problem).in_flight_FB;
+    f[Figure::in_flight] = double(*std::max_element(held.begin(), held.end()));
+  }
+  return f;
+}
+
+}  // namespace rehearsal::report

@@ -1,0 +1,246 @@
+#include "store/database.hpp"
+
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sqlite3.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace rehearsal::store {
+namespace {
+
+constexpr int kPatience = 60'000;  // ms that one waits for another's transaction, which takes a few
+
+// File systems of several machines, from linux/magic.h and, where it has no name for them, their own sources (Lustre
+// lustre_user.h, GPFS gpfs.h, BeeGFS's client).
+bool shared_by_machines(const std::string& path) {
+  auto folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  struct statfs found {};
+  if (statfs(folder.c_str(), &found) != 0) return false;
+  switch (static_cast<std::uint32_t>(found.f_type)) {
+    case NFS_SUPER_MAGIC:
+    case SMB_SUPER_MAGIC:
+    case 0xFF534D42:  // CIFS
+    case 0xFE534D42:  // SMB2
+    case CEPH_SUPER_MAGIC:
+    case AFS_SUPER_MAGIC:
+    case V9FS_MAGIC:
+    case 0x0BD00BD0:  // Lustre
+    case 0x47504653:  // GPFS
+    case 0x19830326:  // BeeGFS
+      return true;
+    default:
+      return false;
+  }
+}
+
+// For a URI.
+std::string escaped(const std::string& path) {
+  std::string text;
+  for (const char c : path) text += c == '%' || c == '?' || c == '#' ? fmt::format("%{:02x}", c) : std::string(1, c);
+  return text;
+}
+
+// Why a file cannot be opened: SQLite tries several ways, and remembers what the last one met.
+std::string why_closed(const std::string& path, bool writing) {
+  std::error_code unknown;
+  auto folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  if (access(folder.c_str(), F_OK) != 0) return std::strerror(errno);
+  if (std::filesystem::is_directory(path, unknown)) return std::strerror(EISDIR);
+  const bool there = access(path.c_str(), F_OK) == 0;
+  if (!there && !writing) return std::strerror(ENOENT);
+  if (there && access(path.c_str(), writing ? R_OK | W_OK : R_OK) != 0) return std::strerror(errno);
+  return access(folder.c_str(), W_OK) != 0 ? std::strerror(errno) : "";
+}
+
+}  // namespace
+
+Database::Database(std::string path, Access access) : path_(std::move(path)), access_(access) {
+  try {
+    open(access);
+  } catch (...) {
+    sqlite3_close(connection_);
+    throw;
+  }
+}
+
+void Database::open(Access access) {
+  // "./": a name that begins with "file:" is a name.
+  const std::string name = path_.starts_with('/') ? path_ : "./" + path_;
+  if (access == Access::write) {
+    connect(name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    write_ahead();
+    return;
+  }
+  connect(name, SQLITE_OPEN_READONLY);
+  const int code = sqlite3_exec(connection_, "PRAGMA schema_version", nullptr, nullptr, nullptr);
+  if (code == SQLITE_OK) return;
+  // Even a reader keeps an index beside the file. Where it cannot, nobody can write either, and none is needed for a
+  // file that has no journal.
+  std::error_code unknown;
+  if ((code & 0xff) != SQLITE_CANTOPEN || !std::filesystem::exists(path_, unknown) ||
+      std::filesystem::exists(path_ + "-wal", unknown))
+    fail(code);
+  sqlite3_close(std::exchange(connection_, nullptr));
+  connect("file:" + escaped(name) + "?immutable=1", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+}
+
+void Database::connect(const std::string& name, int flags) {
+  if (const int code = sqlite3_open_v2(name.c_str(), &connection_, flags, nullptr); code != SQLITE_OK) fail(code);
+  sqlite3_extended_result_codes(connection_, 1);
+  sqlite3_busy_timeout(connection_, kPatience);
+}
+
+// Readers and a writer do not wait for each other, and a commit is one append. Its index is memory that processes
+// share, which several machines do not: there the older journal, whose locks are those of the file system.
+void Database::write_ahead() {
+  const char* sql = shared_by_machines(path_) ? "PRAGMA journal_mode=DELETE" : "PRAGMA journal_mode=WAL";
+  // SQLite does not wait by itself for the lock that changing the journal needs.
+  for (int waited = 0;; waited += 20) {
+    const int code = sqlite3_exec(connection_, sql, nullptr, nullptr, nullptr);
+    if (code == SQLITE_OK) break;
+    if ((code & 0xff) != SQLITE_BUSY || waited >= kPatience) fail(code);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  // What is committed survives the end of any process; the loss of power may cost the last commits, never the file.
+  run("PRAGMA synchronous=NORMAL");
+}
+
+Database::~Database() { sqlite3_close(connection_); }
+
+void Database::run(const char* sql) {
+  if (const int code = sqlite3_exec(connection_, sql, nullptr, nullptr, nullptr); code != SQLITE_OK) fail(code);
+}
+
+std::int64_t Database::number(const std::string& sql) {
+  Statement statement(*this, sql);
+  return statement.step() ? statement.integer(0) : 0;
+}
+
+void Database::fail(int code) const {
+  const int error = connection_ ? sqlite3_system_errno(connection_) : 0;
+  const std::string why = connection_ ? sqlite3_errmsg(connection_) : sqlite3_errstr(code);
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  switch (code & 0xff) {
+    case SQLITE_NOTADB:
+      throw UserError(fmt::format("'{}' is no SQLite file, and is left as it is; give --store another name", path_));
+    case SQLITE_CORRUPT:
+      throw UserError(
+          fmt::format("the store '{}' is damaged ({}); \"sqlite3 '{}' .recover | sqlite3 saved.sqlite\" saves what can "
+                      "be read, and "
+                      "a sweep into that file computes the rest",
+                      path_, why, path_));
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      if (!full) {
+        const auto closed = why_closed(path_, access_ == Access::write);
+        const auto& said = closed.empty() ? why : closed;
+        throw UserError(
+            access_ == Access::read
+                ? fmt::format("cannot read the store '{}': {}", path_, said)
+                : fmt::format("cannot write the store '{}': {}; give --store a file in a folder that exists "
+                              "and may be written, since the journal stands beside it",
+                              path_, said));
+      }
+      [[fallthrough]];
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+      throw MachineError(fmt::format(
+          "cannot write the store '{}': {}; what was there is still there: make room and run the same command again",
+          path_,
+          (code & 0xff) == SQLITE_FULL && !full ? "the disk is full"
+          : error                               ? std::strerror(error)
+                                                : why));
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      throw MachineError(
+          fmt::format("another program has locked the store '{}' for {} s; end it and run the same command again",
+                      path_, kPatience / 1000));
+    case SQLITE_NOMEM:
+      throw std::bad_alloc();
+    default:
+      throw InternalError(fmt::format("SQLite on '{}': {} ({})", path_, why, code));
+  }
+}
+
+Statement::Statement(const Database& database, std::string_view sql) : database_(database) {
+  const int code = sqlite3_prepare_v2(database.get(), sql.data(), int(sql.size()), &statement_, nullptr);
+  if (code != SQLITE_OK) database.fail(code);
+}
+
+Statement::~Statement() { sqlite3_finalize(statement_); }
+
+Statement& Statement::bind(int index, std::string_view text) {
+  const int code = sqlite3_bind_text64(statement_, index, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
+  if (code != SQLITE_OK) database_.fail(code);
+  return *this;
+}
+
+Statement& Statement::bind(int index, std::int64_t number) {
+  if (const int code = sqlite3_bind_int64(statement_, index, number); code != SQLITE_OK) database_.fail(code);
+  return *this;
+}
+
+Statement& Statement::bind(int index, const std::optional<double>& number) {
+  const int code = number ? sqlite3_bind_double(statement_, index, *number) : sqlite3_bind_null(statement_, index);
+  if (code != SQLITE_OK) database_.fail(code);
+  return *this;
+}
+
+Statement& Statement::bind_null(int index) { return bind(index, std::optional<double>()); }
+
+bool Statement::step() {
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  database_.fail(code);
+}
+
+void Statement::reset() { sqlite3_reset(statement_); }
+
+void Statement::run() {
+  while (step()) {
+  }
+  reset();
+}
+
+std::string Statement::text(int column) const {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+  return text ? std::string(text, std::size_t(sqlite3_column_bytes(statement_, column))) : "";
+}
+
+std::int64_t Statement::integer(int column) const { return sqlite3_column_int64(statement_, column); }
+
+std::optional<double> Statement::real(int column) const {
+  if (is_null(column)) return std::nullopt;
+  return sqlite3_column_double(statement_, column);
+}
+
+bool Statement::is_null(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
+
+Transaction::Transaction(Database& database) : database_(database) { database_.run("BEGIN IMMEDIATE"); }
+
+Transaction::~Transaction() {
+  // SQLite may have taken it back by itself, which makes this one fail.
+  if (open_) sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+void Transaction::commit() {
+  database_.run("COMMIT");
+  open_ = false;
+}
+
+}  // namespace rehearsal::store

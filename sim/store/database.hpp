@@ -1,0 +1,80 @@
+// SQLite as the store needs it: connection, statements, transactions, and its failures in our words. Private to this
+// room.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace rehearsal::store {
+
+enum class Access : std::uint8_t { read, write };
+
+class Database {
+ public:
+  // Waits for others who write. Throws UserError for a file that cannot be opened, MachineError for a full disk.
+  Database(std::string path, Access access);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  void run(const char* sql);
+  std::int64_t number(const std::string& sql);  // first column of the first row; 0 where there is none
+  [[noreturn]] void fail(int code) const;       // of SQLite
+  sqlite3* get() const { return connection_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  void open(Access access);
+  void connect(const std::string& name, int flags);
+  void write_ahead();
+
+  std::string path_;
+  Access access_;
+  sqlite3* connection_ = nullptr;
+};
+
+class Statement {
+ public:
+  Statement(const Database& database, std::string_view sql);
+  ~Statement();
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  // Values count from 1, columns from 0. Text must live until the next reset().
+  Statement& bind(int index, std::string_view text);
+  Statement& bind(int index, std::int64_t number);
+  Statement& bind(int index, const std::optional<double>& number);
+  Statement& bind_null(int index);
+  bool step();  // whether there is a row
+  void reset();
+  void run();  // to the end, then reset
+
+  std::string text(int column) const;
+  std::int64_t integer(int column) const;
+  std::optional<double> real(int column) const;
+  bool is_null(int column) const;
+
+ private:
+  const Database& database_;
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+// All or nothing; the right to write is had from the beginning, so that two never wait for each other.
+class Transaction {
+ public:
+  explicit Transaction(Database& database);
+  ~Transaction();  // takes back what was not committed
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  void commit();
+
+ private:
+  Database& database_;
+  bool open_ = true;
+};
+
+}  // namespace rehearsal::store
