@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "answer/predict.hpp"
-#include "answer/staged.hpp"
-#include "schedule/replay.hpp"
 
 namespace rehearsal::answer {
 namespace {
@@ -20,14 +18,9 @@ Time overlapped_end(const lower::Lowering::End& end, const schedule::Problem& pr
   return std::max(clock, reduced);
 }
 
-// The walk of the schedule, then every rank's end of the step. The two ends of a tied embedding meet once on the way.
-Time iteration(const scenario::Scenario& scenario, const schedule::Problem& problem, bool blocking,
-               const lower::Lowering::End& end, const std::vector<Time>& durations) {
-  std::vector<Time> free(problem.ranks);
-  schedule::ReplayOptions options;
-  options.transfers = blocking ? schedule::Transfers::blocking : schedule::Transfers::free;
-  const auto replay = schedule::replay(scenario.schedule.schedule(), problem, options);
-  std::copy(replay.end.begin(), replay.end.end(), free.begin());
+// Every rank's end of the step behind its passes. The two ends of a tied embedding meet once on the way.
+Time iteration(const schedule::Problem& problem, std::vector<Time> free, const lower::Lowering::End& end,
+               const std::vector<Time>& durations) {
   if (!end.last_backward.empty()) free[0] = overlapped_end(end, problem, free[0], durations);
 
   Time meeting;
@@ -51,16 +44,33 @@ Time iteration(const scenario::Scenario& scenario, const schedule::Problem& prob
   return last;
 }
 
+// All replicas do the same, and steps follow each other.
+bool is_regular(const scenario::Scenario& scenario) {
+  return scenario.concrete && !scenario.optimizer_sync.post_validation && scenario.faults.empty() &&
+         scenario.concrete->cluster.groups.empty();
+}
+
 }  // namespace
 
+schedule::Replay passes(const scenario::Scenario& scenario, const Staged& staged) {
+  schedule::ReplayOptions options;
+  options.transfers = staged.lowering.blocking_sends() ? schedule::Transfers::blocking : schedule::Transfers::free;
+  return schedule::replay(scenario.schedule.schedule(), staged.problem, options);
+}
+
+std::optional<Time> with_step_ends(const scenario::Scenario& scenario, Staged& staged, const schedule::Replay& passes) {
+  if (!is_regular(scenario)) return std::nullopt;
+  const auto end = staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem);
+  if (!end) return std::nullopt;
+  return iteration(staged.problem, passes.end, *end, staged.cost.price(staged.lowering.works()));
+}
+
 Estimate estimate(const scenario::Scenario& scenario) {
-  if (scenario.concrete && !scenario.optimizer_sync.post_validation && scenario.faults.empty() &&
-      scenario.concrete->cluster.groups.empty()) {
+  if (is_regular(scenario)) {
     auto staged = stage(scenario);
-    if (const auto end = staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem)) {
-      const auto durations = staged.cost.price(staged.lowering.works());
-      return {iteration(scenario, staged.problem, staged.lowering.blocking_sends(), *end, durations), false};
-    }
+    // Most of what only the graph can tell is known before the walk.
+    if (staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem))
+      if (const auto time = with_step_ends(scenario, staged, passes(scenario, staged))) return {*time, false};
   }
   return {predict(scenario, {.summary = {.memory = false, .critical_path = false}}).summary.iteration, true};
 }

@@ -1,0 +1,356 @@
+#include "search/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <tuple>
+
+#include "answer/estimate.hpp"
+#include "base/error.hpp"
+#include "base/parallel.hpp"
+#include "search/bounds.hpp"
+
+namespace rehearsal::search {
+namespace {
+
+// What is known of an item: its key is a bound of all layouts below it, and exact from `timed` on.
+enum class Step : std::uint8_t { family, order, bounded, timed, done };
+
+struct Item {
+  Time key;
+  Layout layout;
+  Step step = Step::family;
+  std::uint64_t layouts = 1;  // below it
+  double device = 0;          // of what is done
+
+  // Fewest GPUs may come before time.
+  std::int64_t gpus = 0;
+  auto order() const { return std::tie(gpus, key, layout, step); }
+};
+struct Later {
+  bool operator()(const Item& a, const Item& b) const { return a.order() > b.order(); }
+};
+
+// What comes of one item.
+struct Result {
+  std::vector<Item> items;
+  Counts counts;
+  std::vector<Outcome::Nearest> too_large;
+};
+
+class Search {
+ public:
+  Search(const Space& space, const Options& options) : space_(space), options_(options) {}
+
+  Outcome run() {
+    counts_.layouts = space_.layouts();
+    if (go_on()) open_families();
+    while (!queue_.empty() && found_.size() < options_.best) {
+      if (queue_.top().step == Step::done) {
+        found_.push_back(queue_.top()), queue_.pop();
+        continue;
+      }
+      if (!go_on()) break;
+      take(next_round());
+    }
+    const bool stopped = !queue_.empty() && found_.size() < options_.best;
+    if (stopped && found_.empty()) dive();
+    return finish(stopped);
+  }
+
+ private:
+  static constexpr std::size_t kRound = 64, kSimulated = 8;  // items of a round, and graphs among them
+
+  bool fewest_gpus() const { return space_.file().space.objective == scenario::PlanSpace::Objective::gpus; }
+  bool go_on() const {
+    if (!options_.go_on) return true;
+    return options_.go_on(counts_, found_.empty() ? std::nullopt : std::optional(found_.front().key));
+  }
+  Item item(Step step, const Layout& layout, Time key, std::uint64_t layouts = 1) const {
+    return {key, layout, step, layouts, 0, fewest_gpus() ? space_.gpus(layout) : 0};
+  }
+
+  void open_families() {
+    const auto& families = space_.families();
+    constexpr std::size_t kAtOnce = 1024;
+    for (std::size_t begin = 0; begin < families.size() && go_on(); begin += kAtOnce) {
+      const auto count = std::min(kAtOnce, families.size() - begin);
+      std::vector<Result> results(count);
+      in_parallel(count, options_.threads, [&](std::size_t i) { open(families[begin + i], results[i]); });
+      for (auto& result : results) merge(result);
+      opened_ = begin + count;
+    }
+  }
+  void open(const Family& family, Result& result) const {
+    const auto floor = family_floor(space_, family.layout);
+    result.counts.stagings++;
+    if (!floor.legal) {
+      result.counts.refused += family.layouts;
+    } else if (const double most = capacity(space_, family.layout); double(floor.device.count()) > most) {
+      result.counts.cut_memory += family.layouts;
+      result.too_large.push_back({family.layout, double(floor.device.count()), most});
+    } else {
+      result.items.push_back(item(Step::family, family.layout, floor.passes, family.layouts));
+    }
+  }
+
+  std::vector<Item> next_round() {
+    std::vector<Item> round;
+    std::size_t graphs = 0;
+    while (!queue_.empty() && round.size() < kRound && graphs < kSimulated) {
+      if (queue_.top().step == Step::done) break;
+      round.push_back(queue_.top()), queue_.pop();
+      graphs += round.back().step >= Step::bounded;
+    }
+    return round;
+  }
+  void take(const std::vector<Item>& round) {
+    std::vector<Result> results(round.size());
+    in_parallel(round.size(), options_.threads, [&](std::size_t i) { expand(round[i], results[i]); });
+    for (auto& result : results) merge(result);
+  }
+  void merge(Result& result) {
+    for (auto& item : result.items) queue_.push(std::move(item));
+    counts_.priced += result.counts.priced, counts_.simulated += result.counts.simulated;
+    counts_.cut_memory += result.counts.cut_memory, counts_.refused += result.counts.refused;
+    counts_.stagings += result.counts.stagings, counts_.unfit += result.counts.unfit;
+    for (const auto& near : result.too_large)
+      if (!nearest_ || std::tuple(near.device - near.capacity, near.layout) <
+                           std::tuple(nearest_->device - nearest_->capacity, nearest_->layout))
+        nearest_ = near;
+  }
+
+  void expand(const Item& item, Result& result) const {
+    switch (item.step) {
+      case Step::family:
+        return order(item, result);
+      case Step::order:
+        return price(item, result);
+      default:
+        return simulate(item, result);
+    }
+  }
+
+  // A family by the orders of its pipeline: those that put as many stages on ranks alike share the times of stages.
+  void order(const Item& family, Result& result) const {
+    std::map<std::tuple<std::int32_t, schedule::Placement, bool>, std::vector<Order>> alike;
+    for (const auto& order : space_.orders(family.layout)) {
+      const auto& schedule = schedule::registry().at(space_.schedules()[order.schedule]);
+      alike[{order.chunks, schedule.placement, schedule.cuts_sequences}].push_back(order);
+    }
+    const auto settings = space_.settings(family.layout).size();
+    for (const auto& [how, orders] : alike) {
+      auto layout = family.layout;
+      layout.chunks = orders.front().chunks, layout.schedule = orders.front().schedule;
+      try {
+        const auto staged = answer::stage(unsharded(layout));
+        result.counts.stagings++;
+        for (const auto& order : orders) {
+          layout.schedule = order.schedule;
+          const auto& schedule = schedule::registry().at(space_.schedules()[order.schedule]);
+          result.items.push_back(item(Step::order, layout, std::max(family.key, passes_floor(schedule, staged.problem)),
+                                      settings));
+        }
+      } catch (const UserError&) {
+        result.counts.refused += orders.size() * settings;
+      }
+    }
+  }
+  // Which stage times and passes do not depend on.
+  scenario::Scenario unsharded(Layout layout) const {
+    layout.zero = 0;
+    auto s = space_.scenario(layout);
+    s.concrete->training.offload = {};
+    return s;
+  }
+
+  // An order by what is sharded and what leaves the device: the walk of the passes is shared.
+  void price(const Item& order, Result& result) const {
+    const auto settings = space_.settings(order.layout);
+    try {
+      const auto plain = unsharded(order.layout);
+      const auto staged = answer::stage(plain);
+      result.counts.stagings++;
+      const auto passes = answer::passes(plain, staged);
+      for (const auto& setting : settings) {
+        auto layout = order.layout;
+        layout.zero = setting.zero, layout.offload = setting.offload;
+        price(layout, staged, passes, result);
+      }
+    } catch (const UserError&) {
+      result.counts.refused += settings.size();
+    }
+  }
+  void price(const Layout& layout, const answer::Staged& plain, const schedule::Replay& passes, Result& result) const {
+    const auto s = space_.scenario(layout);
+    const auto floor = device_floor(s, plain, passes);
+    if (const double most = capacity(space_, layout); double(floor.count()) > most) {
+      result.counts.cut_memory++;
+      result.too_large.push_back({layout, double(floor.count()), most});
+      return;
+    }
+    try {
+      auto staged = answer::stage(s);
+      if (const auto time = answer::with_step_ends(s, staged, passes)) {
+        result.counts.priced++;
+        result.items.push_back(item(Step::timed, layout, *time));
+      } else {
+        result.items.push_back(item(Step::bounded, layout, *std::max_element(passes.end.begin(), passes.end.end())));
+      }
+    } catch (const UserError&) {
+      result.counts.refused++;
+    }
+  }
+
+  // The memory that `run` would say; and the time, where only a graph can tell it.
+  void simulate(const Item& timed, Result& result) const {
+    result.counts.simulated++;
+    const auto found = evaluate(space_, timed.layout);
+    if (!found) {
+      result.counts.refused += timed.step == Step::bounded;
+      return;
+    }
+    if (timed.step == Step::bounded) result.counts.priced++;
+    INVARIANT(timed.step == Step::bounded ? timed.key <= found->iteration : timed.key == found->iteration,
+              "a bound is below what it bounds, and an exact time is that of the graph");
+    if (const double most = capacity(space_, timed.layout); found->device > most) {
+      result.counts.unfit++;
+      result.too_large.push_back({timed.layout, found->device, most});
+      return;
+    }
+    auto done = item(Step::done, timed.layout, found->iteration);
+    done.device = found->device;
+    result.items.push_back(done);
+  }
+
+  // Stopped before anything was known to fit: the layouts in hand in the order of their times, then of their bounds.
+  void dive() {
+    constexpr int kMost = 200;
+    for (int tries = 0; tries < kMost && !queue_.empty(); ++tries) {
+      if (queue_.top().step == Step::done) return;
+      bound_ = bound_ ? bound_ : std::optional(queue_.top().key);
+      std::vector<Item> kept;
+      std::optional<Item> next;
+      while (!queue_.empty() && !next) {  // the deepest one there is, of the first so many
+        kept.push_back(queue_.top()), queue_.pop();
+        if (kept.back().step >= Step::bounded || kept.size() == kRound || queue_.empty()) {
+          const auto deepest = std::max_element(kept.begin(), kept.end(),
+                                                [](const Item& a, const Item& b) { return a.step < b.step; });
+          next = *deepest;
+          kept.erase(deepest);
+        }
+      }
+      for (auto& item : kept) queue_.push(std::move(item));
+      if (next->step == Step::done) {
+        queue_.push(*next);
+        return;
+      }
+      take({*next});
+    }
+  }
+
+  Outcome finish(bool stopped) {
+    Outcome outcome;
+    if (stopped && !bound_ && !queue_.empty()) bound_ = queue_.top().key;
+    // What is done but not yet the next of all is as good as any that is known.
+    std::vector<Item> rest;
+    std::uint64_t left = 0;
+    for (; !queue_.empty(); queue_.pop()) {
+      if (queue_.top().step == Step::done)
+        rest.push_back(queue_.top());
+      else if (queue_.top().step != Step::timed)
+        left += queue_.top().layouts;
+    }
+    for (std::size_t i = opened_; i < space_.families().size(); ++i) left += space_.families()[i].layouts;
+    counts_.cut_bound = left;
+    outcome.counts = counts_;
+    const auto to_found = [](const Item& item) { return Found{item.layout, item.key, item.device, {}}; };
+    for (const auto& item : found_) outcome.found.push_back(to_found(item));
+    for (const auto& item : rest) outcome.found.push_back(to_found(item));
+    outcome.proven = !stopped || !found_.empty();
+    if (!outcome.proven && !outcome.found.empty()) {
+      const auto best = outcome.found.front().iteration;
+      const Time bound = opened_ < space_.families().size() ? Time{} : bound_.value_or(Time{});
+      outcome.gap = best > Time{} && bound < best ? 1 - bound / best : 0;
+      outcome.proven = outcome.gap == 0;
+    }
+    const auto count = std::min(options_.best, outcome.found.size());
+    outcome.top.assign(outcome.found.begin(), outcome.found.begin() + std::ptrdiff_t(count));
+    if (outcome.top.empty()) outcome.nearest = nearest();
+    if (options_.full) predict(outcome.top);
+    return outcome;
+  }
+  // A family that a bound has ruled out lacks more than its bound says: of its layouts the one that keeps least.
+  std::optional<Outcome::Nearest> nearest() const {
+    if (!nearest_) return std::nullopt;
+    auto near = *nearest_;
+    std::optional<Outcome::Nearest> least;
+    for (const auto& setting : space_.settings(near.layout)) {
+      near.layout.zero = setting.zero, near.layout.offload = setting.offload;
+      const auto order = space_.orders(near.layout).front();
+      near.layout.chunks = order.chunks, near.layout.schedule = order.schedule;
+      const auto found = evaluate(space_, near.layout);
+      if (found && (!least || found->device < least->device)) least = {near.layout, found->device, near.capacity};
+    }
+    return least ? least : nearest_;
+  }
+
+  void predict(std::vector<Found>& top) const {
+    std::vector<Found> full(top.size());
+    in_parallel(top.size(), options_.threads, [&](std::size_t i) {
+      full[i] = top[i];
+      std::vector<std::string> sets;
+      for (const auto& [key, value] : space_.sets(top[i].layout)) sets.push_back(key + "=" + value);
+      const auto& file = space_.file();
+      auto all = file.sets;
+      all.insert(all.end(), sets.begin(), sets.end());
+      full[i].full = answer::predict(scenario::load(file.path, all)).brief();
+    });
+    top = std::move(full);
+    std::stable_sort(top.begin(), top.end(), [](const Found& a, const Found& b) {
+      const auto key = [](const Found& f) {
+        return std::tuple(f.full.summary.fits == false, f.full.summary.iteration);
+      };
+      return key(a) < key(b);
+    });
+    if (fewest_gpus())
+      std::stable_sort(top.begin(), top.end(), [](const Found& a, const Found& b) {
+        return a.full.summary.gpus < b.full.summary.gpus;
+      });
+  }
+
+  const Space& space_;
+  const Options& options_;
+  std::priority_queue<Item, std::vector<Item>, Later> queue_;
+  std::vector<Item> found_;
+  Counts counts_;
+  std::size_t opened_ = 0;
+  std::optional<Outcome::Nearest> nearest_;
+  std::optional<Time> bound_;  // of all that was open when the search was stopped
+};
+
+}  // namespace
+
+double capacity(const Space& space, const Layout& layout) {
+  const auto& file = space.file();
+  return double(file.bases[layout.cluster].scenario.concrete->cluster.gpu.memory.count()) * (1 - file.space.margin);
+}
+
+std::optional<Found> evaluate(const Space& space, const Layout& layout) {
+  try {
+    const auto prediction =
+        answer::predict(space.scenario(layout), {.summary = {.memory = true, .critical_path = false}});
+    const auto& summary = prediction.summary;
+    if (std::any_of(summary.tiers.begin(), summary.tiers.end(), [](const auto& t) { return t.fits == false; }))
+      return std::nullopt;  // a host that is too small is no matter of bytes on the device
+    return Found{layout, summary.iteration, *summary.peak.device, {}};
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+Outcome search(const Space& space, const Options& options) { return Search(space, options).run(); }
+
+}  // namespace rehearsal::search
