@@ -2,11 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <thread>
 
 #include "base/error.hpp"
 #include "cli/output.hpp"
+#include "cli/threads.hpp"
 #include "explore/compare.hpp"
 #include "report/compare_report.hpp"
 #include "schedule/registry.hpp"
@@ -31,15 +30,6 @@ const CommandText kCompareText{
         "    --vary 'parallelism={tensor: 8, pipeline: 8},{tensor: 8, pipeline: 16}'\n"
         "  rehearse compare scenarios/megatron21-t1/*.yaml --format csv\n",
     .takes_set = true};
-
-unsigned number_of_jobs(const std::string& text) {
-  if (text.empty()) return std::max(1u, std::thread::hardware_concurrency());
-  unsigned jobs = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), jobs);
-  if (problem != std::errc{} || end != text.data() + text.size() || jobs < 1 || jobs > 1024)
-    throw UserError(fmt::format("--jobs must be a whole number from 1 to 1024, found '{}'", text.substr(0, 40)));
-  return jobs;
-}
 
 // The most forwards of one stage that a rank holds; counted for given pipelines alone, whose papers speak of it.
 std::int64_t in_flight(const answer::Question& question) {

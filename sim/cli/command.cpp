@@ -20,6 +20,7 @@ constexpr std::array kCommands{
     Command{"run", "Predict one iteration of scenarios: time, throughput, MFU, bubble, memory per rank, timeline.",
             run_run},
     Command{"compare", "Predict variants of scenarios and show them in one table.", run_compare},
+    Command{"plan", "Search the best parallel layout and schedule for a model on a cluster, with proof.", run_plan},
     Command{"schedule", "Show one pipeline schedule with given costs: picture, order, bubble and memory.",
             run_schedule},
     Command{"balance", "Place experts on GPUs so that the heaviest carries least.", run_balance},

@@ -1,6 +1,7 @@
 // What no layout of a family, and no layout at all, can do without: time and memory from below. The leaf itself is
 // answer::estimate and what `run` says of memory; sim/design/planning-search.md derives why these are bounds of it.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "answer/staged.hpp"
@@ -9,20 +10,37 @@
 
 namespace rehearsal::search {
 
-// Of a whole family, from all parts of the model as they stand on one stage.
-struct FamilyFloor {
-  Time passes;         // of the busiest rank of any pipeline over these GPUs, without a bubble
-  Bytes device;        // on the fullest GPU, under the setting that keeps least there
-  bool legal = false;  // else a plan of it was refused
+// What replicas say to each other in a step, of one rank: collectives that are all on its data lane.
+struct Lane {
+  Time all;     // one after the other
+  Time serial;  // of these: while the rank computes nothing
 };
-FamilyFloor family_floor(const Space& space, const Layout& family);
+
+// Of a family, from one staging in which every layer is a stage of its own, on one rank.
+struct FamilyPrices {
+  // Embedding, layers one by one, head (an mlp: its layers alone). No transfers.
+  schedule::Problem parts;
+  // Under each setting: time of the busiest rank of any pipeline over these GPUs, without a bubble, and memory of the
+  // fullest. Empty where a rule that only a plan knows refuses the family.
+  struct Floor {
+    Setting setting;
+    Time iteration;
+    Bytes device;
+  };
+  std::vector<Floor> floors;
+};
+FamilyPrices family_prices(const Space& space, const Layout& family);
+// The stages of an order made of those parts, as a plan deals them; nothing where that depends on their times.
+std::optional<schedule::Problem> stages_of(const FamilyPrices& prices, const scenario::Scenario& scenario);
 
 // Of all orders that put stages on ranks alike: the busiest rank, from when a first micro-batch can reach it until its
-// last one has left the pipeline. `schedule`: whether it splits backwards says which of their times count.
-Time passes_floor(const schedule::Schedule& schedule, const schedule::Problem& problem);
+// last one has left the pipeline. `schedule`: whether it splits backwards says which of their times count. `lanes`: of
+// each rank, as below; empty where the end of the step tells.
+Time passes_floor(const schedule::Schedule& schedule, const schedule::Problem& problem, const std::vector<Lane>& lanes);
+// Of ZeRO-2 and 3; nothing below.
+std::vector<Lane> lanes(const scenario::Scenario& scenario, const answer::Staged& staged);
 
 // Of the device of the fullest rank: states as they are sharded, what the walk of the schedule holds, the context.
-// `staged` may have been staged with another setting.
 Bytes device_floor(const scenario::Scenario& scenario, const answer::Staged& staged, const schedule::Replay& passes);
 
 }  // namespace rehearsal::search

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <queue>
 #include <tuple>
 
@@ -83,17 +82,29 @@ class Search {
       opened_ = begin + count;
     }
   }
+  // A family by what is sharded and what leaves the device: memory first, which cuts most.
   void open(const Family& family, Result& result) const {
-    const auto floor = family_floor(space_, family.layout);
+    const auto prices = family_prices(space_, family.layout);
+    const double most = capacity(space_, family.layout);
     result.counts.stagings++;
-    if (!floor.legal) {
+    if (prices.floors.empty()) {
       result.counts.refused += family.layouts;
-    } else if (const double most = capacity(space_, family.layout); double(floor.device.count()) > most) {
-      result.counts.cut_memory += family.layouts;
-      result.too_large.push_back({family.layout, double(floor.device.count()), most});
-    } else {
-      result.items.push_back(item(Step::family, family.layout, floor.passes, family.layouts));
+      return;
     }
+    const auto orders = family.layouts / prices.floors.size();
+    auto open = item(Step::family, family.layout, Time{}, 0);
+    for (const auto& floor : prices.floors) {
+      if (double(floor.device.count()) > most) {
+        auto layout = family.layout;
+        layout.zero = floor.setting.zero, layout.offload = floor.setting.offload;
+        result.counts.cut_memory += orders;
+        result.too_large.push_back({layout, double(floor.device.count()), most});
+      } else {
+        open.key = open.layouts > 0 ? std::min(open.key, floor.iteration) : floor.iteration;
+        open.layouts += orders;
+      }
+    }
+    if (open.layouts > 0) result.items.push_back(open);
   }
 
   std::vector<Item> next_round() {
@@ -133,71 +144,45 @@ class Search {
     }
   }
 
-  // A family by the orders of its pipeline: those that put as many stages on ranks alike share the times of stages.
+  // By the orders of its pipeline, whose stages are sums of the same parts.
   void order(const Item& family, Result& result) const {
-    std::map<std::tuple<std::int32_t, schedule::Placement, bool>, std::vector<Order>> alike;
+    const auto prices = family_prices(space_, family.layout);
+    result.counts.stagings++;
+    const double most = capacity(space_, family.layout);
     for (const auto& order : space_.orders(family.layout)) {
-      const auto& schedule = schedule::registry().at(space_.schedules()[order.schedule]);
-      alike[{order.chunks, schedule.placement, schedule.cuts_sequences}].push_back(order);
-    }
-    const auto settings = space_.settings(family.layout).size();
-    for (const auto& [how, orders] : alike) {
       auto layout = family.layout;
-      layout.chunks = orders.front().chunks, layout.schedule = orders.front().schedule;
-      try {
-        const auto staged = answer::stage(unsharded(layout));
-        result.counts.stagings++;
-        for (const auto& order : orders) {
-          layout.schedule = order.schedule;
-          const auto& schedule = schedule::registry().at(space_.schedules()[order.schedule]);
-          result.items.push_back(item(Step::order, layout, std::max(family.key, passes_floor(schedule, staged.problem)),
-                                      settings));
-        }
-      } catch (const UserError&) {
-        result.counts.refused += orders.size() * settings;
+      layout.chunks = order.chunks, layout.schedule = order.schedule;
+      const auto& schedule = schedule::registry().at(space_.schedules()[order.schedule]);
+      const auto problem = stages_of(prices, space_.scenario(layout));
+      const Time passes = problem ? passes_floor(schedule, *problem, {}) : Time{};
+      for (const auto& floor : prices.floors) {
+        if (double(floor.device.count()) > most) continue;
+        layout.zero = floor.setting.zero, layout.offload = floor.setting.offload;
+        result.items.push_back(item(Step::order, layout, std::max(floor.iteration, passes)));
       }
     }
-  }
-  // Which stage times and passes do not depend on.
-  scenario::Scenario unsharded(Layout layout) const {
-    layout.zero = 0;
-    auto s = space_.scenario(layout);
-    s.concrete->training.offload = {};
-    return s;
   }
 
-  // An order by what is sharded and what leaves the device: the walk of the passes is shared.
+  // The walk of its passes tells how much it holds, and where no graph is needed how long it takes.
   void price(const Item& order, Result& result) const {
-    const auto settings = space_.settings(order.layout);
+    const auto& layout = order.layout;
     try {
-      const auto plain = unsharded(order.layout);
-      const auto staged = answer::stage(plain);
-      result.counts.stagings++;
-      const auto passes = answer::passes(plain, staged);
-      for (const auto& setting : settings) {
-        auto layout = order.layout;
-        layout.zero = setting.zero, layout.offload = setting.offload;
-        price(layout, staged, passes, result);
-      }
-    } catch (const UserError&) {
-      result.counts.refused += settings.size();
-    }
-  }
-  void price(const Layout& layout, const answer::Staged& plain, const schedule::Replay& passes, Result& result) const {
-    const auto s = space_.scenario(layout);
-    const auto floor = device_floor(s, plain, passes);
-    if (const double most = capacity(space_, layout); double(floor.count()) > most) {
-      result.counts.cut_memory++;
-      result.too_large.push_back({layout, double(floor.count()), most});
-      return;
-    }
-    try {
+      const auto s = space_.scenario(layout);
       auto staged = answer::stage(s);
-      if (const auto time = answer::with_step_ends(s, staged, passes)) {
+      result.counts.stagings++;
+      const auto passes = answer::passes(s, staged);
+      const double device = double(device_floor(s, staged, passes).count()), most = capacity(space_, layout);
+      if (device > most) {
+        result.counts.cut_memory++;
+        result.too_large.push_back({layout, device, most});
+      } else if (const auto time = answer::with_step_ends(s, staged, passes)) {
+        INVARIANT(order.key <= *time, "a bound is below what it bounds");
         result.counts.priced++;
         result.items.push_back(item(Step::timed, layout, *time));
       } else {
-        result.items.push_back(item(Step::bounded, layout, *std::max_element(passes.end.begin(), passes.end.end())));
+        const Time end = *std::max_element(passes.end.begin(), passes.end.end());
+        const Time floor = passes_floor(s.schedule.schedule(), staged.problem, lanes(s, staged));
+        result.items.push_back(item(Step::bounded, layout, std::max({order.key, end, floor})));
       }
     } catch (const UserError&) {
       result.counts.refused++;
@@ -336,6 +321,21 @@ class Search {
 double capacity(const Space& space, const Layout& layout) {
   const auto& file = space.file();
   return double(file.bases[layout.cluster].scenario.concrete->cluster.gpu.memory.count()) * (1 - file.space.margin);
+}
+
+std::vector<Found> front(const Space& space, const std::vector<Found>& found) {
+  std::vector<Found> front;
+  const auto key = [&](const Found& f) { return std::tuple(f.iteration, f.device, space.gpus(f.layout)); };
+  for (const auto& one : found) {
+    const bool beaten = std::any_of(found.begin(), found.end(), [&](const Found& other) {
+      const auto [t, m, g] = key(other);
+      const auto [time, memory, gpus] = key(one);
+      const bool no_worse = t <= time && m <= memory && g <= gpus;
+      return no_worse && (key(other) != key(one) || other.layout < one.layout);
+    });
+    if (!beaten) front.push_back(one);
+  }
+  return front;
 }
 
 std::optional<Found> evaluate(const Space& space, const Layout& layout) {

@@ -55,6 +55,9 @@ struct Options {
 
 Outcome search(const Space& space, const Options& options = {});
 
+// Of all that was found to fit: those that nothing else beats in time, memory or GPUs without being worse in another.
+std::vector<Found> front(const Space& space, const std::vector<Found>& found);
+
 // The exact value of one layout, which the search compares: time without contention, memory as `run` says it.
 std::optional<Found> evaluate(const Space& space, const Layout& layout);
 // Bytes of a GPU that a plan may fill.

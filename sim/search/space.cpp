@@ -144,6 +144,13 @@ class Space::Builder {
 
 Space::Space(scenario::PlanFile file) : file_(std::move(file)) {
   schedules_ = file_.space.schedules.value_or(usual_schedules());
+  for (const auto& name : schedules_) {
+    const auto& s = schedule::registry().at(name);
+    if (s.cuts_sequences || s.updates != schedule::Updates::at_flush)
+      throw UserError(fmt::format("plan.schedules: '{}' {}, and is not searched; leave it out", name,
+                                  s.cuts_sequences ? "cuts sequences, whose pieces have prices of their own"
+                                                   : "never flushes, and trains with old weights"));
+  }
   Builder(*this).build();
 }
 
@@ -224,13 +231,12 @@ std::vector<std::pair<std::string, std::string>> Space::sets(const Layout& layou
     const auto equals = size.find('=');
     sets.emplace_back(size.substr(0, equals), size.substr(equals + 1));
   }
-  const auto expert_tensor = base(layout).parallelism.expert_tensor;
-  sets.emplace_back("parallelism",
-                    fmt::format("{{tensor: {}, sequence: {}, context: {}, pipeline: {}, chunks: {}, data: {}, expert: {}, "
-                                "{}zero: {}}}",
-                                layout.tensor, layout.sequence, layout.context, layout.pipeline, layout.chunks,
-                                layout.data, layout.expert,
-                                expert_tensor > 1 ? fmt::format("expert_tensor: {}, ", expert_tensor) : "", layout.zero));
+  const auto degree = [&](const char* key, auto value) {
+    sets.emplace_back(fmt::format("parallelism.{}", key), fmt::format("{}", value));
+  };
+  degree("tensor", layout.tensor), degree("sequence", layout.sequence), degree("context", layout.context);
+  degree("pipeline", layout.pipeline), degree("chunks", layout.chunks), degree("data", layout.data);
+  degree("expert", layout.expert), degree("zero", layout.zero);
   sets.emplace_back("batch.micro", fmt::format("{}", layout.micro));
   sets.emplace_back("schedule", schedules_[layout.schedule]);
   sets.emplace_back("training.recompute", scenario::name(layout.recompute));
