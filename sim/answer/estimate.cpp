@@ -1,6 +1,8 @@
 #include "answer/estimate.hpp"
 
 #include <algorithm>
+#include <array>
+#include <vector>
 
 #include "answer/predict.hpp"
 
@@ -44,6 +46,44 @@ Time iteration(const schedule::Problem& problem, std::vector<Time> free, const l
   return last;
 }
 
+// What a rank does behind its passes begins when the last of its program has ended: where that is a message, when it has
+// arrived. Follows messages as the replay does, wire by wire.
+class Sent {
+ public:
+  Sent(const schedule::Schedule& schedule, const schedule::Problem& problem) : up_(problem.stages()), down_(up_) {
+    last_.resize(problem.ranks), wires_.resize(problem.ranks);
+    auto edges = problem.edges;
+    for (std::uint32_t s = 0; edges.empty() && s + 1 < problem.stages(); ++s)
+      if (!schedule::last_of_chain(schedule.placement, problem, s))
+        chain_.push_back({s, s + 1, problem.transfer[s], problem.held.empty() ? Time{} : problem.held[s],
+                          problem.wire.empty() ? std::uint8_t{0} : problem.wire[s]});
+    for (const auto& edge : edges.empty() ? chain_ : edges) {
+      const auto rank = [&](std::uint32_t s) { return schedule::rank_of(schedule.placement, problem, s); };
+      if (rank(edge.from) == rank(edge.to)) continue;
+      up_[edge.from].push_back(edge), down_[edge.to].push_back(edge);
+    }
+  }
+  void visit(const schedule::ReplayedAction& done) {
+    using schedule::Op;
+    auto& last = last_[done.rank];
+    last = {};
+    if (done.action.op == Op::weight_gradient) return;
+    for (const auto& edge : (done.action.op == Op::forward ? up_ : down_)[done.action.stage]) {
+      Time& wire = wires_[done.rank][edge.wire];
+      const Time leaves = std::max(done.end, wire);
+      wire = leaves + edge.held, last = leaves + edge.transfer;
+    }
+  }
+  // When the message has arrived that is the last of a rank's program; 0 where another task is.
+  Time last(std::uint32_t rank) const { return last_[rank]; }
+
+ private:
+  std::vector<schedule::Edge> chain_;
+  std::vector<std::vector<schedule::Edge>> up_, down_;  // of each stage: to other ranks
+  std::vector<Time> last_;
+  std::vector<std::array<Time, 2>> wires_;  // of each rank: when each is free
+};
+
 // All replicas do the same, and steps follow each other.
 bool is_regular(const scenario::Scenario& scenario) {
   return scenario.concrete && !scenario.optimizer_sync.post_validation && scenario.faults.empty() &&
@@ -53,9 +93,18 @@ bool is_regular(const scenario::Scenario& scenario) {
 }  // namespace
 
 schedule::Replay passes(const scenario::Scenario& scenario, const Staged& staged) {
+  const auto& problem = staged.problem;
+  const auto schedule = schedule::planned(scenario.schedule.schedule(), problem);
   schedule::ReplayOptions options;
-  options.transfers = staged.lowering.blocking_sends() ? schedule::Transfers::blocking : schedule::Transfers::free;
-  return schedule::replay(scenario.schedule.schedule(), staged.problem, options);
+  if (staged.lowering.blocking_sends()) {
+    options.transfers = schedule::Transfers::blocking;
+    return schedule::replay(schedule, problem, options);
+  }
+  Sent sent(schedule, problem);
+  options.visit = [&](const schedule::ReplayedAction& done) { sent.visit(done); };
+  auto replay = schedule::replay(schedule, problem, options);
+  for (std::uint32_t r = 0; r < problem.ranks; ++r) replay.end[r] = std::max(replay.end[r], sent.last(r));
+  return replay;
 }
 
 std::optional<Time> with_step_ends(const scenario::Scenario& scenario, Staged& staged, const schedule::Replay& passes) {

@@ -18,8 +18,9 @@ struct Estimate {
 Estimate estimate(const scenario::Scenario& scenario);
 
 // The two halves of the quick way, for searches that share the first among layouts whose stages take the same times:
-// the passes in the order of the schedule, and the iteration with what each rank does behind them. Nothing where only
-// the graph can tell; nothing in a graph of the same stages and order ends before `passes` say it does.
+// the passes in the order of the schedule (each rank's end with the arrival of what it sends last), and the iteration
+// with what each rank does behind them, or nothing where only the graph can tell. No graph of the same stages and order
+// ends before its passes do.
 schedule::Replay passes(const scenario::Scenario& scenario, const Staged& staged);
 std::optional<Time> with_step_ends(const scenario::Scenario& scenario, Staged& staged, const schedule::Replay& passes);
 

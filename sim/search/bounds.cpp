@@ -52,7 +52,8 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
   Lane lane;
   const auto& training = plan.job.training;
   const bool plain = !training.updates_at_once() && !training.offload.any() && training.offload.tiles <= 1;
-  if (plan.zero() < 2 || !plain) return lane;
+  // Both copies of a rank share what is gathered.
+  if (plan.zero() < 2 || !plain || plan.job.copies > 1) return lane;
   const auto bytes_of = plan::state_bytes(training);
   const auto price = [&](CollectiveKind kind, double size, const GroupShape& group, std::uint32_t tensors) {
     const graph::Work work = graph::Collective{kind, Bytes(static_cast<std::int64_t>(size)), group, tensors};
@@ -86,7 +87,7 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
     };
     add(dense, plan.data_group), add(experts, plan.expert_data_group);
   }
-  const auto m = plan.job.microbatches / plan.job.copies;
+  const auto m = plan.job.microbatches;
   gathers = share(gathers * m, over), reduces = share(reduces * m, over);
   lane.all = gathers + reduces;
   if (!plan.overlaps_gradients()) lane.serial += reduces;
@@ -130,13 +131,17 @@ FamilyPrices family_prices(const Space& space, const Layout& family) {
     // Groups of another shape have other prices: nothing is known from here where the axes do not stand as usual.
     const bool alike = s.placement == plan::kUsualOrder;
     if (!alike) prices.parts = {};
+    const auto orders = space.orders(family);
+    const bool both_ways = std::any_of(orders.begin(), orders.end(), [&](const Order& order) {
+      return schedule::registry().at(space.schedules()[order.schedule]).placement == schedule::Placement::bidirectional;
+    });
     for (const auto& setting : space.settings(family)) {
       auto layout = family;
       layout.zero = setting.zero, layout.offload = setting.offload;
       const auto under = with_setting(plan, space.scenario(layout));
       FamilyPrices::Floor floor{setting, {}, bytes(states(under, held) / family.pipeline) + context(s)};
       if (alike) {
-        const auto lane = lane_of(under, staged.cost, all, family.pipeline);
+        const auto lane = both_ways ? Lane{} : lane_of(under, staged.cost, all, family.pipeline);
         floor.iteration = std::max(share(once * s.microbatches, family.pipeline) + lane.serial, lane.all);
       }
       prices.floors.push_back(floor);

@@ -144,7 +144,7 @@ TEST_CASE("a plan is what brute force finds, and its bounds are bounds") {
       REQUIRE(empty < 400);
       continue;
     }
-    if (space->layouts() > 60) continue;
+    if (space->layouts() > 40) continue;
     ++spaces;
     std::vector<search::Found> brute;
     const auto layouts = all_layouts(*space);
@@ -157,9 +157,11 @@ TEST_CASE("a plan is what brute force finds, and its bounds are bounds") {
       CAPTURE(said);
       CAPTURE(to_seconds(found->iteration));
       check_bounds(*space, layout, *found);
-      const auto estimate = answer::estimate(space->scenario(layout));
-      CHECK(estimate.iteration == found->iteration);
-      by_graph += estimate.by_graph;
+      const auto s = space->scenario(layout);
+      auto staged = answer::stage(s);
+      const auto walked = answer::with_step_ends(s, staged, answer::passes(s, staged));
+      if (walked) CHECK(*walked == found->iteration);
+      by_graph += !walked;
       if (found->device <= search::capacity(*space, layout)) brute.push_back(*found);
     }
     const bool gpus = space->file().space.objective == scenario::PlanSpace::Objective::gpus;
