@@ -114,7 +114,8 @@ std::string plan_text(const Space& space, const Outcome& outcome, const PlanText
   std::string text = paint.bold(base.name) + "\n";
   text += wrap(space_text(outcome), width) + "\n";
   if (outcome.top.empty())
-    return text + "\n" + (outcome.nearest ? lacking(space, outcome, options.width) : "No layout was found to fit.\n");
+    return text + "\n" + (outcome.nearest ? lacking(space, outcome, options.width)
+                                          : "Stopped before a layout was found to fit; give the search more time.\n");
   text += wrap(proof_text(outcome), width) + "\n";
   const auto& best = outcome.top.front();
   text += "\n" + paint.bold("The best") + "\n";

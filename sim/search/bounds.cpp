@@ -51,7 +51,7 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
              std::int64_t over) {
   Lane lane;
   const auto& training = plan.job.training;
-  const bool plain = !training.updates_at_once() && !training.offload.any() && training.offload.tiles <= 1;
+  const bool plain = !training.updates_at_once() && !training.offload.one_owner && training.offload.tiles <= 1;
   // Both copies of a rank share what is gathered.
   if (plan.zero() < 2 || !plain || plan.job.copies > 1) return lane;
   const auto bytes_of = plan::state_bytes(training);
@@ -237,7 +237,8 @@ Bytes device_floor(const scenario::Scenario& scenario, const answer::Staged& sta
   const auto& schedule = scenario.schedule.schedule();
   const auto& problem = staged.problem;
   // Checkpoints that are cut or on another tier are counted by nobody here.
-  const bool activations = !plan.job.training.cuts_checkpoints() && !plan.job.training.leaves_device();
+  const bool activations =
+      !plan.job.training.cuts_checkpoints() && plan.job.training.checkpoints_on() == graph::Tier::device;
   double most = 0;
   for (std::uint32_t r = 0; r < problem.ranks; ++r) {
     const auto stages = stages_on(schedule, problem, r);

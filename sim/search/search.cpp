@@ -22,7 +22,7 @@ struct Item {
   Layout layout;
   Step step = Step::family;
   std::uint64_t layouts = 1;  // below it
-  double device = 0;          // of what is done
+  double device = 0;          // bytes on the fullest GPU: from below, and of what is done exactly
 
   // Fewest GPUs may come before time.
   std::int64_t gpus = 0;
@@ -179,10 +179,12 @@ class Search {
         INVARIANT(order.key <= *time, "a bound is below what it bounds");
         result.counts.priced++;
         result.items.push_back(item(Step::timed, layout, *time));
+        result.items.back().device = device;
       } else {
         const Time end = *std::max_element(passes.end.begin(), passes.end.end());
         const Time floor = passes_floor(s.schedule.schedule(), staged.problem, lanes(s, staged));
         result.items.push_back(item(Step::bounded, layout, std::max({order.key, end, floor})));
+        result.items.back().device = device;
       }
     } catch (const UserError&) {
       result.counts.refused++;
@@ -210,29 +212,35 @@ class Search {
     result.items.push_back(done);
   }
 
-  // Stopped before anything was known to fit: the layouts in hand in the order of their times, then of their bounds.
+  // Stopped before anything was known to fit: some layouts more, first those in the order of their times that leave a
+  // quarter of the memory to what their bound does not count, until one fits.
   void dive() {
-    constexpr int kMost = 200;
-    for (int tries = 0; tries < kMost && !queue_.empty(); ++tries) {
-      if (queue_.top().step == Step::done) return;
-      bound_ = bound_ ? bound_ : std::optional(queue_.top().key);
-      std::vector<Item> kept;
-      std::optional<Item> next;
-      while (!queue_.empty() && !next) {  // the deepest one there is, of the first so many
-        kept.push_back(queue_.top()), queue_.pop();
-        if (kept.back().step >= Step::bounded || kept.size() == kRound || queue_.empty()) {
-          const auto deepest = std::max_element(kept.begin(), kept.end(),
-                                                [](const Item& a, const Item& b) { return a.step < b.step; });
-          next = *deepest;
-          kept.erase(deepest);
-        }
+    bound_ = queue_.empty() ? std::nullopt : std::optional(queue_.top().key);
+    constexpr int kRounds = 20, kTries = 60;
+    constexpr double kFull = 0.75;
+    std::vector<Item> known;
+    for (int round = 0; round < kRounds && known.empty() && !queue_.empty(); ++round) {
+      take(next_round());
+      std::vector<Item> rest;
+      for (; !queue_.empty(); queue_.pop()) {
+        const auto& top = queue_.top();
+        const bool roomy = top.device <= kFull * capacity(space_, top.layout);
+        (top.step == Step::done || ((top.step == Step::timed || top.step == Step::bounded) && roomy) ? known : rest)
+            .push_back(top);
       }
-      for (auto& item : kept) queue_.push(std::move(item));
-      if (next->step == Step::done) {
-        queue_.push(*next);
-        return;
+      for (auto& item : rest) queue_.push(std::move(item));
+    }
+    int tries = 0;
+    for (auto& item : known) {
+      if (item.step == Step::done || found_in_dive_ || tries++ >= kTries) {
+        found_in_dive_ = found_in_dive_ || item.step == Step::done;
+        queue_.push(std::move(item));
+        continue;
       }
-      take({*next});
+      Result result;
+      expand(item, result);
+      for (const auto& next : result.items) found_in_dive_ = found_in_dive_ || next.step == Step::done;
+      merge(result);
     }
   }
 
@@ -255,6 +263,7 @@ class Search {
     for (const auto& item : found_) outcome.found.push_back(to_found(item));
     for (const auto& item : rest) outcome.found.push_back(to_found(item));
     outcome.proven = !stopped || !found_.empty();
+    outcome.stopped = stopped;
     if (!outcome.proven && !outcome.found.empty()) {
       const auto best = outcome.found.front().iteration;
       const Time bound = opened_ < space_.families().size() ? Time{} : bound_.value_or(Time{});
@@ -263,7 +272,7 @@ class Search {
     }
     const auto count = std::min(options_.best, outcome.found.size());
     outcome.top.assign(outcome.found.begin(), outcome.found.begin() + std::ptrdiff_t(count));
-    if (outcome.top.empty()) outcome.nearest = nearest();
+    if (outcome.top.empty() && !stopped) outcome.nearest = nearest();
     if (options_.full) predict(outcome.top);
     return outcome;
   }
@@ -313,6 +322,7 @@ class Search {
   Counts counts_;
   std::size_t opened_ = 0;
   std::optional<Outcome::Nearest> nearest_;
+  bool found_in_dive_ = false;
   std::optional<Time> bound_;  // of all that was open when the search was stopped
 };
 

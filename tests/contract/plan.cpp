@@ -11,7 +11,7 @@
 
 #include "answer/estimate.hpp"
 #include "base/random.hpp"
-#include "contract/predicted.hpp"
+#include "predicted.hpp"
 #include "report/plan_report.hpp"
 #include "search/bounds.hpp"
 #include "search/search.hpp"
@@ -51,7 +51,8 @@ class RandomSpace {
     text_ += fmt::format(
         "cluster:\n  gpu: {{use: {}, memory: {}MB}}\n  gpus_per_node: {}\n  nodes: {}\n  topology: rail-optimized\n"
         "  node_topology: nvswitch\n  links: {{nvlink: {{bandwidth: {}GB/s, latency: 3us}}, nic: {{bandwidth: {}Gb/s, "
-        "latency: 5us, per_node: {}}}}}\n",
+        "latency: 5us, per_node: {}}}}}\n"
+        "  host: {{memory: 1TB, memory_bandwidth: 200GB/s, cores: 64, pcie: {{bandwidth: 25GB/s, latency: 5us}}}}\n",
         one_of({"a100-80g-sxm", "h100-80g-sxm"}), one_of({2000, 2500, 3000, 4000, 6000, 80000}), each, nodes,
         one_of({50, 300}), one_of({25, 100, 400}), each);
     text_ += fmt::format("batch: {{global: {}}}\ntraining: {{precision: bf16, attention: {}}}\nsoftware: {{use: {}{}}}\n",
@@ -70,6 +71,9 @@ class RandomSpace {
     some("sequence", {"true", "false"}, 60);
     some("chunks", {"1", "2", "3"}, 60);
     some("schedules", {"1f1b", "gpipe", "interleaved-1f1b", "zb-h1", "zb-v-hand", "dualpipev", "dualpipe", "1f1b-v"}, 90);
+    if (chance(15))
+      text_ += "  offload: [{}, {optimizer: host}, {optimizer: host, gradients: host}, {activations: host}, "
+               "{optimizer: host, gradients: host, parameters: host}]\n";
     if (chance(20)) text_ += "  margin: 10%\n";
     if (chance(15)) text_ += "  objective: gpus\n";
     if (nodes > 1 && chance(20)) text_ += fmt::format("  nodes: [{}, {}]\n", nodes, nodes / 2);
