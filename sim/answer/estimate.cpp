@@ -46,8 +46,8 @@ Time iteration(const schedule::Problem& problem, std::vector<Time> free, const l
   return last;
 }
 
-// What a rank does behind its passes begins when the last of its program has ended: where that is a message, when it has
-// arrived. Follows messages as the replay does, wire by wire.
+// What a rank does behind its passes begins when the last of its program has ended: where that is a message, when it
+// has arrived. Follows messages as the replay does, wire by wire.
 class Sent {
  public:
   Sent(const schedule::Schedule& schedule, const schedule::Problem& problem) : up_(problem.stages()), down_(up_) {

@@ -63,8 +63,7 @@ std::string progress_line(const search::Counts& c, std::optional<Time> best) {
 void save(const std::string& folder, const search::Space& space, const search::Outcome& outcome) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
-  if (problem)
-    throw UserError(fmt::format("--save {}: the folder cannot be made: {}", folder, problem.message()));
+  if (problem) throw UserError(fmt::format("--save {}: the folder cannot be made: {}", folder, problem.message()));
   for (std::size_t i = 0; i < outcome.top.size(); ++i) {
     auto sets = space.file().sets;
     for (const auto& [key, value] : space.sets(outcome.top[i].layout)) sets.push_back(key + "=" + value);

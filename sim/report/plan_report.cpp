@@ -39,7 +39,8 @@ std::string against(const Found& one, const Found& best) {
   for (std::size_t c = 0; c < a.breakdown.size(); ++c)
     parts.push_back({a.breakdown[c] - b.breakdown[c], static_cast<graph::Category>(c)});
   const auto size = [](Time t) { return std::max(t, Time{} - t); };
-  std::stable_sort(parts.begin(), parts.end(), [&](const auto& x, const auto& y) { return size(x.more) > size(y.more); });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [&](const auto& x, const auto& y) { return size(x.more) > size(y.more); });
   std::string text;
   for (const auto& part : parts) {
     if (size(part.more).count() * 1000 < b.iteration.count()) break;
@@ -70,18 +71,21 @@ std::vector<std::vector<std::string>> rows_of(const Space& space, const std::vec
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto& found = all[i];
     std::vector<std::string> cells{std::to_string(i + 1)}, heading{"#"};
-    for (const auto& [key, value] : space.sets(found.layout))
-      heading.push_back(last_part(key)), cells.push_back(value);
+    for (const auto& [key, value] : space.sets(found.layout)) heading.push_back(last_part(key)), cells.push_back(value);
     if (rows.empty()) {
-      if (full) heading.insert(heading.end(), {"iteration", "alone", "MFU %"});
-      else heading.push_back("alone");
+      if (full)
+        heading.insert(heading.end(), {"iteration", "alone", "MFU %"});
+      else
+        heading.push_back("alone");
       heading.insert(heading.end(), {"memory", "GPUs"});
       rows.push_back(heading);
     }
     const auto& s = found.full.summary;
-    if (full) cells.insert(cells.end(), {show(s.iteration), show(found.iteration),
-                                         s.mfu ? fmt::format("{:.2f}", *s.mfu * 100) : ""});
-    else cells.push_back(show(found.iteration));
+    if (full)
+      cells.insert(cells.end(),
+                   {show(s.iteration), show(found.iteration), s.mfu ? fmt::format("{:.2f}", *s.mfu * 100) : ""});
+    else
+      cells.push_back(show(found.iteration));
     cells.insert(cells.end(), {show(bytes(found.device)), std::to_string(space.gpus(found.layout))});
     cells.resize(rows.front().size());
     rows.push_back(std::move(cells));
@@ -92,16 +96,18 @@ std::vector<std::vector<std::string>> rows_of(const Space& space, const std::vec
 std::string set_text(const Sets& sets) {
   std::string text;
   for (const auto& [key, value] : sets)
-    text += fmt::format(" --set {}={}", key, value.find_first_of("{ ") == std::string::npos ? value : "'" + value + "'");
+    text +=
+        fmt::format(" --set {}={}", key, value.find_first_of("{ ") == std::string::npos ? value : "'" + value + "'");
   return text;
 }
 
 std::string lacking(const Space& space, const Outcome& outcome, int width) {
   const auto& near = *outcome.nearest;
-  return wrap(fmt::format("Nothing fits: of all layouts the nearest needs {} of a GPU that has {}, {:.2f} GiB too many:",
-                          show(bytes(near.device)), show(bytes(near.capacity)),
-                          (near.device - near.capacity) / double(1 << 30)),
-              std::size_t(width)) +
+  return wrap(
+             fmt::format("Nothing fits: of all layouts the nearest needs {} of a GPU that has {}, {:.2f} GiB too many:",
+                         show(bytes(near.device)), show(bytes(near.capacity)),
+                         (near.device - near.capacity) / double(1 << 30)),
+             std::size_t(width)) +
          "\n " + set_text(space.sets(near.layout)) + "\n";
 }
 
@@ -114,16 +120,20 @@ std::string plan_text(const Space& space, const Outcome& outcome, const PlanText
   std::string text = paint.bold(base.name) + "\n";
   text += wrap(space_text(outcome), width) + "\n";
   if (outcome.top.empty())
-    return text + "\n" + (outcome.nearest ? lacking(space, outcome, options.width)
-                                          : "Stopped before a layout was found to fit; give the search more time.\n");
+    return text + "\n" +
+           (outcome.nearest ? lacking(space, outcome, options.width)
+            : outcome.stopped
+                ? "Stopped before a layout was found to fit; give the search more time.\n"
+                : "All layouts are refused by rules of the plan or the schedule; `rehearse run` says of one why.\n");
   text += wrap(proof_text(outcome), width) + "\n";
   const auto& best = outcome.top.front();
   text += "\n" + paint.bold("The best") + "\n";
   text += fmt::format("  {} per iteration, {} when nothing is in its way; {} of {} on the fullest GPU\n",
                       show(best.full.summary.iteration), show(best.iteration), show(bytes(best.device)),
                       show(bytes(best.full.summary.capacity.value_or(0))));
-  text += wrap(fmt::format("  rehearse run {}{}", space.file().path, set_text(space.sets(best.layout))), width, "    ") +
-          "\n";
+  text +=
+      wrap(fmt::format("  rehearse run {}{}", space.file().path, set_text(space.sets(best.layout))), width, "    ") +
+      "\n";
   text += "\n" + paint.bold(fmt::format("The best {}, by their full prediction", outcome.top.size())) + "\n";
   text += table(rows_of(space, outcome.top, true), paint);
   if (outcome.top.size() > 1) text += "\n" + paint.bold("Why the others lose") + "\n";
@@ -137,9 +147,11 @@ std::string plan_text(const Space& space, const Outcome& outcome, const PlanText
             "\n";
   text += "\n" + paint.bold("Nothing else found is better in time, memory or GPUs and as good in the others") + "\n";
   text += table(rows_of(space, search::front(space, outcome.found), false), paint);
-  text += "\n" + wrap("iteration: as `run` says it, with contention; alone: nobody takes anything from anybody, by which "
-                      "layouts were searched; memory: what the fullest GPU holds.",
-                      width) +
+  text += "\n" +
+          wrap(
+              "iteration: as `run` says it, with contention; alone: nobody takes anything from anybody, by which "
+              "layouts were searched; memory: what the fullest GPU holds.",
+              width) +
           "\n";
   return text;
 }
@@ -193,9 +205,10 @@ std::string plan_csv(const Space& space, const Outcome& outcome) {
     std::vector<std::string> cells{std::to_string(i + 1)};
     for (const auto& [key, value] : space.sets(found.layout)) cells.push_back(value);
     const auto cell = [](const auto& value) { return value ? fmt::format("{}", *value) : ""; };
-    cells.insert(cells.end(), {fmt::format("{}", to_seconds(s.iteration)), fmt::format("{}", to_seconds(found.iteration)),
-                               cell(s.samples_per_s), cell(s.mfu), fmt::format("{}", found.device),
-                               std::to_string(space.gpus(found.layout)), outcome.proven ? "true" : "false"});
+    cells.insert(cells.end(),
+                 {fmt::format("{}", to_seconds(s.iteration)), fmt::format("{}", to_seconds(found.iteration)),
+                  cell(s.samples_per_s), cell(s.mfu), fmt::format("{}", found.device),
+                  std::to_string(space.gpus(found.layout)), outcome.proven ? "true" : "false"});
     csv += csv_line(cells);
   }
   return csv;

@@ -19,7 +19,8 @@ std::optional<std::vector<T>> dimension(Diagnostics& problems, MapReader& map, c
   std::vector<const Node*> items{node};
   if (node->kind == Node::Kind::sequence) items = node->items;
   if (items.empty())
-    problems.error(node->where(), fmt::format("'{}' is an empty list, which leaves nothing to choose; write auto", key));
+    problems.error(node->where(),
+                   fmt::format("'{}' is an empty list, which leaves nothing to choose; write auto", key));
   std::vector<T> values;
   for (const Node* item : items) {
     const std::optional<T> value = read(*item);
@@ -112,7 +113,7 @@ std::vector<std::pair<std::int64_t, std::string>> sizes_of(Context& context, con
     }
   else if (const auto gpus = gpus_of(context, root, *cluster)) {
     const bool sized = cluster->gpus || cluster->nodes;
-    sizes.emplace_back(*gpus, sized                ? ""
+    sizes.emplace_back(*gpus, sized               ? ""
                               : *gpus % each == 0 ? fmt::format("cluster.nodes={}", *gpus / each)
                                                   : fmt::format("cluster.gpus={}", *gpus));
   }
@@ -125,13 +126,14 @@ std::vector<std::string> settled(const Node& root, const std::string& size) {
   std::vector<std::string> sets;
   if (!size.empty()) sets.push_back(size);
   const Node* parallelism = root.find("parallelism");
-  const Node* expert_tensor = parallelism && parallelism->kind == Node::Kind::map ? parallelism->find("expert_tensor")
-                                                                                  : nullptr;
+  const Node* expert_tensor =
+      parallelism && parallelism->kind == Node::Kind::map ? parallelism->find("expert_tensor") : nullptr;
   sets.push_back(expert_tensor ? fmt::format("parallelism={{expert_tensor: {}}}", flow_text(*expert_tensor))
                                : "parallelism={}");
   sets.insert(sets.end(), {"schedule=1f1b", "training.recompute=none", "batch.micro=1"});
   const Node* training = root.find("training");
-  if (training && training->kind == Node::Kind::map && training->find("offload")) sets.emplace_back("training.offload={}");
+  if (training && training->kind == Node::Kind::map && training->find("offload"))
+    sets.emplace_back("training.offload={}");
   return sets;
 }
 
@@ -194,16 +196,17 @@ PlanSpace read_plan_space(Context& context, const Node& node) {
     const auto which = read_choice(problems, item, "'recompute'", {"none", "selective", "full"}, {});
     return which ? std::optional(static_cast<Recompute>(*which)) : std::nullopt;
   });
-  space.schedules = dimension<std::string>(problems, map, "schedules", [&](const Node& item) -> std::optional<std::string> {
-    const auto before = problems.count();
-    auto choice = load_schedule(context, &item, false);
-    if (problems.count() != before) return std::nullopt;
-    if (choice.imported || item.kind != Node::Kind::scalar) {
-      problems.error(item.where(), "'schedules' are names of 'rehearse list schedules'");
-      return std::nullopt;
-    }
-    return choice.name;
-  });
+  space.schedules =
+      dimension<std::string>(problems, map, "schedules", [&](const Node& item) -> std::optional<std::string> {
+        const auto before = problems.count();
+        auto choice = load_schedule(context, &item, false);
+        if (problems.count() != before) return std::nullopt;
+        if (choice.imported || item.kind != Node::Kind::scalar) {
+          problems.error(item.where(), "'schedules' are names of 'rehearse list schedules'");
+          return std::nullopt;
+        }
+        return choice.name;
+      });
   if (const Node* offload = map.find("offload")) space.offload = read_offload(context, *offload);
   space.objective = map.choice<PlanSpace::Objective>(
       "objective", {{"time", PlanSpace::Objective::time}, {"gpus", PlanSpace::Objective::gpus}}, {"cost"},
@@ -241,12 +244,15 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
     all.push_back(fmt::format("batch.global={}", gpus));
     base.scenario = load(path, all, "", files);
     base.scenario.batch.global = *sequences;
-    if (!size.empty()) base.sets = {size};
-    else base.sets.clear();
+    if (!size.empty())
+      base.sets = {size};
+    else
+      base.sets.clear();
     const auto& c = *base.scenario.concrete;
     if (c.software.own_kernels)
       throw UserError("plan: 'software: rehearsal' performs layouts; a search is of what frameworks do, name one");
-    if (!c.cluster.groups.empty()) throw UserError("plan: 'cluster.groups' of unlike GPUs are not searched; leave it out");
+    if (!c.cluster.groups.empty())
+      throw UserError("plan: 'cluster.groups' of unlike GPUs are not searched; leave it out");
     if (base.scenario.optimizer_sync.post_validation)
       throw UserError("plan: 'training.optimizer_sync: post-validation' lets iterations overlap; set it to barrier");
     file.bases.push_back(std::move(base));

@@ -51,8 +51,8 @@ struct PlanFile {
 // Throws UserError with every error at once; also where the file says something that no layout can be changed under.
 PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets = {}, const Files& files = disk());
 
-// The file with these keys set, its section `plan` left out and the files that it names found from anywhere: the text of
-// a scenario.
+// The file with these keys set, its section `plan` left out and the files that it names found from anywhere: the text
+// of a scenario.
 std::string standalone(const std::string& path, const std::vector<std::string>& sets, const Files& files = disk());
 
 }  // namespace rehearsal::scenario

@@ -83,7 +83,8 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
   if (plan.zero() == 2) {
     const auto add = [&](double parameters, const GroupShape& group) {
       if (parameters > 0)
-        reduces += price(CollectiveKind::reduce_scatter, parameters / double(over) * bytes_of.gradients, group, 1) * over;
+        reduces +=
+            price(CollectiveKind::reduce_scatter, parameters / double(over) * bytes_of.gradients, group, 1) * over;
     };
     add(dense, plan.data_group), add(experts, plan.expert_data_group);
   }
@@ -233,7 +234,7 @@ Time passes_floor(const schedule::Schedule& schedule, const schedule::Problem& p
 }
 
 Bytes device_floor(const scenario::Scenario& scenario, const answer::Staged& staged, const schedule::Replay& passes) {
-  const auto& plan = *staged.lowering.plan();
+  const auto plan = with_setting(*staged.lowering.plan(), scenario);
   const auto& schedule = scenario.schedule.schedule();
   const auto& problem = staged.problem;
   // Checkpoints that are cut or on another tier are counted by nobody here.

@@ -41,6 +41,7 @@ Time passes_floor(const schedule::Schedule& schedule, const schedule::Problem& p
 std::vector<Lane> lanes(const scenario::Scenario& scenario, const answer::Staged& staged);
 
 // Of the device of the fullest rank: states as they are sharded, what the walk of the schedule holds, the context.
+// `staged` may have been staged under another setting.
 Bytes device_floor(const scenario::Scenario& scenario, const answer::Staged& staged, const schedule::Replay& passes);
 
 }  // namespace rehearsal::search

@@ -24,6 +24,8 @@ struct Item {
   std::uint64_t layouts = 1;  // below it
   double device = 0;          // bytes on the fullest GPU: from below, and of what is done exactly
 
+  std::uint64_t settings = 0;  // of an order: which of those of its family, as bits
+
   // Fewest GPUs may come before time.
   std::int64_t gpus = 0;
   auto order() const { return std::tie(gpus, key, layout, step); }
@@ -68,7 +70,7 @@ class Search {
     return options_.go_on(counts_, found_.empty() ? std::nullopt : std::optional(found_.front().key));
   }
   Item item(Step step, const Layout& layout, Time key, std::uint64_t layouts = 1) const {
-    return {key, layout, step, layouts, 0, fewest_gpus() ? space_.gpus(layout) : 0};
+    return {key, layout, step, layouts, 0, 0, fewest_gpus() ? space_.gpus(layout) : 0};
   }
 
   void open_families() {
@@ -100,7 +102,9 @@ class Search {
         result.counts.cut_memory += orders;
         result.too_large.push_back({layout, double(floor.device.count()), most});
       } else {
+        const double device = double(floor.device.count());
         open.key = open.layouts > 0 ? std::min(open.key, floor.iteration) : floor.iteration;
+        open.device = open.layouts > 0 ? std::min(open.device, device) : device;
         open.layouts += orders;
       }
     }
@@ -155,37 +159,71 @@ class Search {
       const auto& schedule = schedule::registry().at(space_.schedules()[order.schedule]);
       const auto problem = stages_of(prices, space_.scenario(layout));
       const Time passes = problem ? passes_floor(schedule, *problem, {}) : Time{};
-      for (const auto& floor : prices.floors) {
-        if (double(floor.device.count()) > most) continue;
-        layout.zero = floor.setting.zero, layout.offload = floor.setting.offload;
-        result.items.push_back(item(Step::order, layout, std::max(floor.iteration, passes)));
+      // Settings that say nothing of the time share an item, as they share the passes.
+      auto alike = item(Step::order, layout, passes, 0);
+      for (std::size_t i = 0; i < prices.floors.size(); ++i) {
+        const auto& floor = prices.floors[i];
+        const double device = double(floor.device.count());
+        if (device > most) continue;
+        if (floor.iteration > passes) {
+          auto alone = item(Step::order, layout, floor.iteration);
+          alone.settings = std::uint64_t{1} << i, alone.device = device;
+          result.items.push_back(alone);
+        } else {
+          alike.device = alike.layouts > 0 ? std::min(alike.device, device) : device;
+          alike.settings |= std::uint64_t{1} << i, alike.layouts++;
+        }
       }
+      if (alike.layouts > 0) result.items.push_back(alike);
     }
   }
 
-  // The walk of its passes tells how much it holds, and where no graph is needed how long it takes.
+  // The walk of its passes tells how much it holds, and where no graph is needed how long it takes. No setting changes
+  // the passes.
   void price(const Item& order, Result& result) const {
-    const auto& layout = order.layout;
+    auto plain = order.layout;
+    plain.zero = 0;
+    auto unsharded = space_.scenario(plain);
+    unsharded.concrete->training.offload = {};
+    const auto settings = space_.settings(order.layout);
     try {
-      const auto s = space_.scenario(layout);
+      const auto staged = answer::stage(unsharded);
+      result.counts.stagings++;
+      const auto passes = answer::passes(unsharded, staged);
+      for (std::size_t i = 0; i < settings.size(); ++i) {
+        if (!(order.settings >> i & 1)) continue;
+        auto layout = order.layout;
+        layout.zero = settings[i].zero, layout.offload = settings[i].offload;
+        price(order.key, layout, staged, passes, result);
+      }
+    } catch (const UserError&) {
+      result.counts.refused += order.layouts;
+    }
+  }
+  void price(Time key, const Layout& layout, const answer::Staged& unsharded, const schedule::Replay& passes,
+             Result& result) const {
+    const auto s = space_.scenario(layout);
+    const double device = double(device_floor(s, unsharded, passes).count()), most = capacity(space_, layout);
+    if (device > most) {
+      result.counts.cut_memory++;
+      result.too_large.push_back({layout, device, most});
+      return;
+    }
+    try {
       auto staged = answer::stage(s);
       result.counts.stagings++;
-      const auto passes = answer::passes(s, staged);
-      const double device = double(device_floor(s, staged, passes).count()), most = capacity(space_, layout);
-      if (device > most) {
-        result.counts.cut_memory++;
-        result.too_large.push_back({layout, device, most});
-      } else if (const auto time = answer::with_step_ends(s, staged, passes)) {
-        INVARIANT(order.key <= *time, "a bound is below what it bounds");
+      Item next = item(Step::timed, layout, Time{});
+      next.device = device;
+      if (const auto time = answer::with_step_ends(s, staged, passes)) {
+        INVARIANT(key <= *time, "a bound is below what it bounds");
         result.counts.priced++;
-        result.items.push_back(item(Step::timed, layout, *time));
-        result.items.back().device = device;
+        next.key = *time;
       } else {
         const Time end = *std::max_element(passes.end.begin(), passes.end.end());
-        const Time floor = passes_floor(s.schedule.schedule(), staged.problem, lanes(s, staged));
-        result.items.push_back(item(Step::bounded, layout, std::max({order.key, end, floor})));
-        result.items.back().device = device;
+        next.step = Step::bounded;
+        next.key = std::max({key, end, passes_floor(s.schedule.schedule(), staged.problem, lanes(s, staged))});
       }
+      result.items.push_back(next);
     } catch (const UserError&) {
       result.counts.refused++;
     }
@@ -212,36 +250,39 @@ class Search {
     result.items.push_back(done);
   }
 
-  // Stopped before anything was known to fit: some layouts more, first those in the order of their times that leave a
-  // quarter of the memory to what their bound does not count, until one fits.
+  // Stopped before anything was known to fit: straight down from what leaves most of the memory to what its bound does
+  // not count, in the order of their times, until one fits.
   void dive() {
-    bound_ = queue_.empty() ? std::nullopt : std::optional(queue_.top().key);
-    constexpr int kRounds = 20, kTries = 60;
-    constexpr double kFull = 0.75;
-    std::vector<Item> known;
-    for (int round = 0; round < kRounds && known.empty() && !queue_.empty(); ++round) {
-      take(next_round());
-      std::vector<Item> rest;
-      for (; !queue_.empty(); queue_.pop()) {
-        const auto& top = queue_.top();
-        const bool roomy = top.device <= kFull * capacity(space_, top.layout);
-        (top.step == Step::done || ((top.step == Step::timed || top.step == Step::bounded) && roomy) ? known : rest)
-            .push_back(top);
-      }
-      for (auto& item : rest) queue_.push(std::move(item));
-    }
+    if (queue_.empty()) return;
+    bound_ = queue_.top().key;
+    constexpr int kTries = 60;
+    std::vector<Item> open;
+    for (; !queue_.empty(); queue_.pop()) open.push_back(queue_.top());
+    bool fits = std::any_of(open.begin(), open.end(), [](const Item& item) { return item.step == Step::done; });
     int tries = 0;
-    for (auto& item : known) {
-      if (item.step == Step::done || found_in_dive_ || tries++ >= kTries) {
-        found_in_dive_ = found_in_dive_ || item.step == Step::done;
+    for (auto& item : open) {
+      if (fits || tries >= kTries || !roomy(item)) {
         queue_.push(std::move(item));
         continue;
       }
-      Result result;
-      expand(item, result);
-      for (const auto& next : result.items) found_in_dive_ = found_in_dive_ || next.step == Step::done;
-      merge(result);
+      ++tries;
+      for (std::optional<Item> down = std::move(item); down;) {
+        Result result;
+        expand(*down, result);
+        down.reset();
+        std::sort(result.items.begin(), result.items.end(), [](const Item& a, const Item& b) { return Later{}(b, a); });
+        const auto next =
+            std::find_if(result.items.begin(), result.items.end(), [&](const Item& i) { return roomy(i); });
+        if (next != result.items.end() && next->step != Step::done) down = *next, result.items.erase(next);
+        for (const auto& one : result.items) fits = fits || one.step == Step::done;
+        merge(result);
+      }
     }
+  }
+  // By what is known of its memory so far: states alone of a family and of an order.
+  bool roomy(const Item& item) const {
+    const double most = capacity(space_, item.layout);
+    return item.device <= (item.step >= Step::bounded ? item.step == Step::done ? 1 : 0.8 : 0.4) * most;
   }
 
   Outcome finish(bool stopped) {
@@ -310,9 +351,8 @@ class Search {
       return key(a) < key(b);
     });
     if (fewest_gpus())
-      std::stable_sort(top.begin(), top.end(), [](const Found& a, const Found& b) {
-        return a.full.summary.gpus < b.full.summary.gpus;
-      });
+      std::stable_sort(top.begin(), top.end(),
+                       [](const Found& a, const Found& b) { return a.full.summary.gpus < b.full.summary.gpus; });
   }
 
   const Space& space_;
@@ -322,7 +362,6 @@ class Search {
   Counts counts_;
   std::size_t opened_ = 0;
   std::optional<Outcome::Nearest> nearest_;
-  bool found_in_dive_ = false;
   std::optional<Time> bound_;  // of all that was open when the search was stopped
 };
 

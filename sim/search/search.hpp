@@ -26,8 +26,8 @@ struct Counts {
 
 struct Found {
   Layout layout;
-  Time iteration;         // nobody feels anybody
-  double device = 0;      // bytes on the fullest GPU
+  Time iteration;             // nobody feels anybody
+  double device = 0;          // bytes on the fullest GPU
   answer::Prediction full{};  // with contention, as `run` says it; brief, set for the best
 };
 
@@ -35,9 +35,9 @@ struct Outcome {
   Counts counts;
   std::vector<Found> top;    // in the order of their full predictions
   std::vector<Found> found;  // all that fit and were simulated, by time: what a front is drawn from
-  bool stopped = false;  // before all that it was asked for was known
-  bool proven = false;   // that the best is
-  double gap = 0;  // the best may be slower than the optimum by this share of it at most
+  bool stopped = false;      // before all that it was asked for was known
+  bool proven = false;       // that the best is
+  double gap = 0;            // the best may be slower than the optimum by this share of it at most
   // Where nothing fits: the layout that lacks least, and how much.
   struct Nearest {
     Layout layout;

@@ -14,6 +14,8 @@ using scenario::PlanSpace;
 
 namespace {
 
+constexpr std::size_t kMostOffloads = 16;  // with four levels of ZeRO as many settings as a word has bits
+
 using Degrees = std::vector<std::int64_t>;
 
 Degrees divisors(std::int64_t n, std::int64_t most) {
@@ -98,7 +100,7 @@ class Space::Builder {
     const auto& model = base.concrete->model;
     const Degrees none{1};
     const auto group = std::int64_t{layout_.tensor} * layout_.context * layout_.data;
-    const auto experts = model.is_moe() ? degrees(choice_.expert, model.experts, group)
+    const auto experts = model.is_moe()   ? degrees(choice_.expert, model.experts, group)
                          : choice_.expert ? *choice_.expert
                                           : none;
     const auto sequences = base.batch.global / layout_.data;
@@ -151,6 +153,9 @@ Space::Space(scenario::PlanFile file) : file_(std::move(file)) {
                                   s.cuts_sequences ? "cuts sequences, whose pieces have prices of their own"
                                                    : "never flushes, and trains with old weights"));
   }
+  if (file_.space.offload.size() > kMostOffloads)
+    throw UserError(
+        fmt::format("plan.offload lists {} mappings, at most {}", file_.space.offload.size(), kMostOffloads));
   Builder(*this).build();
 }
 
@@ -175,8 +180,8 @@ std::vector<Order> Space::find_orders(const Layout& of) const {
       if (of.pipeline * v / (both_ways ? 2 : 1) > model.layers + 2) continue;
       if (v == 1 && of.pipeline > 1 && !schedule.one_chunk.empty()) continue;  // another schedule
       const Time any{1'000'000};
-      const auto problem = schedule::uniform_problem(std::uint32_t(of.pipeline), std::uint32_t(m), std::uint32_t(v), any,
-                                                     any, any, Time{});
+      const auto problem = schedule::uniform_problem(std::uint32_t(of.pipeline), std::uint32_t(m), std::uint32_t(v),
+                                                     any, any, any, Time{});
       try {
         schedule::check(schedule, problem);
       } catch (const UserError&) {

@@ -41,12 +41,14 @@ class RandomSpace {
     const bool experts = chance(20);
     const int layers = one_of({2, 4, 6, 8});
     text_ = "version: 1\n";
-    text_ += experts ? fmt::format("model: {{family: moe, layers: {}, hidden: 1024, heads: 16, experts: 8, "
-                                   "experts_per_token: 2, expert_ffn: 256, vocabulary: 32000, sequence: 512}}\n",
-                                   layers)
-                     : fmt::format("model: {{family: {}, layers: {}, hidden: {}, heads: 16, vocabulary: {}, sequence: {}}}\n",
-                                   one_of({"gpt", "llama"}), layers, one_of({512, 1024, 2048}), one_of({1024, 32000}),
-                                   one_of({256, 1024}));
+    text_ += experts ? fmt::format(
+                           "model: {{family: moe, layers: {}, hidden: 1024, heads: 16, experts: 8, "
+                           "experts_per_token: 2, expert_ffn: 256, vocabulary: 32000, sequence: 512}}\n",
+                           layers)
+                     : fmt::format(
+                           "model: {{family: {}, layers: {}, hidden: {}, heads: 16, vocabulary: {}, sequence: {}}}\n",
+                           one_of({"gpt", "llama"}), layers, one_of({512, 1024, 2048}), one_of({1024, 32000}),
+                           one_of({256, 1024}));
     // The memory is such that about half of the layouts fit.
     text_ += fmt::format(
         "cluster:\n  gpu: {{use: {}, memory: {}MB}}\n  gpus_per_node: {}\n  nodes: {}\n  topology: rail-optimized\n"
@@ -55,11 +57,12 @@ class RandomSpace {
         "  host: {{memory: 1TB, memory_bandwidth: 200GB/s, cores: 64, pcie: {{bandwidth: 25GB/s, latency: 5us}}}}\n",
         one_of({"a100-80g-sxm", "h100-80g-sxm"}), one_of({2000, 2500, 3000, 4000, 6000, 80000}), each, nodes,
         one_of({50, 300}), one_of({25, 100, 400}), each);
-    text_ += fmt::format("batch: {{global: {}}}\ntraining: {{precision: bf16, attention: {}}}\nsoftware: {{use: {}{}}}\n",
-                         one_of({8, 16, 24, 32}), one_of({"flash", "flash", "unfused"}),
-                         one_of({"megatron-2021", "megatron-2024", "titan-2024", "deepspeed-2021"}),
-                         one_of({"", ", blocking_sends: true", ", gradient_overlap: always", ", gradient_overlap: never",
-                                 ", gather_overlap: true"}));
+    text_ +=
+        fmt::format("batch: {{global: {}}}\ntraining: {{precision: bf16, attention: {}}}\nsoftware: {{use: {}{}}}\n",
+                    one_of({8, 16, 24, 32}), one_of({"flash", "flash", "unfused"}),
+                    one_of({"megatron-2021", "megatron-2024", "titan-2024", "deepspeed-2021"}),
+                    one_of({"", ", blocking_sends: true", ", gradient_overlap: always", ", gradient_overlap: never",
+                            ", gather_overlap: true"}));
     if (chance(15)) text_ += "partition: balanced\n";
     if (chance(15)) text_ += "placement: [pipeline, tensor, context, expert, data]\n";
     text_ += "plan:\n";
@@ -70,10 +73,12 @@ class RandomSpace {
     some("recompute", {"none", "selective", "full"}, 80);
     some("sequence", {"true", "false"}, 60);
     some("chunks", {"1", "2", "3"}, 60);
-    some("schedules", {"1f1b", "gpipe", "interleaved-1f1b", "zb-h1", "zb-v-hand", "dualpipev", "dualpipe", "1f1b-v"}, 90);
+    some("schedules", {"1f1b", "gpipe", "interleaved-1f1b", "zb-h1", "zb-v-hand", "dualpipev", "dualpipe", "1f1b-v"},
+         90);
     if (chance(15))
-      text_ += "  offload: [{}, {optimizer: host}, {optimizer: host, gradients: host}, {activations: host}, "
-               "{optimizer: host, gradients: host, parameters: host}]\n";
+      text_ +=
+          "  offload: [{}, {optimizer: host}, {optimizer: host, gradients: host}, {activations: host}, "
+          "{optimizer: host, gradients: host, parameters: host}]\n";
     if (chance(20)) text_ += "  margin: 10%\n";
     if (chance(15)) text_ += "  objective: gpus\n";
     if (nodes > 1 && chance(20)) text_ += fmt::format("  nodes: [{}, {}]\n", nodes, nodes / 2);
@@ -126,7 +131,8 @@ void check_bounds(const search::Space& space, const search::Layout& layout, cons
     CHECK(search::passes_floor(schedule, *problem, {}) <= found.iteration);
   const auto staged = answer::stage(s);
   const auto passes = answer::passes(s, staged);
-  if (!schedule.plan) CHECK(search::passes_floor(schedule, staged.problem, search::lanes(s, staged)) <= found.iteration);
+  if (!schedule.plan)
+    CHECK(search::passes_floor(schedule, staged.problem, search::lanes(s, staged)) <= found.iteration);
   CHECK(*std::max_element(passes.end.begin(), passes.end.end()) <= found.iteration);
   CHECK(double(search::device_floor(s, staged, passes).count()) <= found.device);
 }
@@ -199,7 +205,8 @@ TEST_CASE("a plan is what brute force finds, and its bounds are bounds") {
 namespace {
 
 constexpr const char* kSmall = PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml";
-const std::vector<std::string> kSets{"plan={tensor: [1, 2, 4, 8], context: 1, micro: [1, 2], schedules: [1f1b, zb-h1]}"};
+const std::vector<std::string> kSets{
+    "plan={tensor: [1, 2, 4, 8], context: 1, micro: [1, 2], schedules: [1f1b, zb-h1]}"};
 
 }  // namespace
 
@@ -236,7 +243,8 @@ TEST_CASE("a search that is stopped says how far the best may be") {
   const auto stopped = search::search(space, {.full = false, .go_on = [&](const auto&, auto) { return ++rounds < 3; }});
   const auto whole = search::search(space, {.full = false});
   REQUIRE(!stopped.top.empty());
-  const double best = double(stopped.top.front().iteration.count()), optimum = double(whole.top.front().iteration.count());
+  const double best = double(stopped.top.front().iteration.count()),
+               optimum = double(whole.top.front().iteration.count());
   CHECK(best >= optimum);
   CHECK(best * (1 - stopped.gap) <= optimum);
 }
