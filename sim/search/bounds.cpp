@@ -112,8 +112,13 @@ FamilyPrices family_prices(const Space& space, const Layout& family) {
   auto s = space.scenario(whole);
   auto& c = *s.concrete;
   s.schedule = {}, c.training.offload = {};
-  std::vector<std::int64_t> alone(std::size_t(c.model.layers), 1);
-  if (c.model.family != models::Family::mlp) alone.insert(alone.begin(), 0), alone.push_back(0);
+  // Layers of one kind are all alike: one alone and the others together say as much.
+  const auto layers = c.model.layers;
+  const bool ends = c.model.family != models::Family::mlp;
+  bool one_kind = ends && layers > 1;
+  for (std::int64_t l = 1; l < layers; ++l) one_kind = one_kind && c.model.kind(l) == c.model.kind(0);
+  auto alone = one_kind ? std::vector<std::int64_t>{1, layers - 1} : std::vector<std::int64_t>(std::size_t(layers), 1);
+  if (ends) alone.insert(alone.begin(), 0), alone.push_back(0);
   s.parallelism.pipeline = 1, s.parallelism.chunks = std::int64_t(alone.size());
   c.partition = {plan::Partition::Kind::listed, std::move(alone)};
   FamilyPrices prices;
@@ -128,6 +133,12 @@ FamilyPrices family_prices(const Space& space, const Layout& family) {
       once += prices.parts.forward[part] + std::min(prices.parts.time({0, std::uint16_t(part), Op::backward}), split);
       all.push_back(part);
     }
+    if (one_kind)
+      for (auto* times : {&prices.parts.forward, &prices.parts.input_gradient, &prices.parts.weight_gradient,
+                          &prices.parts.backward}) {
+        auto& t = *times;
+        if (!t.empty()) t.erase(t.begin() + 2), t.insert(t.begin() + 1, std::size_t(layers - 1), Time(t[1]));
+      }
     const auto held = plan.held(all);
     // Groups of another shape have other prices: nothing is known from here where the axes do not stand as usual.
     const bool alike = s.placement == plan::kUsualOrder;
