@@ -31,9 +31,9 @@ const CommandText kPlanText{
         "that order. Ctrl-C and --time-limit end with the best so far and how far the optimum may be.\n"
         "Exit status 1 when nothing fits, 2 when the space is empty.",
     .example =
-        "  rehearse plan scenarios/plan/gpt3-175b-1024xa100.yaml\n"
-        "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml --set plan.zero=[1,3] --save plans/\n"
-        "  rehearse plan scenarios/plan/gpt3-175b-1024xa100.yaml --time-limit 10s --format json\n",
+        "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml\n"
+        "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml --set 'plan={zero: [0, 1], schedules: [1f1b, zb-h1]}'\n"
+        "  rehearse plan scenarios/plan/gpt3-175b-1024xa100.yaml --time-limit 1s --format json\n",
     .takes_set = true};
 
 // While it lives, Ctrl-C asks the search to end instead of ending the program; a second one does that.

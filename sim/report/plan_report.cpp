@@ -104,9 +104,9 @@ std::string set_text(const Sets& sets) {
 std::string lacking(const Space& space, const Outcome& outcome, int width) {
   const auto& near = *outcome.nearest;
   return wrap(
-             fmt::format("Nothing fits: of all layouts the nearest needs {} of a GPU that has {}, {:.2f} GiB too many:",
-                         show(bytes(near.device)), show(bytes(near.capacity)),
-                         (near.device - near.capacity) / double(1 << 30)),
+             fmt::format(
+                 "Nothing fits: the layout whose states lack least needs {} of a GPU that has {}, {:.2f} GiB too many:",
+                 show(bytes(near.device)), show(bytes(near.capacity)), (near.device - near.capacity) / double(1 << 30)),
              std::size_t(width)) +
          "\n " + set_text(space.sets(near.layout)) + "\n";
 }
