@@ -255,7 +255,7 @@ class Search {
   void dive() {
     if (queue_.empty()) return;
     bound_ = queue_.top().key;
-    constexpr int kTries = 60;
+    constexpr int kTries = 1000;
     std::vector<Item> open;
     for (; !queue_.empty(); queue_.pop()) open.push_back(queue_.top());
     bool fits = std::any_of(open.begin(), open.end(), [](const Item& item) { return item.step == Step::done; });
