@@ -1,10 +1,10 @@
 #include "answer/estimate.hpp"
 
 #include <algorithm>
+#include <array>
+#include <vector>
 
 #include "answer/predict.hpp"
-#include "answer/staged.hpp"
-#include "schedule/replay.hpp"
 
 namespace rehearsal::answer {
 namespace {
@@ -20,14 +20,9 @@ Time overlapped_end(const lower::Lowering::End& end, const schedule::Problem& pr
   return std::max(clock, reduced);
 }
 
-// The walk of the schedule, then every rank's end of the step. The two ends of a tied embedding meet once on the way.
-Time iteration(const scenario::Scenario& scenario, const schedule::Problem& problem, bool blocking,
-               const lower::Lowering::End& end, const std::vector<Time>& durations) {
-  std::vector<Time> free(problem.ranks);
-  schedule::ReplayOptions options;
-  options.transfers = blocking ? schedule::Transfers::blocking : schedule::Transfers::free;
-  const auto replay = schedule::replay(scenario.schedule.schedule(), problem, options);
-  std::copy(replay.end.begin(), replay.end.end(), free.begin());
+// Every rank's end of the step behind its passes. The two ends of a tied embedding meet once on the way.
+Time iteration(const schedule::Problem& problem, std::vector<Time> free, const lower::Lowering::End& end,
+               const std::vector<Time>& durations) {
   if (!end.last_backward.empty()) free[0] = overlapped_end(end, problem, free[0], durations);
 
   Time meeting;
@@ -51,16 +46,80 @@ Time iteration(const scenario::Scenario& scenario, const schedule::Problem& prob
   return last;
 }
 
+// What a rank does behind its passes begins when the last of its program has ended: where that is a message, when it
+// has arrived. Follows messages as the replay does, wire by wire.
+class Sent {
+ public:
+  Sent(const schedule::Schedule& schedule, const schedule::Problem& problem) : up_(problem.stages()), down_(up_) {
+    last_.resize(problem.ranks), wires_.resize(problem.ranks);
+    auto edges = problem.edges;
+    for (std::uint32_t s = 0; edges.empty() && s + 1 < problem.stages(); ++s)
+      if (!schedule::last_of_chain(schedule.placement, problem, s))
+        chain_.push_back({s, s + 1, problem.transfer[s], problem.held.empty() ? Time{} : problem.held[s],
+                          problem.wire.empty() ? std::uint8_t{0} : problem.wire[s]});
+    for (const auto& edge : edges.empty() ? chain_ : edges) {
+      const auto rank = [&](std::uint32_t s) { return schedule::rank_of(schedule.placement, problem, s); };
+      if (rank(edge.from) == rank(edge.to)) continue;
+      up_[edge.from].push_back(edge), down_[edge.to].push_back(edge);
+    }
+  }
+  void visit(const schedule::ReplayedAction& done) {
+    using schedule::Op;
+    auto& last = last_[done.rank];
+    last = {};
+    if (done.action.op == Op::weight_gradient) return;
+    for (const auto& edge : (done.action.op == Op::forward ? up_ : down_)[done.action.stage]) {
+      Time& wire = wires_[done.rank][edge.wire];
+      const Time leaves = std::max(done.end, wire);
+      wire = leaves + edge.held, last = leaves + edge.transfer;
+    }
+  }
+  // When the message has arrived that is the last of a rank's program; 0 where another task is.
+  Time last(std::uint32_t rank) const { return last_[rank]; }
+
+ private:
+  std::vector<schedule::Edge> chain_;
+  std::vector<std::vector<schedule::Edge>> up_, down_;  // of each stage: to other ranks
+  std::vector<Time> last_;
+  std::vector<std::array<Time, 2>> wires_;  // of each rank: when each is free
+};
+
+// All replicas do the same, and steps follow each other.
+bool is_regular(const scenario::Scenario& scenario) {
+  return scenario.concrete && !scenario.optimizer_sync.post_validation && scenario.faults.empty() &&
+         scenario.concrete->cluster.groups.empty();
+}
+
 }  // namespace
 
+schedule::Replay passes(const scenario::Scenario& scenario, const Staged& staged) {
+  const auto& problem = staged.problem;
+  const auto schedule = schedule::planned(scenario.schedule.schedule(), problem);
+  schedule::ReplayOptions options;
+  if (staged.lowering.blocking_sends()) {
+    options.transfers = schedule::Transfers::blocking;
+    return schedule::replay(schedule, problem, options);
+  }
+  Sent sent(schedule, problem);
+  options.visit = [&](const schedule::ReplayedAction& done) { sent.visit(done); };
+  auto replay = schedule::replay(schedule, problem, options);
+  for (std::uint32_t r = 0; r < problem.ranks; ++r) replay.end[r] = std::max(replay.end[r], sent.last(r));
+  return replay;
+}
+
+std::optional<Time> with_step_ends(const scenario::Scenario& scenario, Staged& staged, const schedule::Replay& passes) {
+  if (!is_regular(scenario)) return std::nullopt;
+  const auto end = staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem);
+  if (!end) return std::nullopt;
+  return iteration(staged.problem, passes.end, *end, staged.cost.price(staged.lowering.works()));
+}
+
 Estimate estimate(const scenario::Scenario& scenario) {
-  if (scenario.concrete && !scenario.optimizer_sync.post_validation && scenario.faults.empty() &&
-      scenario.concrete->cluster.groups.empty()) {
+  if (is_regular(scenario)) {
     auto staged = stage(scenario);
-    if (const auto end = staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem)) {
-      const auto durations = staged.cost.price(staged.lowering.works());
-      return {iteration(scenario, staged.problem, staged.lowering.blocking_sends(), *end, durations), false};
-    }
+    // Most of what only the graph can tell is known before the walk.
+    if (staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem))
+      if (const auto time = with_step_ends(scenario, staged, passes(scenario, staged))) return {*time, false};
   }
   return {predict(scenario, {.summary = {.memory = false, .critical_path = false}}).summary.iteration, true};
 }

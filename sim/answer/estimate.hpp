@@ -3,7 +3,11 @@
 // other: a first look in searches over thousands of layouts, to be followed by a prediction of the best. Where
 // something runs beside the passes the graph is built after all.
 #pragma once
+#include <optional>
+
+#include "answer/staged.hpp"
 #include "scenario/scenario.hpp"
+#include "schedule/replay.hpp"
 
 namespace rehearsal::answer {
 
@@ -12,5 +16,12 @@ struct Estimate {
   bool by_graph = false;  // the quick way could not tell
 };
 Estimate estimate(const scenario::Scenario& scenario);
+
+// The two halves of the quick way, for searches that share the first among layouts whose stages take the same times:
+// the passes in the order of the schedule (each rank's end with the arrival of what it sends last), and the iteration
+// with what each rank does behind them, or nothing where only the graph can tell. No graph of the same stages and order
+// ends before its passes do.
+schedule::Replay passes(const scenario::Scenario& scenario, const Staged& staged);
+std::optional<Time> with_step_ends(const scenario::Scenario& scenario, Staged& staged, const schedule::Replay& passes);
 
 }  // namespace rehearsal::answer

@@ -2,9 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
-
 #include "base/error.hpp"
+#include "cli/numbers.hpp"
 #include "cli/stored_rows.hpp"
 #include "cli/table_options.hpp"
 #include "report/run_report.hpp"
@@ -94,7 +93,7 @@ int run_compare(const Arguments& arguments) {
 
   std::vector<report::CompareRow> rows(variants.size());
   std::vector<std::string> results(variants.size());
-  const auto jobs = number_of_jobs(options.jobs, std::thread::hardware_concurrency());
+  const auto jobs = number_of_jobs(options.jobs);
   const auto errors = explore::compare(variants, common.set, jobs, [&](std::size_t i, answer::Prediction prediction) {
     rows[i] = row_of(variants[i], prediction);
     if (common.format == Format::json) results[i] = report::to_json(prediction, std::string(version())).dump();

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <thread>
 
 #include "base/error.hpp"
 #include "base/spelling.hpp"
+#include "cli/numbers.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "published/constants.hpp"
@@ -54,7 +54,7 @@ void mark_fitted(explore::Sensitivities& found, const scenario::Scenario& scenar
 
 int run_explain(const Arguments& arguments) {
   std::vector<std::string> only;
-  unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
+  std::string jobs_given;
   report::ExplainOptions options;
   unsigned top = static_cast<unsigned>(options.top);
   const OptionList own{
@@ -62,13 +62,13 @@ int run_explain(const Arguments& arguments) {
       {"top", "N", "changes that are advised (default: 10)", &top},
       {"all", "", "also changes that do not fit or make the step longer, and numbers that move it by little",
        &options.all},
-      {"jobs", "N", "predictions at a time (default: one per core)", &jobs}};
+      {"jobs", "N", "predictions at a time (default: one per core)", &jobs_given}};
   CommonOptions common;
   const auto line = parse(kExplainText, own, arguments, common);
   if (!line) return 0;
   const auto& path =
       one_operand(kExplainText, *line, "a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
-  if (jobs < 1 || jobs > 1024) throw UserError("--jobs must be a whole number from 1 to 1024");
+  const auto jobs = number_of_jobs(jobs_given);
   const auto parts = wanted(only);
   const auto asks = [&](const char* part) { return std::find(parts.begin(), parts.end(), part) != parts.end(); };
   std::error_code ignored;

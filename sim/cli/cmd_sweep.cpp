@@ -13,6 +13,7 @@
 #include "cli/output_files.hpp"
 #include "cli/progress.hpp"
 #include "cli/stored_rows.hpp"
+#include "cli/numbers.hpp"
 #include "cli/table_options.hpp"
 #include "explore/sweep.hpp"
 #include "report/run_report.hpp"

@@ -20,6 +20,7 @@ constexpr std::array kCommands{
     Command{"run", "Predict one iteration of scenarios: time, throughput, MFU, bubble, memory per rank, timeline.",
             run_run},
     Command{"compare", "Predict variants of scenarios and show them in one table.", run_compare},
+    Command{"plan", "Search the best parallel layout and schedule for a model on a cluster, with proof.", run_plan},
     Command{"explain", "Say what decides the step, what each number of the machine is worth, and what to change.",
             run_explain},
     Command{"sweep", "Predict many scenarios into a SQLite file, on all cores and ranks, and resume after a stop.",

@@ -27,6 +27,7 @@ int run_explain(const Arguments& arguments);
 int run_groups(const Arguments& arguments);
 int run_list(const Arguments& arguments);
 int run_measure(const Arguments& arguments);
+int run_plan(const Arguments& arguments);
 int run_reshard(const Arguments& arguments);
 int run_run(const Arguments& arguments);
 int run_schedule(const Arguments& arguments);

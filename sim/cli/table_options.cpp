@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.hpp"
+#include "cli/numbers.hpp"
 #include "report/layout.hpp"
 
 namespace rehearsal::cli {
@@ -25,19 +25,6 @@ std::string table_help() {
   std::string names;
   for (const auto& figure : report::kFigureTexts) names += (names.empty() ? "" : ", ") + std::string(figure.name);
   return text + "  " + report::wrap(names, 96, "  ") + ".\n";
-}
-
-std::size_t whole_number(std::string_view option, const std::string& text, std::size_t least, std::size_t most) {
-  std::size_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc{} || end != text.data() + text.size() || number < least || number > most)
-    throw UserError(
-        fmt::format("{} must be a whole number from {} to {}, found '{}'", option, least, most, text.substr(0, 40)));
-  return number;
-}
-
-unsigned number_of_jobs(const std::string& text, unsigned fallback) {
-  return text.empty() ? std::max(1u, fallback) : unsigned(whole_number("--jobs", text, 1, 1024));
 }
 
 void read_table_options(TableOptions& options) {

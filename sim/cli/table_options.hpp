@@ -22,8 +22,6 @@ std::string table_help();
 
 // Reads the numbers; throws UserError. Without --sort, --top means the fastest that fit.
 void read_table_options(TableOptions& options);
-unsigned number_of_jobs(const std::string& text, unsigned fallback);
-std::size_t whole_number(std::string_view option, const std::string& text, std::size_t least, std::size_t most);
 
 // The figures of a prediction as a row, and the row of what is wrong.
 report::CompareRow row_of(const explore::Variant& variant, const answer::Prediction& prediction);

@@ -68,6 +68,8 @@ class Lowering {
   // Forward and backward of one part of a model as a stage would run it; the same in all that are cut alike.
   Time time(ModelPart part, std::size_t stage, std::span<const Time> durations) const;
   bool blocking_sends() const { return blocking_; }
+  // Of a model; null for a given pipeline.
+  const plan::Plan* plan() const { return plan_ ? &*plan_ : nullptr; }
   const Crossings& crossings() const { return crossings_; }
   // Times of an iteration without a graph: interns what each rank does when the passes are over, and how the last
   // backward goes where gradients are reduced under it and there is no pipeline. Nothing when only the graph can tell

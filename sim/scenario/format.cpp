@@ -53,6 +53,37 @@ Key& library(Key& to, const char* path, const char* what, const char* help) {
   return key;
 }
 
+// What `rehearse plan` may choose from; all keys are optional.
+void add_plan_keys(Key& plan) {
+  plan.mapping = true, plan.help = "what `rehearse plan` searches; `run` takes no notice of it";
+  Form automatic{Form::Kind::choice};
+  automatic.names = {"auto"};
+  const auto dimension = [&](const char* key, const Form& one, const char* help) {
+    extra(plan, key, {automatic, one, fields::list_of(one)}, help).said = "auto";
+  };
+  Form boolean{Form::Kind::boolean}, recompute{Form::Kind::choice};
+  recompute.names = {"none", "selective", "full"};
+  const auto degree = fields::whole(1, 1e6);
+  for (const char* key : {"tensor", "context", "pipeline", "data", "expert"})
+    dimension(key, degree, "values of `parallelism`; auto: all that divide");
+  dimension("chunks", degree, "stages per rank; auto: all that deal the layers evenly");
+  dimension("micro", degree, "of `batch`; auto: all that divide the sequences of a replica");
+  dimension("zero", fields::whole(0, 3), "of `parallelism`; auto: all");
+  dimension("sequence", boolean, "of `parallelism`; auto: both");
+  dimension("recompute", recompute, "of `training`; auto: all");
+  dimension("schedules", fields::name_of("schedule"), "auto: all that are a rule, flush and cut no sequences");
+  extra(plan, "offload", {fields::list_of(fields::table("{optimizer, gradients, ...} as in training.offload"))},
+        "mappings of `training.offload`")
+      .said = "what `training` says";
+  dimension("gpus", degree, "sizes of the cluster");
+  dimension("nodes", degree, "likewise, in nodes");
+  plan.at("gpus").said = plan.at("nodes").said = "what `cluster` says";
+  Form objective{Form::Kind::choice};
+  objective.names = {"time", "gpus"}, objective.planned = {"cost"};
+  extra(plan, "objective", {objective}, "the shortest iteration, or the fewest GPUs that suffice").said = "time";
+  extra(plan, "margin", {fields::text()}, "of the memory of a GPU, left free: 5%").said = "0%";
+}
+
 Key made() {
   Key root;
   root.mapping = true;
@@ -103,6 +134,7 @@ Key made() {
         "several scenarios at once on the nodes of `cluster`, with nothing else beside the two");
   const auto& faults = scenario_fields().at("faults");
   extra(root, "faults", {fields::list_of(fields::table(faults.form.what))}, faults.help.c_str());
+  add_plan_keys(root.at("plan"));
   Key& experts = root.at("experts");
   experts.help = "of models that have some: how tokens are routed, and where experts stand";
   add<models::ExpertSettings>(experts, models::expert_fields());

@@ -1,0 +1,114 @@
+// rehearse plan: the best layout for a model on a cluster.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "cli/output.hpp"
+#include "cli/progress.hpp"
+#include "cli/numbers.hpp"
+#include "report/layout.hpp"
+#include "report/plan_report.hpp"
+#include "search/search.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+const CommandText kPlanText{
+    .name = "plan",
+    .operands = "SCENARIO",
+    .summary =
+        "Searches the best layout and schedule for the model, the cluster and the batch of a scenario, and proves\n"
+        "that no other of its space is faster.",
+    .more =
+        "The scenario's section 'plan' says what may be chosen, each key a value, a list or auto (all that divide):\n"
+        "  plan: {tensor: [1, 2, 4, 8], pipeline: auto, schedules: [1f1b, zb-h1], objective: time, margin: 5%}\n"
+        "keys: tensor context pipeline data expert chunks micro schedules zero recompute sequence offload gpus nodes\n"
+        "objective margin. Without it all are auto. The ten best are predicted in full, with contention, and shown in\n"
+        "that order. Ctrl-C and --time-limit end with the best so far and how far the optimum may be.\n"
+        "Exit status 1 when nothing fits, 2 when the space is empty.",
+    .example =
+        "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml\n"
+        "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml --set 'plan={zero: [0, 1], schedules: [1f1b, zb-h1]}'\n"
+        "  rehearse plan scenarios/plan/gpt3-175b-1024xa100.yaml --time-limit 1s --format json\n",
+    .takes_set = true};
+
+// While it lives, Ctrl-C asks the search to end instead of ending the program; a second one does that.
+class StopOnInterrupt {
+ public:
+  StopOnInterrupt() : before_(std::signal(SIGINT, handle)) { asked_ = 0; }
+  ~StopOnInterrupt() { std::signal(SIGINT, before_); }
+  StopOnInterrupt(const StopOnInterrupt&) = delete;
+  StopOnInterrupt& operator=(const StopOnInterrupt&) = delete;
+  bool asked() const { return asked_ != 0; }
+
+ private:
+  static void handle(int) {
+    asked_ = 1;
+    std::signal(SIGINT, SIG_DFL);
+  }
+  static inline volatile std::sig_atomic_t asked_ = 0;
+  void (*before_)(int);
+};
+
+std::string progress_line(const search::Counts& c, std::optional<Time> best) {
+  return fmt::format("{} layouts, {} priced, {} simulated, {} do not fit{}", report::grouped(c.layouts),
+                     report::grouped(c.priced), report::grouped(c.simulated), report::grouped(c.cut_memory),
+                     best ? ", best " + show(*best) : "");
+}
+
+void save(const std::string& folder, const search::Space& space, const search::Outcome& outcome) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) throw UserError(fmt::format("--save {}: the folder cannot be made: {}", folder, problem.message()));
+  for (std::size_t i = 0; i < outcome.top.size(); ++i) {
+    auto sets = space.file().sets;
+    for (const auto& [key, value] : space.sets(outcome.top[i].layout)) sets.push_back(key + "=" + value);
+    write_file((std::filesystem::path(folder) / fmt::format("plan-{:02}.yaml", i + 1)).string(),
+               scenario::standalone(space.file().path, sets));
+  }
+}
+
+}  // namespace
+
+int run_plan(const Arguments& arguments) {
+  std::string jobs, limit, folder;
+  const OptionList own{{"time-limit", "T", "end with the best so far after such a time, 30s (default: none)", &limit},
+                       {"jobs", "N", "threads (default: one per core); the answer is the same for any number", &jobs},
+                       {"save", "DIR", "write the best as scenario files that 'run' takes", &folder}};
+  CommonOptions common;
+  const auto line = parse(kPlanText, own, arguments, common);
+  if (!line) return 0;
+  const auto& path = one_operand(kPlanText, *line, "a scenario file");
+  search::Options options;
+  options.threads = number_of_jobs(jobs);
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  std::optional<Clock::time_point> until;
+  if (!limit.empty()) until = begin + std::chrono::nanoseconds(parse_time(limit).count() / 1000);
+
+  const search::Space space(scenario::load_plan(path, common.set));
+  search::Outcome outcome;
+  {
+    Progress progress(common.quiet);
+    const StopOnInterrupt interrupt;
+    options.go_on = [&](const search::Counts& counts, std::optional<Time> best) {
+      if (progress.due()) progress.say(progress_line(counts, best));
+      return !interrupt.asked() && (!until || Clock::now() < *until);
+    };
+    outcome = search::search(space, options);
+  }
+  if (common.format == Format::json)
+    emit_report(common, report::plan_json(space, outcome, std::string(version())));
+  else if (common.format == Format::csv)
+    emit_report(common, report::plan_csv(space, outcome));
+  else
+    emit_report(common, report::plan_text(space, outcome, {report_width(common), use_color(common)}));
+  if (!folder.empty()) save(folder, space, outcome);
+  return outcome.top.empty() ? 1 : 0;
+}
+
+}  // namespace rehearsal::cli

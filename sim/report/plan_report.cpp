@@ -1,0 +1,217 @@
+#include "report/plan_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/quantity_text.hpp"
+#include "report/json.hpp"
+#include "report/layout.hpp"
+#include "report/run_report.hpp"
+
+namespace rehearsal::report {
+namespace {
+
+using search::Found, search::Outcome, search::Space;
+using Sets = std::vector<std::pair<std::string, std::string>>;
+
+std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+Json json_of(const Sets& sets) {
+  auto json = Json::object();
+  for (const auto& [key, value] : sets) {
+    const auto read = Json::read(value);
+    json[key] = read && (read->is_number() || read->is_boolean()) ? *read : Json(value);
+  }
+  return json;
+}
+
+// What a layout loses against another, and what it gains: the parts of its iteration that differ by a thousandth of it
+// or more, the largest first.
+std::string against(const Found& one, const Found& best) {
+  struct Part {
+    Time more;
+    graph::Category category;
+  };
+  std::vector<Part> parts;
+  const auto& a = one.full.summary;
+  const auto& b = best.full.summary;
+  for (std::size_t c = 0; c < a.breakdown.size(); ++c)
+    parts.push_back({a.breakdown[c] - b.breakdown[c], static_cast<graph::Category>(c)});
+  const auto size = [](Time t) { return std::max(t, Time{} - t); };
+  std::stable_sort(parts.begin(), parts.end(),
+                   [&](const auto& x, const auto& y) { return size(x.more) > size(y.more); });
+  std::string text;
+  for (const auto& part : parts) {
+    if (size(part.more).count() * 1000 < b.iteration.count()) break;
+    text += fmt::format("{}{}{} {}", text.empty() ? "" : ", ", part.more < Time{} ? "-" : "+", show(size(part.more)),
+                        graph::name(part.category));
+  }
+  return text.empty() ? "the same to a thousandth" : text;
+}
+
+std::string space_text(const Outcome& outcome) {
+  const auto& c = outcome.counts;
+  return fmt::format(
+      "{} layouts: {} do not fit by the states that they keep, {} are ruled out by a bound of their time, {} were "
+      "priced{}. {} graphs were simulated, of which {} did not fit; {} sets of stage times served all.",
+      grouped(c.layouts), grouped(c.cut_memory), grouped(c.cut_bound), grouped(c.priced),
+      c.refused ? fmt::format(", {} are refused by a rule that only a plan knows", grouped(c.refused)) : "",
+      grouped(c.simulated), grouped(c.unfit), grouped(c.stagings));
+}
+
+std::string proof_text(const Outcome& outcome) {
+  if (outcome.proven)
+    return "Proven: no layout of this space that fits is faster, as long as works take nothing from each other.";
+  return fmt::format("Stopped: the best of this space may be faster by up to {:.1f} %.", outcome.gap * 100);
+}
+
+std::vector<std::vector<std::string>> rows_of(const Space& space, const std::vector<Found>& all, bool full) {
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& found = all[i];
+    std::vector<std::string> cells{std::to_string(i + 1)}, heading{"#"};
+    for (const auto& [key, value] : space.sets(found.layout)) heading.push_back(last_part(key)), cells.push_back(value);
+    if (rows.empty()) {
+      if (full)
+        heading.insert(heading.end(), {"iteration", "alone", "MFU %"});
+      else
+        heading.push_back("alone");
+      heading.insert(heading.end(), {"memory", "GPUs"});
+      rows.push_back(heading);
+    }
+    const auto& s = found.full.summary;
+    if (full)
+      cells.insert(cells.end(),
+                   {show(s.iteration), show(found.iteration), s.mfu ? fmt::format("{:.2f}", *s.mfu * 100) : ""});
+    else
+      cells.push_back(show(found.iteration));
+    cells.insert(cells.end(), {show(bytes(found.device)), std::to_string(space.gpus(found.layout))});
+    cells.resize(rows.front().size());
+    rows.push_back(std::move(cells));
+  }
+  return rows;
+}
+
+std::string set_text(const Sets& sets) {
+  std::string text;
+  for (const auto& [key, value] : sets)
+    text +=
+        fmt::format(" --set {}={}", key, value.find_first_of("{ ") == std::string::npos ? value : "'" + value + "'");
+  return text;
+}
+
+std::string lacking(const Space& space, const Outcome& outcome, int width) {
+  const auto& near = *outcome.nearest;
+  return wrap(
+             fmt::format(
+                 "Nothing fits: the layout whose states lack least needs {} of a GPU that has {}, {:.2f} GiB too many:",
+                 show(bytes(near.device)), show(bytes(near.capacity)), (near.device - near.capacity) / double(1 << 30)),
+             std::size_t(width)) +
+         "\n " + set_text(space.sets(near.layout)) + "\n";
+}
+
+}  // namespace
+
+std::string plan_text(const Space& space, const Outcome& outcome, const PlanTextOptions& options) {
+  const Paint paint{options.color};
+  const auto& base = space.file().bases.front().scenario;
+  const auto width = static_cast<std::size_t>(options.width);
+  std::string text = paint.bold(base.name) + "\n";
+  text += wrap(space_text(outcome), width) + "\n";
+  if (outcome.top.empty())
+    return text + "\n" +
+           (outcome.nearest ? lacking(space, outcome, options.width)
+            : outcome.stopped
+                ? "Stopped before a layout was found to fit; give the search more time.\n"
+                : "All layouts are refused by rules of the plan or the schedule; `rehearse run` says of one why.\n");
+  text += wrap(proof_text(outcome), width) + "\n";
+  const auto& best = outcome.top.front();
+  text += "\n" + paint.bold("The best") + "\n";
+  text += fmt::format("  {} per iteration, {} when nothing is in its way; {} of {} on the fullest GPU\n",
+                      show(best.full.summary.iteration), show(best.iteration), show(bytes(best.device)),
+                      show(bytes(best.full.summary.capacity.value_or(0))));
+  text +=
+      wrap(fmt::format("  rehearse run {}{}", space.file().path, set_text(space.sets(best.layout))), width, "    ") +
+      "\n";
+  text += "\n" + paint.bold(fmt::format("The best {}, by their full prediction", outcome.top.size())) + "\n";
+  text += table(rows_of(space, outcome.top, true), paint);
+  if (outcome.top.size() > 1) text += "\n" + paint.bold("Why the others lose") + "\n";
+  for (std::size_t i = 1; i < outcome.top.size(); ++i)
+    text += wrap(fmt::format("  {:>2}: {} = {}", i + 1,
+                             outcome.top[i].full.summary.iteration < best.full.summary.iteration
+                                 ? "-" + show(best.full.summary.iteration - outcome.top[i].full.summary.iteration)
+                                 : "+" + show(outcome.top[i].full.summary.iteration - best.full.summary.iteration),
+                             against(outcome.top[i], best)),
+                 width, "      ") +
+            "\n";
+  text += "\n" + paint.bold("Nothing else found is better in time, memory or GPUs and as good in the others") + "\n";
+  text += table(rows_of(space, search::front(space, outcome.found), false), paint);
+  text += "\n" +
+          wrap(
+              "iteration: as `run` says it, with contention; alone: nobody takes anything from anybody, by which "
+              "layouts were searched; memory: what the fullest GPU holds.",
+              width) +
+          "\n";
+  return text;
+}
+
+std::string plan_json(const Space& space, const Outcome& outcome, const std::string& version) {
+  const auto& c = outcome.counts;
+  Json json{{"layouts", c.layouts},
+            {"priced", c.priced},
+            {"proven", outcome.proven},
+            {"gap", outcome.gap},
+            {"cut", {{"memory", c.cut_memory}, {"bound", c.cut_bound}, {"refused", c.refused}}},
+            {"simulated", c.simulated},
+            {"unfit", c.unfit},
+            {"stagings", c.stagings},
+            {"best", nullptr}};
+  const auto entry = [&](const Found& found) {
+    Json one{{"set", json_of(space.sets(found.layout))}};
+    one["alone_s"] = to_seconds(found.iteration);
+    one.update(to_json(found.full, version));
+    return one;
+  };
+  auto top = Json::array(), pareto = Json::array();
+  for (const auto& found : outcome.top) {
+    auto one = entry(found);
+    if (&found != &outcome.top.front()) one["against_best"] = against(found, outcome.top.front());
+    top.push_back(std::move(one));
+  }
+  for (const auto& found : search::front(space, outcome.found))
+    pareto.push_back({{"set", json_of(space.sets(found.layout))},
+                      {"alone_s", to_seconds(found.iteration)},
+                      {"device_bytes", number(found.device)},
+                      {"gpus", space.gpus(found.layout)}});
+  if (!outcome.top.empty()) json["best"] = entry(outcome.top.front());
+  json["top"] = std::move(top), json["pareto"] = std::move(pareto);
+  if (outcome.nearest)
+    json["nearest"] = {{"set", json_of(space.sets(outcome.nearest->layout))},
+                       {"device_bytes", number(outcome.nearest->device)},
+                       {"lacks_bytes", number(outcome.nearest->device - outcome.nearest->capacity)}};
+  return json.dump(2) + "\n";
+}
+
+std::string plan_csv(const Space& space, const Outcome& outcome) {
+  std::vector<std::string> heading{"rank"};
+  const auto names = outcome.top.empty() ? Sets{} : space.sets(outcome.top.front().layout);
+  for (const auto& [key, value] : names) heading.push_back(key);
+  heading.insert(heading.end(), {"iteration_s", "alone_s", "samples_per_s", "mfu", "device_bytes", "gpus", "proven"});
+  std::string csv = csv_line(heading);
+  for (std::size_t i = 0; i < outcome.top.size(); ++i) {
+    const auto& found = outcome.top[i];
+    const auto& s = found.full.summary;
+    std::vector<std::string> cells{std::to_string(i + 1)};
+    for (const auto& [key, value] : space.sets(found.layout)) cells.push_back(value);
+    const auto cell = [](const auto& value) { return value ? fmt::format("{}", *value) : ""; };
+    cells.insert(cells.end(),
+                 {fmt::format("{}", to_seconds(s.iteration)), fmt::format("{}", to_seconds(found.iteration)),
+                  cell(s.samples_per_s), cell(s.mfu), fmt::format("{}", found.device),
+                  std::to_string(space.gpus(found.layout)), outcome.proven ? "true" : "false"});
+    csv += csv_line(cells);
+  }
+  return csv;
+}
+
+}  // namespace rehearsal::report

@@ -1,0 +1,18 @@
+// `plan` for people (text), for programs (JSON, contract section 8) and for tables (CSV).
+#pragma once
+#include <string>
+
+#include "search/search.hpp"
+
+namespace rehearsal::report {
+
+struct PlanTextOptions {
+  int width = 80;
+  bool color = false;
+};
+std::string plan_text(const search::Space& space, const search::Outcome& outcome, const PlanTextOptions& options);
+std::string plan_json(const search::Space& space, const search::Outcome& outcome, const std::string& version);
+// A line for each of the best.
+std::string plan_csv(const search::Space& space, const search::Outcome& outcome);
+
+}  // namespace rehearsal::report

@@ -1,0 +1,275 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "scenario/fields.hpp"
+#include "scenario/load.hpp"
+#include "scenario/plan_file.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+// auto, one value, or a list of them, each once. `read` returns nothing where it has reported an error.
+template <class T, class Read>
+std::optional<std::vector<T>> dimension(Diagnostics& problems, MapReader& map, const char* key, const Read& read) {
+  const Node* node = map.find(key);
+  if (!node || (node->kind == Node::Kind::scalar && node->text == "auto")) return std::nullopt;
+  std::vector<const Node*> items{node};
+  if (node->kind == Node::Kind::sequence) items = node->items;
+  if (items.empty())
+    problems.error(node->where(),
+                   fmt::format("'{}' is an empty list, which leaves nothing to choose; write auto", key));
+  std::vector<T> values;
+  for (const Node* item : items) {
+    const std::optional<T> value = read(*item);
+    if (!value) continue;
+    if (std::find(values.begin(), values.end(), *value) != values.end())
+      problems.error(item->where(), fmt::format("'{}' lists {} twice", key, in_quotes(item->text)));
+    else
+      values.push_back(*value);
+  }
+  return values;
+}
+
+std::vector<PlanSpace::Offload> read_offload(Context& context, const Node& node) {
+  std::vector<PlanSpace::Offload> all;
+  std::vector<const Node*> items{&node};
+  if (node.kind == Node::Kind::sequence) items = node.items;
+  for (const Node* item : items) {
+    // As `training` reads it.
+    Node* key = context.documents.make(Node::Kind::scalar, *item);
+    key->text = "offload";
+    Node* training = context.documents.make(Node::Kind::map, *item);
+    training->entries.push_back({key, item});
+    MapReader map(context.problems, *training, "training");
+    TrainingChoice choice;
+    map.fill(training_choice_fields(), &choice);
+    map.finish();
+    all.push_back({flow_text(*item), choice.training.offload});
+  }
+  return all;
+}
+
+double read_margin(Diagnostics& problems, const Node& node) {
+  double percent = 0;
+  const char* end = node.text.data() + node.text.size();
+  const auto read = std::from_chars(node.text.data(), end, percent);
+  const bool sound = node.kind == Node::Kind::scalar && read.ec == std::errc{} && read.ptr + 1 == end &&
+                     *read.ptr == '%' && percent >= 0 && percent < 100;
+  if (!sound)
+    problems.error(node.where(), fmt::format("'margin' is a share of a GPU's memory from 0% to below 100%, such as "
+                                             "5%; found {}",
+                                             describe(node)));
+  return sound ? percent / 100 : 0;
+}
+
+// What the search cannot change a layout under.
+void refuse(Context& context, const Node& root) {
+  const auto no = [&](const char* key, const char* why) {
+    if (const Node* node = root.find(key)) context.problems.error(node->where(), fmt::format("'{}': {}", key, why));
+  };
+  no("costs", "stage times are given, and a search of layouts needs a model and a cluster");
+  no("jobs", "a search is of one job; plan each scenario by itself");
+  no("stages", "the search cuts all stages alike; leave it out");
+  no("faults", "the search is of healthy machines; leave it out");
+  no("data_parallel", "the search is of replicas that add up their gradients; leave it out");
+  if (const Node* partition = root.find("partition"); partition && partition->kind != Node::Kind::scalar)
+    context.problems.error(partition->where(),
+                           "'partition' lists the layers of given stages; set it to uniform or balanced for a search");
+}
+
+// Of the file as it stands, which may leave its number of nodes to its layout.
+std::optional<std::int64_t> gpus_of(Context& context, const Node& root, const ClusterChoice& cluster) {
+  if (cluster.gpus) return *cluster.gpus;
+  if (cluster.nodes) return *cluster.nodes * cluster.spec.gpus_per_node;
+  auto layout = load_parallelism(context, root.find("parallelism"), root);
+  if (root.find("parallelism")) return layout.value.gpus();
+  context.problems.error(cluster.node->where(), "how many GPUs is a plan for? Set cluster.nodes, or plan.gpus");
+  return std::nullopt;
+}
+
+std::vector<std::pair<std::int64_t, std::string>> sizes_of(Context& context, const Node& root, const PlanSpace& space) {
+  std::vector<std::pair<std::int64_t, std::string>> sizes;
+  const Node* node = root.find("cluster");
+  const auto cluster = node ? load_cluster(context, *node) : std::nullopt;
+  if (!cluster) return sizes;
+  const auto each = cluster->spec.gpus_per_node;
+  const auto at = [&](const char* key) { return place_of(root, fmt::format("plan.{}", key)); };
+  if (space.nodes && space.gpus) context.problems.error(at("gpus"), "'gpus' and 'nodes' say the same; leave one out");
+  if ((space.nodes || space.gpus) && cluster->gpus)
+    context.problems.error(cluster->node->where(), "'gpus' of 'cluster' are some of one node; leave it out");
+  if (space.nodes)
+    for (const auto nodes : *space.nodes) sizes.emplace_back(nodes * each, fmt::format("cluster.nodes={}", nodes));
+  else if (space.gpus)
+    for (const auto gpus : *space.gpus) {
+      if (gpus % each == 0)
+        sizes.emplace_back(gpus, fmt::format("cluster.nodes={}", gpus / each));
+      else if (gpus < each)
+        sizes.emplace_back(gpus, fmt::format("cluster.gpus={}", gpus));
+      else
+        context.problems.error(at("gpus"), fmt::format("{} GPUs are no whole number of nodes of {}", gpus, each));
+    }
+  else if (const auto gpus = gpus_of(context, root, *cluster)) {
+    const bool sized = cluster->gpus || cluster->nodes;
+    sizes.emplace_back(*gpus, sized               ? ""
+                              : *gpus % each == 0 ? fmt::format("cluster.nodes={}", *gpus / each)
+                                                  : fmt::format("cluster.gpus={}", *gpus));
+  }
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
+
+// Keys of the file that may have no meaning in every layout give way; what they were is kept in the space.
+std::vector<std::string> settled(const Node& root, const std::string& size) {
+  std::vector<std::string> sets;
+  if (!size.empty()) sets.push_back(size);
+  const Node* parallelism = root.find("parallelism");
+  const Node* expert_tensor =
+      parallelism && parallelism->kind == Node::Kind::map ? parallelism->find("expert_tensor") : nullptr;
+  sets.push_back(expert_tensor ? fmt::format("parallelism={{expert_tensor: {}}}", flow_text(*expert_tensor))
+                               : "parallelism={}");
+  sets.insert(sets.end(), {"schedule=1f1b", "training.recompute=none", "batch.micro=1"});
+  const Node* training = root.find("training");
+  if (training && training->kind == Node::Kind::map && training->find("offload"))
+    sets.emplace_back("training.offload={}");
+  return sets;
+}
+
+const Node* changed(Context& context, const Node* root, const std::vector<std::string>& sets) {
+  for (const auto& s : sets)
+    if (root) root = context.documents.set(root, s);
+  return root;
+}
+
+// Names of files are relative to the file that says them; seen from elsewhere they are whole.
+const Node* with_whole_paths(Context& context, const Node* root) {
+  const auto whole = [&](const char* key) {
+    const Node* node = root;
+    for (std::string_view rest = key; node && !rest.empty();) {
+      const auto dot = rest.find('.');
+      node = node->kind == Node::Kind::map ? node->find(rest.substr(0, dot)) : nullptr;
+      rest = dot == std::string_view::npos ? std::string_view{} : rest.substr(dot + 1);
+    }
+    if (!node || node->kind != Node::Kind::scalar) return;
+    const auto path = std::filesystem::absolute(beside(*node, node->text)).lexically_normal().string();
+    if (context.files.exists(path)) root = context.documents.set(root, fmt::format("{}={}", key, path));
+  };
+  for (const char* key : {"schedule.file", "cluster.profile", "experts.skew.trace"})
+    if (root) whole(key);
+  return root;
+}
+
+}  // namespace
+
+const char* name(models::Recompute recompute) {
+  switch (recompute) {
+    case models::Recompute::none:
+      return "none";
+    case models::Recompute::selective:
+      return "selective";
+    case models::Recompute::full:
+      return "full";
+  }
+  return "";
+}
+
+PlanSpace read_plan_space(Context& context, const Node& node) {
+  auto& problems = context.problems;
+  PlanSpace space;
+  MapReader map(problems, node, "plan");
+  if (!map.node()) return space;
+  const auto degrees = [&](const char* key, IntegerRange range = kDegree) {
+    return dimension<std::int64_t>(problems, map, key, [&](const Node& item) {
+      return read_integer(problems, item, fmt::format("'{}'", key), range);
+    });
+  };
+  space.tensor = degrees("tensor"), space.context = degrees("context"), space.pipeline = degrees("pipeline");
+  space.data = degrees("data"), space.expert = degrees("expert"), space.chunks = degrees("chunks");
+  space.micro = degrees("micro"), space.zero = degrees("zero", {0, 3});
+  space.gpus = degrees("gpus"), space.nodes = degrees("nodes");
+  space.sequence = dimension<bool>(problems, map, "sequence",
+                                   [&](const Node& item) { return read_boolean(problems, item, "'sequence'"); });
+  using models::Recompute;
+  space.recompute = dimension<Recompute>(problems, map, "recompute", [&](const Node& item) {
+    const auto which = read_choice(problems, item, "'recompute'", {"none", "selective", "full"}, {});
+    return which ? std::optional(static_cast<Recompute>(*which)) : std::nullopt;
+  });
+  space.schedules =
+      dimension<std::string>(problems, map, "schedules", [&](const Node& item) -> std::optional<std::string> {
+        const auto before = problems.count();
+        auto choice = load_schedule(context, &item, false);
+        if (problems.count() != before) return std::nullopt;
+        if (choice.imported || item.kind != Node::Kind::scalar) {
+          problems.error(item.where(), "'schedules' are names of 'rehearse list schedules'");
+          return std::nullopt;
+        }
+        return choice.name;
+      });
+  if (const Node* offload = map.find("offload")) space.offload = read_offload(context, *offload);
+  space.objective = map.choice<PlanSpace::Objective>(
+      "objective", {{"time", PlanSpace::Objective::time}, {"gpus", PlanSpace::Objective::gpus}}, {"cost"},
+      PlanSpace::Objective::time);
+  if (const Node* margin = map.find("margin")) space.margin = read_margin(problems, *margin);
+  map.finish();
+  return space;
+}
+
+PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
+  Context context(files);
+  auto& problems = context.problems;
+  const Node* root = changed(context, context.documents.read_file(path), sets);
+  problems.throw_if_any();
+  PlanFile file{path, sets, {}, {}};
+  if (const Node* plan = root->find("plan")) file.space = read_plan_space(context, *plan);
+  refuse(context, *root);
+  problems.throw_if_any();
+  const auto sizes = sizes_of(context, *root, file.space);
+  problems.throw_if_any();
+
+  const Node* batch = root->find("batch");
+  const Node* global = batch && batch->kind == Node::Kind::map ? batch->find("global") : nullptr;
+  const auto sequences = global ? read_integer(problems, *global, "'global'", kCount) : std::nullopt;
+  if (!global) problems.error(batch ? batch->where() : root->where(), "'batch' needs 'global': sequences per step");
+  const Node* training = root->find("training");
+  const Node* offload = training && training->kind == Node::Kind::map ? training->find("offload") : nullptr;
+  if (offload && file.space.offload.empty()) file.space.offload = read_offload(context, *offload);
+  if (file.space.offload.empty()) file.space.offload.emplace_back();
+  problems.throw_if_any();
+  for (const auto& [gpus, size] : sizes) {
+    PlanBase base{{}, settled(*root, size)};
+    auto all = sets;
+    all.insert(all.end(), base.sets.begin(), base.sets.end());
+    all.push_back(fmt::format("batch.global={}", gpus));
+    base.scenario = load(path, all, "", files);
+    base.scenario.batch.global = *sequences;
+    if (!size.empty())
+      base.sets = {size};
+    else
+      base.sets.clear();
+    const auto& c = *base.scenario.concrete;
+    if (c.software.own_kernels)
+      throw UserError("plan: 'software: rehearsal' performs layouts; a search is of what frameworks do, name one");
+    if (!c.cluster.groups.empty())
+      throw UserError("plan: 'cluster.groups' of unlike GPUs are not searched; leave it out");
+    if (base.scenario.optimizer_sync.post_validation)
+      throw UserError("plan: 'training.optimizer_sync: post-validation' lets iterations overlap; set it to barrier");
+    file.bases.push_back(std::move(base));
+  }
+  return file;
+}
+
+std::string standalone(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
+  Context context(files);
+  const Node* root = changed(context, context.documents.read_file(path), sets);
+  context.problems.throw_if_any();
+  root = with_whole_paths(context, root);
+  context.problems.throw_if_any();
+  std::string text;
+  for (const auto& entry : root->entries)
+    if (entry.key->text != "plan") text += fmt::format("{}: {}\n", flow_text(*entry.key), flow_text(*entry.value));
+  return text;
+}
+
+}  // namespace rehearsal::scenario

@@ -1,0 +1,262 @@
+#include "search/bounds.hpp"
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+#include "base/error.hpp"
+#include "cost/device_memory.hpp"
+#include "plan/partition.hpp"
+
+namespace rehearsal::search {
+namespace {
+
+using schedule::Op;
+
+// Bytes on the device of what a rank holds throughout.
+double states(const plan::Plan& plan, const plan::Plan::Held& held) {
+  const auto all = [](const plan::StateBytes& b) { return b.parameters + b.gradients + b.optimizer; };
+  return held.dense * all(plan.resident_bytes(plan.replicas())) +
+         held.experts * all(plan.resident_bytes(plan.expert_replicas()));
+}
+
+Bytes context(const scenario::Scenario& scenario) {
+  const auto& c = *scenario.concrete;
+  return cost::device_overhead(cost::context(c.cluster.gpu, c.software), 0);
+}
+
+// A copy of the plan under another setting, for its rules of who keeps what.
+plan::Plan with_setting(plan::Plan plan, const scenario::Scenario& scenario) {
+  plan.job.parallelism.zero = scenario.parallelism.zero;
+  plan.job.training.offload = scenario.concrete->training.offload;
+  return plan;
+}
+
+// Some rank of so many has at least this.
+Time share(Time all, std::int64_t ranks) { return Time(all.count() / ranks); }
+
+std::vector<std::uint32_t> stages_on(const schedule::Schedule& schedule, const schedule::Problem& problem,
+                                     std::uint32_t rank) {
+  std::vector<std::uint32_t> stages;
+  for (std::uint32_t c = 0; c < problem.chunks; ++c)
+    stages.push_back(schedule::stage_of(schedule.placement, problem, rank, c));
+  std::sort(stages.begin(), stages.end());
+  return stages;
+}
+
+// Layers alone, of `stages` dealt over so many ranks. ZeRO-3 gathers the parameters of a layer for its forward and for
+// its backward, and reduces its gradients, each micro-batch anew. ZeRO-2 reduces bucket by bucket: the fewest pieces
+// that can be are one, and one message takes no longer than its parts. What may be otherwise counts for nothing.
+Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vector<std::uint32_t>& stages,
+             std::int64_t over) {
+  Lane lane;
+  const auto& training = plan.job.training;
+  const bool plain = !training.updates_at_once() && !training.offload.one_owner && training.offload.tiles <= 1;
+  // Both copies of a rank share what is gathered.
+  if (plan.zero() < 2 || !plain || plan.job.copies > 1) return lane;
+  const auto bytes_of = plan::state_bytes(training);
+  const auto price = [&](CollectiveKind kind, double size, const GroupShape& group, std::uint32_t tensors) {
+    const graph::Work work = graph::Collective{kind, Bytes(static_cast<std::int64_t>(size)), group, tensors};
+    return cost.price(std::span(&work, 1)).front();
+  };
+  const auto tensors = static_cast<std::uint32_t>(std::max<std::int64_t>(1, plan.job.software.sharded_tensors));
+  Time gathers, reduces;
+  double dense = 0, experts = 0;  // that ZeRO-2 reduces
+  std::map<models::LayerKind, std::int64_t> layers;
+  for (const auto s : stages)
+    for (std::int64_t l = 0; l < plan.stage(s).layers; ++l) layers[plan.job.model.kind(plan.stage(s).first + l)]++;
+  for (const auto& [kind, count] : layers) {
+    const auto& part = plan.network().layer(kind);
+    const double own = part.parameters - part.expert_parameters;
+    const double shared = plan.expert_replicas() > 1 ? part.expert_parameters : 0;
+    dense += own * double(count), experts += shared * double(count);
+    if (plan.zero() < 3) continue;
+    const auto add = [&](double parameters, const GroupShape& group) {
+      if (parameters <= 0) return;
+      const Time gather = price(CollectiveKind::all_gather, parameters * bytes_of.parameters, group, tensors);
+      const Time reduce = price(CollectiveKind::reduce_scatter, parameters * bytes_of.gradients, group, tensors);
+      gathers += gather * (2 * count), reduces += reduce * count;
+    };
+    add(own, plan.data_group), add(shared, plan.expert_data_group);
+  }
+  if (!training.reshards()) gathers = {};
+  if (plan.zero() == 2) {
+    const auto add = [&](double parameters, const GroupShape& group) {
+      if (parameters > 0)
+        reduces +=
+            price(CollectiveKind::reduce_scatter, parameters / double(over) * bytes_of.gradients, group, 1) * over;
+    };
+    add(dense, plan.data_group), add(experts, plan.expert_data_group);
+  }
+  const auto m = plan.job.microbatches;
+  gathers = share(gathers * m, over), reduces = share(reduces * m, over);
+  lane.all = gathers + reduces;
+  if (!plan.overlaps_gradients()) lane.serial += reduces;
+  if (!plan.overlaps_gathers()) lane.serial += gathers;
+  return lane;
+}
+
+// The least that a backward of a stage takes, in one piece or two.
+Time backward(const schedule::Schedule& schedule, const schedule::Problem& problem, std::size_t stage) {
+  const auto s = static_cast<std::uint16_t>(stage);
+  const Time whole = problem.time({0, s, Op::backward});
+  if (!schedule.splits_backward) return whole;
+  return std::min(whole, problem.time({0, s, Op::input_gradient}) + problem.time({0, s, Op::weight_gradient}));
+}
+
+}  // namespace
+
+FamilyPrices family_prices(const Space& space, const Layout& family) {
+  auto whole = family;
+  whole.zero = 0, whole.offload = 0, whole.schedule = 0;
+  auto s = space.scenario(whole);
+  auto& c = *s.concrete;
+  s.schedule = {}, c.training.offload = {};
+  // Layers of one kind are all alike: one alone and the others together say as much.
+  const auto layers = c.model.layers;
+  const bool ends = c.model.family != models::Family::mlp;
+  bool one_kind = ends && layers > 1;
+  for (std::int64_t l = 1; l < layers; ++l) one_kind = one_kind && c.model.kind(l) == c.model.kind(0);
+  auto alone = one_kind ? std::vector<std::int64_t>{1, layers - 1} : std::vector<std::int64_t>(std::size_t(layers), 1);
+  if (ends) alone.insert(alone.begin(), 0), alone.push_back(0);
+  s.parallelism.pipeline = 1, s.parallelism.chunks = std::int64_t(alone.size());
+  c.partition = {plan::Partition::Kind::listed, std::move(alone)};
+  FamilyPrices prices;
+  try {
+    const auto staged = answer::stage(s);
+    const auto& plan = *staged.lowering.plan();
+    prices.parts = staged.problem;
+    Time once;
+    std::vector<std::uint32_t> all;
+    for (std::uint32_t part = 0; part < prices.parts.stages(); ++part) {
+      const Time split = prices.parts.input_gradient[part] + prices.parts.weight_gradient[part];
+      once += prices.parts.forward[part] + std::min(prices.parts.time({0, std::uint16_t(part), Op::backward}), split);
+      all.push_back(part);
+    }
+    if (one_kind)
+      for (auto* times : {&prices.parts.forward, &prices.parts.input_gradient, &prices.parts.weight_gradient,
+                          &prices.parts.backward}) {
+        auto& t = *times;
+        if (!t.empty()) t.erase(t.begin() + 2), t.insert(t.begin() + 1, std::size_t(layers - 1), Time(t[1]));
+      }
+    const auto held = plan.held(all);
+    // Groups of another shape have other prices: nothing is known from here where the axes do not stand as usual.
+    const bool alike = s.placement == plan::kUsualOrder;
+    if (!alike) prices.parts = {};
+    const auto orders = space.orders(family);
+    const bool both_ways = std::any_of(orders.begin(), orders.end(), [&](const Order& order) {
+      return schedule::registry().at(space.schedules()[order.schedule]).placement == schedule::Placement::bidirectional;
+    });
+    for (const auto& setting : space.settings(family)) {
+      auto layout = family;
+      layout.zero = setting.zero, layout.offload = setting.offload;
+      const auto under = with_setting(plan, space.scenario(layout));
+      FamilyPrices::Floor floor{setting, {}, bytes(states(under, held) / family.pipeline) + context(s)};
+      if (alike) {
+        const auto lane = both_ways ? Lane{} : lane_of(under, staged.cost, all, family.pipeline);
+        floor.iteration = std::max(share(once * s.microbatches, family.pipeline) + lane.serial, lane.all);
+      }
+      prices.floors.push_back(floor);
+    }
+  } catch (const UserError&) {  // the layouts themselves would say why
+    prices.floors.clear();
+  }
+  return prices;
+}
+
+std::optional<schedule::Problem> stages_of(const FamilyPrices& prices, const scenario::Scenario& scenario) {
+  const auto& c = *scenario.concrete;
+  const auto& schedule = scenario.schedule.schedule();
+  // A search may put its stages elsewhere than its name says.
+  if (c.partition.kind == plan::Partition::Kind::balanced || schedule.plan || prices.parts.forward.empty())
+    return std::nullopt;
+  const bool both_ways = schedule.placement == schedule::Placement::bidirectional;
+  const auto& p = scenario.parallelism;
+  std::vector<std::string> ignored;
+  const auto layers =
+      plan::deal_layers(c.model.layers, p.stages() / (both_ways ? 2 : 1), c.partition, ignored, c.model.mtp_layers);
+  const bool ends = c.model.family != models::Family::mlp;
+  schedule::Problem problem;
+  problem.ranks = std::uint32_t(p.pipeline), problem.chunks = std::uint32_t(p.chunks);
+  problem.microbatches = std::uint32_t(scenario.microbatches);
+  for (int copy = 0; copy < (both_ways ? 2 : 1); ++copy) {
+    std::size_t part = 0;
+    for (std::size_t s = 0; s < layers.size(); ++s) {
+      auto count = std::size_t(layers[s]);
+      if (ends) count += (s == 0) + (s + 1 == layers.size());
+      Time forward, input, weight, whole;
+      for (; count > 0; --count, ++part) {
+        forward += prices.parts.forward[part], input += prices.parts.input_gradient[part];
+        weight += prices.parts.weight_gradient[part];
+        whole += prices.parts.time({0, std::uint16_t(part), Op::backward});
+      }
+      problem.forward.push_back(forward), problem.input_gradient.push_back(input);
+      problem.weight_gradient.push_back(weight), problem.backward.push_back(whole);
+    }
+  }
+  problem.transfer.assign(problem.forward.size() - 1, Time{});
+  return problem;
+}
+
+std::vector<Lane> lanes(const scenario::Scenario& scenario, const answer::Staged& staged) {
+  const auto& plan = *staged.lowering.plan();
+  std::vector<Lane> all;
+  for (std::uint32_t r = 0; plan.zero() >= 2 && r < staged.problem.ranks; ++r)
+    all.push_back(lane_of(plan, staged.cost, stages_on(scenario.schedule.schedule(), staged.problem, r), 1));
+  return all;
+}
+
+Time passes_floor(const schedule::Schedule& schedule, const schedule::Problem& problem,
+                  const std::vector<Lane>& lanes) {
+  const auto stages = problem.stages();
+  const bool graph = !problem.edges.empty();  // who feeds whom is not a chain
+  const bool both_ways = schedule.placement == schedule::Placement::bidirectional;
+  const std::int64_t microbatches = both_ways ? problem.microbatches / 2 : problem.microbatches;
+  struct Rank {
+    Time busy, head, tail;
+    bool seen = false;
+  };
+  std::vector<Rank> ranks(problem.ranks);
+  Time head, tail;
+  for (std::uint32_t s = 0; s < stages; ++s) {
+    auto& rank = ranks[schedule::rank_of(schedule.placement, problem, s)];
+    const Time back = backward(schedule, problem, s);
+    rank.busy += (problem.forward[s] + back) * microbatches;
+    if (graph || schedule::first_of_chain(schedule.placement, problem, s)) head = tail = Time{};
+    if (!rank.seen || head < rank.head) rank.head = head;
+    if (!rank.seen || tail < rank.tail) rank.tail = tail;
+    rank.seen = true;
+    const Time transfer = s + 1 < stages && !graph &&
+                                  schedule::rank_of(schedule.placement, problem, s) !=
+                                      schedule::rank_of(schedule.placement, problem, s + 1)
+                              ? problem.transfer[s]
+                              : Time{};
+    head += problem.forward[s] + transfer;
+    // Of a split backward the weight gradient may come last, behind what it was waited for.
+    if (!schedule.splits_backward) tail += back + transfer;
+  }
+  Time most;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const auto& rank = ranks[r];
+    most = std::max(most, rank.head + rank.busy + rank.tail);
+    if (!lanes.empty()) most = std::max({most, rank.head + rank.busy + lanes[r].serial, lanes[r].all});
+  }
+  return most;
+}
+
+Bytes device_floor(const scenario::Scenario& scenario, const answer::Staged& staged, const schedule::Replay& passes) {
+  const auto plan = with_setting(*staged.lowering.plan(), scenario);
+  const auto& schedule = scenario.schedule.schedule();
+  const auto& problem = staged.problem;
+  // Checkpoints that are cut or on another tier are counted by nobody here.
+  const bool activations =
+      !plan.job.training.cuts_checkpoints() && plan.job.training.checkpoints_on() == graph::Tier::device;
+  double most = 0;
+  for (std::uint32_t r = 0; r < problem.ranks; ++r) {
+    const auto stages = stages_on(schedule, problem, r);
+    most = std::max(most, states(plan, plan.held(stages)) + (activations ? passes.peak_memory[r] : 0));
+  }
+  return bytes(most) + context(scenario);
+}
+
+}  // namespace rehearsal::search

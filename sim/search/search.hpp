@@ -1,0 +1,67 @@
+// The best layouts of a space, with proof: best first by a bound from below, so that nothing is priced that a bound, or
+// the memory of a GPU, rules out (sim/design/planning-search.md).
+//
+// The answer depends on the space alone: items are taken in rounds whose size does not depend on the number of threads,
+// and equals are ordered by the layouts themselves.
+#pragma once
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "answer/predict.hpp"
+#include "search/space.hpp"
+
+namespace rehearsal::search {
+
+struct Counts {
+  std::uint64_t layouts = 0;  // in the space; the sum of the next four
+  std::uint64_t priced = 0;   // whose exact time is known
+  // Never priced: known not to fit, refused by rules that only a plan or a graph knows, or with a bound above the last
+  // of the best. Most of them are cut as whole families.
+  std::uint64_t cut_memory = 0, refused = 0, cut_bound = 0;
+  std::uint64_t simulated = 0;  // whose graph was built, for its memory or because only it can tell the time
+  std::uint64_t unfit = 0;      // of these: larger than their bound said, and than the GPU
+  std::uint64_t stagings = 0;   // sets of stage times that were worked out; all else is shared
+};
+
+struct Found {
+  Layout layout;
+  Time iteration;             // nobody feels anybody
+  double device = 0;          // bytes on the fullest GPU
+  answer::Prediction full{};  // with contention, as `run` says it; brief, set for the best
+};
+
+struct Outcome {
+  Counts counts;
+  std::vector<Found> top;    // in the order of their full predictions
+  std::vector<Found> found;  // all that fit and were simulated, by time: what a front is drawn from
+  bool stopped = false;      // before all that it was asked for was known
+  bool proven = false;       // that the best is
+  double gap = 0;            // the best may be slower than the optimum by this share of it at most
+  // Where nothing fits: the layout that lacks least, and how much.
+  struct Nearest {
+    Layout layout;
+    double device = 0, capacity = 0;
+  };
+  std::optional<Nearest> nearest;
+};
+
+struct Options {
+  unsigned threads = 1;
+  std::size_t best = 10;
+  bool full = true;  // predict the best with contention
+  // Asked between rounds: false ends the search with what is known.
+  std::function<bool(const Counts&, std::optional<Time> best)> go_on = {};
+};
+
+Outcome search(const Space& space, const Options& options = {});
+
+// Of all that was found to fit: those that nothing else beats in time, memory or GPUs without being worse in another.
+std::vector<Found> front(const Space& space, const std::vector<Found>& found);
+
+// The exact value of one layout, which the search compares: time without contention, memory as `run` says it.
+std::optional<Found> evaluate(const Space& space, const Layout& layout);
+// Bytes of a GPU that a plan may fill.
+double capacity(const Space& space, const Layout& layout);
+
+}  // namespace rehearsal::search
