@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "predicted.hpp"
 #include "report/run_report.hpp"
 
@@ -46,17 +45,18 @@ TEST_CASE("days are steps times the step, with the step's band") {
 
 TEST_CASE("JSON has what the contract names, and nothing of a job where there is none") {
   const auto json = [](const Sets& sets) {
-    return report::to_json(predicted_file("llama3-8b-dgx-h100.yaml", sets), "1");
+    return report::to_json(predicted_file("llama3-8b-dgx-h100.yaml", sets), "1").dump(2);
   };
-  CHECK(json({}).find("job") == json({}).end());
-  const auto with = json({"job={steps: 10000, failures: {per_1000_node_days: 100}}"});
+  CHECK(json({}).find("\"job\"") == std::string::npos);
+  const auto all = json({"job={steps: 10000, failures: {per_1000_node_days: 100}}"});
+  const auto with = all.substr(all.find("\"job\""));
   for (const char* key : {"steps", "days", "gpu_hours", "cost", "energy_mwh", "goodput", "failures",
                           "checkpoint_interval_s", "low", "high"}) {
     CAPTURE(key);
-    CHECK(with["job"].find(key) != with["job"].end());
+    CHECK(with.find(fmt::format("\"{}\":", key)) != std::string::npos);
   }
-  CHECK(with["job"]["steps"] == 10000);
-  CHECK(with["job"]["cost"].is_null());  // nobody said a price
+  CHECK(with.find("\"steps\": 10000,") != std::string::npos);
+  CHECK(with.find("\"cost\": null") != std::string::npos);  // nobody said a price
 }
 
 TEST_CASE("published runs beside what is predicted of them") {
