@@ -93,6 +93,9 @@ class Maker {
   void checkpoint() {
     const auto& c = job_.checkpoint;
     const auto& f = *job_.failures;
+    if (f.group_nodes > step_.nodes)
+      throw UserError(
+          fmt::format("'job.failures.group.nodes' is {}, and the job has {} nodes", f.group_nodes, step_.nodes));
     fleet_.nodes = step_.nodes, fleet_.spares = job_.spares.value_or(-1);
     const double per_second = 1e-3 / kDay;
     fleet_.node_rate = f.per_1000_node_days * per_second;

@@ -111,7 +111,7 @@ const std::vector<Question>& questions() {
        {"batch.global=8", "cluster={use: b200-sxm, nodes: 1}", "training.precision=fp4", "software=megatron-2026",
         "cluster.gpu.fp4_speedup=0"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=8", "cluster.nodes=2", "parallelism={data: 16}", "batch.global=16",
+       {"batch.global=64", "cluster.nodes=8", "parallelism={data: 64}",
         "job={tokens: 1B, deadline: 3d, gpu_hour: 2, currency: USD, budget: 1k, carbon: 0.4kg/kWh, spares: 0, "
         "failures: {per_1000_node_days: 5000, group: {nodes: 2, per_1000_days: 1000}, slow: {per_1000_node_days: "
         "5000}}, checkpoint: {interval: 10min}}"}},

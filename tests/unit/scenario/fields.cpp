@@ -43,7 +43,8 @@ TEST_CASE("keys are described once") {
 
 TEST_CASE("whatever value of a scenario changes, its digest changes") {
   std::set<std::string> moved;
-  for (const auto& scenario : examples()) {
+  for (auto scenario : examples()) {
+    if (scenario.concrete) scenario.job.emplace().failures.emplace();
     const auto before = digest(scenario);
     for (const auto& field : scenario_fields().fields) {
       if (!field.set) continue;
