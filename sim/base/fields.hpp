@@ -79,8 +79,7 @@ Form size();
 Form bandwidth();
 Form flop_rate();
 Form flop_rate_or_none();
-Form duration();  // above 0
-Form duration_or_none();
+Form duration(), duration_or_none();
 Form power();  // 0 allowed
 Form carbon();
 Form count();

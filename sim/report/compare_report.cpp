@@ -62,6 +62,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   const Paint paint{options.color};
   const Names names(rows);
   bool rates = false, exposed = false, memory = false, fits = false, abstract = false;
+  bool days = false, costs = false;  // of jobs
   std::set<double> sizes;  // of clusters
   for (const auto& row : rows) {
     if (!row.worked()) continue;
@@ -72,6 +73,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     memory = memory || !show_memory(row).empty();
     fits = fits || f[Figure::fits];
     abstract = abstract || f[Figure::in_flight];
+    days = days || f[Figure::days], costs = costs || f[Figure::job_cost];
   }
 
   const bool prices = rates && sizes.size() > 1;  // else they say what times say
@@ -84,6 +86,8 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   if (memory) heading.push_back("peak memory");
   if (fits) heading.push_back("fits");
   if (prices) heading.insert(heading.end(), {"GPUs", "tokens/s/GPU", "cost"});
+  if (days) heading.push_back("days");
+  if (costs) heading.push_back("job cost");
   heading.insert(heading.end(), {"relative", ""});
   std::vector<std::vector<std::string>> table_rows{heading};
   const auto number = [](const std::optional<double>& value, int digits, double scale = 1) {
@@ -110,6 +114,8 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     if (prices)
       cells.insert(cells.end(),
                    {number(f[Figure::gpus], 0), number(f[Figure::gpu_token_rate], 1), number(f[Figure::cost], 3)});
+    if (days) cells.push_back(number(f[Figure::days], 1));
+    if (costs) cells.push_back(f[Figure::job_cost] ? show(Count(*f[Figure::job_cost])) : "");
     cells.push_back(number(f[Figure::relative], 4));
     const bool best = f.yes(Figure::best), pareto = f.yes(Figure::pareto);
     cells.push_back(best ? (pareto ? "best, Pareto" : "best") : pareto ? "Pareto" : "");

@@ -24,6 +24,11 @@ Figures figures(const answer::Prediction& prediction) {
   // Variants may differ in batch.
   f[Figure::item_time] = to_seconds(s.iteration) / double(s.abstract ? scenario.microbatches : scenario.batch.global);
   if (s.tokens_per_s && s.gpus > 0) f[Figure::gpu_token_rate] = *s.tokens_per_s / double(s.gpus);
+  if (s.job) {
+    const auto& job = s.job->expected;
+    f[Figure::days] = job.days, f[Figure::gpu_hours] = job.gpu_hours, f[Figure::job_cost] = job.cost;
+    f[Figure::energy] = job.energy_mwh, f[Figure::goodput] = job.goodput;
+  }
   if (s.abstract) {
     std::size_t stages = 0;
     for (const auto& rank : s.ranks) stages = std::max(stages, rank.stages.size());

@@ -26,13 +26,19 @@ enum class Figure : std::uint8_t {
   gpu_token_rate,
   stages_held,
   in_flight,
+  // Of a job.
+  days,
+  gpu_hours,
+  job_cost,
+  energy,
+  goodput,
   // By the other rows: rank_rows sets them, and a store does not keep them.
   relative,
   cost,
   best,
   pareto
 };
-inline constexpr std::size_t kFigures = 19, kKeptFigures = std::size_t(Figure::relative);
+inline constexpr std::size_t kFigures = 24, kKeptFigures = std::size_t(Figure::relative);
 
 struct FigureText {
   enum class Kind : std::uint8_t { real, whole, yes };
@@ -57,6 +63,11 @@ inline constexpr std::array<FigureText, kFigures> kFigureTexts{{
     {"tokens_per_s_per_gpu", FigureText::Kind::real, "tokens a second of one GPU"},
     {"stages_held", FigureText::Kind::whole, "given pipelines: stages whose parameters a rank holds"},
     {"in_flight", FigureText::Kind::whole, "given pipelines: forwards of a stage that a rank holds, at most"},
+    {"days", FigureText::Kind::real, "of a job: until it is done"},
+    {"gpu_hours", FigureText::Kind::real, "of a job, spare GPUs included"},
+    {"job_cost", FigureText::Kind::real, "of a job, in its currency"},
+    {"energy_mwh", FigureText::Kind::real, "of a job"},
+    {"goodput", FigureText::Kind::real, "of a job: share of the time that trains"},
     {"relative", FigureText::Kind::real, "time per item over that of the best"},
     {"relative_cost", FigureText::Kind::real, "GPU time per token over that of the first row"},
     {"best", FigureText::Kind::yes, "least time per item of those that fit"},
