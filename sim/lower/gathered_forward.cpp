@@ -24,7 +24,7 @@ GatheredForward::GatheredForward(Draft& draft, PassTasks& tasks, const std::vect
   };
   std::vector<Bucket> buckets, open(2);
   open[1].experts = true;
-  const auto close = [&](Bucket& bucket) { buckets.push_back(std::exchange(bucket, {.experts = bucket.experts})); };
+  const auto close = [&](Bucket& bucket) { buckets.push_back(std::exchange(bucket, {0, {}, bucket.experts})); };
   for (auto stage = in_order.rbegin(); stage != in_order.rend(); ++stage)
     for (std::size_t use = uses_of(*stage).size(); use-- > 0;)
       for (const auto& share : filling.add(uses_of(*stage)[use])) {
