@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "scenario/load.hpp"
+#include "scenario/plan_file.hpp"
 #include "scenario/run_class.hpp"
 
 namespace rehearsal::scenario {
@@ -20,18 +21,6 @@ std::string layout_class(const plan::Parallelism& p) {
 }
 
 std::string name_of(models::AttentionKind kind) { return kind == models::AttentionKind::flash ? "flash" : "unfused"; }
-
-std::string name_of(models::Recompute recompute) {
-  switch (recompute) {
-    case models::Recompute::none:
-      return "none";
-    case models::Recompute::selective:
-      return "selective";
-    case models::Recompute::full:
-      return "full";
-  }
-  return "";
-}
 
 // One entry of the file.
 struct BandOfFile {
@@ -76,7 +65,7 @@ RunClass run_class(const Scenario& scenario) {
   return {c.cluster.gpu.name,
           c.software.name,
           name_of(c.training.attention),
-          name_of(c.training.recompute),
+          name(c.training.recompute),
           precision_class(c.training.precision),
           layout_class(scenario.parallelism),
           double(scenario.batch.sequence),
