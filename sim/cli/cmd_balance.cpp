@@ -6,7 +6,8 @@
 #include "balance/registry.hpp"
 #include "base/json.hpp"
 #include "cli/output_files.hpp"
-#include "report/balance_report.hpp"
+#include "cli/page_options.hpp"
+#include "report/pages.hpp"
 #include "scenario/balance_file.hpp"
 
 namespace rehearsal::cli {
@@ -34,14 +35,19 @@ CommandText balance_text() {
 int run_balance(const Arguments& arguments) {
   const CommandText text = balance_text();
   CommonOptions common;
-  std::string svg;
-  const OptionList own{{"svg", "FILE", "draw the loads of the GPUs as a picture", &svg}};
+  PageOptions pages;
+  const auto own = page_options(pages, "draw the loads of the GPUs as a picture", {"placement", "balance"});
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
-  check_outputs(common, {{"--svg", svg}}, line->operands);
+  check_page_options(pages, "balance");
+  if (pages.picture.empty()) pages.picture = "placement";
+  check_outputs(common, page_outputs(pages), line->operands);
   const auto question = scenario::load_balance(one_operand(text, *line, "a file"), common.set);
   const auto answer = balance::answer(question, std::max(1u, std::thread::hardware_concurrency()));
-  if (line->has("svg")) write_file(svg, report::to_svg(question, answer));
+  write_pages(pages, [&] {
+    return report::balance_page(question, answer, as_asked("balance", arguments, line->operands.front()),
+                                std::string(version()));
+  });
   switch (common.format) {
     case Format::json:
       emit_report(common, report::to_json(question, answer).dump(2) + "\n");

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "cli/output.hpp"
-#include "report/layout.hpp"
+#include "page/layout.hpp"
 #include "scenario/check.hpp"
 #include "scenario/schema.hpp"
 
@@ -66,8 +66,8 @@ int print_schema(const CommonOptions& common, const CommandLine& line) {
     emit_report(common, scenario::json_schema());
     return 0;
   }
-  std::string csv = report::csv_line({"key", "value", "default", "meaning"});
-  for (const auto& row : scenario::keys()) csv += report::csv_line({row.path, row.value, row.fallback, row.help});
+  std::string csv = page::csv_line({"key", "value", "default", "meaning"});
+  for (const auto& row : scenario::keys()) csv += page::csv_line({row.path, row.value, row.fallback, row.help});
   emit_report(common, csv);
   return 0;
 }
@@ -84,7 +84,7 @@ int run_check(const Arguments& arguments) {
   if (line->operands.empty()) throw UserError("check: name a file, for example scenarios/gpt3-175b-1024xa100.yaml");
 
   bool all_ok = true;
-  std::string text, csv = report::csv_line({"file", "ok", "line", "column", "severity", "message"}), errors;
+  std::string text, csv = page::csv_line({"file", "ok", "line", "column", "severity", "message"}), errors;
   auto json = Json::array();
   for (const auto& path : line->operands) {
     const auto checked = check(path, common.set);
@@ -93,15 +93,15 @@ int run_check(const Arguments& arguments) {
                     {"ok", checked.ok()},
                     {"errors", to_json(checked.errors)},
                     {"warnings", to_json(checked.warnings)}});
-    if (checked.ok()) text += path + ": ok\n", csv += report::csv_line({path, "true", "", "", "", ""});
+    if (checked.ok()) text += path + ": ok\n", csv += page::csv_line({path, "true", "", "", "", ""});
     for (const auto& d : checked.warnings) {
       text += warning_line(d);
-      csv += report::csv_line({d.where.file, checked.ok() ? "true" : "false", std::to_string(d.where.line),
-                               std::to_string(d.where.column), "warning", d.message});
+      csv += page::csv_line({d.where.file, checked.ok() ? "true" : "false", std::to_string(d.where.line),
+                             std::to_string(d.where.column), "warning", d.message});
     }
     if (!checked.ok()) errors += format(checked.errors) + "\n";
     for (const auto& d : checked.errors)
-      csv += report::csv_line(
+      csv += page::csv_line(
           {d.where.file, "false", std::to_string(d.where.line), std::to_string(d.where.column), "error", d.message});
   }
   switch (common.format) {

@@ -8,7 +8,8 @@
 #include "base/json.hpp"
 #include "base/quantity_text.hpp"
 #include "cli/output_files.hpp"
-#include "report/collective_report.hpp"
+#include "cli/page_options.hpp"
+#include "report/pages.hpp"
 #include "scenario/cluster_file.hpp"
 
 namespace rehearsal::cli {
@@ -74,15 +75,15 @@ Version nccl_version(const std::string& text) {
 int run_collective(const Arguments& arguments) {
   const CommandText text = collective_text();
   CommonOptions common;
-  std::string ranks, per_node, size = "1GiB", machine = "dgx-h100", nccl, svg;
-  const OptionList own{
-      {"ranks", "N", "GPUs that take part, 2 or more", &ranks},
-      {"per-node", "G", "of them in each node, evenly apart (default: all that a node has)", &per_node},
-      {"size", "SIZE", "of the array, such as 64MiB (default 1GiB)", &size},
-      {"cluster", "NAME", "as 'rehearse list clusters' names it (default dgx-h100)", &machine},
-      {"nccl", "VERSION", fmt::format("such as 2.15: which algorithms there are (default {})", show(kNewestNccl)),
-       &nccl},
-      {"svg", "FILE", "draw the steps as a picture", &svg}};
+  std::string ranks, per_node, size = "1GiB", machine = "dgx-h100", nccl;
+  PageOptions pages;
+  OptionList own{{"ranks", "N", "GPUs that take part, 2 or more", &ranks},
+                 {"per-node", "G", "of them in each node, evenly apart (default: all that a node has)", &per_node},
+                 {"size", "SIZE", "of the array, such as 64MiB (default 1GiB)", &size},
+                 {"cluster", "NAME", "as 'rehearse list clusters' names it (default dgx-h100)", &machine},
+                 {"nccl", "VERSION",
+                  fmt::format("such as 2.15: which algorithms there are (default {})", show(kNewestNccl)), &nccl}};
+  for (auto& option : page_options(pages, "draw the steps as a picture")) own.push_back(std::move(option));
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
   auto question = cost::named_collective(one_operand(text, *line, "the name of a collective"));
@@ -91,7 +92,7 @@ int run_collective(const Arguments& arguments) {
   if (question.ranks < 2) throw UserError("--ranks must be at least 2: one rank has nobody to talk to");
   if (line->has("per-node")) question.per_node = whole_number("--per-node", per_node);
   question.size = array_size(size);
-  check_outputs(common, {{"--svg", svg}}, {});
+  check_outputs(common, page_outputs(pages), {});
 
   auto cluster = scenario::load_named_cluster(machine, common.set);
   if (!common.quiet)
@@ -100,7 +101,9 @@ int run_collective(const Arguments& arguments) {
   const cost::CommunicationModel model(cluster.spec, cluster.curves,
                                        {.version = line->has("nccl") ? nccl_version(nccl) : kNewestNccl});
   const auto one = cost::step_by_step(model, question, group);
-  if (line->has("svg")) write_file(svg, report::to_svg(one));
+  write_pages(pages, [&] {
+    return report::collective_page(model, one, as_asked("collective", arguments, ""), std::string(version()));
+  });
   switch (common.format) {
     case Format::json:
       emit_report(common, report::to_json(model, one).dump(2) + "\n");

@@ -80,6 +80,8 @@ int run_compare(const Arguments& arguments) {
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
   read_table_options(options);
+  check_outputs(common, page_outputs(options.pages), line->operands);
+  options.asked = as_asked("compare", arguments, line->operands.size() == 1 ? line->operands.front() : "");
   if (line->operands.empty())
     throw UserError("compare: name a scenario file, for example scenarios/teaching-1f1b-8-stages.yaml");
   if (std::any_of(line->operands.begin(), line->operands.end(), store::is_database)) {

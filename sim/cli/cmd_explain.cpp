@@ -8,9 +8,10 @@
 #include "base/spelling.hpp"
 #include "cli/numbers.hpp"
 #include "cli/output.hpp"
+#include "cli/page_options.hpp"
 #include "cli/progress.hpp"
 #include "published/constants.hpp"
-#include "report/explain_report.hpp"
+#include "report/pages.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -57,17 +58,22 @@ int run_explain(const Arguments& arguments) {
   std::string jobs_given;
   report::ExplainOptions options;
   unsigned top = static_cast<unsigned>(options.top);
-  const OptionList own{
-      {"only", "PART", "critical-path, limits, sensitivity or advice; repeatable (default: all)", &only},
-      {"top", "N", "changes that are advised (default: 10)", &top},
-      {"all", "", "also changes that do not fit or make the step longer, and numbers that move it by little",
-       &options.all},
-      {"jobs", "N", "predictions at a time (default: one per core)", &jobs_given}};
+  PageOptions pages;
+  OptionList own{{"only", "PART", "critical-path, limits, sensitivity or advice; repeatable (default: all)", &only},
+                 {"top", "N", "changes that are advised (default: 10)", &top},
+                 {"all", "", "also changes that do not fit or make the step longer, and numbers that move it by little",
+                  &options.all},
+                 {"jobs", "N", "predictions at a time (default: one per core)", &jobs_given}};
+  for (auto& option : page_options(pages, "draw where the step goes and what moves it",
+                                   {"breakdown", "critical-path", "limits", "sensitivity", "advice"}))
+    own.push_back(std::move(option));
   CommonOptions common;
   const auto line = parse(kExplainText, own, arguments, common);
   if (!line) return 0;
   const auto& path =
       one_operand(kExplainText, *line, "a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
+  check_page_options(pages, "explain");
+  check_outputs(common, page_outputs(pages), {path});
   const auto jobs = number_of_jobs(jobs_given);
   const auto parts = wanted(only);
   const auto asks = [&](const char* part) { return std::find(parts.begin(), parts.end(), part) != parts.end(); };
@@ -95,6 +101,9 @@ int run_explain(const Arguments& arguments) {
   if (asks("advice")) explanation.advised = explore::advise(asked, jobs, follow("changes predicted:"));
 
   options.top = top, options.width = report_width(common), options.color = use_color(common);
+  write_pages(pages, [&] {
+    return report::explain_page(explanation, options, as_asked("explain", arguments, path), std::string(version()));
+  });
   switch (common.format) {
     case Format::json:
       emit_report(common, report::explain_json(explanation, options, std::string(version())));

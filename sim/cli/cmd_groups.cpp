@@ -6,7 +6,8 @@
 
 #include "base/error.hpp"
 #include "cli/output_files.hpp"
-#include "report/groups_report.hpp"
+#include "cli/page_options.hpp"
+#include "report/pages.hpp"
 #include "scenario/scenario.hpp"
 
 namespace rehearsal::cli {
@@ -42,10 +43,12 @@ std::int64_t degree(const char* option, const std::string& text) {
 
 int run_groups(const Arguments& arguments) {
   CommonOptions common;
-  std::string expert, expert_tensor, svg;
-  const OptionList own{{"expert", "N", "GPUs that share the experts of a layer (default: the scenario's)", &expert},
-                       {"expert-tensor", "N", "GPUs that share one expert (default: the scenario's)", &expert_tensor},
-                       {"svg", "FILE", "draw nodes and GPUs, one panel per axis, a colour per group", &svg}};
+  std::string expert, expert_tensor;
+  PageOptions pages;
+  OptionList own{{"expert", "N", "GPUs that share the experts of a layer (default: the scenario's)", &expert},
+                 {"expert-tensor", "N", "GPUs that share one expert (default: the scenario's)", &expert_tensor}};
+  for (auto& option : page_options(pages, "draw nodes and GPUs, one panel per axis, a colour per group"))
+    own.push_back(std::move(option));
   const auto line = parse(kGroupsText, own, arguments, common);
   if (!line) return 0;
   const auto& path = one_operand(kGroupsText, *line, "a scenario file");
@@ -53,7 +56,7 @@ int run_groups(const Arguments& arguments) {
     return line->has(option) ? std::optional(degree(("--" + option).c_str(), text)) : std::nullopt;
   };
   const auto experts = given("expert", expert), share = given("expert-tensor", expert_tensor);
-  check_outputs(common, {{"--svg", svg}}, {path});
+  check_outputs(common, page_outputs(pages), {path});
 
   const auto scenario = scenario::load(path, common.set);
   if (!scenario.concrete)
@@ -70,7 +73,8 @@ int run_groups(const Arguments& arguments) {
   parallelism.expert_tensor = share.value_or(parallelism.expert_tensor);
   const report::GroupMap map{scenario.name, plan::mesh_of(parallelism, scenario.placement),
                              static_cast<std::uint32_t>(scenario.concrete->cluster.gpus_per_node)};
-  if (line->has("svg")) write_file(svg, report::to_svg(map));
+  write_pages(pages,
+              [&] { return report::groups_page(map, as_asked("groups", arguments, path), std::string(version())); });
   switch (common.format) {
     case Format::json:
       emit_report(common, report::to_json(map));

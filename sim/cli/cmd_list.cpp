@@ -8,7 +8,7 @@
 #include "base/json.hpp"
 #include "base/spelling.hpp"
 #include "cli/kinds.hpp"
-#include "report/layout.hpp"
+#include "page/layout.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -60,8 +60,8 @@ std::string entry(const Item& item, std::size_t name_width, std::size_t size_wid
   auto head = fmt::format("{:<{}}  ", item.name, name_width);
   if (size_width > 0) head += fmt::format("{:<{}}  ", size_of(item), size_width);
   return head +
-         report::wrap(item.summary, std::max<std::size_t>(20, width - std::min(width, head.size())),
-                      std::string(head.size(), ' ')) +
+         page::wrap(item.summary, std::max<std::size_t>(20, width - std::min(width, head.size())),
+                    std::string(head.size(), ' ')) +
          "\n";
 }
 
@@ -108,14 +108,14 @@ int run_list(const Arguments& arguments) {
     }
     case Format::csv:
       if (!items.empty() && items.front().parameters > 0) {
-        report = report::csv_line({"name", "summary", "source", "layers", "hidden", "parameters", "active_parameters"});
+        report = page::csv_line({"name", "summary", "source", "layers", "hidden", "parameters", "active_parameters"});
         for (const auto& i : items)
-          report += report::csv_line({i.name, i.summary, i.source, std::to_string(i.layers), std::to_string(i.hidden),
-                                      fmt::format("{:.0f}", i.parameters), fmt::format("{:.0f}", i.active)});
+          report += page::csv_line({i.name, i.summary, i.source, std::to_string(i.layers), std::to_string(i.hidden),
+                                    fmt::format("{:.0f}", i.parameters), fmt::format("{:.0f}", i.active)});
         break;
       }
-      report = report::csv_line({"name", "summary", "source"});
-      for (const auto& i : items) report += report::csv_line({i.name, i.summary, i.source});
+      report = page::csv_line({"name", "summary", "source"});
+      for (const auto& i : items) report += page::csv_line({i.name, i.summary, i.source});
       break;
     case Format::text: {
       std::size_t longest = 0, sizes = 0;

@@ -3,11 +3,13 @@
 
 #include "base/error.hpp"
 #include "cli/output_files.hpp"
+#include "cli/page_options.hpp"
 #include "cli/performer.hpp"
 #include "cli/performing.hpp"
 #include "cli/progress.hpp"
 #include "explore/verify.hpp"
 #include "report/perfetto.hpp"
+#include "report/run_page.hpp"
 #include "report/run_report.hpp"
 #include "report/safetensors.hpp"
 #include "report/timeline_file.hpp"
@@ -57,6 +59,7 @@ struct MeasureOptions {
   bool verify = false, require_fit = false;
   int steps = 3;
   std::string weights;
+  PageOptions pages;
 };
 
 void check(const CommandLine& line, MeasureOptions& options) {
@@ -85,17 +88,21 @@ int run_measure(const Arguments& arguments) {
               {"steps", "N", "steps of --verify (default 3)", &options.steps},
               {"weights", "FILE", "write the trained weights as .safetensors; real compute", &options.weights},
               {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}});
+  for (auto& option : page_options(options.pages, "draw where time and memory went, and who worked when",
+                                   {"breakdown", "timeline", "memory", "memory-by-rank", "traffic", "groups"}))
+    own.push_back(std::move(option));
   CommonOptions common;
   const auto line = parse(kMeasureText, own, arguments, common);
   if (!line) return 0;
   const auto& path = one_operand(kMeasureText, *line, "a scenario file");
   check(*line, options);
 
-  check_outputs(common,
-                {{"--weights", options.weights},
-                 {"--timeline", options.performing.timeline},
-                 {"--trace", options.performing.trace}},
-                {path});
+  check_page_options(options.pages, "measure");
+  auto outputs = page_outputs(options.pages);
+  outputs.insert(outputs.end(), {{"--weights", options.weights},
+                                 {"--timeline", options.performing.timeline},
+                                 {"--trace", options.performing.trace}});
+  check_outputs(common, outputs, {path});
   auto performing = begin_performing("measure", arguments, path, common, options.performing);
   performing.options.times_matter = !options.verify;
   if (!options.weights.empty() && performing.options.compute != backend::Compute::real)
@@ -119,6 +126,8 @@ int run_measure(const Arguments& arguments) {
   if (!options.performing.timeline.empty())
     write_streamed(options.performing.timeline,
                    [&](const auto& sink) { report::write_timeline(answer, std::string(version()), sink); });
+  write_pages(options.pages,
+              [&] { return report::run_page(answer, as_asked("measure", arguments, path), std::string(version())); });
   switch (common.format) {
     case Format::json:
       emit_report(common, report::run_json({&answer, 1}, std::string(version())));

@@ -7,11 +7,12 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
-#include "cli/output.hpp"
-#include "cli/progress.hpp"
 #include "cli/numbers.hpp"
-#include "report/layout.hpp"
-#include "report/plan_report.hpp"
+#include "cli/output_files.hpp"
+#include "cli/page_options.hpp"
+#include "cli/progress.hpp"
+#include "page/layout.hpp"
+#include "report/pages.hpp"
 #include "search/search.hpp"
 
 namespace rehearsal::cli {
@@ -55,8 +56,8 @@ class StopOnInterrupt {
 };
 
 std::string progress_line(const search::Counts& c, std::optional<Time> best) {
-  return fmt::format("{} layouts, {} priced, {} simulated, {} do not fit{}", report::grouped(c.layouts),
-                     report::grouped(c.priced), report::grouped(c.simulated), report::grouped(c.cut_memory),
+  return fmt::format("{} layouts, {} priced, {} simulated, {} do not fit{}", page::grouped(c.layouts),
+                     page::grouped(c.priced), page::grouped(c.simulated), page::grouped(c.cut_memory),
                      best ? ", best " + show(*best) : "");
 }
 
@@ -76,13 +77,18 @@ void save(const std::string& folder, const search::Space& space, const search::O
 
 int run_plan(const Arguments& arguments) {
   std::string jobs, limit, folder;
-  const OptionList own{{"time-limit", "T", "end with the best so far after such a time, 30s (default: none)", &limit},
-                       {"jobs", "N", "threads (default: one per core); the answer is the same for any number", &jobs},
-                       {"save", "DIR", "write the best as scenario files that 'run' takes", &folder}};
+  PageOptions pages;
+  OptionList own{{"time-limit", "T", "end with the best so far after such a time, 30s (default: none)", &limit},
+                 {"jobs", "N", "threads (default: one per core); the answer is the same for any number", &jobs},
+                 {"save", "DIR", "write the best as scenario files that 'run' takes", &folder}};
+  for (auto& option : page_options(pages, "draw the best and what they are better than", {"time", "pareto"}))
+    own.push_back(std::move(option));
   CommonOptions common;
   const auto line = parse(kPlanText, own, arguments, common);
   if (!line) return 0;
   const auto& path = one_operand(kPlanText, *line, "a scenario file");
+  check_page_options(pages, "plan");
+  check_outputs(common, page_outputs(pages), {path});
   search::Options options;
   options.threads = number_of_jobs(jobs);
   using Clock = std::chrono::steady_clock;
@@ -101,6 +107,9 @@ int run_plan(const Arguments& arguments) {
     };
     outcome = search::search(space, options);
   }
+  write_pages(pages, [&] {
+    return report::plan_page(space, outcome, as_asked("plan", arguments, path), std::string(version()));
+  });
   if (common.format == Format::json)
     emit_report(common, report::plan_json(space, outcome, std::string(version())));
   else if (common.format == Format::csv)

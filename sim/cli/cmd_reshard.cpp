@@ -6,7 +6,8 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "cli/output_files.hpp"
-#include "report/reshard_report.hpp"
+#include "cli/page_options.hpp"
+#include "report/pages.hpp"
 #include "scenario/reshard_file.hpp"
 
 namespace rehearsal::cli {
@@ -78,18 +79,22 @@ int run_reshard(const Arguments& arguments) {
   const CommandText text = reshard_text();
   CommonOptions common;
   bool comparing = false;
-  std::string svg;
-  const OptionList own{{"compare", "", "makespans of every planner, a row per file", &comparing},
-                       {"svg", "FILE", "draw what every NIC does as a picture", &svg}};
+  PageOptions pages;
+  OptionList own{{"compare", "", "makespans of every planner, a row per file", &comparing}};
+  for (auto& option : page_options(pages, "draw what every NIC does as a picture")) own.push_back(std::move(option));
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
   if (comparing && line->has("svg")) throw UserError("--compare draws no picture; leave --svg out");
-  check_outputs(common, {{"--svg", svg}}, line->operands);
+  if (comparing && line->has("html")) throw UserError("--compare makes no page; leave --html out");
+  check_outputs(common, page_outputs(pages), line->operands);
   if (comparing) return compare(*line, common);
 
   const auto question = load(one_operand(text, *line, "a file"), common);
   const auto result = reshard::answer(question);
-  if (line->has("svg")) write_file(svg, report::to_svg(question, result));
+  write_pages(pages, [&] {
+    return report::reshard_page(question, result, as_asked("reshard", arguments, line->operands.front()),
+                                std::string(version()));
+  });
   switch (common.format) {
     case Format::json:
       emit_report(common, dump(report::to_json(question, result)));

@@ -4,9 +4,11 @@
 #include "answer/jobs.hpp"
 #include "answer/predict.hpp"
 #include "cli/output_files.hpp"
+#include "cli/page_options.hpp"
 #include "explore/software_worth.hpp"
 #include "report/jobs_report.hpp"
 #include "report/perfetto.hpp"
+#include "report/run_page.hpp"
 #include "report/run_report.hpp"
 #include "report/timeline_file.hpp"
 
@@ -18,7 +20,8 @@ const CommandText kRunText{
     .operands = "SCENARIO...",
     .summary = "Predicts one iteration of each scenario: time, throughput, MFU, bubble, memory of each rank, timeline.",
     .more =
-        "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline, --trace and --svg\n"
+        "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline, --trace, --html and "
+        "--svg\n"
         "take one scenario at a time. A file with 'jobs' is several scenarios at once on one cluster: what each takes "
         "alone, "
         "and\n"
@@ -27,19 +30,21 @@ const CommandText kRunText{
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml\n"
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2 --format json\n"
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --trace gpt3.json.gz   # open in ui.perfetto.dev\n"
-        "  rehearse run scenarios/gpt-10b-offload-1xv100.yaml --svg memory.svg",
+        "  rehearse run scenarios/gpt-10b-offload-1xv100.yaml --html offload.html\n"
+        "  rehearse run scenarios/gpt-10b-offload-1xv100.yaml --svg memory.svg --picture memory",
     .takes_set = true};
 
 struct RunOptions {
-  std::string timeline, trace, svg;
-  bool writes_one() const { return !timeline.empty() || !trace.empty() || !svg.empty(); }
+  std::string timeline, trace;
+  PageOptions pages;
+  bool writes_one() const { return !timeline.empty() || !trace.empty() || pages.any(); }
   bool require_fit = false, assumptions = false;
 };
 
 // A file with `jobs`.
 int run_jobs(const scenario::Jobs& file, const RunOptions& options, const CommonOptions& common) {
   if (options.writes_one())
-    throw UserError("run: --timeline, --trace and --svg take a scenario; a file with 'jobs' holds several");
+    throw UserError("run: --timeline, --trace, --html and --svg take a scenario; a file with 'jobs' holds several");
   if (common.format == Format::csv)
     throw UserError("run: several jobs have no --format csv; text and json tell of them");
   const auto jobs = answer::predict(file);
@@ -53,22 +58,26 @@ int run_jobs(const scenario::Jobs& file, const RunOptions& options, const Common
 
 int run_run(const Arguments& arguments) {
   RunOptions options;
-  const OptionList own{
+  OptionList own{
       {"timeline", "FILE", "write every span, in our own JSON (sim/design/timeline-json.md)", &options.timeline},
       {"trace", "FILE", "write a trace for ui.perfetto.dev; a name ending in .gz is compressed", &options.trace},
-      {"svg", "FILE", "draw the memory of GPU, host and disks over time as a picture", &options.svg},
       {"assumptions", "", "list every assumption in the text, not only those that move the answer most",
        &options.assumptions},
       {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}};
+  for (auto& option : page_options(options.pages, "draw where time, memory and messages go, and who works when",
+                                   {"breakdown", "timeline", "memory", "memory-by-rank", "traffic", "groups"}))
+    own.push_back(std::move(option));
   CommonOptions common;
   const auto line = parse(kRunText, own, arguments, common);
   if (!line) return 0;
   if (line->operands.empty())
     throw UserError("run: name a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
   if (line->operands.size() > 1 && options.writes_one())
-    throw UserError("run: --timeline, --trace and --svg take one scenario at a time");
-  check_outputs(common, {{"--timeline", options.timeline}, {"--trace", options.trace}, {"--svg", options.svg}},
-                line->operands);
+    throw UserError("run: --timeline, --trace, --html and --svg take one scenario at a time");
+  check_page_options(options.pages, "run");
+  auto outputs = page_outputs(options.pages);
+  outputs.push_back({"--timeline", options.timeline}), outputs.push_back({"--trace", options.trace});
+  check_outputs(common, outputs, line->operands);
 
   // All files are read before the first runs, so that every mistake is reported at once.
   std::vector<scenario::Scenario> scenarios;
@@ -108,7 +117,10 @@ int run_run(const Arguments& arguments) {
       report::write_timeline(predictions.front(), std::string(version()), sink);
     });
 
-  if (!options.svg.empty()) write_file(options.svg, report::memory_svg(predictions.front()));
+  write_pages(options.pages, [&] {
+    return report::run_page(predictions.front(), as_asked("run", arguments, line->operands.front()),
+                            std::string(version()));
+  });
 
   switch (common.format) {
     case Format::json:

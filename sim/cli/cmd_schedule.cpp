@@ -9,8 +9,9 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "cli/output_files.hpp"
+#include "cli/page_options.hpp"
 #include "cli/schedule_options.hpp"
-#include "report/schedule_report.hpp"
+#include "report/pages.hpp"
 #include "schedule/csv.hpp"
 
 namespace rehearsal::cli {
@@ -27,14 +28,15 @@ std::string names_text() {
 
 CommandText schedule_text() {
   return {"schedule",
-          "NAME --pipeline P --microbatches M --forward T --backward T [OPTIONS]\n"
+          "NAME... --pipeline P --microbatches M --forward T --backward T [OPTIONS]\n"
           "       rehearse schedule --batch CASES.jsonl [--output FILE]",
           "Shows one pipeline schedule with given costs: a picture, its bubble and memory, and\n"
           "with --format json or csv also its order.",
           "Times are those of one stage and carry a unit. A comma list gives one value per stage\n"
           "(P*V values), for memory one per rank (P values).\n"
           "cost = the longest time from the first to the last action of one rank; bubble = the part\n"
-          "of it in which the busiest rank idles.\n\n"
+          "of it in which the busiest rank idles. Several names are shown one after the other, in\n"
+          "pictures on one scale of time.\n\n"
           "CSV is that of torch.distributed.pipelining, written and read: one row per rank, one cell\n"
           "per action (3F0: stage, type, micro-batch); older files with B and BW are understood. An\n"
           "imported order is checked first: a cell that is wrong is named with its line and column.\n\n"
@@ -131,7 +133,7 @@ int run_batch(const std::string& path, const CommonOptions& common, schedule::Wa
   return sound ? 0 : 70;
 }
 
-OptionList own_options() {
+OptionList own_options(PageOptions& pages) {
   OptionList options;
   for (const auto& f : schedule_fields()) {
     if (f.help.empty()) continue;
@@ -143,15 +145,16 @@ OptionList own_options() {
       options.end(),
       {{"order", "", "show the order of every rank, however long (text, json)"},
        {"comms", "", "csv: with the SEND and RECV of every message, in the order\nof torch.distributed.pipelining"},
-       {"svg", "FILE", "draw the order and the memory of every rank as a picture"},
        {"batch", "FILE", "evaluate every line of FILE ('-': standard input)"}});
+  for (auto& option : page_options(pages, "draw the order and the memory of every rank as a picture"))
+    options.push_back(std::move(option));
   return options;
 }
 
-ScheduleCase case_from_line(const CommandText& text, const CommandLine& line) {
+// `name`: of a schedule; none: it is imported.
+ScheduleCase case_from_line(const std::optional<std::string>& name, const CommandLine& line) {
   ScheduleCase given;
-  if (!line.has("import") || !line.operands.empty())
-    given.values["schedule"] = {one_operand(text, line, "the name of a schedule")};
+  if (name) given.values["schedule"] = {*name};
   for (const auto& f : schedule_fields()) {
     const std::string option = given.label(f.key).substr(2);
     if (f.help.empty() || !line.has(option)) continue;
@@ -167,12 +170,19 @@ ScheduleCase case_from_line(const CommandText& text, const CommandLine& line) {
   return given;
 }
 
+void write_csv(const ResolvedCase& resolved, const CommonOptions& common, bool comms) {
+  AtomicFile out(common.output);
+  export_csv(resolved.schedule, resolved.problem, {comms}, [&](std::string_view piece) { out.write(piece); });
+  out.commit();
+}
+
 }  // namespace
 
 int run_schedule(const Arguments& arguments) {
   const CommandText text = schedule_text();
   CommonOptions common;
-  const auto line = parse(text, own_options(), arguments, common);
+  PageOptions pages;
+  const auto line = parse(text, own_options(pages), arguments, common);
   if (!line) return 0;
   const bool order = line->has("order");
   std::vector<std::string> inputs;
@@ -183,7 +193,7 @@ int run_schedule(const Arguments& arguments) {
   if (line->has("batch")) {
     if (!line->operands.empty())
       throw UserError(fmt::format("--batch takes every case from its file; leave '{}' out", line->operands.front()));
-    for (const char* option : {"svg", "comms"})
+    for (const char* option : {"svg", "html", "comms"})
       if (line->has(option)) throw UserError(fmt::format("--batch writes no such output; leave --{} out", option));
     for (const auto& f : schedule_fields())
       if (line->has(ScheduleCase{}.label(f.key).substr(2)))
@@ -195,36 +205,50 @@ int run_schedule(const Arguments& arguments) {
                      order ? schedule::WantOrder::always : schedule::WantOrder::when_small);
   }
 
-  const auto resolved = resolve(case_from_line(text, *line));
   using schedule::WantOrder;
   if (line->has("comms") && common.format != Format::csv)
     throw UserError("--comms says what --format csv writes; add --format csv or leave it out");
+  if (line->operands.size() > 1 && common.format == Format::csv)
+    throw UserError("--format csv writes the order of one schedule; name one");
+  check_outputs(common, page_outputs(pages), inputs);
+  std::vector<ResolvedCase> all;
+  if (line->has("import") && line->operands.empty()) all.push_back(resolve(case_from_line(std::nullopt, *line)));
+  if (all.empty() && line->operands.empty()) one_operand(text, *line, "the name of a schedule");  // says what to name
+  for (const auto& name : line->operands) all.push_back(resolve(case_from_line(name, *line)));
   if (!common.quiet)
-    for (const auto& warning : resolved.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
-  const std::string svg = line->has("svg") ? line->given.at("svg").front() : "";
-  check_outputs(common, {{"--svg", svg}}, inputs);
-  const auto evaluate = [&](WantOrder short_of_asked) {
-    auto result =
-        schedule::evaluate(resolved.schedule, resolved.problem,
-                           {order ? WantOrder::always : short_of_asked, common.format == Format::text || !svg.empty()});
-    if (!svg.empty()) write_file(svg, report::to_svg(result));
-    return result;
-  };
+    for (const auto& resolved : all)
+      for (const auto& warning : resolved.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
+
+  const bool drawn = common.format == Format::text || pages.any();
+  if (common.format == Format::csv && !pages.any()) {
+    write_csv(all.front(), common, line->has("comms"));
+    return 0;
+  }
+  const auto short_of_asked = common.format == Format::json ? WantOrder::when_small : WantOrder::never;
+  std::vector<schedule::Evaluation> results;
+  for (const auto& resolved : all)
+    results.push_back(
+        schedule::evaluate(resolved.schedule, resolved.problem, {order ? WantOrder::always : short_of_asked, drawn}));
+  write_pages(pages, [&] {
+    return report::schedule_page(results, as_asked("schedule", arguments, ""), std::string(version()));
+  });
   switch (common.format) {
-    case Format::csv: {
-      if (!svg.empty()) evaluate(WantOrder::never);
-      AtomicFile out(common.output);
-      const schedule::CsvStyle style{line->has("comms")};
-      export_csv(resolved.schedule, resolved.problem, style, [&](std::string_view piece) { out.write(piece); });
-      out.commit();
+    case Format::csv:
+      write_csv(all.front(), common, line->has("comms"));
+      break;
+    case Format::json: {
+      std::string json;
+      for (const auto& result : results) json += (json.empty() ? "" : ",\n") + readable(report::to_json(result));
+      emit_report(common, results.size() > 1 ? "[\n" + json + "]\n" : json);
       break;
     }
-    case Format::json:
-      emit_report(common, readable(report::to_json(evaluate(WantOrder::when_small))));
+    case Format::text: {
+      std::string words;
+      for (const auto& result : results)
+        words += (words.empty() ? "" : "\n") + report::to_text(result, {report_width(common), use_color(common)});
+      emit_report(common, words);
       break;
-    case Format::text:
-      emit_report(common, report::to_text(evaluate(WantOrder::never), {report_width(common), use_color(common)}));
-      break;
+    }
   }
   return 0;
 }

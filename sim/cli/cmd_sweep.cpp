@@ -10,10 +10,10 @@
 #include "base/quantity_text.hpp"
 #include "base/sha256.hpp"
 #include "cli/launched.hpp"
+#include "cli/numbers.hpp"
 #include "cli/output_files.hpp"
 #include "cli/progress.hpp"
 #include "cli/stored_rows.hpp"
-#include "cli/numbers.hpp"
 #include "cli/table_options.hpp"
 #include "explore/sweep.hpp"
 #include "report/run_report.hpp"
@@ -114,11 +114,14 @@ int run_sweep(const Arguments& arguments) {
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
   read_table_options(options);
+  options.asked = as_asked("sweep", arguments, line->operands.size() == 1 ? line->operands.front() : "");
   if (line->operands.empty())
     throw UserError("sweep: name a scenario file, for example scenarios/teaching-1f1b-8-stages.yaml");
   if (file.empty())
     throw UserError("sweep: --store says which file holds the results, for example --store sweep.sqlite");
-  check_outputs(common, {}, {file});
+  auto inputs = line->operands;
+  inputs.push_back(file);
+  check_outputs(common, page_outputs(options.pages), inputs);
   const explore::SweepOptions asked{number_of_jobs(options.jobs, share_of_cores()),
                                     whole_number("--batch", batch, 1, 100'000)};
   std::vector<explore::Vary> varies;

@@ -5,12 +5,13 @@
 #include "base/quantity_text.hpp"
 #include "base/sha256.hpp"
 #include "cli/output_files.hpp"
+#include "cli/page_options.hpp"
 #include "cli/performer.hpp"
 #include "cli/performing.hpp"
 #include "cli/validate_against.hpp"
+#include "report/pages.hpp"
 #include "report/perfetto.hpp"
 #include "report/timeline_file.hpp"
-#include "report/validate_report.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -67,10 +68,14 @@ int run_validate(const Arguments& arguments) {
   PerformingOptions options;
   std::string tolerance, prediction;
   AgainstOptions against;
+  PageOptions pages;
   OptionList own = performing_options(options);
   own.insert(own.end(),
              {{"tolerance", "P%", "exit with 1 when the median iteration is further off than this", &tolerance},
               {"prediction", "FILE", "write the prediction there, before the run", &prediction}});
+  const OptionList page =
+      page_options(pages, "draw predicted beside measured", {"scatter", "breakdown", "timeline", "memory"});
+  std::copy_if(page.begin(), page.end(), std::back_inserter(own), [](const Option& o) { return o.name != "html"; });
   const OptionList more = against_options(against);
   own.insert(own.end(), more.begin(), more.end());
   CommonOptions common;
@@ -85,8 +90,12 @@ int run_validate(const Arguments& arguments) {
   const auto& path = one_operand(kValidateText, *line, "a scenario file");
   std::optional<double> within;
   if (line->has("tolerance")) within = parse_tolerance(tolerance);
-  check_outputs(common, {{"--prediction", prediction}, {"--timeline", options.timeline}, {"--trace", options.trace}},
-                {path});
+  pages.html = against.html;
+  check_page_options(pages, "validate");
+  auto outputs = page_outputs(pages);
+  outputs.insert(outputs.end(),
+                 {{"--prediction", prediction}, {"--timeline", options.timeline}, {"--trace", options.trace}});
+  check_outputs(common, outputs, {path});
 
   const auto performing = begin_performing("validate", arguments, path, common, options);
   const auto& scenario = performing.what.scenario;
@@ -113,6 +122,9 @@ int run_validate(const Arguments& arguments) {
   if (!options.timeline.empty())
     write_streamed(options.timeline,
                    [&](const auto& sink) { report::write_timeline(run, std::string(version()), sink); });
+  write_pages(pages, [&] {
+    return report::validate_page(validation, as_asked("validate", arguments, path), std::string(version()));
+  });
   switch (common.format) {
     case Format::json:
       emit_report(common, report::validate_json(validation, std::string(version())));

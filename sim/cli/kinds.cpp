@@ -13,7 +13,7 @@
 #include "cli/performer.hpp"
 #include "cluster/registry.hpp"
 #include "collective/registry.hpp"
-#include "report/layout.hpp"
+#include "page/layout.hpp"
 #include "report/model_report.hpp"
 #include "scenario/scenario.hpp"
 #include "scenario/schema.hpp"
@@ -168,8 +168,8 @@ std::string constants_report(const std::string& kind, const std::string& name, c
       return json.dump(2) + "\n";
     }
     case Format::csv:
-      report = report::csv_line({"key", "value", "source", "assumed"});
-      for (const auto& c : all) report += report::csv_line({c.key, c.value, c.source, c.assumed ? "yes" : "no"});
+      report = page::csv_line({"key", "value", "source", "assumed"});
+      for (const auto& c : all) report += page::csv_line({c.key, c.value, c.source, c.assumed ? "yes" : "no"});
       return report;
     case Format::text: {
       std::size_t keys = 0, values = 0;
@@ -183,8 +183,8 @@ std::string constants_report(const std::string& kind, const std::string& name, c
         const auto line = fmt::format("{:<{}}  {:<{}}  ", c.key, keys, c.value, values);
         report += said.empty() ? fmt::format("{:<{}}  {}\n", c.key, keys, c.value)
                                : line +
-                                     report::wrap(said, std::max<std::size_t>(30, width - std::min(width, indent)),
-                                                  std::string(indent, ' ')) +
+                                     page::wrap(said, std::max<std::size_t>(30, width - std::min(width, indent)),
+                                                std::string(indent, ' ')) +
                                      "\n";
       }
       return report;
@@ -210,12 +210,12 @@ std::string facts_report(const std::string& kind, const std::string& name, const
       return json.dump(2) + "\n";
     }
     case Format::csv:
-      report = report::csv_line({"key", "value"});
-      for (const auto& [what, value] : item->facts) report += report::csv_line({what, value});
+      report = page::csv_line({"key", "value"});
+      for (const auto& [what, value] : item->facts) report += page::csv_line({what, value});
       return report;
     case Format::text: {
       const auto width = std::size_t(report_width(common));
-      report = item->name + "\n  " + report::wrap(item->summary, width - 2, "  ") + "\n";
+      report = item->name + "\n  " + page::wrap(item->summary, width - 2, "  ") + "\n";
       std::size_t longest = 0;
       for (const auto& [what, value] : item->facts) longest = std::max(longest, what.size());
       if (longest > 0) report += "\n";
@@ -223,7 +223,7 @@ std::string facts_report(const std::string& kind, const std::string& name, const
       for (const auto& [what, value] : item->facts)
         report +=
             fmt::format("  {:<{}}  {}\n", what, longest,
-                        report::wrap(value, std::max<std::size_t>(20, width - std::min(width, margin.size())), margin));
+                        page::wrap(value, std::max<std::size_t>(20, width - std::min(width, margin.size())), margin));
       return report;
     }
   }

@@ -6,28 +6,34 @@
 
 #include "base/error.hpp"
 #include "cli/numbers.hpp"
-#include "report/layout.hpp"
+#include "page/layout.hpp"
+#include "report/pages.hpp"
 
 namespace rehearsal::cli {
 
 OptionList table_options(TableOptions& to) {
   std::vector<std::string> columns;
   for (const auto& figure : report::kFigureTexts) columns.emplace_back(figure.name);
-  return {{"jobs", "N", "variants at a time (default: one per core)", &to.jobs},
-          {"sort", "COLUMN", "order the rows; -COLUMN: the largest first", &to.choice.sort, false, columns},
-          {"top", "N", "only the first N rows; without --sort the fastest that fit", &to.top},
-          {"fits", "", "only the rows that fit their GPUs", &to.choice.fits},
-          {"pareto", "", "only what nothing that fits beats in time, memory or GPUs", &to.choice.pareto}};
+  OptionList list{{"jobs", "N", "variants at a time (default: one per core)", &to.jobs},
+                  {"sort", "COLUMN", "order the rows; -COLUMN: the largest first", &to.choice.sort, false, columns},
+                  {"top", "N", "only the first N rows; without --sort the fastest that fit", &to.top},
+                  {"fits", "", "only the rows that fit their GPUs", &to.choice.fits},
+                  {"pareto", "", "only what nothing that fits beats in time, memory or GPUs", &to.choice.pareto}};
+  for (auto& option : page_options(to.pages, "draw times, memory and what nothing beats", {"time", "memory", "pareto"}))
+    list.push_back(std::move(option));
+  return list;
 }
 
 std::string table_help() {
   std::string text = "Columns of --sort: file, every key that varies, and those of --format csv:\n";
   std::string names;
   for (const auto& figure : report::kFigureTexts) names += (names.empty() ? "" : ", ") + std::string(figure.name);
-  return text + "  " + report::wrap(names, 96, "  ") + ".\n";
+  return text + "  " + page::wrap(names, 96, "  ") + ".\n";
 }
 
 void read_table_options(TableOptions& options) {
+  if (!options.pages.picture.empty() && options.pages.svg.empty())
+    throw UserError("--picture says what --svg FILE draws; give it one");
   if (options.top.empty()) return;
   options.choice.top = whole_number("--top", options.top, 1, 1'000'000);
   if (options.choice.sort.empty())
@@ -46,6 +52,7 @@ void emit_rows(const CommonOptions& common, const TableOptions& options, const r
                std::span<report::CompareRow> rows, const std::function<std::string(std::size_t)>& result_of) {
   report::rank_rows(rows);
   const auto shown = report::choose(rows, options.choice);
+  write_pages(options.pages, [&] { return report::compare_page(rows, shown, options.asked, std::string(version())); });
   switch (common.format) {
     case Format::json:
       return write_streamed(common.output,

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/output.hpp"
+#include "cli/page_options.hpp"
 #include "explore/compare.hpp"
 #include "report/compare_report.hpp"
 
@@ -13,9 +14,11 @@ namespace rehearsal::cli {
 struct TableOptions {
   std::string jobs, top;
   report::Choice choice;
+  PageOptions pages;
+  report::Asked asked;  // for a page
 };
 
-// --jobs --sort --top --fits --pareto, to be added to a command's own.
+// --jobs --sort --top --fits --pareto --html --svg --picture, to be added to a command's own.
 OptionList table_options(TableOptions& to);
 // What they mean in words, for `--help`.
 std::string table_help();

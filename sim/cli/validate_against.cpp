@@ -143,7 +143,8 @@ int validate_against(const CommonOptions& common, const AgainstOptions& options)
 
   const auto predictions = published::predict(runs, against);
   if (!options.forecast.empty()) write_file(options.forecast, published::forecast_csv(predictions));
-  if (!options.html.empty()) write_file(options.html, published::against_html(predictions, std::string(version())));
+  if (!options.html.empty())
+    write_file(options.html, page::html(published::against_page(predictions, std::string(version()))));
   if (options.bands)
     emit_report(common, published::bands_yaml(predictions, 8));
   else if (common.format == Format::json)

@@ -20,10 +20,10 @@
 #include "cli/progress.hpp"
 #include "dispatch/usage.hpp"
 #include "launch/launch.hpp"
+#include "page/layout.hpp"
 #include "perform/backends.hpp"
 #include "perform/calibrate_gpu.hpp"
 #include "perform/calibrate_tiers.hpp"
-#include "report/layout.hpp"
 #include "scenario/profile.hpp"
 #include "timeline/memory.hpp"
 
@@ -256,11 +256,11 @@ Json report_json(const Measured& measured, const std::string& file) {
 }
 
 std::string report_csv(const cost::Profile& p) {
-  auto text = report::csv_line({"kernel", "shapes", "error", "worst", "left_out", "left_out_worst"});
+  auto text = page::csv_line({"kernel", "shapes", "error", "worst", "left_out", "left_out_worst"});
   for (const auto& [kind, times] : p.kernels)
-    text += report::csv_line({name(kind), fmt::format("{}", times.samples.size()), fmt::format("{}", times.fit.error),
-                              fmt::format("{}", times.fit.worst), fmt::format("{}", times.fit.left_out),
-                              fmt::format("{}", times.fit.left_out_worst)});
+    text += page::csv_line({name(kind), fmt::format("{}", times.samples.size()), fmt::format("{}", times.fit.error),
+                            fmt::format("{}", times.fit.worst), fmt::format("{}", times.fit.left_out),
+                            fmt::format("{}", times.fit.left_out_worst)});
   return text;
 }
 

@@ -21,7 +21,7 @@
 #include "gpu/gemm_layout.hpp"
 #include "launch/launch.hpp"
 #include "modules/module.hpp"
-#include "report/layout.hpp"
+#include "page/layout.hpp"
 #include "scenario/profile.hpp"
 
 namespace rehearsal::perform {
@@ -267,11 +267,11 @@ std::string report_text(const cost::Profile& p, const gpu::Probe& probe, const s
 
 std::string report_csv(const std::vector<Section>& judged) {
   auto text =
-      report::csv_line({"section", "samples", "median", "p90", "held_out_samples", "held_out_median", "held_out_p90"});
+      page::csv_line({"section", "samples", "median", "p90", "held_out_samples", "held_out_median", "held_out_p90"});
   for (const auto& s : judged)
-    text += report::csv_line({s.name, fmt::format("{}", s.fitted.samples), fmt::format("{}", s.fitted.median),
-                              fmt::format("{}", s.fitted.p90), fmt::format("{}", s.held_out.samples),
-                              fmt::format("{}", s.held_out.median), fmt::format("{}", s.held_out.p90)});
+    text += page::csv_line({s.name, fmt::format("{}", s.fitted.samples), fmt::format("{}", s.fitted.median),
+                            fmt::format("{}", s.fitted.p90), fmt::format("{}", s.held_out.samples),
+                            fmt::format("{}", s.held_out.median), fmt::format("{}", s.held_out.p90)});
   return text;
 }
 

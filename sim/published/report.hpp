@@ -5,6 +5,7 @@
 
 #include "explore/ablation.hpp"
 #include "published/score.hpp"
+#include "report/run_page.hpp"
 
 namespace rehearsal::published {
 
@@ -15,8 +16,8 @@ std::string against_json(const std::vector<Prediction>& predictions, const std::
 std::string forecast_csv(const std::vector<Prediction>& predictions);
 std::string against_csv(const std::vector<Prediction>& predictions);  // one line per row
 
-// A page of its own (no network, no scripts): predicted against measured, the scores, every row.
-std::string against_html(const std::vector<Prediction>& predictions, const std::string& version);
+// Predicted against measured, the scores, every row.
+page::Page against_page(const std::vector<Prediction>& predictions, const std::string& version);
 
 // Mean error per table with each effect left out, and what that changed.
 struct Removal {

@@ -6,9 +6,11 @@
 #include <numeric>
 
 #include "base/json.hpp"
-#include "report/grid.hpp"
+#include "page/grid.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 std::string_view policy_name(const balance::Answer& answer) {

@@ -9,11 +9,13 @@
 #include "base/quantity_text.hpp"
 #include "cluster/device_kind.hpp"
 #include "collective/holdings.hpp"
-#include "report/grid.hpp"
+#include "page/grid.hpp"
+#include "page/layout.hpp"
 #include "report/json.hpp"
-#include "report/layout.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 using cost::OneCollective;

@@ -9,10 +9,12 @@
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "collective/holdings.hpp"
-#include "report/canvas.hpp"
+#include "page/canvas.hpp"
 #include "report/collective_report.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 using cost::OneCollective;

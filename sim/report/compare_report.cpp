@@ -7,10 +7,12 @@
 #include <set>
 
 #include "base/quantity_text.hpp"
+#include "page/layout.hpp"
 #include "report/json.hpp"
-#include "report/layout.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 std::string show_memory(const CompareRow& row) {
@@ -63,7 +65,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   const Names names(rows);
   bool rates = false, exposed = false, memory = false, fits = false, abstract = false;
   bool days = false, costs = false;  // of jobs
-  std::set<double> sizes;  // of clusters
+  std::set<double> sizes;            // of clusters
   for (const auto& row : rows) {
     if (!row.worked()) continue;
     const auto& f = row.figures;

@@ -7,10 +7,12 @@
 #include <cmath>
 
 #include "base/quantity_text.hpp"
+#include "page/layout.hpp"
 #include "report/json.hpp"
-#include "report/layout.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 using explore::Advice;

@@ -7,9 +7,11 @@
 #include <optional>
 
 #include "base/json.hpp"
-#include "report/layout.hpp"
+#include "page/layout.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 constexpr std::uint32_t kWholeMap = 64;   // GPUs of which every one is shown

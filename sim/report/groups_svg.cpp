@@ -5,10 +5,12 @@
 #include <array>
 
 #include "base/error.hpp"
-#include "report/canvas.hpp"
+#include "page/canvas.hpp"
 #include "report/groups_report.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 constexpr std::uint32_t kMostGpus = 1024;

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include "base/quantity_text.hpp"
-#include "report/layout.hpp"
+#include "page/layout.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 Json totals(const job::Totals& t) {

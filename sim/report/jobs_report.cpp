@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include "base/quantity_text.hpp"
-#include "report/layout.hpp"
+#include "page/layout.hpp"
 #include "report/run_report.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 
 std::string jobs_text(const answer::SharedJobs& jobs, int width, bool color) {
   const Paint paint{color};

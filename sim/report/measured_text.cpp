@@ -6,9 +6,11 @@
 #include <cmath>
 
 #include "base/quantity_text.hpp"
-#include "report/grid.hpp"
+#include "page/grid.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 std::string memory_text(const answer::Answer& run) {

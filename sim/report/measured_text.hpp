@@ -3,7 +3,7 @@
 #include <string>
 
 #include "answer/predict.hpp"
-#include "report/layout.hpp"
+#include "page/layout.hpp"
 
 namespace rehearsal::report {
 
@@ -12,12 +12,12 @@ std::string iterations_note(const timeline::Spread& iterations);
 
 // Prediction and memory set beside what was measured; what disturbed the run; the verification. `run.measured` is
 // there.
-std::string measured_text(const answer::Answer& run, int width, const Paint& paint);
+std::string measured_text(const answer::Answer& run, int width, const page::Paint& paint);
 
 // "2.3 % shorter", from a signed relative error of a prediction.
 std::string predicted_error(double error);
 
 // "Disturbed: ..." or that nothing was noticed.
-std::string disturbance_text(const timeline::Timeline& timeline, int width, const Paint& paint);
+std::string disturbance_text(const timeline::Timeline& timeline, int width, const page::Paint& paint);
 
 }  // namespace rehearsal::report

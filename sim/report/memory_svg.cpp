@@ -6,12 +6,15 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
+#include "page/drawn_time.hpp"
 #include "plan/mesh.hpp"
-#include "report/drawn_time.hpp"
+#include "report/memory_colors.hpp"
 #include "report/run_report.hpp"
 #include "scenario/scenario.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 using timeline::MemoryByCategory;
@@ -19,17 +22,6 @@ using timeline::MemoryPoint;
 
 constexpr Length kWidth = px(960), kHeight = px(190), kNames = px(76), kLeft = kMargin + kNames;
 constexpr Length kColumn = px(1);
-constexpr std::array<Rgb, graph::kMemoryCategories> kColors{{{76, 92, 138},     // parameters
-                                                             {143, 176, 217},   // gradients
-                                                             {167, 139, 208},   // optimizer
-                                                             {240, 176, 66},    // activations
-                                                             {226, 120, 80},    // recomputed
-                                                             {200, 84, 120},    // loss
-                                                             {47, 165, 143},    // communication
-                                                             {180, 186, 196},   // workspace
-                                                             {92, 100, 112}}};  // buffers
-constexpr std::string_view kCapacityInk = "#d64545";
-
 // A level and since when.
 struct Panel {
   std::string heading, more;
@@ -229,13 +221,13 @@ class MemoryPicture {
     areas(columns(panel.curve), level, bottom);
     if (in_sight) {
       const Length at = level(*panel.capacity);
-      out_.line(kLeft, at, kLeft + kWidth, at, fmt::format("stroke=\"{}\" stroke-dasharray=\"5 3\"", kCapacityInk));
+      out_.line(kLeft, at, kLeft + kWidth, at, fmt::format("stroke=\"{}\" stroke-dasharray=\"5 3\"", kLimitInk));
       out_.label(kLeft + px(4), at - px(4), "capacity " + amount(*panel.capacity),
-                 fmt::format("font-size=\"11\" fill=\"{}\"", kCapacityInk));
+                 fmt::format("font-size=\"11\" fill=\"{}\"", kLimitInk));
     }
     const Length at = level(most), when = x(peak.when);
     out_.line(kLeft, at, kLeft + kWidth, at, "stroke=\"#1b2430\" stroke-width=\"0.7\" stroke-dasharray=\"2 3\"");
-    out_.triangle(when, at, when - px(4), at - px(7), when + px(4), at - px(7), "fill=\"#1b2430\"");
+    out_.triangle(when, at, when - px(4), at - px(7), when + px(4), at - px(7), "");
     const bool changes = std::any_of(panel.curve.begin(), panel.curve.end(),
                                      [&](const MemoryPoint& point) { return point.level != peak.level; });
     const bool right = when < kLeft + kWidth * 3 / 5;
@@ -297,7 +289,8 @@ class MemoryPicture {
       };
       edge(above, false), edge(below, true);
       const auto name = graph::name(static_cast<graph::MemoryCategory>(c));
-      out_.raw(fmt::format("<path d=\"{}Z\" fill=\"{}\"><title>{}</title></path>\n", path, kColors[c].text(), name));
+      out_.raw(
+          fmt::format("<path d=\"{}Z\" fill=\"{}\"><title>{}</title></path>\n", path, memory_colors()[c].text(), name));
       below = std::move(above);
     }
   }
@@ -313,7 +306,7 @@ class MemoryPicture {
       at += width;
     };
     for (std::size_t c = 0; c < graph::kMemoryCategories; ++c)
-      if (drawn_[c]) entry(kColors[c], graph::name(static_cast<graph::MemoryCategory>(c)));
+      if (drawn_[c]) entry(memory_colors()[c], graph::name(static_cast<graph::MemoryCategory>(c)));
     at = kLeft, y += px(22);
     out_.label(kLeft - px(8), y, "computes", fmt::format("font-size=\"11\" text-anchor=\"end\" {}", kMuted));
     for (const auto& kind : kFillings)

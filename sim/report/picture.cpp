@@ -1,6 +1,8 @@
 #include "report/picture.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 char kind(graph::Pass pass) {

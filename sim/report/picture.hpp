@@ -3,14 +3,14 @@
 #pragma once
 #include <vector>
 
-#include "report/grid.hpp"
+#include "page/grid.hpp"
 #include "timeline/timeline.hpp"
 
 namespace rehearsal::report {
 
 // Rank r of the graph is row r * rows_per_rank + row.
-std::vector<GridSpan> pipeline_spans(const graph::TaskGraph& graph, const timeline::Timeline& timeline,
-                                     std::uint32_t rows_per_rank = 1, std::uint32_t row = 0);
+std::vector<page::GridSpan> pipeline_spans(const graph::TaskGraph& graph, const timeline::Timeline& timeline,
+                                           std::uint32_t rows_per_rank = 1, std::uint32_t row = 0);
 
 // What the legend says of the lower-case kinds among them.
 inline constexpr const char* kPipelineLowerCase = "o optimizer, c gradients";

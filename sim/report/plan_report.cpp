@@ -5,11 +5,13 @@
 #include <algorithm>
 
 #include "base/quantity_text.hpp"
+#include "page/layout.hpp"
 #include "report/json.hpp"
-#include "report/layout.hpp"
 #include "report/run_report.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 using search::Found, search::Outcome, search::Space;

@@ -6,12 +6,14 @@
 #include <algorithm>
 
 #include "base/quantity_text.hpp"
-#include "report/grid.hpp"
+#include "page/grid.hpp"
+#include "page/layout.hpp"
+#include "page/svg.hpp"
 #include "report/json.hpp"
-#include "report/layout.hpp"
-#include "report/svg.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 constexpr std::size_t kMostTableRows = 32;

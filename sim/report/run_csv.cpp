@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
-#include "report/layout.hpp"
+#include "page/layout.hpp"
 #include "report/run_report.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 std::string cell(double value) { return fmt::format("{}", value); }

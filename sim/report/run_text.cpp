@@ -6,14 +6,16 @@
 #include <functional>
 
 #include "base/quantity_text.hpp"
-#include "report/grid.hpp"
+#include "page/grid.hpp"
+#include "page/layout.hpp"
 #include "report/job_report.hpp"
-#include "report/layout.hpp"
 #include "report/measured_text.hpp"
 #include "report/picture.hpp"
 #include "report/run_report.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 constexpr std::uint32_t kMaxRows = 16;  // of picture and table; the middle folds

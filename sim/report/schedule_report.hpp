@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/json.hpp"
+#include "page/svg.hpp"
 #include "schedule/evaluate.hpp"
 
 namespace rehearsal::report {
@@ -19,5 +20,6 @@ std::string to_text(const schedule::Evaluation& result, const TextOptions& optio
 // A standalone picture (svg.hpp) of the order with its times and of the memory of every rank. Throws UserError when
 // there are too many actions for a picture.
 std::string to_svg(const schedule::Evaluation& result);
+page::Drawing drawing_of(const schedule::Evaluation& result);
 
 }  // namespace rehearsal::report

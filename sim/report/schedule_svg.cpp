@@ -5,11 +5,13 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
-#include "report/layout.hpp"
+#include "page/layout.hpp"
+#include "page/svg.hpp"
 #include "report/schedule_report.hpp"
-#include "report/svg.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 using schedule::Op;
@@ -45,11 +47,11 @@ std::vector<std::vector<MemoryStep>> memory_curves(const schedule::Evaluation& r
 
 }  // namespace
 
-std::string to_svg(const schedule::Evaluation& result) {
+Drawing drawing_of(const schedule::Evaluation& result) {
   const auto& p = result.problem;
   const auto& r = result.replay;
   if (result.actions.empty())
-    throw UserError(fmt::format("--svg draws at most {} actions, but this order has {}; choose fewer micro-batches",
+    throw UserError(fmt::format("a picture has at most {} actions, but this order has {}; choose fewer micro-batches",
                                 grouped(schedule::kPictureLimit), grouped(r.actions)));
   Drawing drawing;
   drawing.title = fmt::format("{}: {} rank{}, ", result.schedule.name, p.ranks, p.ranks == 1 ? "" : "s");
@@ -76,7 +78,9 @@ std::string to_svg(const schedule::Evaluation& result) {
   if (result.schedule.placement == schedule::Placement::bidirectional) drawing.tints = "the two directions";
   drawing.memory = memory_curves(result);
   drawing.memory_limit = p.memory_limit;
-  return draw_svg(drawing);
+  return drawing;
 }
+
+std::string to_svg(const schedule::Evaluation& result) { return draw_svg(drawing_of(result)); }
 
 }  // namespace rehearsal::report

@@ -4,11 +4,13 @@
 #include <algorithm>
 
 #include "base/quantity_text.hpp"
-#include "report/grid.hpp"
-#include "report/layout.hpp"
+#include "page/grid.hpp"
+#include "page/layout.hpp"
 #include "report/schedule_report.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 constexpr std::uint32_t kMostRanksInText = 32;

@@ -6,12 +6,14 @@
 #include <cmath>
 
 #include "base/quantity_text.hpp"
+#include "page/layout.hpp"
 #include "report/json.hpp"
-#include "report/layout.hpp"
 #include "report/measured_text.hpp"
 #include "report/picture.hpp"
 
 namespace rehearsal::report {
+
+using namespace page;
 namespace {
 
 constexpr std::uint32_t kMaxRanks = 24;  // of the picture: two per rank

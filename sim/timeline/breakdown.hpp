@@ -2,6 +2,7 @@
 // timelines.
 #pragma once
 #include <array>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,5 +41,7 @@ struct CriticalStep {
 // The chain of tasks that decides the end, from first to last; every step starts when its predecessor ends. A message
 // that another waited for ends, as a step, when it has left the wire.
 std::vector<CriticalStep> critical_path(const graph::TaskGraph& graph, const Timeline& timeline);
+// What each task waited for: the predecessor that ended last, which is when it could start. Nothing before it: nothing.
+std::vector<std::optional<TaskId>> awaited(const graph::TaskGraph& graph, const Timeline& timeline);
 
 }  // namespace rehearsal::timeline

@@ -33,12 +33,6 @@ class Walk {
     return path;
   }
 
- private:
-  bool sends(TaskId task) const {
-    const RankId rank = graph_.rank_of(task);
-    return graph::is_send(graph_.program_of(graph_.ranks()[rank.index()]).lane[graph_.local(task).index()]);
-  }
-
   // The predecessor that ended last, which is when the task could start; the smallest id of equals. Nothing if the task
   // started at time 0 with nothing before it.
   std::optional<TaskId> decided_by(TaskId task) {
@@ -51,6 +45,12 @@ class Walk {
     else
       consider_predecessors(rank, local);
     return best_;
+  }
+
+ private:
+  bool sends(TaskId task) const {
+    const RankId rank = graph_.rank_of(task);
+    return graph::is_send(graph_.program_of(graph_.ranks()[rank.index()]).lane[graph_.local(task).index()]);
   }
 
   void consider(TaskId task) {
@@ -105,6 +105,14 @@ class Walk {
 
 std::vector<CriticalStep> critical_path(const graph::TaskGraph& graph, const Timeline& timeline) {
   return Walk(graph, timeline).run();
+}
+
+std::vector<std::optional<TaskId>> awaited(const graph::TaskGraph& graph, const Timeline& timeline) {
+  Walk walk(graph, timeline);
+  std::vector<std::optional<TaskId>> all;
+  all.reserve(graph.tasks());
+  for (std::uint64_t t = 0; t < graph.tasks(); ++t) all.push_back(walk.decided_by(TaskId(t)));
+  return all;
 }
 
 }  // namespace rehearsal::timeline

@@ -1,11 +1,11 @@
-#include "report/grid.hpp"
+#include "page/grid.hpp"
 
 #include <doctest/doctest.h>
 
 #include <sstream>
 
 using namespace rehearsal;
-using report::GridSpan;
+using page::GridSpan;
 
 namespace {
 
@@ -21,7 +21,7 @@ std::vector<std::string> lines(const std::string& text) {
 }
 
 std::vector<std::string> draw(const std::vector<GridSpan>& spans, std::uint32_t rows, int width) {
-  report::GridOptions options;
+  page::GridOptions options;
   options.width = width;
   return lines(draw_grid(spans, rows, options));
 }
@@ -69,11 +69,11 @@ TEST_CASE("a long picture shows its beginning and its end") {
 
 TEST_CASE("many ranks are folded") {
   // 100 rows into 32 lines: 31 ranks and a line for the 69 others, 16 at the top and 15 at the bottom.
-  const auto fold = report::fold_rows(100, 32);
+  const auto fold = page::fold_rows(100, 32);
   CHECK(fold.first == 16);
   CHECK(fold.last == 15);
   CHECK(fold.hidden == 69);
-  CHECK(report::fold_rows(32, 32).hidden == 0);
+  CHECK(page::fold_rows(32, 32).hidden == 0);
 
   std::vector<GridSpan> spans;
   for (std::uint32_t r = 0; r < 100; r++) spans.push_back(span(r, 0, 10, 'F', r % 10));
@@ -99,7 +99,7 @@ TEST_CASE("no line is wider than asked, whatever the numbers") {
 
 TEST_CASE("colour changes the paint, not the columns") {
   const std::vector<GridSpan> spans{span(0, 0, 10, 'F', 0), span(0, 10, 20, 'b', 12)};
-  report::GridOptions options;
+  page::GridOptions options;
   options.width = 80;
   options.color = true;
   std::string row = lines(draw_grid(spans, 1, options))[0], bare;

@@ -1,10 +1,10 @@
-#include "report/layout.hpp"
+#include "page/layout.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace rehearsal::report {
+namespace rehearsal::page {
 
 std::string Paint::bold(std::string_view text) const {
   return color ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
@@ -68,4 +68,4 @@ std::string csv_line(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
-}  // namespace rehearsal::report
+}  // namespace rehearsal::page

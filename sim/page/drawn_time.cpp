@@ -1,4 +1,4 @@
-#include "report/drawn_time.hpp"
+#include "page/drawn_time.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/wide.hpp"
 
-namespace rehearsal::report {
+namespace rehearsal::page {
 namespace {
 
 constexpr Rgb kOtherFilling{140, 146, 156};
@@ -43,6 +43,11 @@ Rgb color_of(char kind) {
   return found == kFillings.end() ? kOtherFilling : found->color;
 }
 
+Rgb tint_of(char kind, std::uint32_t chunk, std::uint32_t chunks) {
+  const Rgb full = color_of(kind);
+  return chunks < 2 ? full : mix(full, kWhite, int(580 * std::min(chunk, chunks - 1) / (chunks - 1)));
+}
+
 Length place_in(std::int64_t span, std::int64_t at, Length length) {
   return Length((Wide(at) * length + span / 2) / span);
 }
@@ -67,4 +72,4 @@ void time_axis(Canvas& out, Length left, Length width, Length bottom, std::int64
   }
 }
 
-}  // namespace rehearsal::report
+}  // namespace rehearsal::page

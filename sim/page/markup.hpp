@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace rehearsal::report {
+namespace rehearsal::page {
 
 // For content and for attributes in double quotes.
 inline std::string escaped(std::string_view text) {
@@ -23,4 +23,4 @@ inline std::string escaped(std::string_view text) {
   return safe;
 }
 
-}  // namespace rehearsal::report
+}  // namespace rehearsal::page

@@ -12,7 +12,7 @@
 
 #include "base/units.hpp"
 
-namespace rehearsal::report {
+namespace rehearsal::page {
 
 inline constexpr std::uint32_t kNoLabel = 0xffffffff;
 
@@ -44,4 +44,4 @@ struct Fold {
 };
 Fold fold_rows(std::uint32_t rows, std::uint32_t max_rows);
 
-}  // namespace rehearsal::report
+}  // namespace rehearsal::page

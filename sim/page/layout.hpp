@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rehearsal::report {
+namespace rehearsal::page {
 
 // Emphasis, on terminals that show it.
 struct Paint {
@@ -29,4 +29,4 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const Paint
 // One line of CSV: cells quoted where RFC 4180 asks for it, ended by a newline.
 std::string csv_line(const std::vector<std::string>& cells);
 
-}  // namespace rehearsal::report
+}  // namespace rehearsal::page

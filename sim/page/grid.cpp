@@ -1,4 +1,4 @@
-#include "report/grid.hpp"
+#include "page/grid.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "base/quantity_text.hpp"
 #include "base/wide.hpp"
 
-namespace rehearsal::report {
+namespace rehearsal::page {
 namespace {
 
 // Colours of the 256-colour palette: forwards blue, input gradients and full backwards green, weight gradients sand, as
@@ -204,4 +204,4 @@ std::string draw_grid(std::span<const GridSpan> spans, std::uint32_t rows, const
   return text + axis(windows, margin, begin) + legend(spans, margin, windows.size() > 1, options);
 }
 
-}  // namespace rehearsal::report
+}  // namespace rehearsal::page

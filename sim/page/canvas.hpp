@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "report/markup.hpp"
+#include "page/markup.hpp"
 
-namespace rehearsal::report {
+namespace rehearsal::page {
 
 // Lengths are in hundredths of a pixel.
 using Length = std::int64_t;
@@ -41,6 +41,10 @@ inline constexpr Rgb kWhite{255, 255, 255};
 
 inline std::string_view ink_on(Rgb background) { return background.brightness() > 580 ? "#1b2430" : "#ffffff"; }
 
+// Inks of everything but data, light; documents that are dark turn them over (page/html_style.cpp).
+inline constexpr std::string_view kInk = "#1b2430", kMutedInk = "#5b6675", kAxisInk = "#8a94a3", kGridInk = "#e3e7ec",
+                                  kLaneInk = "#eef1f5", kPanelInk = "#f4f6f9", kEdgeInk = "#b8c0cc",
+                                  kLimitInk = "#d64545";
 inline constexpr std::string_view kMuted = "fill=\"#5b6675\"";
 
 class Canvas {
@@ -76,4 +80,4 @@ inline std::string svg_document(Length width, Length height, std::string_view ti
       text_of(width), text_of(height), escaped(title), canvas.body());
 }
 
-}  // namespace rehearsal::report
+}  // namespace rehearsal::page

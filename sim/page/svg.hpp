@@ -13,9 +13,11 @@
 
 #include "base/units.hpp"
 
-namespace rehearsal::report {
+namespace rehearsal::page {
 
 enum class Half : std::uint8_t { whole, upper, lower };  // two actions that overlap share the height of a row
+
+inline constexpr std::uint32_t kNoBox = 0xffffffff;
 
 struct SvgBox {
   std::uint32_t row = 0;
@@ -25,6 +27,10 @@ struct SvgBox {
   std::uint32_t chunk = 0;  // of its rank, below `chunks`
   std::string label;        // drawn where it fits
   std::string tip;          // shown when the mouse rests on the box; left out of large pictures
+  // For documents, which are zoomed into:
+  std::uint32_t what = kNoBox;   // of Drawing::words
+  std::uint32_t after = kNoBox;  // the box whose end let this one begin
+  bool critical = false;         // on the chain that decides the end
 };
 
 // From `at` on, this much is held.
@@ -36,8 +42,13 @@ struct MemoryStep {
 struct Drawing {
   std::string title, subtitle;
   std::uint32_t rows = 0, chunks = 1;
-  std::string tints = "chunks of a rank";       // what the legend calls the tints of a colour
+  std::string tints = "chunks of a rank";  // what the legend calls the tints of a colour
+  // Of pictures side by side: what all of them show, so that a length is the same time in each.
+  Time until{};
+  std::size_t most_boxes = 0;                   // in a row
   std::vector<std::string> row_names;           // empty: "rank N"
+  std::vector<bool> slim;                       // rows that say what goes on beside another; empty: none
+  std::vector<std::string> words;               // what boxes are
   std::vector<SvgBox> boxes;                    // in any order; those of one row do not overlap, halves aside
   std::vector<std::vector<MemoryStep>> memory;  // per row, in order of time; empty = no memory part
   std::optional<double> memory_limit;
@@ -45,4 +56,4 @@ struct Drawing {
 
 std::string draw_svg(const Drawing& drawing);
 
-}  // namespace rehearsal::report
+}  // namespace rehearsal::page

@@ -1,4 +1,4 @@
-#include "report/svg.hpp"
+#include "page/svg.hpp"
 
 #include <fmt/format.h>
 
@@ -9,11 +9,11 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
-#include "report/canvas.hpp"
-#include "report/drawn_time.hpp"
-#include "report/grid.hpp"
+#include "page/canvas.hpp"
+#include "page/drawn_time.hpp"
+#include "page/grid.hpp"
 
-namespace rehearsal::report {
+namespace rehearsal::page {
 namespace {
 
 constexpr std::uint32_t kMostRanksDrawn = 64;  // more ranks than this: the middle is left out
@@ -22,15 +22,10 @@ constexpr std::size_t kMaxWithTips = 4000;     // boxes
 constexpr Length kSmallestDigit = px(7);
 constexpr Length kNameWidth = px(64);
 
-Rgb tint_of(char kind, std::uint32_t chunk, std::uint32_t chunks) {
-  const Rgb full = color_of(kind);
-  return chunks < 2 ? full : mix(full, kWhite, int(580 * std::min(chunk, chunks - 1) / (chunks - 1)));
-}
-
-class Picture {
+class TimedBoxes {
  public:
-  explicit Picture(const Drawing& drawing) : drawing_(drawing), fold_(fold_rows(drawing.rows, kMostRanksDrawn)) {
-    std::int64_t last = 0;
+  explicit TimedBoxes(const Drawing& drawing) : drawing_(drawing), fold_(fold_rows(drawing.rows, kMostRanksDrawn)) {
+    std::int64_t last = drawing.until.count();
     begin_ = INT64_MAX;
     std::vector<std::size_t> boxes_of(drawing.rows);
     for (const auto& box : drawing.boxes) {
@@ -42,7 +37,8 @@ class Picture {
     if (drawing.boxes.empty()) begin_ = 0;
     span_ = std::max<std::int64_t>(1, last - begin_);
     // About 18 pixels per box, so that two digits fit; a long schedule is as wide as a large screen and no wider.
-    const std::size_t most = boxes_of.empty() ? 0 : *std::max_element(boxes_of.begin(), boxes_of.end());
+    const std::size_t most =
+        std::max(drawing.most_boxes, boxes_of.empty() ? 0 : *std::max_element(boxes_of.begin(), boxes_of.end()));
     width_ = px(std::clamp<std::int64_t>(std::int64_t(most) * 22, 760, 1720));
     const std::uint32_t shown = fold_.first + fold_.last;  // of the ranks
     row_ = shown <= 12 ? px(26) : shown <= 24 ? px(20) : px(14);
@@ -301,6 +297,6 @@ class Picture {
 
 }  // namespace
 
-std::string draw_svg(const Drawing& drawing) { return Picture(drawing).draw(); }
+std::string draw_svg(const Drawing& drawing) { return TimedBoxes(drawing).draw(); }
 
-}  // namespace rehearsal::report
+}  // namespace rehearsal::page

@@ -1,0 +1,66 @@
+#include "cli/page_options.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+// As a shell wants it.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
+OptionList page_options(PageOptions& to, std::string_view svg_is, const std::vector<std::string>& pictures) {
+  OptionList list{{"html", "FILE", "write the answer as one page for a browser: figures, pictures, tables", &to.html}};
+  if (!svg_is.empty()) list.push_back({"svg", "FILE", std::string(svg_is), &to.svg});
+  if (!pictures.empty())
+    list.push_back({"picture", "NAME", fmt::format("with --svg: only this one of {}", fmt::join(pictures, ", ")),
+                    &to.picture, false, pictures});
+  return list;
+}
+
+std::vector<SideOutput> page_outputs(const PageOptions& options) {
+  return {{"--html", options.html}, {"--svg", options.svg}};
+}
+
+void check_page_options(const PageOptions& options, std::string_view command) {
+  if (!options.picture.empty() && options.svg.empty())
+    throw UserError(fmt::format("{}: --picture says what --svg FILE draws; give it one", command));
+}
+
+void write_pages(const PageOptions& options, const std::function<page::Page()>& make) {
+  if (!options.any()) return;
+  const auto page = make();
+  // Both are drawn before either is written.
+  const auto svg = options.svg.empty() ? "" : page::svg(page, options.picture);
+  if (!options.html.empty()) write_file(options.html, page::html(page));
+  if (!options.svg.empty()) write_file(options.svg, svg);
+}
+
+report::Asked as_asked(std::string_view command, const Arguments& arguments, const std::string& file) {
+  constexpr std::uintmax_t kMostShown = 256 << 10;
+  report::Asked asked{fmt::format("rehearse {}", command), ""};
+  for (const auto& word : arguments) asked.command += " " + shell_word(word);
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(file, unknown) || std::filesystem::file_size(file, unknown) > kMostShown)
+    return asked;
+  std::ifstream in(file);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (in) asked.scenario = text.str();
+  return asked;
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,40 @@
+// What pictures of time share: the colours of passes, and the axis below them.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "page/canvas.hpp"
+
+namespace rehearsal::page {
+
+struct Filling {
+  char letter;
+  std::string_view name;
+  Rgb color;
+};
+inline constexpr std::array kFillings{Filling{'F', "forward", {66, 122, 214}},
+                                      Filling{'I', "backward, input gradient", {38, 156, 142}},
+                                      Filling{'W', "backward, weight gradient", {240, 176, 66}},
+                                      Filling{'B', "backward, both gradients", {84, 158, 84}},
+                                      Filling{'S', "sends", {66, 122, 214}},
+                                      Filling{'R', "receives", {38, 156, 142}},
+                                      Filling{'A', "forward again, recomputed", {132, 170, 226}},
+                                      Filling{'O', "optimizer", {120, 94, 170}},
+                                      Filling{'T', "tensor collectives", {214, 110, 80}},
+                                      Filling{'D', "data collectives", {170, 70, 110}},
+                                      Filling{'C', "context collectives", {150, 120, 60}},
+                                      Filling{'E', "expert collectives", {60, 140, 190}},
+                                      Filling{'P', "messages between stages", {110, 120, 135}},
+                                      Filling{'M', "copies between tiers, host, disks", {90, 150, 120}}};
+Rgb color_of(char kind);                                            // grey of those that have none
+Rgb tint_of(char kind, std::uint32_t chunk, std::uint32_t chunks);  // of a chunk of a rank, from dark to light
+
+// Where a time, or an amount, is on a line of this length that stands for `span`.
+Length place_in(std::int64_t span, std::int64_t at, Length length);
+// 1, 2 or 5 times a power of ten.
+std::int64_t round_step(std::int64_t at_least);
+// Ticks with their times from 0 to `span` picoseconds, below a picture of this left edge and width.
+void time_axis(Canvas& out, Length left, Length width, Length bottom, std::int64_t span);
+
+}  // namespace rehearsal::page

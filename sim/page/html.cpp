@@ -1,0 +1,140 @@
+// A page as one document.
+#include <fmt/format.h>
+
+#include <array>
+#include <cctype>
+
+#include "base/json.hpp"
+#include "page/html_parts.hpp"
+#include "page/markup.hpp"
+#include "page/page.hpp"
+
+namespace rehearsal::page {
+namespace {
+
+template <class... Parts>
+struct Overloaded : Parts... {
+  using Parts::operator()...;
+};
+template <class... Parts>
+Overloaded(Parts...) -> Overloaded<Parts...>;
+
+std::string identifier(std::string_view title) {
+  std::string id;
+  for (const char c : title) {
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      id += char(std::tolower(static_cast<unsigned char>(c)));
+    else if (!id.empty() && id.back() != '-')
+      id += '-';
+  }
+  return id;
+}
+
+std::string value(const Value& v) {
+  if (!v.number) return escaped(v.text);
+  const auto where = v.json.empty() ? "" : fmt::format(" data-json=\"{}\"", escaped(v.json));
+  return fmt::format("<data value=\"{}\"{}>{}</data>", Json(*v.number).dump(), where, escaped(v.text));
+}
+
+std::string html_of(const Table& table) {
+  const auto cell = [&](const char* tag, std::size_t column, const std::string& content) {
+    const bool words = column < table.words.size() && table.words[column];
+    return fmt::format("<{0}{1}>{2}</{0}>", tag, words ? " class=\"words\"" : "", content);
+  };
+  std::string html = "<div class=\"scrolls\"><table><thead><tr>";
+  for (std::size_t c = 0; c < table.head.size(); ++c) html += cell("th", c, escaped(table.head[c]));
+  html += "</tr></thead><tbody>\n";
+  for (const auto& row : table.rows) {
+    html += "<tr>";
+    for (std::size_t c = 0; c < row.size(); ++c) html += cell("td", c, value(row[c]));
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table></div>\n";
+}
+
+// With its numbers, for those who cannot see it and those who want them.
+std::string figure(const std::string& svg, const Table* numbers) {
+  auto html = "<figure class=\"drawing\">" + svg + "</figure>\n";
+  if (numbers) html += "<details><summary>as a table</summary>" + html_of(*numbers) + "</details>\n";
+  return html;
+}
+
+std::string content(const Block& block) {
+  return std::visit(Overloaded{[](const Paragraph& p) { return "<p>" + escaped(p.text) + "</p>\n"; },
+                               [](const Entries& list) {
+                                 std::string html = "<ul>\n";
+                                 for (const auto& entry : list.entries) html += "<li>" + escaped(entry) + "</li>\n";
+                                 return html + "</ul>\n";
+                               },
+                               [](const Facts& facts) {
+                                 std::string html = "<dl class=\"facts\">\n";
+                                 for (const auto& f : facts.facts)
+                                   html += fmt::format(
+                                       "<div><dt>{}</dt><dd>{}{}</dd></div>\n", escaped(f.name), value(f.value),
+                                       f.more.empty() ? "" : "<span class=\"more\">" + escaped(f.more) + "</span>");
+                                 return html + "</dl>\n";
+                               },
+                               [](const Table& table) { return html_of(table); },
+                               [](const Bars& bars) {
+                                 const auto numbers = table_of(bars);
+                                 return figure(draw(bars, ""), &numbers);
+                               },
+                               [](const Scatter& scatter) {
+                                 const auto numbers = table_of(scatter);
+                                 return figure(draw(scatter, ""), &numbers);
+                               },
+                               [&](const Timeline& timeline) { return html_timeline(timeline.drawing, block.title); },
+                               [](const Picture& picture) { return figure(picture.svg, nullptr); },
+                               [](const Verbatim& verbatim) {
+                                 return "<div><button class=\"copy\" hidden>copy</button><pre>" +
+                                        escaped(verbatim.text) + "</pre></div>\n";
+                               }},
+                    block.content);
+}
+
+std::string html_of(const Block& block) {
+  auto inside = content(block);
+  if (!block.note.empty()) inside += "<p class=\"note\">" + escaped(block.note) + "</p>\n";
+  if (block.folded) return fmt::format("<details><summary>{}</summary>\n{}</details>\n", escaped(block.title), inside);
+  return (block.title.empty() ? "" : "<h3>" + escaped(block.title) + "</h3>\n") + inside;
+}
+
+// Pictures bring their inks as attributes, which a style sheet may overrule.
+std::string inks() {
+  constexpr std::array<std::pair<std::string_view, const char*>, 7> kInks{{{kMutedInk, "muted"},
+                                                                           {kAxisInk, "axis"},
+                                                                           {kGridInk, "grid"},
+                                                                           {kLaneInk, "lane"},
+                                                                           {kPanelInk, "panel"},
+                                                                           {kEdgeInk, "edge"},
+                                                                           {kLimitInk, "limit"}}};
+  std::string css;
+  for (const auto& [ink, name] : kInks)
+    for (const char* attribute : {"fill", "stroke"})
+      css += fmt::format(".drawing svg [{0}=\"{1}\"] {{ {0}: var(--{2}); }}\n", attribute, ink, name);
+  return css + fmt::format(".drawing svg [stroke=\"{}\"] {{ stroke: var(--ink); }}\n", kInk);
+}
+
+}  // namespace
+
+std::string html(const Page& page) {
+  std::string html = fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>\n{}{}"
+      "</style>\n</head>\n<body>\n<header>\n<h1>{}</h1>\n",
+      escaped(page.title), kStyle, inks(), escaped(page.title));
+  if (!page.subtitle.empty()) html += "<p class=\"subtitle\">" + escaped(page.subtitle) + "</p>\n";
+  html += "<nav aria-label=\"sections\">\n";
+  for (const auto& section : page.sections)
+    html += fmt::format("<a href=\"#{}\">{}</a>\n", identifier(section.title), escaped(section.title));
+  html += "<button class=\"theme\" hidden>dark</button>\n</nav>\n</header>\n<main>\n";
+  for (const auto& section : page.sections) {
+    html += fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n", identifier(section.title), escaped(section.title));
+    for (const auto& block : section.blocks) html += html_of(block);
+    html += "</section>\n";
+  }
+  return html + fmt::format("</main>\n<footer><p>{}</p></footer>\n<script>\n{}</script>\n</body>\n</html>\n",
+                            escaped(page.made_by), kScript);
+}
+
+}  // namespace rehearsal::page

@@ -1,0 +1,95 @@
+// The drawings of a page below each other, as one SVG document.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "base/spelling.hpp"
+#include "page/layout.hpp"
+#include "page/page.hpp"
+
+namespace rehearsal::page {
+namespace {
+
+struct Sized {
+  std::string svg;
+  Length width, height;
+};
+
+// Of a document that svg_document wrote.
+Sized sized(std::string svg) {
+  const auto number = [&](std::string_view attribute) {
+    const auto at = svg.find(fmt::format(" {}=\"", attribute));
+    INVARIANT(at != std::string::npos, "a picture without a size");
+    return Length(std::llround(100 * std::stod(svg.substr(at + attribute.size() + 3))));
+  };
+  const Length width = number("width"), height = number("height");
+  return {std::move(svg), width, height};
+}
+
+std::string picture(const Block& block) {
+  if (const auto* bars = std::get_if<Bars>(&block.content)) return draw(*bars, block.title);
+  if (const auto* scatter = std::get_if<Scatter>(&block.content)) return draw(*scatter, block.title);
+  if (const auto* timeline = std::get_if<Timeline>(&block.content)) return draw_svg(timeline->drawing);
+  return std::get<Picture>(block.content).svg;
+}
+
+}  // namespace
+
+bool is_drawing(const Block& block) {
+  return std::holds_alternative<Bars>(block.content) || std::holds_alternative<Scatter>(block.content) ||
+         std::holds_alternative<Timeline>(block.content) || std::holds_alternative<Picture>(block.content);
+}
+
+std::string svg(const Page& page, const std::string& name) {
+  std::vector<const Block*> drawings;
+  std::vector<std::string> names;
+  for (const auto& section : page.sections)
+    for (const auto& block : section.blocks) {
+      if (!is_drawing(block)) continue;
+      names.push_back(block.name);
+      if (name.empty() || block.name == name) drawings.push_back(&block);
+    }
+  if (drawings.empty())
+    throw UserError(name.empty() ? "there is nothing to draw"
+                                 : fmt::format("there is no picture '{}' of this{}", name, suggestion(name, names)));
+  if (drawings.size() == 1) return picture(*drawings.front());
+  Canvas canvas;
+  Length y = 0, width = 0;
+  for (const auto* block : drawings) {
+    auto drawn = sized(picture(*block));
+    drawn.svg.insert(drawn.svg.find("<svg ") + 5, fmt::format("y=\"{}\" ", text_of(y)));
+    canvas.raw(drawn.svg);
+    y += drawn.height;
+    width = std::max(width, drawn.width);
+  }
+  return svg_document(width, y, page.title, canvas);
+}
+
+std::string show_amount(double amount, Unit unit) {
+  switch (unit) {
+    case Unit::seconds:
+      return amount == 0 ? "0" : std::abs(amount) < 9e6 ? show(seconds(amount)) : fmt::format("{:.3g} s", amount);
+    case Unit::bytes:
+      return amount == 0 ? "0" : show(bytes(amount));
+    case Unit::share:
+      return fmt::format("{:.1f} %", 100 * amount);
+    case Unit::money:
+      return grouped(std::uint64_t(std::llround(std::max(0., amount))));
+    case Unit::none:
+      break;
+  }
+  return std::abs(amount) >= 1e4 && std::abs(amount) < 1e15 && amount > 0 ? grouped(std::uint64_t(std::llround(amount)))
+                                                                          : fmt::format("{:.4g}", amount);
+}
+
+Rgb series(std::size_t n) {
+  static constexpr Rgb kColors[] = {{0, 114, 178}, {230, 159, 0},  {0, 158, 115},   {204, 121, 167},
+                                    {213, 94, 0},  {86, 180, 233}, {150, 150, 150}, {190, 178, 40}};
+  constexpr std::size_t kCount = std::size(kColors);
+  return mix(kColors[n % kCount], kWhite, int(std::min<std::size_t>(600, n / kCount * 300)));
+}
+
+}  // namespace rehearsal::page

@@ -1,0 +1,202 @@
+// Points of two amounts, on straight or logarithmic scales.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "page/drawn_time.hpp"
+#include "page/page.hpp"
+
+namespace rehearsal::page {
+namespace {
+
+constexpr Length kWidth = px(720), kHeight = px(440), kLeft = kMargin + px(80), kTop = px(20);
+constexpr std::size_t kMostInLegend = 10, kMostWithTips = 6000;
+
+// From amounts to a length, with the places of its lines.
+class ScaleOf {
+ public:
+  ScaleOf(const Scatter::Scale& scale, std::vector<double> amounts, Length length) : scale_(scale), length_(length) {
+    if (scale.logarithmic) std::erase_if(amounts, [](double a) { return !(a > 0); });
+    if (amounts.empty()) amounts = {1};
+    const auto [low, high] = std::minmax_element(amounts.begin(), amounts.end());
+    low_ = place(*low), high_ = place(*high);
+    const double room = std::max((high_ - low_) * .06, scale.logarithmic ? .04 : std::abs(high_) * 1e-3 + 1e-12);
+    // From zero where that costs little, since lengths are compared then.
+    if (!scale.logarithmic && *low >= 0 && *low < .4 * *high)
+      low_ = 0;
+    else
+      low_ -= room;
+    high_ += room;
+  }
+
+  Length at(double amount) const {
+    return Length(std::llround((place(amount) - low_) / (high_ - low_) * double(length_)));
+  }
+  bool holds(double amount) const {
+    return (!scale_.logarithmic || amount > 0) && place(amount) >= low_ && place(amount) <= high_;
+  }
+  double low() const { return back(low_); }
+  double high() const { return back(high_); }
+
+  std::vector<double> lines() const {
+    std::vector<double> all;
+    if (scale_.logarithmic) {
+      const bool few = high_ - low_ < 1.5;
+      for (double decade = std::floor(low_); decade <= high_; ++decade)
+        for (const double digit : few ? std::vector<double>{1, 2, 5} : std::vector<double>{1})
+          if (const double amount = digit * std::pow(10, decade); holds(amount)) all.push_back(amount);
+      return all;
+    }
+    const double raw = (high_ - low_) / 6, power = std::pow(10, std::floor(std::log10(raw)));
+    const double step = raw / power < 2 ? 2 * power : raw / power < 5 ? 5 * power : 10 * power;
+    for (double i = std::ceil(low_ / step); i * step <= high_; ++i) all.push_back(i * step);
+    return all;
+  }
+
+ private:
+  double place(double amount) const { return scale_.logarithmic ? std::log10(amount) : amount; }
+  double back(double place) const { return scale_.logarithmic ? std::pow(10, place) : place; }
+
+  const Scatter::Scale& scale_;
+  Length length_;
+  double low_ = 0, high_ = 1;
+};
+
+std::vector<double> amounts(const Scatter& scatter, bool of_y) {
+  std::vector<double> all;
+  for (const auto& p : scatter.points) all.push_back(of_y ? p.y : p.x);
+  // A diagonal means something only where both scales are one.
+  if (!scatter.slopes.empty())
+    for (const auto& p : scatter.points) all.push_back(of_y ? p.x : p.y);
+  for (const auto& [x, y] : scatter.curve) all.push_back(of_y ? y : x);
+  return all;
+}
+
+class ScatterPicture {
+ public:
+  ScatterPicture(const Scatter& scatter, const std::string& title)
+      : scatter_(scatter),
+        title_(title),
+        x_(scatter.x, amounts(scatter, false), kWidth),
+        y_(scatter.y, amounts(scatter, true), kHeight) {}
+
+  std::string draw() {
+    top_ = kTop;
+    if (!title_.empty()) {
+      out_.label(kMargin, px(34), title_, "font-size=\"15\" font-weight=\"600\"");
+      top_ += px(28);
+    }
+    grid();
+    for (std::size_t i = 0; i < scatter_.slopes.size(); ++i) slope(scatter_.slopes[i], i > 0);
+    frontier();
+    curve();
+    points();
+    Length bottom = top_ + kHeight + px(46);
+    legend(bottom);
+    return svg_document(kLeft + kWidth + px(60), bottom, title_, out_);
+  }
+
+ private:
+  Length x(double amount) const { return kLeft + x_.at(amount); }
+  Length y(double amount) const { return top_ + kHeight - y_.at(amount); }
+
+  void grid() {
+    for (const double a : x_.lines()) {
+      out_.line(x(a), top_, x(a), top_ + kHeight, fmt::format("stroke=\"{}\"", kGridInk));
+      out_.label(x(a), top_ + kHeight + px(16), show_amount(a, scatter_.x.unit),
+                 fmt::format("font-size=\"11\" text-anchor=\"middle\" {}", kMuted));
+    }
+    for (const double a : y_.lines()) {
+      out_.line(kLeft, y(a), kLeft + kWidth, y(a), fmt::format("stroke=\"{}\"", kGridInk));
+      out_.label(kLeft - px(6), y(a) + px(4), show_amount(a, scatter_.y.unit),
+                 fmt::format("font-size=\"11\" text-anchor=\"end\" {}", kMuted));
+    }
+    out_.label(kLeft + kWidth / 2, top_ + kHeight + px(34), scatter_.x.title,
+               "font-size=\"12\" text-anchor=\"middle\"");
+    out_.raw(
+        fmt::format("<text transform=\"translate({} {}) rotate(-90)\" font-size=\"12\" text-anchor=\"middle\">{}"
+                    "</text>\n",
+                    text_of(px(20)), text_of(top_ + kHeight / 2), escaped(scatter_.y.title)));
+  }
+
+  void slope(double factor, bool dashed) {
+    const double from = std::max(x_.low(), y_.low() / factor), to = std::min(x_.high(), y_.high() / factor);
+    if (from >= to) return;
+    out_.line(x(from), y(from * factor), x(to), y(to * factor),
+              fmt::format("stroke=\"{}\"{}", kAxisInk, dashed ? " stroke-dasharray=\"4 4\"" : ""));
+  }
+
+  void frontier() {
+    if (scatter_.frontier.size() < 2) return;
+    auto steps = scatter_.frontier;
+    std::sort(steps.begin(), steps.end());
+    std::string path = fmt::format("M{} {}", text_of(x(steps[0].first)), text_of(y(steps[0].second)));
+    for (std::size_t i = 1; i < steps.size(); ++i)
+      path += fmt::format("H{}V{}", text_of(x(steps[i].first)), text_of(y(steps[i].second)));
+    out_.raw(fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"/>\n", path, kLimitInk));
+  }
+
+  void curve() {
+    if (scatter_.curve.size() < 2) return;
+    std::string path;
+    for (const auto& [a, b] : scatter_.curve)
+      path += fmt::format("{}{} {}", path.empty() ? "M" : "L", text_of(x(a)), text_of(y(b)));
+    out_.raw(fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"/>\n", path, kAxisInk));
+  }
+
+  void points() {
+    const bool tips = scatter_.points.size() <= kMostWithTips;
+    for (const bool marked : {false, true})
+      for (const auto& p : scatter_.points) {
+        if (p.marked != marked || !x_.holds(p.x) || !y_.holds(p.y)) continue;
+        out_.raw(fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" fill=\"{}\" fill-opacity=\"{}\"", text_of(x(p.x)),
+                             text_of(y(p.y)), marked ? "5.5" : "3.5", series(p.series).text(), marked ? "1" : ".65"));
+        out_.raw(tips && !p.tip.empty() ? fmt::format("><title>{}</title></circle>\n", escaped(p.tip)) : "/>\n");
+        if (marked && !p.label.empty()) out_.label(x(p.x) + px(9), y(p.y) - px(5), p.label, "font-size=\"11\"");
+      }
+  }
+
+  void legend(Length& bottom) {
+    if (scatter_.series.size() < 2 || scatter_.series.size() > kMostInLegend) return;
+    Length at = kLeft;
+    bottom += px(12);
+    for (std::size_t s = 0; s < scatter_.series.size(); ++s) {
+      const Length width = px(16) + Length(scatter_.series[s].size()) * 620 + px(16);
+      if (at > kLeft && at + width > kLeft + kWidth) at = kLeft, bottom += px(18);
+      out_.rectangle(at, bottom - px(10), px(11), px(11), fmt::format("fill=\"{}\" rx=\"5\"", series(s).text()));
+      out_.label(at + px(16), bottom, scatter_.series[s], "font-size=\"12\"");
+      at += width;
+    }
+    bottom += px(12);
+  }
+
+  const Scatter& scatter_;
+  const std::string& title_;
+  ScaleOf x_, y_;
+  Length top_ = 0;
+  Canvas out_;
+};
+
+}  // namespace
+
+std::string draw(const Scatter& scatter, const std::string& title) { return ScatterPicture(scatter, title).draw(); }
+
+Table table_of(const Scatter& scatter) {
+  Table table;
+  const bool several = scatter.series.size() > 1;
+  table.head = {""};
+  if (several) table.head.push_back("series");
+  table.head.push_back(scatter.x.title), table.head.push_back(scatter.y.title);
+  table.words = {true, several};
+  for (const auto& p : scatter.points) {
+    auto& cells = table.rows.emplace_back();
+    cells.push_back({p.label.empty() ? p.tip : p.label});
+    if (several) cells.push_back({scatter.series[p.series]});
+    cells.push_back({show_amount(p.x, scatter.x.unit), p.x});
+    cells.push_back({show_amount(p.y, scatter.y.unit), p.y});
+  }
+  return table;
+}
+
+}  // namespace rehearsal::page

@@ -1,0 +1,104 @@
+// A page for a terminal.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/quantity_text.hpp"
+#include "page/grid.hpp"
+#include "page/layout.hpp"
+#include "page/page.hpp"
+
+namespace rehearsal::page {
+namespace {
+
+std::string padded(const std::string& cell, std::size_t width, bool left) {
+  return left ? fmt::format("{:<{}}", cell, width) : fmt::format("{:>{}}", cell, width);
+}
+
+std::string text_of(const Table& table, const Paint& paint) {
+  std::vector<std::size_t> width;
+  for (const auto& head : table.head) width.push_back(head.size());
+  for (const auto& row : table.rows)
+    for (std::size_t c = 0; c < row.size() && c < width.size(); ++c) width[c] = std::max(width[c], row[c].text.size());
+  const auto line = [&](const auto& cell_of) {
+    std::string text;
+    for (std::size_t c = 0; c < width.size(); ++c)
+      text += (c ? "  " : "") + padded(cell_of(c), width[c], c < table.words.size() && table.words[c]);
+    while (text.ends_with(' ')) text.pop_back();
+    return text;
+  };
+  auto text = paint.dim(line([&](std::size_t c) { return table.head[c]; })) + "\n";
+  for (const auto& row : table.rows)
+    text += line([&](std::size_t c) { return c < row.size() ? row[c].text : std::string(); }) + "\n";
+  return text;
+}
+
+std::string text_of(const Drawing& drawing, const TextStyle& style) {
+  std::vector<GridSpan> spans;
+  for (const auto& box : drawing.boxes) {
+    std::uint32_t label = kNoLabel;
+    if (!box.label.empty() && box.label.find_first_not_of("0123456789") == std::string::npos)
+      label = std::uint32_t(std::stoul(box.label));
+    spans.push_back({box.row, box.start, box.end, box.kind, label});
+  }
+  GridOptions options;
+  options.width = style.width, options.color = style.color;
+  if (!drawing.row_names.empty()) options.row_name = [&](std::uint32_t row) { return drawing.row_names[row]; };
+  return draw_grid(spans, drawing.rows, options);
+}
+
+// Without a picture, the words that a picture has for those who cannot see it.
+std::string title_of(const std::string& svg) {
+  const auto from = svg.find("<title>"), to = svg.find("</title>");
+  return from == std::string::npos ? "" : "(a picture: " + svg.substr(from + 7, to - from - 7) + ")\n";
+}
+
+std::string content(const Block& block, const TextStyle& style, const Paint& paint) {
+  struct Visitor {
+    const TextStyle& style;
+    const Paint& paint;
+    std::size_t width() const { return std::size_t(std::max(20, style.width)); }
+    std::string operator()(const Paragraph& p) const { return wrap(p.text, width()) + "\n"; }
+    std::string operator()(const Entries& list) const {
+      std::string text;
+      for (const auto& entry : list.entries) text += "  - " + wrap(entry, width() - 4, "    ") + "\n";
+      return text;
+    }
+    std::string operator()(const Facts& facts) const {
+      std::size_t longest = 0;
+      for (const auto& f : facts.facts) longest = std::max(longest, f.name.size());
+      std::string text;
+      for (const auto& f : facts.facts)
+        text += fmt::format("{:<{}}  {}{}\n", f.name, longest, paint.bold(f.value.text),
+                            f.more.empty() ? "" : "  " + paint.dim(f.more));
+      return text;
+    }
+    std::string operator()(const Table& table) const { return text_of(table, paint); }
+    std::string operator()(const Bars& bars) const { return text_of(table_of(bars), paint); }
+    std::string operator()(const Scatter& scatter) const { return text_of(table_of(scatter), paint); }
+    std::string operator()(const Timeline& timeline) const { return text_of(timeline.drawing, style); }
+    std::string operator()(const Picture& picture) const { return title_of(picture.svg); }
+    std::string operator()(const Verbatim& verbatim) const { return verbatim.text; }
+  };
+  return std::visit(Visitor{style, paint}, block.content);
+}
+
+}  // namespace
+
+std::string text(const Page& page, const TextStyle& style) {
+  const Paint paint{style.color};
+  auto text = paint.bold(page.title) + "\n";
+  if (!page.subtitle.empty()) text += wrap(page.subtitle, std::size_t(std::max(20, style.width))) + "\n";
+  for (const auto& section : page.sections) {
+    text += "\n" + paint.bold(section.title) + "\n";
+    for (const auto& block : section.blocks) {
+      if (!block.title.empty()) text += paint.dim(block.title) + "\n";
+      text += content(block, style, paint);
+      if (!block.note.empty()) text += paint.dim(wrap(block.note, std::size_t(std::max(20, style.width)))) + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace rehearsal::page

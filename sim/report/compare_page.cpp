@@ -1,0 +1,212 @@
+// `compare` and `sweep` as a page.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/quantity_text.hpp"
+#include "report/pages.hpp"
+
+namespace rehearsal::report {
+
+using namespace page;
+namespace {
+
+// What a figure is measured in, and where the JSON of a row has it (only with others of its kind: nothing).
+struct Look {
+  Unit unit = Unit::none;
+  const char* json = nullptr;
+};
+Look look_of(Figure figure) {
+  switch (figure) {
+    case Figure::iteration:
+      return {Unit::seconds, "iteration_s"};
+    case Figure::samples_rate:
+      return {Unit::none, "samples_per_s"};
+    case Figure::token_rate:
+      return {Unit::none, "tokens_per_s"};
+    case Figure::mfu:
+      return {Unit::share, "mfu"};
+    case Figure::bubble:
+      return {Unit::share, "bubble_rate"};
+    case Figure::exposed:
+    case Figure::item_time:
+      return {Unit::seconds, nullptr};
+    case Figure::gpus:
+      return {Unit::none, "gpus"};
+    case Figure::gpu_token_rate:
+      return {Unit::none, "tokens_per_s_per_gpu"};
+    case Figure::relative:
+      return {Unit::none, "relative"};
+    case Figure::cost:
+      return {Unit::none, "relative_cost"};
+    case Figure::goodput:
+      return {Unit::share, nullptr};
+    case Figure::job_cost:
+      return {Unit::money, nullptr};
+    default:
+      return {};
+  }
+}
+
+class ComparePage {
+ public:
+  ComparePage(std::span<const CompareRow> rows, std::span<const std::size_t> shown) : rows_(rows), shown_(shown) {
+    for (const auto i : shown) {
+      files_ = files_ || rows[i].file != rows[shown.front()].file;
+      abstract_ = abstract_ || rows[i].figures[Figure::in_flight];
+    }
+  }
+
+  std::string name(const CompareRow& row) const {
+    std::string name = files_ || row.set.empty() ? row.file.substr(row.file.rfind('/') + 1) : "";
+    for (const auto& [key, value] : row.set)
+      name += fmt::format("{}{} {}", name.empty() ? "" : ", ", key.substr(key.rfind('.') + 1), value);
+    return name;
+  }
+
+  Unit memory_unit() const { return abstract_ ? Unit::none : Unit::bytes; }
+  // What the device holds; of given pipelines their own memory, else forwards in flight.
+  static std::optional<double> memory(const CompareRow& row) {
+    for (const auto figure : {Figure::device, Figure::allocated, Figure::in_flight})
+      if (row.figures[figure] && *row.figures[figure] > 0) return row.figures[figure];
+    return std::nullopt;
+  }
+
+  Table table() const {
+    std::vector<Figure> columns;
+    for (std::size_t n = 0; n < kFigures; ++n)
+      if (std::any_of(shown_.begin(), shown_.end(),
+                      [&](std::size_t i) { return rows_[i].worked() && rows_[i].figures[Figure(n)]; }))
+        columns.push_back(Figure(n));
+    Table table;
+    table.head.push_back("variant");
+    for (const auto f : columns) table.head.emplace_back(kFigureTexts[std::size_t(f)].name);
+    for (std::size_t n = 0; n < shown_.size(); ++n) {
+      const auto& row = rows_[shown_[n]];
+      auto& cells = table.rows.emplace_back();
+      cells.push_back({name(row)});
+      if (!row.worked()) {
+        cells.push_back({"wrong"});
+        cells.resize(table.head.size());
+        continue;
+      }
+      for (const auto f : columns) {
+        const auto& value = row.figures[f];
+        if (!value)
+          cells.push_back({});
+        else if (kFigureTexts[std::size_t(f)].kind == FigureText::Kind::yes)
+          cells.push_back({*value == 1 ? "yes" : "no"});
+        else
+          cells.push_back(number(f, *value, n));
+      }
+    }
+    return table;
+  }
+
+  Bars times() const {
+    Bars bars;
+    bars.unit = Unit::seconds;
+    bars.parts = {"computing and waiting for no message", "waiting for communication"};
+    for (const auto i : shown_) {
+      if (!rows_[i].worked()) continue;
+      const double iteration = *rows_[i].figures[Figure::iteration],
+                   exposed = std::clamp(rows_[i].figures[Figure::exposed].value_or(0), 0., iteration);
+      bars.rows.push_back(
+          {name(rows_[i]), {iteration - exposed, exposed}, rows_[i].figures.yes(Figure::best) ? "best" : ""});
+    }
+    return bars;
+  }
+
+  Bars memories() const {
+    Bars bars;
+    bars.unit = memory_unit();
+    bars.parts = {"memory"};
+    for (const auto i : shown_)
+      if (const auto held = memory(rows_[i]); rows_[i].worked() && held)
+        bars.rows.push_back({name(rows_[i]),
+                             {*held},
+                             !rows_[i].figures[Figure::fits]      ? ""
+                             : rows_[i].figures.yes(Figure::fits) ? "fits"
+                                                                  : "does not fit"});
+    return bars;
+  }
+
+  Scatter front() const {
+    Scatter scatter;
+    scatter.x = {abstract_ ? "memory of the worst rank" : "memory of a GPU", memory_unit(), false};
+    scatter.y = {abstract_ ? "time of a micro-batch" : "time of a sequence", Unit::seconds, false};
+    for (const auto i : shown_) {
+      const auto& row = rows_[i];
+      const auto held = memory(row);
+      if (!row.worked() || !held || !row.figures[Figure::item_time]) continue;
+      Scatter::Point point{*held, *row.figures[Figure::item_time]};
+      point.tip = fmt::format("{}: {}, {}", name(row), show_amount(point.y, Unit::seconds),
+                              show_amount(point.x, memory_unit()));
+      point.series = row.figures[Figure::fits] && !row.figures.yes(Figure::fits) ? 4 : 0;
+      point.marked = row.figures.yes(Figure::pareto);
+      if (point.marked) point.label = name(row);
+      scatter.points.push_back(std::move(point));
+    }
+    frontier(scatter);
+    return scatter;
+  }
+
+ private:
+  static Value number(Figure figure, double value, std::size_t row) {
+    const auto [unit, json] = look_of(figure);
+    const bool memory = figure == Figure::device || figure == Figure::allocated || figure == Figure::reserved;
+    if (memory) {
+      const auto part = std::string(kFigureTexts[std::size_t(figure)].name);
+      return {value > 1e5 ? show(bytes(value)) : fmt::format("{:g}", value), value,
+              fmt::format("/rows/{}/peak_memory_bytes/{}", row, part.substr(0, part.rfind("_bytes")))};
+    }
+    return {show_amount(value, unit), value, json ? fmt::format("/rows/{}/{}", row, json) : ""};
+  }
+
+  // Of time and memory alone: a front of three has points inside of this one.
+  static void frontier(Scatter& scatter) {
+    for (const auto& p : scatter.points) {
+      if (!p.marked) continue;
+      const bool beaten = std::any_of(scatter.points.begin(), scatter.points.end(), [&](const auto& q) {
+        return q.marked && q.x <= p.x && q.y <= p.y && (q.x < p.x || q.y < p.y);
+      });
+      if (!beaten) scatter.frontier.emplace_back(p.x, p.y);
+    }
+  }
+
+  std::span<const CompareRow> rows_;
+  std::span<const std::size_t> shown_;
+  bool files_ = false, abstract_ = false;
+};
+
+}  // namespace
+
+Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t> shown, const Asked& asked,
+                  const std::string& version) {
+  const ComparePage compared(rows, shown);
+  Page page;
+  page.title = "Variants side by side";
+  page.made_by = "rehearse " + version;
+  page.subtitle = fmt::format("{} variant{}", shown.size(), shown.size() == 1 ? "" : "s");
+  const auto best = std::find_if(shown.begin(), shown.end(), [&](auto i) { return rows[i].figures.yes(Figure::best); });
+  if (best != shown.end()) page.subtitle += fmt::format("; the fastest that fits: {}", compared.name(rows[*best]));
+  Section pictures{"Time and memory", {}};
+  if (auto times = compared.times(); !times.rows.empty())
+    pictures.blocks.push_back({"An iteration", std::move(times), "time"});
+  if (auto memories = compared.memories(); !memories.rows.empty())
+    pictures.blocks.push_back({"Memory at the peak", std::move(memories), "memory"});
+  if (auto front = compared.front(); front.points.size() > 1)
+    pictures.blocks.push_back({"Time against memory", std::move(front), "pareto",
+                               "Large points: nothing that fits is better in time, memory or GPUs and as good in the "
+                               "others; the line joins those of time and memory."});
+  if (!pictures.blocks.empty()) page.sections.push_back(std::move(pictures));
+  page.sections.push_back({"Every figure", {{"", compared.table()}}});
+  Entries wrong;
+  for (const auto i : shown)
+    if (!rows[i].worked()) wrong.entries.push_back(compared.name(rows[i]) + ": " + rows[i].error);
+  if (!wrong.entries.empty()) page.sections.back().blocks.push_back({"What is wrong", std::move(wrong)});
+  page.sections.push_back(scenario_section(asked));
+  return page;
+}
+
+}  // namespace rehearsal::report

@@ -1,0 +1,40 @@
+// The answers of commands as pages: figures, pictures and tables (page/page.hpp). That of `run` and `measure` is in
+// report/run_page.hpp.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "page/page.hpp"
+#include "report/balance_report.hpp"
+#include "report/collective_report.hpp"
+#include "report/compare_report.hpp"
+#include "report/explain_report.hpp"
+#include "report/groups_report.hpp"
+#include "report/plan_report.hpp"
+#include "report/reshard_report.hpp"
+#include "report/run_page.hpp"
+#include "report/schedule_report.hpp"
+#include "report/validate_report.hpp"
+
+namespace rehearsal::report {
+
+// `shown`: of choose().
+page::Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t> shown, const Asked& asked,
+                        const std::string& version);
+page::Page plan_page(const search::Space& space, const search::Outcome& outcome, const Asked& asked,
+                     const std::string& version);
+page::Page explain_page(const Explanation& explanation, const ExplainOptions& options, const Asked& asked,
+                        const std::string& version);
+page::Page validate_page(const Validation& validation, const Asked& asked, const std::string& version);
+page::Page reshard_page(const reshard::Question& question, const reshard::Answer& answer, const Asked& asked,
+                        const std::string& version);
+page::Page balance_page(const balance::Question& question, const balance::Answer& answer, const Asked& asked,
+                        const std::string& version);
+page::Page collective_page(const cost::CommunicationModel& model, const cost::OneCollective& one, const Asked& asked,
+                           const std::string& version);
+page::Page groups_page(const GroupMap& map, const Asked& asked, const std::string& version);
+// One schedule, or several on one scale of time. Throws UserError as to_svg does.
+page::Page schedule_page(std::span<const schedule::Evaluation> results, const Asked& asked, const std::string& version);
+
+}  // namespace rehearsal::report

@@ -1,0 +1,94 @@
+// `plan` as a page.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/quantity_text.hpp"
+#include "page/layout.hpp"
+#include "report/pages.hpp"
+
+namespace rehearsal::report {
+
+using namespace page;
+namespace {
+
+using search::Found;
+
+std::string words(const search::Space& space, const search::Layout& layout) {
+  std::string text;
+  for (const auto& [key, value] : space.sets(layout))
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key.substr(key.rfind('.') + 1), value);
+  return text;
+}
+
+}  // namespace
+
+Page plan_page(const search::Space& space, const search::Outcome& outcome, const Asked& asked,
+               const std::string& version) {
+  Page page;
+  page.title = "The best layouts of " + space.file().bases.front().scenario.name;
+  page.made_by = "rehearse " + version;
+  const auto& c = outcome.counts;
+  page.subtitle = fmt::format(
+      "{} layouts; {}", grouped(c.layouts),
+      outcome.proven ? "the best is proven"
+                     : fmt::format("the best may be slower than the optimum by {:.1f} %", outcome.gap * 100));
+  Facts facts;
+  if (!outcome.top.empty())
+    facts.facts.push_back(
+        {"best iteration",
+         {show(outcome.top.front().full.summary.iteration), to_seconds(outcome.top.front().full.summary.iteration)}});
+  for (const auto& [name, count] :
+       {std::pair("layouts", c.layouts), std::pair("priced", c.priced), std::pair("ruled out by memory", c.cut_memory),
+        std::pair("ruled out by a bound of time", c.cut_bound)})
+    facts.facts.push_back({name, {grouped(count), double(count)}});
+  page.sections.push_back({"The answer", {{"", std::move(facts)}}});
+  if (!outcome.top.empty()) {
+    Bars bars;
+    bars.unit = Unit::seconds, bars.colors = category_colors();
+    for (std::size_t p = 0; p < graph::kCategories; ++p)
+      bars.parts.push_back(graph::name(static_cast<graph::Category>(p)));
+    Table table;
+    table.head = {"#"}, table.words = {false};
+    for (const auto& [key, value] : space.sets(outcome.top.front().layout))
+      table.head.push_back(key.substr(key.rfind('.') + 1));
+    table.head.insert(table.head.end(), {"iteration", "alone", "memory", "GPUs"});
+    for (std::size_t i = 0; i < outcome.top.size(); ++i) {
+      const auto& found = outcome.top[i];
+      auto& cells = table.rows.emplace_back();
+      cells.push_back({std::to_string(i + 1)});
+      for (const auto& [key, value] : space.sets(found.layout)) cells.push_back({value});
+      cells.resize(table.head.size() - 4);
+      cells.push_back({show(found.full.summary.iteration), to_seconds(found.full.summary.iteration)});
+      cells.push_back({show(found.iteration), to_seconds(found.iteration)});
+      cells.push_back({show(bytes(found.device)), found.device});
+      cells.push_back({grouped(std::uint64_t(space.gpus(found.layout)))});
+      Bars::Row row{fmt::format("{}", i + 1), {}};
+      for (const Time part : found.full.summary.breakdown) row.values.push_back(to_seconds(part));
+      bars.rows.push_back(std::move(row));
+    }
+    page.sections.push_back({"The best", {{"", std::move(table)}, {"Why the others lose", std::move(bars), "time"}}});
+  }
+  if (outcome.found.size() > 1) {
+    Scatter scatter;
+    scatter.x = {"memory of a GPU", Unit::bytes, false};
+    scatter.y = {"iteration, nobody waits for another's messages", Unit::seconds, true};
+    const auto front = search::front(space, outcome.found);
+    for (const auto* all : {&outcome.found, &front})
+      for (const auto& found : *all) {
+        const bool marked = all == &front;
+        scatter.points.push_back(
+            {found.device, to_seconds(found.iteration), marked ? 4u : 0u, words(space, found.layout), marked});
+        if (marked) scatter.frontier.emplace_back(found.device, to_seconds(found.iteration));
+      }
+    page.sections.push_back(
+        {"Time against memory",
+         {{"What fits and was simulated", std::move(scatter), "pareto",
+           "Large points: nothing beats them in time, memory or GPUs without being worse in another."
+           " What a bound ruled out is not here."}}});
+  }
+  page.sections.push_back(scenario_section(asked));
+  return page;
+}
+
+}  // namespace rehearsal::report

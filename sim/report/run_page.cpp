@@ -1,0 +1,264 @@
+#include "report/run_page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/quantity_text.hpp"
+#include "page/grid.hpp"
+#include "page/layout.hpp"
+#include "plan/mesh.hpp"
+#include "report/groups_report.hpp"
+#include "report/job_report.hpp"
+#include "report/memory_colors.hpp"
+
+namespace rehearsal::report {
+
+using namespace page;
+namespace {
+
+constexpr std::uint32_t kMostGroupedGpus = 256;  // drawn; more have their groups in `rehearse groups`
+
+Value number(std::string text, double value, std::string json) { return {std::move(text), value, std::move(json)}; }
+
+class RunPage {
+ public:
+  RunPage(const Answer& answer, const Asked& asked, const std::string& version)
+      : run_(answer), s_(answer.summary), asked_(asked) {
+    page_.title = s_.name;
+    page_.made_by = fmt::format("rehearse {}, {}, {}", version, s_.backend, timeline::name(s_.fidelity));
+    page_.subtitle = fmt::format("{} GPU{}, {} micro-batch{} a pipeline; {}", grouped(std::uint64_t(s_.gpus)),
+                                 s_.gpus == 1 ? "" : "s", s_.microbatches, s_.microbatches == 1 ? "" : "es",
+                                 run_.measured ? "measured on this machine" : "predicted");
+  }
+
+  Page write() {
+    section("The answer", {headline()});
+    if (s_.job) add({"The whole training", Verbatim{job_text(*s_.job, 100)}});
+    if (!run_.warnings.empty()) add({"Warnings", Entries{run_.warnings}});
+    time();
+    memory();
+    communication();
+    groups();
+    path();
+    section("What was assumed", {});
+    if (!run_.measured && !s_.abstract) add({"", Paragraph{"Error band: " + s_.error_band.basis}});
+    add({"", Entries{run_.assumptions}});
+    page_.sections.push_back(scenario_section(asked_));
+    return std::move(page_);
+  }
+
+ private:
+  void section(std::string title, std::vector<Block> blocks) {
+    page_.sections.push_back({std::move(title), std::move(blocks)});
+  }
+  void add(Block block) { page_.sections.back().blocks.push_back(std::move(block)); }
+
+  Block headline() const {
+    Facts facts;
+    const auto add = [&](std::string name, std::string text, std::optional<double> value, std::string json,
+                         std::string more = "") {
+      if (value) facts.facts.push_back({std::move(name), number(std::move(text), *value, std::move(json)), more});
+    };
+    std::string band;
+    if (s_.error_band.low && !run_.measured)
+      band = fmt::format("{} to {} by its band", show(seconds(to_seconds(s_.iteration) * *s_.error_band.low)),
+                         show(seconds(to_seconds(s_.iteration) * *s_.error_band.high)));
+    add("iteration", show(s_.iteration), to_seconds(s_.iteration), "/iteration_s", band);
+    if (run_.measured)
+      facts.facts.push_back({"predicted", number(show(run_.measured->predicted), to_seconds(run_.measured->predicted),
+                                                 "/iterations/predicted_s")});
+    const auto rate = [](double r) { return show_amount(r, Unit::none); };
+    if (s_.samples_per_s) add("sequences a second", rate(*s_.samples_per_s), s_.samples_per_s, "/samples_per_s");
+    if (s_.tokens_per_s) add("tokens a second", rate(*s_.tokens_per_s), s_.tokens_per_s, "/tokens_per_s");
+    if (s_.model_tflops_per_gpu)
+      add("TFLOP/s of a GPU", fmt::format("{:.1f}", *s_.model_tflops_per_gpu), s_.model_tflops_per_gpu,
+          "/model_tflops_per_gpu",
+          s_.hardware_tflops_per_gpu ? fmt::format("{:.1f} with recomputation", *s_.hardware_tflops_per_gpu) : "");
+    if (s_.mfu) add("MFU", show_amount(*s_.mfu, Unit::share), s_.mfu, "/mfu");
+    add("bubble", show_amount(s_.bubble_rate, Unit::share), s_.bubble_rate, "/bubble_rate", "of the busiest rank");
+    if (s_.peak.allocated > 0) {
+      const auto fits = !s_.fits ? "" : *s_.fits ? "fits" : "does not fit";
+      if (s_.peak.device)
+        add("memory of a GPU", show(bytes(*s_.peak.device)), s_.peak.device, "/peak_memory_bytes/device",
+            s_.capacity ? fmt::format("of {}: {}", show(bytes(*s_.capacity)), fits) : "");
+      else
+        add("memory at the peak", fmt::format("{:g}", s_.peak.allocated), s_.peak.allocated,
+            "/peak_memory_bytes/allocated", fits);
+    }
+    return {"", std::move(facts)};
+  }
+
+  void time() {
+    section("Where the time goes", {});
+    add({"Each rank, by what it does or waits for", breakdown_bars(run_), "breakdown",
+         "Bubble: nothing that it could do. Communication counts where a rank waits for it."});
+    Table table;
+    table.head = {fmt::format("rank {}, which ends last", s_.breakdown_rank), "time", "share"};
+    for (std::size_t c = 0; c < s_.breakdown.size(); ++c) {
+      const double part = to_seconds(s_.breakdown[c]);
+      if (part <= 0) continue;
+      const std::string name = graph::name(static_cast<graph::Category>(c));
+      table.rows.push_back({{name},
+                            number(show(s_.breakdown[c]), part, "/breakdown_s/" + name),
+                            {show_amount(part / to_seconds(s_.iteration), Unit::share)}});
+    }
+    add({"", std::move(table)});
+    auto [drawing, note] = timed(run_);
+    add({"Who works when", Timeline{std::move(drawing)}, "timeline", std::move(note)});
+  }
+
+  void memory() {
+    if (s_.peak.allocated <= 0) return;
+    section("Memory", {});
+    add({"", Picture{memory_svg(run_)}, "memory"});
+    Bars bars;
+    const double unit = s_.abstract ? scenario::kMemoryUnit : 1;
+    bars.unit = s_.abstract ? Unit::none : Unit::bytes;
+    bars.json = "/ranks/{row}/memory_bytes/{part}";
+    for (std::size_t c = 0; c < graph::kMemoryCategories; ++c)
+      bars.parts.push_back(graph::name(static_cast<graph::MemoryCategory>(c)));
+    bars.colors = memory_colors();
+    for (const auto& rank : s_.ranks) {
+      Bars::Row row{fmt::format("rank {}{}", rank.rank, rank.count > 1 ? fmt::format(" x {}", rank.count) : ""), {}};
+      for (const Bytes held : rank.memory) row.values.push_back(double(held.count()) / unit);
+      bars.rows.push_back(std::move(row));
+    }
+    if (s_.capacity) bars.limit = *s_.capacity, bars.limit_name = "capacity";
+    add({"Each rank at its peak, by what it holds", std::move(bars), "memory-by-rank"});
+    if (s_.tiers.empty()) return;
+    Table table;
+    table.head = {"tier", "a GPU", "a node", "capacity of a node", "fits"};
+    for (const auto& t : s_.tiers)
+      table.rows.push_back(
+          {{name(t.tier)},
+           number(show(bytes(t.per_gpu)), t.per_gpu, fmt::format("/tiers/{}/peak_per_gpu_bytes", name(t.tier))),
+           number(show(bytes(t.per_node)), t.per_node, fmt::format("/tiers/{}/peak_bytes", name(t.tier))),
+           {t.capacity ? show(bytes(*t.capacity)) : "not given"},
+           {t.fits ? *t.fits ? "yes" : "no" : ""}});
+    add({"Beyond the device", std::move(table)});
+  }
+
+  void communication() {
+    const auto& t = s_.traffic;
+    Bars bars;
+    bars.unit = Unit::bytes, bars.parts = {"bytes"}, bars.json = "";
+    Table sums;
+    sums.head = {"along", "a GPU sends", "all GPUs send"};
+    for (const auto& [name, part] : answer::AxisBytes::parts()) {
+      if (t.per_gpu.*part <= 0) continue;
+      bars.rows.push_back({name, {t.per_gpu.*part}});
+      sums.rows.push_back(
+          {{name},
+           number(show(bytes(t.per_gpu.*part)), t.per_gpu.*part, fmt::format("/traffic/per_gpu_bytes/{}", name)),
+           number(show_amount(t.all_gpus.*part, Unit::bytes), t.all_gpus.*part,
+                  fmt::format("/traffic/all_gpus_bytes/{}", name))});
+    }
+    if (sums.rows.empty()) return;
+    section("Communication", {});
+    std::string note;
+    if (t.data_parallel)
+      note = fmt::format("Along data, theory says {} = {} (Psi = {} parameters).", t.data_parallel->form,
+                         show(bytes(t.data_parallel->closed_form_bytes)),
+                         grouped(std::uint64_t(t.data_parallel->parameters)));
+    add({"What a GPU sends in a step", std::move(bars), "traffic", std::move(note)});
+    add({"", std::move(sums)});
+    if (t.links.empty()) return;
+    Table links;
+    links.head = {"busiest links", "alike", "bytes over each", "busy"};
+    for (std::size_t i = 0; i < t.links.size(); ++i) {
+      const auto& link = t.links[i];
+      const auto at = fmt::format("/traffic/links/{}", i);
+      links.rows.push_back({{link.name},
+                            number(grouped(link.count), double(link.count), at + "/count"),
+                            number(show(bytes(link.bytes)), link.bytes, at + "/bytes"),
+                            number(show_amount(link.busy_share, Unit::share), link.busy_share, at + "/busy_share")});
+    }
+    add({"", std::move(links)});
+  }
+
+  void groups() {
+    const auto& sc = run_.scenario();
+    if (!sc.concrete || !sc.parallelism.layouts.empty()) return;
+    GroupMap map{sc.name, plan::mesh_of(sc.parallelism, sc.placement),
+                 static_cast<std::uint32_t>(sc.concrete->cluster.gpus_per_node)};
+    if (map.mesh.ranks() < 2) return;
+    section("Who is in which group", {});
+    Table table;
+    table.head = {"axis", "groups"};
+    table.words = {true, true};
+    for (const Axis axis : kShownAxes)
+      if (is_shown(map.mesh, axis)) table.rows.push_back({{name(axis)}, {group_words(map, axis)}});
+    add({"", std::move(table)});
+    if (map.mesh.ranks() <= kMostGroupedGpus)
+      add({"", Picture{to_svg(map)}, "groups"});
+    else
+      add({"", Paragraph{fmt::format("More than {} GPUs are not drawn here; `rehearse groups` draws up to 1,024 and "
+                                     "lists all.",
+                                     kMostGroupedGpus)}});
+  }
+
+  void path() {
+    if (s_.critical_path.empty()) return;
+    section("What decides the end", {});
+    Table table;
+    table.head = {"the chain of tasks that the end waits for", "rank", "from", "time", "tasks"};
+    for (std::size_t i = 0; i < s_.critical_path.size(); ++i) {
+      const auto& piece = s_.critical_path[i];
+      const auto at = fmt::format("/critical_path/{}", i);
+      table.rows.push_back({{piece.what},
+                            number(std::to_string(piece.rank), piece.rank, at + "/rank"),
+                            number(show(piece.start), to_seconds(piece.start), at + "/start_s"),
+                            {show(piece.end - piece.start)},
+                            number(grouped(piece.tasks), double(piece.tasks), at + "/tasks")});
+    }
+    const auto pieces = table.rows.size();
+    add({fmt::format("{} pieces, from the first task to the last", pieces), std::move(table), "", "", pieces > 12});
+  }
+
+  const Answer& run_;
+  const answer::Summary& s_;
+  const Asked& asked_;
+  Page page_;
+};
+
+}  // namespace
+
+std::vector<Rgb> category_colors() {
+  return {{66, 122, 214}, {132, 170, 226}, {214, 110, 80},  {110, 120, 135}, {170, 70, 110}, {120, 94, 170},
+          {190, 178, 40}, {200, 60, 60},   {205, 210, 218}, {150, 120, 60},  {60, 140, 190}, {90, 150, 120}};
+}
+
+Bars breakdown_bars(const Answer& answer) {
+  Bars bars;
+  bars.unit = Unit::seconds, bars.colors = category_colors();
+  for (std::size_t c = 0; c < graph::kCategories; ++c)
+    bars.parts.push_back(graph::name(static_cast<graph::Category>(c)));
+  const auto& graph = answer.graph();
+  const auto count = std::uint32_t(graph.ranks().size());
+  const auto fold = fold_rows(count, kMostBars);
+  for (std::uint32_t r = 0; r < count; ++r) {
+    if (fold.hidden && r == fold.first) r += fold.hidden;
+    const auto& rank = graph.ranks()[r];
+    Bars::Row row{
+        fmt::format("rank {}{}", rank.job_rank, rank.multiplicity > 1 ? fmt::format(" x {}", rank.multiplicity) : ""),
+        {}};
+    for (const Time part : timeline::breakdown(graph, answer.timeline, RankId(r), answer.question->durations))
+      row.values.push_back(to_seconds(part));
+    bars.rows.push_back(std::move(row));
+  }
+  return bars;
+}
+
+Section scenario_section(const Asked& asked) {
+  Section section{"The question", {}};
+  section.blocks.push_back({"Asked with", Verbatim{asked.command + "\n"}});
+  if (!asked.scenario.empty()) section.blocks.push_back({"The scenario", Verbatim{asked.scenario}});
+  return section;
+}
+
+Page run_page(const Answer& answer, const Asked& asked, const std::string& version) {
+  return RunPage(answer, asked, version).write();
+}
+
+}  // namespace rehearsal::report

@@ -1,0 +1,169 @@
+// What every rank does on every lane, as boxes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "page/grid.hpp"
+#include "report/run_page.hpp"
+
+namespace rehearsal::report {
+
+using namespace page;
+namespace {
+
+using graph::Lane;
+using graph::Pass;
+
+constexpr std::uint32_t kMostRanks = 32;    // more: the ones in the middle are left out
+constexpr std::size_t kMostBoxes = 30'000;  // more: tasks of one pass and micro-batch that follow each other are one
+
+char kind_of(Lane lane, Pass pass) {
+  switch (graph::info(lane).kind) {
+    case graph::LaneKind::sends:
+    case graph::LaneKind::receives:
+      return 'P';
+    case graph::LaneKind::tiers:
+      return 'M';
+    case graph::LaneKind::collectives:
+      return lane == Lane::tensor_comm ? 'T' : lane == Lane::data_comm ? 'D' : lane == Lane::context_comm ? 'C' : 'E';
+    case graph::LaneKind::compute:
+      break;
+  }
+  switch (pass) {
+    case Pass::forward:
+      return 'F';
+    case Pass::recompute:
+      return 'A';
+    case Pass::backward:
+    case Pass::norm_backward:
+      return 'B';
+    case Pass::input_gradient:
+      return 'I';
+    case Pass::weight_gradient:
+      return 'W';
+    case Pass::optimizer:
+      return 'O';
+    default:
+      return 'D';
+  }
+}
+
+class Boxes {
+ public:
+  explicit Boxes(const Answer& answer) : answer_(answer), graph_(answer.graph()) {
+    const auto fold = fold_rows(std::uint32_t(graph_.ranks().size()), kMostRanks);
+    for (std::uint32_t r = 0; r < graph_.ranks().size(); ++r)
+      if (!fold.hidden || r < fold.first || r >= fold.first + fold.hidden) shown_.push_back(r);
+    hidden_ = fold.hidden;
+    std::size_t tasks = 0;
+    for (const auto r : shown_) tasks += graph_.program_of(graph_.ranks()[r]).size();
+    folds_ = tasks > kMostBoxes;
+  }
+
+  Timed run() {
+    for (const auto r : shown_) rank(r);
+    wait_and_path();
+    Timed timed{std::move(drawing_), ""};
+    timed.drawing.title = answer_.scenario().name;
+    timed.drawing.subtitle = "who works when";
+    if (hidden_) timed.note += fmt::format("{} ranks in the middle are left out. ", hidden_);
+    if (folds_)
+      timed.note +=
+          "Tasks of one pass and micro-batch that follow each other are drawn as one; a trace (--trace) has "
+          "all of them. ";
+    return timed;
+  }
+
+ private:
+  void rank(std::uint32_t r) {
+    const auto& rank = graph_.ranks()[r];
+    const auto& program = graph_.program_of(rank);
+    std::array<std::uint32_t, graph::kLanes> row;
+    row.fill(kNoBox);
+    // Receiving takes nobody's time: the message is drawn where it is sent.
+    for (std::size_t lane = 0; lane < graph::kLanes; ++lane) {
+      const auto l = static_cast<Lane>(lane);
+      if (graph::info(l).kind == graph::LaneKind::receives) continue;
+      if (std::find(program.lane.begin(), program.lane.end(), l) == program.lane.end()) continue;
+      row[lane] = drawing_.rows++;
+      const auto of = rank.multiplicity > 1 ? fmt::format(" x {}", rank.multiplicity) : "";
+      drawing_.row_names.push_back(l == Lane::compute ? fmt::format("rank {}{}", rank.job_rank, of)
+                                                      : std::string(graph::name(l)));
+      drawing_.slim.push_back(l != Lane::compute);
+    }
+    std::array<std::size_t, graph::kLanes> open;  // the box that is added to
+    open.fill(kNoBox);
+    for (std::size_t i = 0; i < program.size(); ++i) {
+      const auto lane = static_cast<std::size_t>(program.lane[i]);
+      const auto task = rank.first_task + i;
+      const Time start = answer_.timeline.start[task], end = answer_.timeline.end[task];
+      if (row[lane] == kNoBox || start == end) continue;
+      const auto& at = program.coordinates[i];
+      const char kind = kind_of(program.lane[i], at.pass);
+      if (folds_ && open[lane] != kNoBox) {
+        auto& box = drawing_.boxes[open[lane]];
+        if (box.kind == kind && like_[open[lane]] == at.microbatch && box.end == start) {
+          box.end = end;
+          box_of_[task] = std::uint32_t(open[lane]);
+          continue;
+        }
+      }
+      open[lane] = drawing_.boxes.size();
+      box_of_[task] = std::uint32_t(open[lane]);
+      SvgBox box;
+      box.row = row[lane], box.start = start, box.end = end, box.kind = kind;
+      if (at.microbatch != graph::kNoMicrobatch) box.label = std::to_string(at.microbatch);
+      box.what = words_of(program, i);
+      drawing_.boxes.push_back(std::move(box));
+      like_.push_back(at.microbatch);
+      first_.push_back(task);
+    }
+  }
+
+  // "forward #, stage 2, layer 5: gemm 2048x12288x1536 bf16"; the script puts the micro-batch in the place of '#'.
+  std::uint32_t words_of(const graph::Program& program, std::size_t i) {
+    const auto& at = program.coordinates[i];
+    const bool send = graph::is_send(program.lane[i]);
+    auto words = fmt::format("{}{}{}, stage {}", send ? "message of " : "", graph::name(at.pass),
+                             at.microbatch == graph::kNoMicrobatch ? "" : " #", at.stage);
+    if (!folds_) {
+      if (at.layer != graph::kNoLayer) words += fmt::format(", layer {}", at.layer);
+      words += ": " + graph::describe(graph_.work(program.work[i]));
+    }
+    const auto [found, fresh] = known_.try_emplace(words, std::uint32_t(drawing_.words.size()));
+    if (fresh) drawing_.words.push_back(words);
+    return found->second;
+  }
+
+  void wait_and_path() {
+    // Through what takes no time, such as receiving, to what does.
+    const auto before = timeline::awaited(graph_, answer_.timeline);
+    for (std::size_t b = 0; b < first_.size(); ++b) {
+      auto task = before[first_[b]];
+      while (task && !box_of_.contains(task->value)) task = before[task->index()];
+      if (task) drawing_.boxes[b].after = box_of_.at(task->value);
+    }
+    for (const auto& step : timeline::critical_path(graph_, answer_.timeline))
+      if (const auto found = box_of_.find(step.task.value); found != box_of_.end())
+        drawing_.boxes[found->second].critical = true;
+  }
+
+  const Answer& answer_;
+  const graph::TaskGraph& graph_;
+  std::vector<std::uint32_t> shown_;  // ranks of the graph
+  std::uint32_t hidden_ = 0;
+  bool folds_ = false;
+  page::Drawing drawing_;
+  std::map<std::uint64_t, std::uint32_t> box_of_;  // of a task
+  std::vector<std::uint64_t> first_;               // task of a box
+  std::vector<std::uint32_t> like_;                // micro-batch of a box
+  std::map<std::string, std::uint32_t> known_;
+};
+
+}  // namespace
+
+Timed timed(const Answer& answer) { return Boxes(answer).run(); }
+
+}  // namespace rehearsal::report

@@ -1,0 +1,54 @@
+// `validate` as a page: a prediction beside what was measured.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/quantity_text.hpp"
+#include "page/layout.hpp"
+#include "report/pages.hpp"
+
+namespace rehearsal::report {
+
+using namespace page;
+
+Page validate_page(const Validation& v, const Asked& asked, const std::string& version) {
+  const auto& c = v.comparison;
+  auto page = run_page(v.measured, asked, version);
+  page.title = "Predicted and measured: " + page.title;
+  Section section{"Predicted beside measured", {}};
+  const auto signed_share = [](double share) { return fmt::format("{:+.1f} %", 100 * share); };
+  Facts facts;
+  facts.facts.push_back(
+      {"predicted",
+       {show(c.iteration.predicted), to_seconds(c.iteration.predicted), "/validate/iteration/predicted_s"}});
+  facts.facts.push_back(
+      {"measured, median",
+       {show(c.iteration.measured), to_seconds(c.iteration.measured), "/validate/iteration/measured_s"}});
+  facts.facts.push_back(
+      {"error of the prediction",
+       {signed_share(c.iteration.median_error), c.iteration.median_error, "/validate/iteration/median_error"},
+       "negative: the run took longer"});
+  section.blocks.push_back({"", std::move(facts)});
+  Table table;
+  table.head = {"class of task", "tasks", "predicted", "measured", "error of the sum"};
+  Scatter scatter;
+  scatter.x = {"measured", Unit::seconds, true}, scatter.y = {"predicted", Unit::seconds, true};
+  scatter.slopes = {1, 1.1, 1 / 1.1};
+  for (const auto& k : c.classes) {
+    table.rows.push_back({{k.name},
+                          {grouped(k.tasks), double(k.tasks)},
+                          {show(k.of_tasks.predicted), to_seconds(k.of_tasks.predicted)},
+                          {show(k.of_tasks.measured), to_seconds(k.of_tasks.measured)},
+                          k.of_tasks.compared ? Value{signed_share(k.sum_error), k.sum_error} : Value{"-"}});
+    if (k.of_tasks.predicted > Time{} && k.of_tasks.measured > Time{})
+      scatter.points.push_back({to_seconds(k.of_tasks.measured), to_seconds(k.of_tasks.predicted), 0,
+                                fmt::format("{}: {}", k.name, signed_share(k.sum_error))});
+  }
+  section.blocks.push_back({"Classes of tasks, summed over an iteration", std::move(scatter), "scatter",
+                            "On the line: as predicted. Dashed: 10 % off."});
+  section.blocks.push_back({"", std::move(table)});
+  page.sections.insert(page.sections.begin(), std::move(section));
+  return page;
+}
+
+}  // namespace rehearsal::report
