@@ -13,7 +13,7 @@ namespace rehearsal::page {
 namespace {
 
 constexpr Length kNames = px(170), kBarsWidth = px(600), kTotals = px(190), kBar = px(18), kBetween = px(6);
-constexpr Length kLetter = 620;  // an average one, of 12 pixels
+constexpr Length kLetter = 620, kLegendLetter = 690;  // an average one, of 12 pixels; of words that must not touch
 
 double total(const Bars::Row& row) { return std::accumulate(row.values.begin(), row.values.end(), 0.); }
 
@@ -98,7 +98,7 @@ class BarsPicture {
       const bool there = std::any_of(bars_.rows.begin(), bars_.rows.end(),
                                      [&](const auto& row) { return p < row.values.size() && row.values[p] > 0; });
       if (!there) continue;
-      const Length width = px(16) + Length(bars_.parts[p].size()) * kLetter + px(14);
+      const Length width = px(16) + Length(bars_.parts[p].size()) * kLegendLetter + px(14);
       if (at > left() && at + width > left() + kBarsWidth + kTotals) at = left(), y += px(18);
       out_.rectangle(at, y - px(10), px(11), px(11),
                      fmt::format("fill=\"{}\" rx=\"2\"", color_of_part(bars_, p).text()));

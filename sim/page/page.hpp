@@ -103,7 +103,7 @@ struct Verbatim {
 struct Block {
   std::string title;  // may be empty
   std::variant<Paragraph, Entries, Facts, Table, Bars, Scatter, Timeline, Picture, Verbatim> content;
-  std::string name = {};  // by which --picture asks for it; of drawings
+  std::string name = {};  // by which --picture asks for it; of drawings, and of what says why there is none
   std::string note = {};  // below it
   bool folded = false;    // a document shows it when asked
 };

@@ -46,15 +46,21 @@ bool is_drawing(const Block& block) {
 std::string svg(const Page& page, const std::string& name) {
   std::vector<const Block*> drawings;
   std::vector<std::string> names;
+  std::string missing = "there is nothing to draw";
   for (const auto& section : page.sections)
     for (const auto& block : section.blocks) {
-      if (!is_drawing(block)) continue;
+      if (!is_drawing(block)) {
+        // What stands in the place of a picture says why there is none.
+        if (const auto* why = std::get_if<Paragraph>(&block.content); why && !block.name.empty()) missing = why->text;
+        continue;
+      }
       names.push_back(block.name);
       if (name.empty() || block.name == name) drawings.push_back(&block);
     }
   if (drawings.empty())
-    throw UserError(name.empty() ? "there is nothing to draw"
-                                 : fmt::format("there is no picture '{}' of this{}", name, suggestion(name, names)));
+    throw UserError(name.empty() || names.empty()
+                        ? missing
+                        : fmt::format("there is no picture '{}' of this{}", name, suggestion(name, names)));
   if (drawings.size() == 1) return picture(*drawings.front());
   Canvas canvas;
   Length y = 0, width = 0;

@@ -48,9 +48,13 @@ class ScaleOf {
           if (const double amount = digit * std::pow(10, decade); holds(amount)) all.push_back(amount);
       return all;
     }
-    const double raw = (high_ - low_) / 6, power = std::pow(10, std::floor(std::log10(raw)));
+    // Bytes are counted in powers of 1024: round steps of the unit that they are shown in.
+    double unit = 1;
+    if (scale_.unit == Unit::bytes)
+      while (high_ >= 1024 * unit) unit *= 1024;
+    const double raw = (high_ - low_) / unit / 6, power = std::pow(10, std::floor(std::log10(raw)));
     const double step = raw / power < 2 ? 2 * power : raw / power < 5 ? 5 * power : 10 * power;
-    for (double i = std::ceil(low_ / step); i * step <= high_; ++i) all.push_back(i * step);
+    for (double i = std::ceil(low_ / unit / step); i * step * unit <= high_; ++i) all.push_back(i * step * unit);
     return all;
   }
 

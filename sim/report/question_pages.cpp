@@ -28,7 +28,7 @@ Block picture(const std::string& name, const std::function<std::string()>& draw)
   try {
     return {"", Picture{draw()}, name};
   } catch (const UserError& error) {
-    return {"", Paragraph{"No picture: " + error.diagnostics().front().message}};
+    return {"", Paragraph{"No picture: " + error.diagnostics().front().message}, name};
   }
 }
 

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "page/layout.hpp"
 #include "report/run_report.hpp"
 
@@ -35,6 +37,8 @@ std::string run_csv(std::span<const Answer> answers) {
   const auto& axes = answer::AxisBytes::parts();
   for (const auto& axis : axes) header.push_back(fmt::format("{}_bytes_per_gpu", axis.name));
   header.insert(header.end(), {"data_closed_form_bytes", "busiest_link", "busiest_link_share"});
+  for (std::size_t c = 0; c < graph::kMemoryCategories; c++)  // of the rank that holds most, at its peak
+    header.push_back(fmt::format("{}_memory_bytes", graph::name(static_cast<graph::MemoryCategory>(c))));
   std::string csv = csv_line(header);
   for (const auto& answer : answers) {
     const auto& s = answer.summary;
@@ -60,6 +64,12 @@ std::string run_csv(std::span<const Answer> answers) {
     row.push_back(traffic.data_parallel ? cell(traffic.data_parallel->closed_form_bytes) : "");
     row.push_back(traffic.links.empty() ? "" : traffic.links[0].name);
     row.push_back(traffic.links.empty() ? "" : cell(traffic.links[0].busy_share));
+    const auto fullest = std::max_element(s.ranks.begin(), s.ranks.end(), [](const auto& a, const auto& b) {
+      return a.peak.allocated < b.peak.allocated;
+    });
+    const double unit = s.abstract ? scenario::kMemoryUnit : 1;
+    for (std::size_t c = 0; c < graph::kMemoryCategories; c++)
+      row.push_back(fullest == s.ranks.end() ? "" : cell(double(fullest->memory[c].count()) / unit));
     csv += csv_line(row);
   }
   return csv;

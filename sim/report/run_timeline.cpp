@@ -16,8 +16,10 @@ namespace {
 using graph::Lane;
 using graph::Pass;
 
-constexpr std::uint32_t kMostRanks = 32;    // more: the ones in the middle are left out
-constexpr std::size_t kMostBoxes = 30'000;  // more: tasks of one pass and micro-batch that follow each other are one
+// More ranks than the first, or more boxes than the last: the ones in the middle are left out.
+constexpr std::uint32_t kMostRanks = 32, kFewestRanks = 4;
+constexpr std::size_t kMostDrawn = 24'000;
+constexpr std::size_t kMostBoxes = 12'000;  // more: tasks of one pass and micro-batch that follow each other are one
 
 char kind_of(Lane lane, Pass pass) {
   switch (graph::info(lane).kind) {
@@ -52,8 +54,8 @@ char kind_of(Lane lane, Pass pass) {
 
 class Boxes {
  public:
-  explicit Boxes(const Answer& answer) : answer_(answer), graph_(answer.graph()) {
-    const auto fold = fold_rows(std::uint32_t(graph_.ranks().size()), kMostRanks);
+  Boxes(const Answer& answer, std::uint32_t most_ranks) : answer_(answer), graph_(answer.graph()) {
+    const auto fold = fold_rows(std::uint32_t(graph_.ranks().size()), most_ranks);
     for (std::uint32_t r = 0; r < graph_.ranks().size(); ++r)
       if (!fold.hidden || r < fold.first || r >= fold.first + fold.hidden) shown_.push_back(r);
     hidden_ = fold.hidden;
@@ -164,6 +166,11 @@ class Boxes {
 
 }  // namespace
 
-Timed timed(const Answer& answer) { return Boxes(answer).run(); }
+Timed timed(const Answer& answer) {
+  for (auto ranks = kMostRanks;; ranks /= 2) {
+    auto timed = Boxes(answer, ranks).run();
+    if (timed.drawing.boxes.size() <= kMostDrawn || ranks <= kFewestRanks) return timed;
+  }
+}
 
 }  // namespace rehearsal::report

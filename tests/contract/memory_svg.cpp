@@ -1,4 +1,4 @@
-// rehearse run --svg as its users meet it: a panel for each tier, with what is there at most and the capacity, at the
+// rehearse run --svg --picture memory as its users meet it: a panel for each tier, with what is there at most and the capacity, at the
 // height where they belong; and what it does not draw.
 #include <doctest/doctest.h>
 
@@ -16,7 +16,7 @@ const std::string kScenario = "run " PROJECT_ROOT "/scenarios/gpt-10b-offload-1x
 std::string drawn(const std::string& arguments) {
   const Scratch scratch;
   const auto file = (scratch.folder / "memory.svg").string();
-  const auto run = rehearse(arguments + " --format json --svg " + file);
+  const auto run = rehearse(arguments + " --format json --picture memory --svg " + file);
   REQUIRE_MESSAGE(run.status == 0, run.err);
   return read(file);
 }
@@ -125,9 +125,9 @@ TEST_CASE("what it does not draw it says") {
   const Scratch scratch;
   const auto file = (scratch.folder / "memory.svg").string();
   const std::string abstract = "run " PROJECT_ROOT "/scenarios/teaching-1f1b-8-stages.yaml";
-  const auto none = rehearse(abstract + " --svg " + file);
+  const auto none = rehearse(abstract + " --picture memory --svg " + file);
   CHECK(none.status == 2);
-  CHECK(contains(none.err, "give the scenario a 'memory'"));
+  CHECK(contains(none.err, "there is no picture 'memory' of this; allowed: breakdown, timeline"));
   CHECK_FALSE(std::ifstream(file).good());
   const auto given = drawn(abstract + " --set 'memory={activation: 100, weight_hold: 32, limit: 900}'");
   CHECK(contains(given, ">capacity 900<"));
