@@ -4,10 +4,10 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <initializer_list>
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/launchers.hpp"
 
 namespace rehearsal::launch {
 namespace {
@@ -24,9 +24,9 @@ struct Claim {
   Number rank = {}, size = {}, local_rank = {}, local_size = {};
 };
 
-Number number(const Variables& variables, std::initializer_list<const char*> names) {
+Number number(const Variables& variables, const launchers::Names& names) {
   for (const char* name : names) {
-    const auto text = variables(name);
+    const auto text = name ? variables(name) : std::nullopt;
     if (!text) continue;
     std::size_t value = 0;
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
@@ -36,6 +36,7 @@ Number number(const Variables& variables, std::initializer_list<const char*> nam
   }
   return std::nullopt;
 }
+Number number(const Variables& variables, const char* name) { return number(variables, launchers::Names{name}); }
 
 // The k-th entry of a list such as "4(x2),3": 4, 4, 3.
 std::optional<std::size_t> entry(std::string_view list, std::size_t k) {
@@ -55,42 +56,44 @@ std::optional<std::size_t> entry(std::string_view list, std::size_t k) {
 
 Claim srun(const Variables& variables) {
   Claim claim{.launcher = "srun"};
-  // A batch script has a SLURM_PROCID too, but belongs to no step.
-  if (!variables("SLURM_STEP_ID")) return claim;
-  claim.rank = number(variables, {"SLURM_PROCID"});
-  claim.size = number(variables, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
-  claim.local_rank = number(variables, {"SLURM_LOCALID"});
-  const auto node = number(variables, {"SLURM_NODEID"});
-  if (const auto tasks = variables("SLURM_STEP_TASKS_PER_NODE"); tasks && node)
-    if (const auto here = entry(*tasks, node->value)) claim.local_size = Told{*here, "SLURM_STEP_TASKS_PER_NODE"};
+  using launchers::kSlurm;
+  if (!variables(launchers::kSlurmStep)) return claim;
+  claim.rank = number(variables, kSlurm.rank);
+  claim.size = number(variables, kSlurm.ranks);
+  claim.local_rank = number(variables, kSlurm.local_rank);
+  const auto node = number(variables, launchers::kSlurmNode);
+  const char* list = kSlurm.local_ranks.front();
+  if (const auto tasks = variables(list); tasks && node)
+    if (const auto here = entry(*tasks, node->value)) claim.local_size = Told{*here, list};
   return claim;
 }
 
 // mpirun comes first: in an allocation it starts its daemons with srun, and its ranks inherit the number of theirs.
 Claim launcher(const Variables& variables) {
   Claim claim{.launcher = "mpirun"};
-  if ((claim.rank = number(variables, {"OMPI_COMM_WORLD_RANK"}))) {
-    claim.size = number(variables, {"OMPI_COMM_WORLD_SIZE"});
-    claim.local_rank = number(variables, {"OMPI_COMM_WORLD_LOCAL_RANK"});
-    claim.local_size = number(variables, {"OMPI_COMM_WORLD_LOCAL_SIZE"});
-    return claim;
-  }
+  const auto read = [&](const launchers::Variables& names) {
+    if (!claim.rank) return false;
+    claim.size = number(variables, names.ranks);
+    claim.local_rank = number(variables, names.local_rank);
+    claim.local_size = number(variables, names.local_ranks);
+    return true;
+  };
+  claim.rank = number(variables, launchers::kOpenMpi.rank);
+  if (read(launchers::kOpenMpi)) return claim;
   Claim slurm = srun(variables);
-  if (!(claim.rank = number(variables, {"PMI_RANK", "PMIX_RANK"}))) return slurm;
+  claim.rank = number(variables, launchers::kPmi.rank);
   // srun --mpi=pmi2 or pmix speaks of the same ranks in both languages.
-  if (slurm.rank && slurm.rank->value == claim.rank->value) return slurm;
-  claim.size = number(variables, {"PMI_SIZE"});
-  claim.local_rank = number(variables, {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"});
-  claim.local_size = number(variables, {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"});
+  if (!claim.rank || (slurm.rank && slurm.rank->value == claim.rank->value)) return slurm;
+  read(launchers::kPmi);
   return claim;
 }
 
 Claim by_hand(const Variables& variables) {
   return {.launcher = variables("TORCHELASTIC_RUN_ID") ? "torchrun" : "by hand",
-          .rank = number(variables, {"RANK"}),
-          .size = number(variables, {"WORLD_SIZE"}),
-          .local_rank = number(variables, {"LOCAL_RANK"}),
-          .local_size = number(variables, {"LOCAL_WORLD_SIZE"})};
+          .rank = number(variables, "RANK"),
+          .size = number(variables, "WORLD_SIZE"),
+          .local_rank = number(variables, "LOCAL_RANK"),
+          .local_size = number(variables, "LOCAL_WORLD_SIZE")};
 }
 
 void agree(const Number& hand, const Number& launcher, const std::string& name) {
@@ -132,9 +135,9 @@ std::optional<Membership> membership_of(const Claim& claim) {
 }
 
 Membership started_by_us(const Variables& variables) {
-  auto rank = number(variables, {kRankVariable});
+  auto rank = number(variables, kRankVariable);
   if (!rank) rank = launcher(variables).rank;
-  const auto ranks = number(variables, {kRanksVariable});
+  const auto ranks = number(variables, kRanksVariable);
   if (!rank || !ranks || rank->value >= ranks->value)
     throw MachineError("mpirun does not tell its processes which rank they are; OpenMPI and MPICH do");
   return {rank->value, ranks->value, rank->value, ranks->value, "rehearse"};  // one host

@@ -3,37 +3,40 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
+#include "base/launchers.hpp"
+
 namespace rehearsal::cli {
 namespace {
 
 // Of "4(x2),3" the first: how many are on the first node, and about as many on the others.
-std::optional<unsigned> number(const char* variable) {
-  const char* text = std::getenv(variable);
-  unsigned value = 0;
-  if (!text || !*text) return std::nullopt;
-  const auto [end, problem] = std::from_chars(text, text + std::strlen(text), value);
-  return problem == std::errc{} ? std::optional(value) : std::nullopt;
+std::optional<unsigned> number(const launchers::Names& names) {
+  for (const char* name : names) {
+    const char* text = name ? std::getenv(name) : nullptr;
+    unsigned value = 0;
+    if (!text || !*text) continue;
+    if (std::from_chars(text, text + std::strlen(text), value).ec == std::errc{}) return value;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
-// The names are those of sim/design/starting-ranks.md. In an allocation mpirun's ranks inherit srun's of its daemons,
-// and a batch script has a SLURM_PROCID but no step: mpirun first, and srun's only within a step.
+// In an allocation mpirun's ranks inherit srun's of its daemons: mpirun first, and srun's only within a step.
 std::optional<Launched> launched() {
-  struct Names {
-    const char *rank, *beside;
-  };
-  for (const auto& [rank, beside] :
-       std::array<Names, 2>{{{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"}, {"PMI_RANK", "MPI_LOCALNRANKS"}}})
-    if (const auto mine = number(rank)) return Launched{*mine, number(beside)};
-  if (const auto mine = number("SLURM_PROCID"); mine && std::getenv("SLURM_STEP_ID"))
-    return Launched{*mine, number("SLURM_STEP_TASKS_PER_NODE")};
+  using launchers::kSlurm;
+  const bool step = std::getenv(launchers::kSlurmStep) != nullptr;
+  if (const auto mine = number(launchers::kOpenMpi.rank))
+    return Launched{*mine, number(launchers::kOpenMpi.local_ranks)};
+  if (const auto mine = number(launchers::kPmi.rank)) {
+    const auto beside = number(launchers::kPmi.local_ranks);
+    return Launched{*mine, beside || !step ? beside : number(kSlurm.local_ranks)};
+  }
+  if (const auto mine = number(kSlurm.rank); mine && step) return Launched{*mine, number(kSlurm.local_ranks)};
   return std::nullopt;
 }
 
