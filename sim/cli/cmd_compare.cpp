@@ -31,12 +31,6 @@ CommandText compare_text() {
           .takes_set = true};
 }
 
-report::Varied varied_by(const std::vector<explore::Vary>& varies) {
-  report::Varied varied;
-  for (const auto& [key, values] : varies) varied.emplace_back(key, values);
-  return varied;
-}
-
 // Nothing worked: whatever is common to all (a misspelled key, a missing file) is said once.
 [[noreturn]] void complain_once(const std::vector<std::vector<Diagnostic>>& errors) {
   std::vector<Diagnostic> mistakes;
@@ -72,12 +66,9 @@ int show_store(const std::string& path, const TableOptions& options, const Commo
 
 int run_compare(const Arguments& arguments) {
   const auto text = compare_text();
-  std::vector<std::string> vary;
   TableOptions options;
-  OptionList own{{"vary", "KEY=V1,V2,...", "values of one key; repeatable", &vary}};
-  for (auto& option : table_options(options)) own.push_back(std::move(option));
   CommonOptions common;
-  const auto line = parse(text, own, arguments, common);
+  const auto line = parse(text, table_options(options), arguments, common);
   if (!line) return 0;
   read_table_options(options);
   check_outputs(common, page_outputs(options.pages), line->operands);
@@ -85,13 +76,12 @@ int run_compare(const Arguments& arguments) {
   if (line->operands.empty())
     throw UserError("compare: name a scenario file, for example scenarios/teaching-1f1b-8-stages.yaml");
   if (std::any_of(line->operands.begin(), line->operands.end(), store::is_database)) {
-    if (line->operands.size() > 1 || !vary.empty() || !common.set.empty())
+    if (line->operands.size() > 1 || !options.vary.empty() || !common.set.empty())
       throw UserError("compare: a store holds rows that are computed; give it alone, without --vary and --set");
     return show_store(line->operands.front(), options, common);
   }
-  std::vector<explore::Vary> varies;
-  for (const auto& v : vary) varies.push_back(explore::parse_vary(v));
-  const auto variants = explore::variants(line->operands, varies);
+  const auto what = variants_of(options, line->operands);
+  const auto& variants = what.all;
 
   std::vector<report::CompareRow> rows(variants.size());
   std::vector<std::string> results(variants.size());
@@ -104,7 +94,7 @@ int run_compare(const Arguments& arguments) {
     if (!errors[i].empty()) rows[i] = row_of(variants[i], errors[i]);
   const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.worked(); });
   if (any || common.format != Format::text)
-    emit_rows(common, options, varied_by(varies), rows, [&](std::size_t i) { return results[i]; });
+    emit_rows(common, options, what.varied, rows, [&](std::size_t i) { return results[i]; });
   if (!any) complain_once(errors);
   return 0;
 }

@@ -103,13 +103,11 @@ std::optional<store::Row> computed(const explore::Variant& variant, const store:
 
 int run_sweep(const Arguments& arguments) {
   const auto text = sweep_text();
-  std::vector<std::string> vary;
   std::string file, batch = "64";
   TableOptions options;
-  OptionList own{{"vary", "KEY=V1,V2,...", "values of one key; repeatable", &vary},
-                 {"store", "FILE", "the SQLite file that holds the results; made where there is none", &file},
-                 {"batch", "N", "rows of one transaction, at most (default 64)", &batch}};
-  for (auto& option : table_options(options)) own.push_back(std::move(option));
+  const auto own = table_options(
+      options, {{"store", "FILE", "the SQLite file that holds the results; made where there is none", &file},
+                {"batch", "N", "rows of one transaction, at most (default 64)", &batch}});
   CommonOptions common;
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
@@ -124,9 +122,8 @@ int run_sweep(const Arguments& arguments) {
   check_outputs(common, page_outputs(options.pages), inputs);
   const explore::SweepOptions asked{number_of_jobs(options.jobs, share_of_cores()),
                                     whole_number("--batch", batch, 1, 100'000)};
-  std::vector<explore::Vary> varies;
-  for (const auto& v : vary) varies.push_back(explore::parse_vary(v));
-  const auto variants = explore::variants(line->operands, varies);
+  const auto what = variants_of(options, line->operands);
+  const auto& variants = what.all;
   std::vector<store::Point> points;
   for (const auto& variant : variants) points.push_back(point_of(variant, common.set));
 
@@ -150,9 +147,8 @@ int run_sweep(const Arguments& arguments) {
   std::vector<report::CompareRow> rows;
   for (std::size_t i = 0; i < points.size(); i++)
     rows.push_back(row_of(store.row(points[i], false).value(), variants[i].set));
-  report::Varied varied;
-  for (const auto& [key, values] : varies) varied.emplace_back(key, values);
-  emit_rows(common, options, varied, rows, [&](std::size_t i) { return store.row(points[i], true).value().result; });
+  emit_rows(common, options, what.varied, rows,
+            [&](std::size_t i) { return store.row(points[i], true).value().result; });
   return 0;
 }
 

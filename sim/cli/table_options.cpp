@@ -11,17 +11,29 @@
 
 namespace rehearsal::cli {
 
-OptionList table_options(TableOptions& to) {
+OptionList table_options(TableOptions& to, OptionList own) {
   std::vector<std::string> columns;
   for (const auto& figure : report::kFigureTexts) columns.emplace_back(figure.name);
-  OptionList list{{"jobs", "N", "variants at a time (default: one per core)", &to.jobs},
-                  {"sort", "COLUMN", "order the rows; -COLUMN: the largest first", &to.choice.sort, false, columns},
-                  {"top", "N", "only the first N rows; without --sort the fastest that fit", &to.top},
-                  {"fits", "", "only the rows that fit their GPUs", &to.choice.fits},
-                  {"pareto", "", "only what nothing that fits beats in time, memory or GPUs", &to.choice.pareto}};
+  own.insert(own.begin(), {"vary", "KEY=V1,V2,...", "values of one key; repeatable", &to.vary});
+  const OptionList table{
+      {"jobs", "N", "variants at a time (default: one per core)", &to.jobs},
+      {"sort", "COLUMN", "order the rows; -COLUMN: the largest first", &to.choice.sort, false, columns},
+      {"top", "N", "only the first N rows; without --sort the fastest that fit", &to.top},
+      {"fits", "", "only the rows that fit their GPUs", &to.choice.fits},
+      {"pareto", "", "only what nothing that fits beats in time, memory or GPUs", &to.choice.pareto}};
+  own.insert(own.end(), table.begin(), table.end());
   for (auto& option : page_options(to.pages, "draw times, memory and what nothing beats", {"time", "memory", "pareto"}))
-    list.push_back(std::move(option));
-  return list;
+    own.push_back(std::move(option));
+  return own;
+}
+
+Variants variants_of(const TableOptions& options, std::span<const std::string> files) {
+  Variants variants;
+  std::vector<explore::Vary> varies;
+  for (const auto& option : options.vary) varies.push_back(explore::parse_vary(option));
+  for (const auto& [key, values] : varies) variants.varied.emplace_back(key, values);
+  variants.all = explore::variants(files, varies);
+  return variants;
 }
 
 std::string table_help() {
