@@ -22,6 +22,22 @@ struct Works {
   std::optional<WorkId> to_previous, to_next;  // messages
 };
 
+// Where the full state is received that is validated before a task: ahead of what is received in advance of that task.
+// Messages are received one after the other, and one for later work may be sent by whoever waits for the state.
+std::size_t received_before(const graph::Program& one, std::size_t task) {
+  std::vector<bool> needed(task);  // by what is computed before the task
+  std::size_t place = task;
+  for (std::size_t i = task; i-- > 0;) {
+    if (one.lane[i] == Lane::compute) needed[i] = true;
+    if (needed[i])
+      for (const auto on : one.dependencies[i]) needed[on.index()] = true;
+    if (one.lane[i] != Lane::receive) continue;
+    if (needed[i]) break;
+    place = i;
+  }
+  return place;
+}
+
 // Copies one program several times over.
 class Copier {
  public:
@@ -29,6 +45,7 @@ class Copier {
       : one_(one),
         works_(works),
         validate_before_(validate_before.index()),
+        receive_before_(received_before(one, validate_before.index())),
         program_(one.name),
         copies_(one, program_) {
     ends_ = state_ends(program_, works.to_previous.has_value(), works.to_next.has_value());
@@ -47,6 +64,7 @@ class Copier {
     copies_.begin();
     bool stepped = false;
     for (std::size_t i = 0; i < one_.size(); i++) {
+      if (k > 0 && i == receive_before_) receive_state();
       if (k > 0 && i == validate_before_) validate();
       auto after = copies_.dependencies(i);
       // The first computation of an iteration follows what is left of the one before on other lanes: the parameters
@@ -79,19 +97,23 @@ class Copier {
   }
 
   // Waits for the full state of the iteration before and hands it on. The last rank has known it since it combined.
+  void receive_state() {
+    if (ends_.full_in) state_ = add(works_.receive, Lane::receive, ends_.full_in);
+  }
   void validate() {
     std::vector<LocalTask> after;
-    if (ends_.full_in) after.push_back(add(works_.receive, Lane::receive, ends_.full_in));
+    if (state_) after.push_back(*state_);
     const LocalTask validated = add(works_.nothing, Lane::compute, {}, after);
     if (ends_.full_out) add(*works_.to_previous, Lane::send, ends_.full_out, {validated});
   }
 
   const graph::Program& one_;
   Works works_;
-  std::size_t validate_before_;
+  std::size_t validate_before_, receive_before_;
   graph::ProgramBuilder program_;
   graph::Repeat copies_;
   StateEnds ends_;
+  std::optional<LocalTask> state_;                 // received and not yet validated
   std::optional<LocalTask> unfinished_, stepped_;  // of the iteration before
 };
 

@@ -334,6 +334,12 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
     problems.error(place_of(root, "training.optimizer_sync"),
                    "'optimizer_sync: post-validation' lets pipeline ranks agree on a norm, and parameter servers need "
                    "none; set it to barrier");
+  if (scenario.optimizer_sync.post_validation &&
+      (scenario.resharding.asked || !scenario.parallelism.layouts.empty()))
+    problems.error(place_of(root, "training.optimizer_sync"),
+                   fmt::format("'optimizer_sync: post-validation' follows one rank of each stage, and with '{}' those of a "
+                               "stage send different messages; set it to barrier",
+                               scenario.resharding.asked ? "resharding" : "stages"));
   if (!scenario.data_parallel.synchronous() &&
       std::any_of(scenario.faults.begin(), scenario.faults.end(),
                   [](const auto& fault) { return fault.kind == cluster::Fault::Kind::jitter; }))
