@@ -6,22 +6,26 @@
 
 namespace rehearsal::answer {
 
-job::WholeRun whole_run(const Question& question, const Summary& summary) {
-  const auto& scenario = question.scenario;
+job::Step job_step(const scenario::Scenario& scenario) {
   INVARIANT(scenario.job && scenario.concrete, "a whole run without a job or a model");
   const auto& c = *scenario.concrete;
   job::Step step;
-  step.seconds = to_seconds(summary.useful ? summary.useful->step : summary.iteration);
-  step.low = summary.error_band.low, step.high = summary.error_band.high;
   step.sequences = double(scenario.batch.global);
   step.tokens = step.sequences * double(scenario.batch.sequence);
-  step.gpus = summary.gpus, step.nodes = c.cluster.nodes, step.gpus_per_node = c.cluster.gpus_per_node;
+  step.gpus = scenario.parallelism.gpus(), step.nodes = c.cluster.nodes, step.gpus_per_node = c.cluster.gpus_per_node;
   step.replicas = scenario.parallelism.data;
   step.gpu_watts = c.cluster.gpu.power_limit;
   const auto states = plan::state_bytes(c.training);
   step.state_bytes = models::parameters(c.model) * (states.parameters + states.optimizer);
   if (const auto& pcie = c.cluster.host.pcie) step.to_host = pcie->value();
-  return job::whole_run(*scenario.job, step);
+  return step;
+}
+
+job::WholeRun whole_run(const Question& question, const Summary& summary) {
+  auto step = job_step(question.scenario);
+  step.seconds = to_seconds(summary.useful ? summary.useful->step : summary.iteration);
+  step.low = summary.error_band.low, step.high = summary.error_band.high;
+  return job::whole_run(*question.scenario.job, step);
 }
 
 }  // namespace rehearsal::answer

@@ -5,6 +5,8 @@
 
 namespace rehearsal::answer {
 
+// The machine of a scenario with a job; nothing of how long a step takes.
+job::Step job_step(const scenario::Scenario& scenario);
 // Of a scenario with a job. Throws UserError as job::whole_run does.
 job::WholeRun whole_run(const Question& question, const Summary& summary);
 

@@ -28,12 +28,17 @@ const CommandText kPlanText{
         "The scenario's section 'plan' says what may be chosen, each key a value, a list or auto (all that divide):\n"
         "  plan: {tensor: [1, 2, 4, 8], pipeline: auto, schedules: [1f1b, zb-h1], objective: time, margin: 5%}\n"
         "keys: tensor context pipeline data expert chunks micro schedules zero recompute sequence offload gpus nodes\n"
-        "objective margin. Without it all are auto. The ten best are predicted in full, with contention, and shown in\n"
-        "that order. Ctrl-C and --time-limit end with the best so far and how far the optimum may be.\n"
-        "Exit status 1 when nothing fits, 2 when the space is empty.",
+        "objective deadline budget margin. Without it all are auto. The ten best are predicted in full, with\n"
+        "contention, and shown in that order. A scenario with a 'job' has days, GPU-hours, money and goodput of each;\n"
+        "objective cost is the cheapest training, 'deadline: 30d' and 'budget: 1M' keep to what takes and costs no "
+        "more.\n"
+        "Ctrl-C and --time-limit end with the best so far and how far the optimum may be.\n"
+        "Exit status 1 when nothing fits, or nothing keeps to the limits; 2 when the space is empty.",
     .example =
         "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml\n"
         "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml --set 'plan={zero: [0, 1], schedules: [1f1b, zb-h1]}'\n"
+        "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml --set 'job={tokens: 1T, gpu_hour: 2.5, currency: USD}' \\\n"
+        "    --set 'plan={zero: 1, schedules: [1f1b], nodes: [1, 2, 4], objective: cost, deadline: 60d}'\n"
         "  rehearse plan scenarios/plan/gpt3-175b-1024xa100.yaml --time-limit 1s --format json\n",
     .takes_set = true};
 
@@ -96,11 +101,11 @@ int run_plan(const Arguments& arguments) {
   std::optional<Clock::time_point> until;
   if (!limit.empty()) until = begin + std::chrono::nanoseconds(parse_time(limit).count() / 1000);
 
+  const StopOnInterrupt interrupt;
   const search::Space space(scenario::load_plan(path, common.set));
   search::Outcome outcome;
   {
     Progress progress(common.quiet);
-    const StopOnInterrupt interrupt;
     options.go_on = [&](const search::Counts& counts, std::optional<Time> best) {
       if (progress.due()) progress.say(progress_line(counts, best));
       return !interrupt.asked() && (!until || Clock::now() < *until);
@@ -117,7 +122,7 @@ int run_plan(const Arguments& arguments) {
   else
     emit_report(common, report::plan_text(space, outcome, {report_width(common), use_color(common)}));
   if (!folder.empty()) save(folder, space, outcome);
-  return outcome.top.empty() ? 1 : 0;
+  return outcome.top.empty() || !outcome.met ? 1 : 0;
 }
 
 }  // namespace rehearsal::cli

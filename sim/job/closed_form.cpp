@@ -62,4 +62,12 @@ double best_interval(const Cycle& c) {
   return std::exp((low + high) / 2);
 }
 
+double best_rate(const Cycle& c) {
+  if (c.failures <= 0) return 1;
+  Cycle endless = c;
+  endless.work = 1e12;
+  const double interval = best_interval(endless);
+  return one(endless, interval, interval) / interval;
+}
+
 }  // namespace rehearsal::job

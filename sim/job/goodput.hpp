@@ -25,6 +25,10 @@ double expected(const Cycle& cycle);
 // safe; Daly's optimum where save = stall. The work itself where nothing fails.
 double best_interval(const Cycle& cycle);
 
+// Seconds of the clock a useful second of a run without an end, at the best of all intervals: synchronous checkpoints
+// never let a run take less (sim/design/whole-runs.md).
+double best_rate(const Cycle& cycle);
+
 // Young's first-order optimum, sqrt(2 stall / failures) (CACM 17 (1974) 530).
 double young_interval(const Cycle& cycle);
 

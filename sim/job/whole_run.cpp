@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
+#include "job/pace.hpp"
 
 namespace rehearsal::job {
 namespace {
@@ -27,13 +28,10 @@ class Maker {
   Maker(const Job& job, const Step& step) : job_(job), step_(step) {}
 
   WholeRun make() {
-    run_.steps = steps_of(job_, step_);
+    const double useful = begin();
     run_.currency = job_.currency;
     if (job_.deadline) run_.deadline_days = job_.deadline->value() / kDay;
     if (job_.budget) run_.budget = job_.budget->value();
-    run_.spare_gpus = job_.spares.value_or(0) * step_.gpus_per_node;
-    watts();
-    const double useful = run_.steps * step_.seconds;
     if (!job_.failures) {
       run_.expected = totals(useful, useful);
       if (step_.low) run_.low = totals(useful * *step_.low, useful * *step_.low);
@@ -41,17 +39,42 @@ class Maker {
       return std::move(run_);
     }
     checkpoint();
-    const auto expected = at(1);
+    const auto expected = at(1, Ask::runs);
     run_.expected = totals(expected.mean, useful);
     run_.simulated = expected.runs;
     run_.closed_form_goodput = expected.closed ? std::optional(useful / expected.mean) : std::nullopt;
     run_.failures = expected.runs.failures;
     const double low = step_.low.value_or(1), high = step_.high.value_or(1);
-    run_.low = totals(at(low).runs.p5, useful * low), run_.high = totals(at(high).runs.p95, useful * high);
+    run_.low = totals(at(low, Ask::runs).runs.p5, useful * low);
+    run_.high = totals(at(high, Ask::runs).runs.p95, useful * high);
     if (job_.failures->slow_per_1000_node_days > 0 && job_.failures->slowdown == 1)
       run_.warnings.emplace_back(
           "'job.failures.slow.slowdown' is 1: nodes that become slow cost a restart and nothing else");
     return std::move(run_);
+  }
+
+  // Of the above.
+  Totals expected() {
+    const double useful = begin();
+    if (!job_.failures) return totals(useful, useful);
+    checkpoint();
+    return totals(at(1, Ask::mean).mean, useful);
+  }
+
+  // Seconds of the clock of a useful one, at least. In every run each useful second is done at its speed or a lower
+  // one. Where the closed form is sure to hold, intervals that need not be whole steps are not worse than those that
+  // are: with synchronous checkpoints each takes one(w, w) for w useful seconds, of which the least share is the bound.
+  double least_rate() {
+    begin();
+    if (!job_.failures) return 1;
+    checkpoint();
+    if (!never_short()) return 1;
+    const double rate = best_rate(cycle_);
+    return std::isfinite(rate) ? std::max(1., rate * (1 - 1e-9)) : 1;
+  }
+  Totals least(double rate) {
+    const double useful = begin();
+    return totals(useful * rate, useful);
   }
 
  private:
@@ -60,6 +83,17 @@ class Maker {
     bool closed = false;  // exactly, by the closed form
     Simulated runs;
   };
+  enum class Ask : std::uint8_t { mean, runs };
+
+  // Useful seconds.
+  double begin() {
+    run_.steps = steps_of(job_, step_);
+    run_.spare_gpus = job_.spares.value_or(0) * step_.gpus_per_node;
+    watts();
+    return run_.steps * step_.seconds;
+  }
+  // Neither waits nor shrinks nor slows down, whatever happens.
+  bool never_short() const { return fleet_.slow_rate <= 0 && fleet_.spares < 0; }
 
   void watts() {
     if (job_.power.gpu)
@@ -147,16 +181,18 @@ class Maker {
   }
 
   // With steps that take `factor` times as long.
-  Length at(double factor) const {
+  Length at(double factor, Ask ask) const {
     Cycle cycle = cycle_;
     cycle.work *= factor, cycle.interval *= factor;
     Length length;
-    if (!(expected(cycle) < kHopeless * cycle.work)) hopeless(cycle);
+    const double closed = job::expected(cycle);
+    if (!(closed < kHopeless * cycle.work)) hopeless(cycle);
+    if (ask == Ask::mean && never_short()) return {closed, true, {}};
     const double cycles = std::ceil(cycle.work / cycle.interval);
     const int runs = static_cast<int>(std::clamp(kMostCycles / cycles, kFewestRuns, kMostRuns));
     length.runs = simulate(cycle, fleet_, job_.seed, runs);
     length.closed = fleet_.slow_rate <= 0 && length.runs.waited <= 0 && length.runs.shrunk <= 0;
-    length.mean = length.closed ? expected(cycle) : length.runs.mean;
+    length.mean = length.closed ? closed : length.runs.mean;
     if (length.runs.p95 >= kHopeless * cycle.work) hopeless(cycle);
     return length;
   }
@@ -186,5 +222,26 @@ std::optional<bool> WholeRun::in_time() const { return within(expected.days, dea
 std::optional<bool> WholeRun::in_budget() const { return within(expected.cost, budget); }
 
 WholeRun whole_run(const Job& job, const Step& step) { return Maker(job, step).make(); }
+
+Pace::Pace(const Job& job, const Step& step) : job_(job), step_(step) {
+  const Step one = at(1, 1);
+  rate_ = Maker(job_, one).least_rate();
+}
+
+Step Pace::at(double seconds, std::int64_t replicas) const {
+  Step step = step_;
+  step.seconds = seconds, step.replicas = replicas, step.low = step.high = std::nullopt;
+  return step;
+}
+
+Totals Pace::expected(double seconds, std::int64_t replicas) const {
+  const Step step = at(seconds, replicas);
+  return Maker(job_, step).expected();
+}
+
+Totals Pace::least(double seconds) const {
+  const Step step = at(seconds, 1);
+  return Maker(job_, step).least(rate_);
+}
 
 }  // namespace rehearsal::job

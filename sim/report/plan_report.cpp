@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/quantity_text.hpp"
 #include "page/layout.hpp"
@@ -55,17 +56,75 @@ std::string against(const Found& one, const Found& best) {
 std::string space_text(const Outcome& outcome) {
   const auto& c = outcome.counts;
   return fmt::format(
-      "{} layouts: {} do not fit by the states that they keep, {} are ruled out by a bound of their time, {} were "
+      "{} layouts: {} do not fit by the states that they keep, {}{} are ruled out by a bound of their time{}, {} were "
       "priced{}. {} graphs were simulated, of which {} did not fit; {} sets of stage times served all.",
-      grouped(c.layouts), grouped(c.cut_memory), grouped(c.cut_bound), grouped(c.priced),
-      c.refused ? fmt::format(", {} are refused by a rule that only a plan knows", grouped(c.refused)) : "",
+      grouped(c.layouts), grouped(c.cut_memory),
+      c.cut_limits ? fmt::format("{} are too late or too dear by a bound, ", grouped(c.cut_limits)) : "",
+      grouped(c.cut_bound),
+      c.refused ? fmt::format(", {} are refused by rules that only a plan knows", grouped(c.refused)) : "",
+      grouped(c.priced), c.missed ? fmt::format(", of which {} are too late or too dear", grouped(c.missed)) : "",
       grouped(c.simulated), grouped(c.unfit), grouped(c.stagings));
 }
 
-std::string proof_text(const Outcome& outcome) {
+std::string refusal_text(const Outcome& outcome, std::size_t width) {
+  constexpr std::size_t kShown = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, outcome.refusals.size()); ++i) {
+    const auto& [layout, why, layouts] = outcome.refusals[i];
+    text += wrap(fmt::format("  {} refused, such as tensor {}, context {}, pipeline {}, data {}, zero {}, micro {}: {}",
+                             grouped(layouts), layout.tensor, layout.context, layout.pipeline, layout.data, layout.zero,
+                             layout.micro, why),
+                 width, "    ") +
+            "\n";
+  }
+  if (outcome.refusals.size() > kShown)
+    text += fmt::format("  and for {} other reasons (--format json names all)\n", outcome.refusals.size() - kShown);
+  return text;
+}
+
+// What was asked for of the best.
+struct Wanted {
+  const char *better, *unit;
+};
+Wanted wanted(const Space& space) {
+  using Objective = scenario::PlanSpace::Objective;
+  switch (space.file().space.objective) {
+    case Objective::gpus:
+      return {"needs fewer GPUs or is faster", "smaller or faster"};
+    case Objective::cost:
+      return {"is cheaper", "cheaper"};
+    case Objective::time:
+      break;
+  }
+  return {"is faster", "faster"};
+}
+
+std::string proof_text(const Space& space, const Outcome& outcome) {
+  const auto& limits = space.file().space;
   if (outcome.proven)
-    return "Proven: no layout of this space that fits is faster, as long as works take nothing from each other.";
-  return fmt::format("Stopped: the best of this space may be faster by up to {:.1f} %.", outcome.gap * 100);
+    return fmt::format("Proven: no layout of this space that fits{} {}, as long as works take nothing from each other.",
+                       limits.deadline || limits.budget ? " and keeps to the limits" : "", wanted(space).better);
+  if (outcome.gap >= 1) return "Stopped before all families had a bound: how far the optimum may be is not known.";
+  return fmt::format("Stopped: the best of this space may be {} by up to {:.1f} %.", wanted(space).unit,
+                     outcome.gap * 100);
+}
+
+const job::Job* job_of(const Space& space) {
+  const auto& job = space.file().bases.front().scenario.job;
+  return job ? &*job : nullptr;
+}
+std::string money(const Space& space, double amount) { return show(Count(amount)) + " " + job_of(space)->currency; }
+
+// Of the whole training: by the full prediction where there is one.
+const job::Totals* training(const Found& found) {
+  if (found.full.summary.job) return &found.full.summary.job->expected;
+  return found.run ? &*found.run : nullptr;
+}
+
+std::string training_text(const Space& space, const job::Totals& run) {
+  return fmt::format("{:.1f} days, {} GPU-hours{}{}", run.days, show(Count(run.gpu_hours)),
+                     run.cost ? ", " + money(space, *run.cost) : "",
+                     job_of(space)->failures ? fmt::format("; {:.1f} % of the time trains", run.goodput * 100) : "");
 }
 
 std::vector<std::vector<std::string>> rows_of(const Space& space, const std::vector<Found>& all, bool full) {
@@ -80,6 +139,7 @@ std::vector<std::vector<std::string>> rows_of(const Space& space, const std::vec
       else
         heading.push_back("alone");
       heading.insert(heading.end(), {"memory", "GPUs"});
+      if (job_of(space)) heading.insert(heading.end(), {"days", "GPU-hours", "cost", "goodput %"});
       rows.push_back(heading);
     }
     const auto& s = found.full.summary;
@@ -89,6 +149,9 @@ std::vector<std::vector<std::string>> rows_of(const Space& space, const std::vec
     else
       cells.push_back(show(found.iteration));
     cells.insert(cells.end(), {show(bytes(found.device)), std::to_string(space.gpus(found.layout))});
+    if (const auto* run = training(found))
+      cells.insert(cells.end(), {fmt::format("{:.2f}", run->days), show(Count(run->gpu_hours)),
+                                 run->cost ? money(space, *run->cost) : "", fmt::format("{:.1f}", run->goodput * 100)});
     cells.resize(rows.front().size());
     rows.push_back(std::move(cells));
   }
@@ -113,6 +176,40 @@ std::string lacking(const Space& space, const Outcome& outcome, int width) {
          "\n " + set_text(space.sets(near.layout)) + "\n";
 }
 
+// By how much a layout is behind the best, in what was asked for and in time, and where that comes from.
+std::string loss(const Space& space, const Found& one, const Found& best) {
+  const auto with_sign = [](bool less, const std::string& amount) { return (less ? "-" : "+") + amount; };
+  const Time mine = one.full.summary.iteration, its = best.full.summary.iteration;
+  const auto text = with_sign(mine < its, show(mine < its ? its - mine : mine - its)) + " = " + against(one, best);
+  if (space.file().space.objective != scenario::PlanSpace::Objective::cost) return text;
+  const double more = *training(one)->cost - *training(best)->cost;
+  return with_sign(more < 0, money(space, std::abs(more))) + "; " + text;
+}
+
+// Which limit nothing keeps to, and by how much it is missed.
+std::string out_of_reach(const Space& space, const Outcome& outcome, int width) {
+  const auto goal = search::goal_of(space.file().space);
+  const auto& closest = *outcome.closest;
+  const auto& run = *training(closest);
+  std::string text;
+  if (!goal.in_time(run))
+    text = fmt::format("Nothing that fits is done within {:.2f} days: the fastest takes {:.2f}, {:.2f} too many",
+                       *goal.deadline_days, run.days, run.days - *goal.deadline_days);
+  else
+    text = fmt::format("Nothing that fits{} costs {} or less: the cheapest costs {}, {} too much",
+                       goal.deadline_days ? fmt::format(" and is done within {:.2f} days", *goal.deadline_days) : "",
+                       money(space, *goal.budget), money(space, *run.cost), money(space, *run.cost - *goal.budget));
+  return wrap(text + ":", std::size_t(width)) + "\n " + set_text(space.sets(closest.layout)) + "\n " +
+         training_text(space, run) + "\n";
+}
+
+std::string nothing(const Space& space, const Outcome& outcome, int width) {
+  if (outcome.closest) return out_of_reach(space, outcome, width);
+  if (outcome.nearest) return lacking(space, outcome, width);
+  if (outcome.stopped) return "Stopped before a layout was found to fit; give the search more time.\n";
+  return "All layouts are refused by rules of the plan or the schedule.\n";
+}
+
 }  // namespace
 
 std::string plan_text(const Space& space, const Outcome& outcome, const PlanTextOptions& options) {
@@ -121,18 +218,20 @@ std::string plan_text(const Space& space, const Outcome& outcome, const PlanText
   const auto width = static_cast<std::size_t>(options.width);
   std::string text = paint.bold(base.name) + "\n";
   text += wrap(space_text(outcome), width) + "\n";
-  if (outcome.top.empty())
-    return text + "\n" +
-           (outcome.nearest ? lacking(space, outcome, options.width)
-            : outcome.stopped
-                ? "Stopped before a layout was found to fit; give the search more time.\n"
-                : "All layouts are refused by rules of the plan or the schedule; `rehearse run` says of one why.\n");
-  text += wrap(proof_text(outcome), width) + "\n";
+  text += refusal_text(outcome, width);
+  if (outcome.top.empty()) return text + "\n" + nothing(space, outcome, options.width);
+  text += wrap(proof_text(space, outcome), width) + "\n";
+  if (!outcome.met)
+    text += wrap(fmt::format("With contention none of the best {} keeps to the limits, which alone they all do.",
+                             outcome.top.size()),
+                 width) +
+            "\n";
   const auto& best = outcome.top.front();
   text += "\n" + paint.bold("The best") + "\n";
   text += fmt::format("  {} per iteration, {} when nothing is in its way; {} of {} on the fullest GPU\n",
                       show(best.full.summary.iteration), show(best.iteration), show(bytes(best.device)),
                       show(bytes(best.full.summary.capacity.value_or(0))));
+  if (const auto* run = training(best)) text += "  " + training_text(space, *run) + "\n";
   text +=
       wrap(fmt::format("  rehearse run {}{}", space.file().path, set_text(space.sets(best.layout))), width, "    ") +
       "\n";
@@ -140,14 +239,11 @@ std::string plan_text(const Space& space, const Outcome& outcome, const PlanText
   text += table(rows_of(space, outcome.top, true), paint);
   if (outcome.top.size() > 1) text += "\n" + paint.bold("Why the others lose") + "\n";
   for (std::size_t i = 1; i < outcome.top.size(); ++i)
-    text += wrap(fmt::format("  {:>2}: {} = {}", i + 1,
-                             outcome.top[i].full.summary.iteration < best.full.summary.iteration
-                                 ? "-" + show(best.full.summary.iteration - outcome.top[i].full.summary.iteration)
-                                 : "+" + show(outcome.top[i].full.summary.iteration - best.full.summary.iteration),
-                             against(outcome.top[i], best)),
-                 width, "      ") +
-            "\n";
-  text += "\n" + paint.bold("Nothing else found is better in time, memory or GPUs and as good in the others") + "\n";
+    text += wrap(fmt::format("  {:>2}: {}", i + 1, loss(space, outcome.top[i], best)), width, "      ") + "\n";
+  text += "\n" +
+          paint.bold(fmt::format("Nothing else found is better in time, memory, GPUs{} and as good in the others",
+                                 job_of(space) ? " or cost" : "")) +
+          "\n";
   text += table(rows_of(space, search::front(space, outcome.found), false), paint);
   text += "\n" +
           wrap(
@@ -169,6 +265,20 @@ std::string plan_json(const Space& space, const Outcome& outcome, const std::str
             {"unfit", c.unfit},
             {"stagings", c.stagings},
             {"best", nullptr}};
+  const auto goal = search::goal_of(space.file().space);
+  if (goal.limited())
+    json["limits"] = {{"deadline_days", goal.deadline_days},
+                      {"budget", goal.budget},
+                      {"met", !outcome.top.empty() && outcome.met}},
+    json["cut"]["limits"] = c.cut_limits, json["missed"] = c.missed;
+  auto refusals = Json::array();
+  for (const auto& [layout, why, layouts] : outcome.refusals)
+    refusals.push_back({{"set", json_of(space.sets(layout))}, {"why", why}, {"layouts", layouts}});
+  json["refusals"] = std::move(refusals);
+  const auto add_run = [](Json& to, const job::Totals* run) {
+    if (!run) return;
+    to["days"] = run->days, to["gpu_hours"] = run->gpu_hours, to["cost"] = run->cost, to["goodput"] = run->goodput;
+  };
   const auto entry = [&](const Found& found) {
     Json one{{"set", json_of(space.sets(found.layout))}};
     one["alone_s"] = to_seconds(found.iteration);
@@ -181,17 +291,23 @@ std::string plan_json(const Space& space, const Outcome& outcome, const std::str
     if (&found != &outcome.top.front()) one["against_best"] = against(found, outcome.top.front());
     top.push_back(std::move(one));
   }
-  for (const auto& found : search::front(space, outcome.found))
+  for (const auto& found : search::front(space, outcome.found)) {
     pareto.push_back({{"set", json_of(space.sets(found.layout))},
                       {"alone_s", to_seconds(found.iteration)},
                       {"device_bytes", number(found.device)},
                       {"gpus", space.gpus(found.layout)}});
+    add_run(pareto.back(), training(found));
+  }
   if (!outcome.top.empty()) json["best"] = entry(outcome.top.front());
   json["top"] = std::move(top), json["pareto"] = std::move(pareto);
   if (outcome.nearest)
     json["nearest"] = {{"set", json_of(space.sets(outcome.nearest->layout))},
                        {"device_bytes", number(outcome.nearest->device)},
                        {"lacks_bytes", number(outcome.nearest->device - outcome.nearest->capacity)}};
+  if (outcome.closest) {
+    auto& closest = json["closest"] = entry(*outcome.closest);
+    add_run(closest, training(*outcome.closest));
+  }
   return json.dump(2) + "\n";
 }
 
@@ -200,6 +316,7 @@ std::string plan_csv(const Space& space, const Outcome& outcome) {
   const auto names = outcome.top.empty() ? Sets{} : space.sets(outcome.top.front().layout);
   for (const auto& [key, value] : names) heading.push_back(key);
   heading.insert(heading.end(), {"iteration_s", "alone_s", "samples_per_s", "mfu", "device_bytes", "gpus", "proven"});
+  if (job_of(space)) heading.insert(heading.end(), {"days", "gpu_hours", "job_cost", "goodput"});
   std::string csv = csv_line(heading);
   for (std::size_t i = 0; i < outcome.top.size(); ++i) {
     const auto& found = outcome.top[i];
@@ -211,6 +328,9 @@ std::string plan_csv(const Space& space, const Outcome& outcome) {
                  {fmt::format("{}", to_seconds(s.iteration)), fmt::format("{}", to_seconds(found.iteration)),
                   cell(s.samples_per_s), cell(s.mfu), fmt::format("{}", found.device),
                   std::to_string(space.gpus(found.layout)), outcome.proven ? "true" : "false"});
+    if (const auto* run = training(found))
+      cells.insert(cells.end(), {fmt::format("{}", run->days), fmt::format("{}", run->gpu_hours), cell(run->cost),
+                                 fmt::format("{}", run->goodput)});
     csv += csv_line(cells);
   }
   return csv;

@@ -79,8 +79,13 @@ void add_plan_keys(Key& plan) {
   dimension("nodes", degree, "likewise, in nodes");
   plan.at("gpus").said = plan.at("nodes").said = "what `cluster` says";
   Form objective{Form::Kind::choice};
-  objective.names = {"time", "gpus"}, objective.planned = {"cost"};
-  extra(plan, "objective", {objective}, "the shortest iteration, or the fewest GPUs that suffice").said = "time";
+  objective.names = {"time", "gpus", "cost"};
+  extra(plan, "objective", {objective},
+        "the shortest iteration, the fewest GPUs that suffice, or the cheapest training (`job`)")
+      .said = "time";
+  extra(plan, "deadline", {fields::duration()}, "of the training that `job` describes, such as 30d").said =
+      "that of `job`";
+  extra(plan, "budget", {fields::count()}, "for it, in the currency of `job`").said = "that of `job`";
   extra(plan, "margin", {fields::text()}, "of the memory of a GPU, left free: 5%").said = "0%";
 }
 

@@ -350,7 +350,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   if (schedule_ok && parallelism.sound && problems.count() == before_batch)
     check_schedule(context, scenario.schedule, schedule_node, parallelism, scenario.microbatches);
   read_simulate(context, top, root, scenario);
-  if (const Node* plan = top.find("plan")) read_plan_space(context, *plan);
+  if (const Node* plan = top.find("plan")) read_plan_space(context, *plan, root);
   top.finish();
   if (scenario.concrete && problems.count() == 0)
     load_error_band(context, scenario, top.find("software") != nullptr);

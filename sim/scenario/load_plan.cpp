@@ -65,6 +65,33 @@ double read_margin(Diagnostics& problems, const Node& node) {
   return sound ? percent / 100 : 0;
 }
 
+// Time and money are those of a whole training, whose length and price the rest of the file says.
+void read_limits(Diagnostics& problems, MapReader& map, const Node& root, PlanSpace& space) {
+  const auto positive = [&](const char* key, const auto& value, const Node& node) {
+    if (value && value->value() <= 0) problems.error(node.where(), fmt::format("'{}' must be above zero", key));
+  };
+  const Node* job = root.find("job");
+  const bool priced = job && job->kind == Node::Kind::map && job->find("gpu_hour");
+  const char* price =
+      "give what a GPU costs for an hour: job: {tokens: 2T, gpu_hour: 2.5, currency: USD}, 'tokens' being what is "
+      "trained on";
+  if (const Node* node = map.find("deadline")) {
+    space.deadline = read_duration(problems, *node, "'deadline'");
+    positive("deadline", space.deadline, *node);
+    if (!job)
+      problems.error(node->where(),
+                     "'deadline' is that of a training; say how much is trained: job: {tokens: 2T}, or steps, or "
+                     "samples");
+  }
+  if (const Node* node = map.find("budget")) {
+    space.budget = read_count(problems, *node, "'budget'");
+    positive("budget", space.budget, *node);
+    if (!priced) problems.error(node->where(), fmt::format("'budget' needs a price; {}", price));
+  }
+  if (space.objective == PlanSpace::Objective::cost && !priced)
+    problems.error(map.at("objective"), fmt::format("'objective' cost needs a price; {}", price));
+}
+
 // What the search cannot change a layout under.
 void refuse(Context& context, const Node& root) {
   const auto no = [&](const char* key, const char* why) {
@@ -175,7 +202,7 @@ const char* name(models::Recompute recompute) {
   return "";
 }
 
-PlanSpace read_plan_space(Context& context, const Node& node) {
+PlanSpace read_plan_space(Context& context, const Node& node, const Node& root) {
   auto& problems = context.problems;
   PlanSpace space;
   MapReader map(problems, node, "plan");
@@ -208,9 +235,12 @@ PlanSpace read_plan_space(Context& context, const Node& node) {
         return choice.name;
       });
   if (const Node* offload = map.find("offload")) space.offload = read_offload(context, *offload);
-  space.objective = map.choice<PlanSpace::Objective>(
-      "objective", {{"time", PlanSpace::Objective::time}, {"gpus", PlanSpace::Objective::gpus}}, {"cost"},
-      PlanSpace::Objective::time);
+  space.objective = map.choice<PlanSpace::Objective>("objective",
+                                                     {{"time", PlanSpace::Objective::time},
+                                                      {"gpus", PlanSpace::Objective::gpus},
+                                                      {"cost", PlanSpace::Objective::cost}},
+                                                     {}, PlanSpace::Objective::time);
+  read_limits(problems, map, root, space);
   if (const Node* margin = map.find("margin")) space.margin = read_margin(problems, *margin);
   map.finish();
   return space;
@@ -222,7 +252,7 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   const Node* root = changed(context, context.documents.read_file(path), sets);
   problems.throw_if_any();
   PlanFile file{path, sets, {}, {}};
-  if (const Node* plan = root->find("plan")) file.space = read_plan_space(context, *plan);
+  if (const Node* plan = root->find("plan")) file.space = read_plan_space(context, *plan, *root);
   refuse(context, *root);
   problems.throw_if_any();
   const auto sizes = sizes_of(context, *root, file.space);
@@ -255,6 +285,10 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
       throw UserError("plan: 'cluster.groups' of unlike GPUs are not searched; leave it out");
     if (base.scenario.optimizer_sync.post_validation)
       throw UserError("plan: 'training.optimizer_sync: post-validation' lets iterations overlap; set it to barrier");
+    if (const auto& job = base.scenario.job) {
+      if (!file.space.deadline) file.space.deadline = job->deadline;
+      if (!file.space.budget) file.space.budget = job->budget;
+    }
     file.bases.push_back(std::move(base));
   }
   return file;

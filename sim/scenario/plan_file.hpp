@@ -27,14 +27,17 @@ struct PlanSpace {
     models::Offload states;
   };
   std::vector<Offload> offload;  // empty: as `training` says
-  enum class Objective : std::uint8_t { time, gpus };
+  enum class Objective : std::uint8_t { time, gpus, cost };
   Objective objective = Objective::time;
-  double margin = 0;  // share of a GPU's memory that stays free
+  // Of the whole training; where `plan` names none, those of `job`.
+  std::optional<Duration> deadline;
+  std::optional<Count> budget;  // in the currency of `job`
+  double margin = 0;            // share of a GPU's memory that stays free
 };
 const char* name(models::Recompute recompute);
 
-// What is wrong is left in context.problems.
-PlanSpace read_plan_space(Context& context, const Node& node);
+// `root`: the file, whose `job` says what is trained and at what price. What is wrong is left in context.problems.
+PlanSpace read_plan_space(Context& context, const Node& node, const Node& root);
 
 // A scenario whose layout is the question, on one size of the cluster: of one stage on one GPU with all others as its
 // replicas, which stands for any. `sets`: what makes the file say so of this size.

@@ -106,12 +106,34 @@ Time backward(const schedule::Schedule& schedule, const schedule::Problem& probl
 
 }  // namespace
 
+std::string said(const UserError& error) {
+  return error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
+}
+
+answer::Staged stage_plain(scenario::Scenario scenario, const std::vector<Setting>& settings) {
+  scenario.concrete->training.offload = {};
+  scenario.parallelism.zero = 0;
+  try {
+    return answer::stage(scenario);
+  } catch (const UserError& error) {
+    for (const auto& setting : settings) {
+      if (setting.zero == scenario.parallelism.zero) continue;
+      scenario.parallelism.zero = setting.zero;
+      try {
+        return answer::stage(scenario);
+      } catch (const UserError&) {
+      }
+    }
+    throw UserError(error);
+  }
+}
+
 FamilyPrices family_prices(const Space& space, const Layout& family) {
   auto whole = family;
   whole.zero = 0, whole.offload = 0, whole.schedule = 0;
   auto s = space.scenario(whole);
   auto& c = *s.concrete;
-  s.schedule = {}, c.training.offload = {};
+  s.schedule = {};
   // Layers of one kind are all alike: one alone and the others together say as much.
   const auto layers = c.model.layers;
   const bool ends = c.model.family != models::Family::mlp;
@@ -123,7 +145,8 @@ FamilyPrices family_prices(const Space& space, const Layout& family) {
   c.partition = {plan::Partition::Kind::listed, std::move(alone)};
   FamilyPrices prices;
   try {
-    const auto staged = answer::stage(s);
+    const auto settings = space.settings(family);
+    const auto staged = stage_plain(s, settings);
     const auto& plan = *staged.lowering.plan();
     prices.parts = staged.problem;
     Time once;
@@ -147,19 +170,20 @@ FamilyPrices family_prices(const Space& space, const Layout& family) {
     const bool both_ways = std::any_of(orders.begin(), orders.end(), [&](const Order& order) {
       return schedule::registry().at(space.schedules()[order.schedule]).placement == schedule::Placement::bidirectional;
     });
-    for (const auto& setting : space.settings(family)) {
+    if (alike) prices.compute = share(once * s.microbatches, family.pipeline);
+    for (const auto& setting : settings) {
       auto layout = family;
       layout.zero = setting.zero, layout.offload = setting.offload;
       const auto under = with_setting(plan, space.scenario(layout));
       FamilyPrices::Floor floor{setting, {}, bytes(states(under, held) / family.pipeline) + context(s)};
       if (alike) {
         const auto lane = both_ways ? Lane{} : lane_of(under, staged.cost, all, family.pipeline);
-        floor.iteration = std::max(share(once * s.microbatches, family.pipeline) + lane.serial, lane.all);
+        floor.iteration = std::max(prices.compute + lane.serial, lane.all);
       }
       prices.floors.push_back(floor);
     }
-  } catch (const UserError&) {  // the layouts themselves would say why
-    prices.floors.clear();
+  } catch (const UserError& error) {
+    prices.floors.clear(), prices.refused = said(error);
   }
   return prices;
 }

@@ -2,13 +2,18 @@
 // answer::estimate and what `run` says of memory; sim/design/planning-search.md derives why these are bounds of it.
 #pragma once
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "answer/staged.hpp"
+#include "base/error.hpp"
 #include "schedule/replay.hpp"
 #include "search/space.hpp"
 
 namespace rehearsal::search {
+
+// The first of what is wrong, without its place: that of the file says nothing of a layout.
+std::string said(const UserError& error);
 
 // What replicas say to each other in a step, of one rank: collectives that are all on its data lane.
 struct Lane {
@@ -20,16 +25,22 @@ struct Lane {
 struct FamilyPrices {
   // Embedding, layers one by one, head (an mlp: its layers alone). No transfers.
   schedule::Problem parts;
-  // Under each setting: time of the busiest rank of any pipeline over these GPUs, without a bubble, and memory of the
-  // fullest. Empty where a rule that only a plan knows refuses the family.
+  // Of computing alone, under any setting: time of the busiest rank of any pipeline over these GPUs, without a bubble.
+  Time compute;
+  // Under each setting: the same with what replicas say to each other, and memory of the fullest. Empty where a rule
+  // that only a plan knows refuses the family, for the reason `refused`.
   struct Floor {
     Setting setting;
     Time iteration;
     Bytes device;
   };
   std::vector<Floor> floors;
+  std::string refused;
 };
 FamilyPrices family_prices(const Space& space, const Layout& family);
+// As if nothing were sharded and nothing left the device; where rules do not allow that, with the first level of ZeRO of
+// these that they do (LOMO's replicas: 3). Stages take the same times. Throws what was said of the first.
+answer::Staged stage_plain(scenario::Scenario scenario, const std::vector<Setting>& settings);
 // The stages of an order made of those parts, as a plan deals them; nothing where that depends on their times.
 std::optional<schedule::Problem> stages_of(const FamilyPrices& prices, const scenario::Scenario& scenario);
 

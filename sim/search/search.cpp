@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <queue>
 #include <tuple>
 
@@ -15,23 +17,24 @@ namespace rehearsal::search {
 namespace {
 
 // What is known of an item: its key is a bound of all layouts below it, and exact from `timed` on.
-enum class Step : std::uint8_t { family, order, bounded, timed, done };
+enum class Step : std::uint8_t { kin, family, order, bounded, timed, done };
 
 struct Item {
-  Time key;
+  Key key;
   Layout layout;
   Step step = Step::family;
   std::uint64_t layouts = 1;  // below it
   double device = 0;          // bytes on the fullest GPU: from below, and of what is done exactly
 
-  std::uint64_t settings = 0;  // of an order: which of those of its family, as bits
-
-  // Fewest GPUs may come before time.
-  std::int64_t gpus = 0;
-  auto order() const { return std::tie(gpus, key, layout, step); }
+  std::uint64_t settings = 0;        // of an order: which of those of its family, as bits
+  std::size_t kin = 0, first = 0;    // of kin: which, and its first family that is not refused
+  std::optional<job::Totals> run{};  // of what is done
 };
 struct Later {
-  bool operator()(const Item& a, const Item& b) const { return a.order() > b.order(); }
+  bool operator()(const Item& a, const Item& b) const {
+    if (a.key < b.key || b.key < a.key) return b.key < a.key;
+    return std::tie(a.layout, a.step) > std::tie(b.layout, b.step);
+  }
 };
 
 // What comes of one item.
@@ -39,15 +42,54 @@ struct Result {
   std::vector<Item> items;
   Counts counts;
   std::vector<Outcome::Nearest> too_large;
+  std::vector<Refusal> refusals;
+
+  void refuse(const Layout& layout, std::uint64_t layouts, const std::string& why) {
+    counts.refused += layouts;
+    refusals.push_back({layout, why, layouts});
+  }
 };
+
+// By rules, which name the numbers of the layout that they refuse.
+class Refusals {
+ public:
+  void add(const Refusal& refusal) {
+    std::string rule = refusal.why;
+    std::erase_if(rule, [](char c) { return c >= '0' && c <= '9'; });
+    auto& kept = by_rule_.emplace(rule, Refusal{refusal.layout, refusal.why, 0}).first->second;
+    if (refusal.layout < kept.layout) kept.layout = refusal.layout, kept.why = refusal.why;
+    kept.layouts += refusal.layouts;
+  }
+  std::vector<Refusal> sorted() const {
+    std::vector<Refusal> all;
+    for (const auto& [rule, refusal] : by_rule_) all.push_back(refusal);
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.layouts > b.layouts; });
+    return all;
+  }
+
+ private:
+  std::map<std::string, Refusal> by_rule_;
+};
+
+// From all over the space, so that a search that is stopped among them has seen something of everything: steps by the
+// golden section, which come to each of them once where their number and the step have no divisor in common.
+std::vector<Kin> spread(std::vector<Kin> kins) {
+  const auto count = kins.size();
+  auto step = std::max<std::size_t>(1, std::size_t(double(count) * 0.618));
+  while (std::gcd(step, count) > 1) ++step;
+  std::vector<Kin> all;
+  for (std::size_t i = 0, at = 0; i < count; ++i, at = (at + step) % count) all.push_back(std::move(kins[at]));
+  return all;
+}
 
 class Search {
  public:
-  Search(const Space& space, const Options& options) : space_(space), options_(options) {}
+  Search(const Space& space, const Options& options, const Goal& goal)
+      : space_(space), options_(options), goal_(goal), kins_(spread(space.kins())) {}
 
   Outcome run() {
     counts_.layouts = space_.layouts();
-    if (go_on()) open_families();
+    open_kins();
     while (!queue_.empty() && found_.size() < options_.best) {
       if (queue_.top().step == Step::done) {
         found_.push_back(queue_.top()), queue_.pop();
@@ -56,7 +98,7 @@ class Search {
       if (!go_on()) break;
       take(next_round());
     }
-    const bool stopped = !queue_.empty() && found_.size() < options_.best;
+    const bool stopped = (opened_ < kins_.size() || !queue_.empty()) && found_.size() < options_.best;
     if (stopped && found_.empty()) dive();
     return finish(stopped);
   }
@@ -64,50 +106,81 @@ class Search {
  private:
   static constexpr std::size_t kRound = 64, kSimulated = 8;  // items of a round, and graphs among them
 
-  bool fewest_gpus() const { return space_.file().space.objective == scenario::PlanSpace::Objective::gpus; }
   bool go_on() const {
     if (!options_.go_on) return true;
-    return options_.go_on(counts_, found_.empty() ? std::nullopt : std::optional(found_.front().key));
+    return options_.go_on(counts_, found_.empty() ? std::nullopt : std::optional(found_.front().key.time));
   }
-  Item item(Step step, const Layout& layout, Time key, std::uint64_t layouts = 1) const {
-    return {key, layout, step, layouts, 0, 0, fewest_gpus() ? space_.gpus(layout) : 0};
+  // Of an iteration that takes so long or longer.
+  Key bound(const Layout& layout, Time time) const {
+    return key_of(goal_, space_.gpus(layout), time, space_.runs().least(layout.cluster, time));
+  }
+  bool too_much(const Layout& layout, Time time) const {
+    return goal_.limited() && !goal_.met_by(space_.runs().least(layout.cluster, time));
+  }
+  Item item(Step step, const Layout& layout, Time time, std::uint64_t layouts = 1) const {
+    return {bound(layout, time), layout, step, layouts};
   }
 
-  void open_families() {
-    const auto& families = space_.families();
-    constexpr std::size_t kAtOnce = 1024;
-    for (std::size_t begin = 0; begin < families.size() && go_on(); begin += kAtOnce) {
-      const auto count = std::min(kAtOnce, families.size() - begin);
+  // The first of them also where the search is stopped at once, so that it ends with something.
+  void open_kins() {
+    constexpr std::size_t kAtOnce = 64;
+    for (std::size_t begin = 0; begin < kins_.size() && (go_on() || begin == 0); begin += kAtOnce) {
+      const auto count = std::min(kAtOnce, kins_.size() - begin);
       std::vector<Result> results(count);
-      in_parallel(count, options_.threads, [&](std::size_t i) { open(families[begin + i], results[i]); });
+      in_parallel(count, options_.threads, [&](std::size_t i) { open_kin(begin + i, results[i]); });
       for (auto& result : results) merge(result);
       opened_ = begin + count;
     }
   }
+  // What computing takes is the same for all of them; that of the first tells.
+  void open_kin(std::size_t which, Result& result) const {
+    const Kin& families = kins_[which];
+    for (std::size_t i = 0; i < families.size(); ++i) {
+      const auto prices = family_prices(space_, families[i]->layout);
+      result.counts.stagings++;
+      if (prices.floors.empty()) {
+        result.refuse(families[i]->layout, families[i]->layouts, prices.refused);
+        continue;
+      }
+      auto kin = item(Step::kin, families[i]->layout, prices.compute, 0);
+      kin.kin = which, kin.first = i;
+      for (; i < families.size(); ++i) kin.layouts += families[i]->layouts;
+      if (too_much(kin.layout, prices.compute))
+        result.counts.cut_limits += kin.layouts;
+      else
+        result.items.push_back(kin);
+    }
+  }
+  void open(const Item& kin, Result& result) const {
+    const Kin& families = kins_[kin.kin];
+    for (std::size_t i = kin.first; i < families.size(); ++i) open(*families[i], kin.key.time, result);
+  }
   // A family by what is sharded and what leaves the device: memory first, which cuts most.
-  void open(const Family& family, Result& result) const {
+  void open(const Family& family, Time least, Result& result) const {
     const auto prices = family_prices(space_, family.layout);
     const double most = capacity(space_, family.layout);
     result.counts.stagings++;
-    if (prices.floors.empty()) {
-      result.counts.refused += family.layouts;
-      return;
-    }
+    if (prices.floors.empty()) return result.refuse(family.layout, family.layouts, prices.refused);
+    INVARIANT(least <= prices.compute, "families whose layers have the same prices compute as long");
     const auto orders = family.layouts / prices.floors.size();
     auto open = item(Step::family, family.layout, Time{}, 0);
+    Time time;
     for (const auto& floor : prices.floors) {
-      if (double(floor.device.count()) > most) {
+      const double device = double(floor.device.count());
+      if (device > most) {
         auto layout = family.layout;
         layout.zero = floor.setting.zero, layout.offload = floor.setting.offload;
         result.counts.cut_memory += orders;
-        result.too_large.push_back({layout, double(floor.device.count()), most});
+        result.too_large.push_back({layout, device, most});
+      } else if (too_much(family.layout, floor.iteration)) {
+        result.counts.cut_limits += orders;
       } else {
-        const double device = double(floor.device.count());
-        open.key = open.layouts > 0 ? std::min(open.key, floor.iteration) : floor.iteration;
+        time = open.layouts > 0 ? std::min(time, floor.iteration) : floor.iteration;
         open.device = open.layouts > 0 ? std::min(open.device, device) : device;
         open.layouts += orders;
       }
     }
+    open.key = bound(family.layout, time);
     if (open.layouts > 0) result.items.push_back(open);
   }
 
@@ -131,6 +204,8 @@ class Search {
     counts_.priced += result.counts.priced, counts_.simulated += result.counts.simulated;
     counts_.cut_memory += result.counts.cut_memory, counts_.refused += result.counts.refused;
     counts_.stagings += result.counts.stagings, counts_.unfit += result.counts.unfit;
+    counts_.cut_limits += result.counts.cut_limits, counts_.missed += result.counts.missed;
+    for (const auto& refusal : result.refusals) refusals_.add(refusal);
     for (const auto& near : result.too_large)
       if (!nearest_ || std::tuple(near.device - near.capacity, near.layout) <
                            std::tuple(nearest_->device - nearest_->capacity, nearest_->layout))
@@ -139,6 +214,8 @@ class Search {
 
   void expand(const Item& item, Result& result) const {
     switch (item.step) {
+      case Step::kin:
+        return open(item, result);
       case Step::family:
         return order(item, result);
       case Step::order:
@@ -164,8 +241,10 @@ class Search {
       for (std::size_t i = 0; i < prices.floors.size(); ++i) {
         const auto& floor = prices.floors[i];
         const double device = double(floor.device.count());
-        if (device > most) continue;
-        if (floor.iteration > passes) {
+        if (device > most || too_much(layout, floor.iteration)) continue;
+        if (too_much(layout, passes)) {
+          result.counts.cut_limits++;
+        } else if (floor.iteration > passes) {
           auto alone = item(Step::order, layout, floor.iteration);
           alone.settings = std::uint64_t{1} << i, alone.device = device;
           result.items.push_back(alone);
@@ -181,26 +260,23 @@ class Search {
   // The walk of its passes tells how much it holds, and where no graph is needed how long it takes. No setting changes
   // the passes.
   void price(const Item& order, Result& result) const {
-    auto plain = order.layout;
-    plain.zero = 0;
-    auto unsharded = space_.scenario(plain);
-    unsharded.concrete->training.offload = {};
     const auto settings = space_.settings(order.layout);
     try {
-      const auto staged = answer::stage(unsharded);
+      const auto unsharded = space_.scenario(order.layout);
+      const auto staged = stage_plain(unsharded, settings);
       result.counts.stagings++;
       const auto passes = answer::passes(unsharded, staged);
       for (std::size_t i = 0; i < settings.size(); ++i) {
         if (!(order.settings >> i & 1)) continue;
         auto layout = order.layout;
         layout.zero = settings[i].zero, layout.offload = settings[i].offload;
-        price(order.key, layout, staged, passes, result);
+        price(order.key.time, layout, staged, passes, result);
       }
-    } catch (const UserError&) {
-      result.counts.refused += order.layouts;
+    } catch (const UserError& error) {
+      result.refuse(order.layout, order.layouts, said(error));
     }
   }
-  void price(Time key, const Layout& layout, const answer::Staged& unsharded, const schedule::Replay& passes,
+  void price(Time least, const Layout& layout, const answer::Staged& unsharded, const schedule::Replay& passes,
              Result& result) const {
     const auto s = space_.scenario(layout);
     const double device = double(device_floor(s, unsharded, passes).count()), most = capacity(space_, layout);
@@ -212,41 +288,57 @@ class Search {
     try {
       auto staged = answer::stage(s);
       result.counts.stagings++;
-      Item next = item(Step::timed, layout, Time{});
-      next.device = device;
-      if (const auto time = answer::with_step_ends(s, staged, passes)) {
-        INVARIANT(key <= *time, "a bound is below what it bounds");
-        result.counts.priced++;
-        next.key = *time;
-      } else {
+      auto time = answer::with_step_ends(s, staged, passes);
+      INVARIANT(!time || least <= *time, "a bound is below what it bounds");
+      // What of the steps are skipped only the prediction says, and so how long the training is.
+      const bool exact = time && !(s.concrete->training.scales_loss() && goal_.asks_job());
+      if (!time) {
         const Time end = *std::max_element(passes.end.begin(), passes.end.end());
-        next.step = Step::bounded;
-        next.key = std::max({key, end, passes_floor(s.schedule.schedule(), staged.problem, lanes(s, staged))});
+        time = std::max({least, end, passes_floor(s.schedule.schedule(), staged.problem, lanes(s, staged))});
       }
-      result.items.push_back(next);
-    } catch (const UserError&) {
-      result.counts.refused++;
+      auto next = item(exact ? Step::timed : Step::bounded, layout, *time);
+      next.device = device;
+      if (exact) {
+        result.counts.priced++;
+        const auto run = space_.runs().expected(layout.cluster, to_seconds(*time), layout.data);
+        next.key = key_of(goal_, space_.gpus(layout), *time, run);
+        result.counts.missed += !goal_.met_by(run);
+        if (goal_.met_by(run)) result.items.push_back(next);
+      } else if (too_much(layout, *time)) {
+        result.counts.cut_limits++;
+      } else {
+        result.items.push_back(next);
+      }
+    } catch (const UserError& error) {
+      result.refuse(layout, 1, said(error));
     }
   }
 
   // The memory that `run` would say; and the time, where only a graph can tell it.
   void simulate(const Item& timed, Result& result) const {
     result.counts.simulated++;
-    const auto found = evaluate(space_, timed.layout);
+    const bool bounded = timed.step == Step::bounded;
+    std::string why;
+    const auto found = evaluate(space_, timed.layout, &why);
     if (!found) {
-      result.counts.refused += timed.step == Step::bounded;
+      if (bounded) result.refuse(timed.layout, 1, why);
       return;
     }
-    if (timed.step == Step::bounded) result.counts.priced++;
-    INVARIANT(timed.step == Step::bounded ? timed.key <= found->iteration : timed.key == found->iteration,
+    result.counts.priced += bounded;
+    auto done = item(Step::done, timed.layout, found->iteration);
+    done.key = key_of(goal_, space_.gpus(timed.layout), found->iteration, found->run);
+    done.device = found->device, done.run = found->run;
+    INVARIANT(!(done.key < timed.key) && (bounded || timed.key.time == found->iteration),
               "a bound is below what it bounds, and an exact time is that of the graph");
+    if (!goal_.met_by(found->run)) {
+      result.counts.missed++;
+      return;
+    }
     if (const double most = capacity(space_, timed.layout); found->device > most) {
       result.counts.unfit++;
       result.too_large.push_back({timed.layout, found->device, most});
       return;
     }
-    auto done = item(Step::done, timed.layout, found->iteration);
-    done.device = found->device;
     result.items.push_back(done);
   }
 
@@ -297,24 +389,23 @@ class Search {
       else if (queue_.top().step != Step::timed)
         left += queue_.top().layouts;
     }
-    for (std::size_t i = opened_; i < space_.families().size(); ++i) left += space_.families()[i].layouts;
+    for (std::size_t i = opened_; i < kins_.size(); ++i)
+      for (const auto* family : kins_[i]) left += family->layouts;
     counts_.cut_bound = left;
     outcome.counts = counts_;
-    const auto to_found = [](const Item& item) { return Found{item.layout, item.key, item.device, {}}; };
-    for (const auto& item : found_) outcome.found.push_back(to_found(item));
-    for (const auto& item : rest) outcome.found.push_back(to_found(item));
-    outcome.proven = !stopped || !found_.empty();
+    outcome.refusals = refusals_.sorted();
+    found_.insert(found_.end(), rest.begin(), rest.end());
+    for (const auto& item : found_) outcome.found.push_back({item.layout, item.key.time, item.device, item.run, {}});
+    outcome.proven = !stopped || found_.size() > rest.size();
     outcome.stopped = stopped;
-    if (!outcome.proven && !outcome.found.empty()) {
-      const auto best = outcome.found.front().iteration;
-      const Time bound = opened_ < space_.families().size() ? Time{} : bound_.value_or(Time{});
-      outcome.gap = best > Time{} && bound < best ? 1 - bound / best : 0;
+    if (!outcome.proven && !found_.empty()) {
+      outcome.gap = gap(found_.front().key, opened_ < kins_.size() ? Key{} : bound_.value_or(Key{}));
       outcome.proven = outcome.gap == 0;
     }
     const auto count = std::min(options_.best, outcome.found.size());
     outcome.top.assign(outcome.found.begin(), outcome.found.begin() + std::ptrdiff_t(count));
     if (outcome.top.empty() && !stopped) outcome.nearest = nearest();
-    if (options_.full) predict(outcome.top);
+    if (options_.full) predict(outcome);
     return outcome;
   }
   // A family that a bound has ruled out lacks more than its bound says: of its layouts the one that keeps least.
@@ -332,74 +423,61 @@ class Search {
     return least ? least : nearest_;
   }
 
-  void predict(std::vector<Found>& top) const {
-    std::vector<Found> full(top.size());
+  void predict(Outcome& outcome) const {
+    auto& top = outcome.top;
     in_parallel(top.size(), options_.threads, [&](std::size_t i) {
-      full[i] = top[i];
-      std::vector<std::string> sets;
-      for (const auto& [key, value] : space_.sets(top[i].layout)) sets.push_back(key + "=" + value);
-      const auto& file = space_.file();
-      auto all = file.sets;
-      all.insert(all.end(), sets.begin(), sets.end());
-      full[i].full = answer::predict(scenario::load(file.path, all)).brief();
+      auto all = space_.file().sets;
+      for (const auto& [key, value] : space_.sets(top[i].layout)) all.push_back(key + "=" + value);
+      top[i].full = answer::predict(scenario::load(space_.file().path, all)).brief();
     });
-    top = std::move(full);
-    std::stable_sort(top.begin(), top.end(), [](const Found& a, const Found& b) {
-      const auto key = [](const Found& f) {
-        return std::tuple(f.full.summary.fits == false, f.full.summary.iteration);
+    const auto run = [](const Found& f) {
+      return f.full.summary.job ? std::optional(f.full.summary.job->expected) : std::nullopt;
+    };
+    std::stable_sort(top.begin(), top.end(), [&](const Found& a, const Found& b) {
+      const auto wrong = [&](const Found& f) {
+        return std::tuple(f.full.summary.fits == false, !goal_.met_by(run(f)));
       };
-      return key(a) < key(b);
+      const auto key = [&](const Found& f) {
+        return key_of(goal_, f.full.summary.gpus, f.full.summary.iteration, run(f));
+      };
+      return wrong(a) != wrong(b) ? wrong(a) < wrong(b) : key(a) < key(b);
     });
-    if (fewest_gpus())
-      std::stable_sort(top.begin(), top.end(),
-                       [](const Found& a, const Found& b) { return a.full.summary.gpus < b.full.summary.gpus; });
+    outcome.met = top.empty() || goal_.met_by(run(top.front()));
   }
 
   const Space& space_;
   const Options& options_;
+  const Goal goal_;
+  const std::vector<Kin> kins_;
   std::priority_queue<Item, std::vector<Item>, Later> queue_;
   std::vector<Item> found_;
   Counts counts_;
   std::size_t opened_ = 0;
   std::optional<Outcome::Nearest> nearest_;
-  std::optional<Time> bound_;  // of all that was open when the search was stopped
+  Refusals refusals_;
+  std::optional<Key> bound_;  // of all that was open when the search was stopped
 };
 
 }  // namespace
 
-double capacity(const Space& space, const Layout& layout) {
-  const auto& file = space.file();
-  return double(file.bases[layout.cluster].scenario.concrete->cluster.gpu.memory.count()) * (1 - file.space.margin);
-}
-
-std::vector<Found> front(const Space& space, const std::vector<Found>& found) {
-  std::vector<Found> front;
-  const auto key = [&](const Found& f) { return std::tuple(f.iteration, f.device, space.gpus(f.layout)); };
-  for (const auto& one : found) {
-    const bool beaten = std::any_of(found.begin(), found.end(), [&](const Found& other) {
-      const auto [t, m, g] = key(other);
-      const auto [time, memory, gpus] = key(one);
-      const bool no_worse = t <= time && m <= memory && g <= gpus;
-      return no_worse && (key(other) != key(one) || other.layout < one.layout);
-    });
-    if (!beaten) front.push_back(one);
+Outcome search(const Space& space, const Options& options) {
+  const auto goal = goal_of(space.file().space);
+  auto outcome = Search(space, options, goal).run();
+  if (!goal.limited() || outcome.stopped || !outcome.top.empty()) return outcome;
+  // Which limit is out of reach, and by how much: the cheapest that is in time, the fastest, or the cheapest of all.
+  auto other = options;
+  other.best = 1;
+  std::vector<Goal> relaxed;
+  if (goal.deadline_days && goal.budget) relaxed.push_back({Goal::Order::cost, goal.deadline_days, {}});
+  relaxed.push_back({goal.deadline_days ? Goal::Order::days : Goal::Order::cost, {}, {}});
+  for (const auto& instead : relaxed) {
+    auto without = Search(space, other, instead).run();
+    outcome.nearest = without.nearest;
+    if (without.top.empty()) continue;
+    outcome.closest = std::move(without.top.front());
+    break;
   }
-  return front;
+  return outcome;
 }
-
-std::optional<Found> evaluate(const Space& space, const Layout& layout) {
-  try {
-    const auto prediction =
-        answer::predict(space.scenario(layout), {.summary = {.memory = true, .critical_path = false}});
-    const auto& summary = prediction.summary;
-    if (std::any_of(summary.tiers.begin(), summary.tiers.end(), [](const auto& t) { return t.fits == false; }))
-      return std::nullopt;  // a host that is too small is no matter of bytes on the device
-    return Found{layout, summary.iteration, *summary.peak.device, {}};
-  } catch (const UserError&) {
-    return std::nullopt;
-  }
-}
-
-Outcome search(const Space& space, const Options& options) { return Search(space, options).run(); }
 
 }  // namespace rehearsal::search

@@ -6,6 +6,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "answer/predict.hpp"
@@ -14,11 +15,12 @@
 namespace rehearsal::search {
 
 struct Counts {
-  std::uint64_t layouts = 0;  // in the space; the sum of the next four
+  std::uint64_t layouts = 0;  // in the space; the sum of the next five
   std::uint64_t priced = 0;   // whose exact time is known
-  // Never priced: known not to fit, refused by rules that only a plan or a graph knows, or with a bound above the last
-  // of the best. Most of them are cut as whole families.
-  std::uint64_t cut_memory = 0, refused = 0, cut_bound = 0;
+  // Never priced: known not to fit, refused by rules that only a plan or a graph knows, too late or too dear by a
+  // bound, or with a bound above the last of the best. Most of them are cut as whole families.
+  std::uint64_t cut_memory = 0, refused = 0, cut_limits = 0, cut_bound = 0;
+  std::uint64_t missed = 0;     // of those that were priced: too late or too dear
   std::uint64_t simulated = 0;  // whose graph was built, for its memory or because only it can tell the time
   std::uint64_t unfit = 0;      // of these: larger than their bound said, and than the GPU
   std::uint64_t stagings = 0;   // sets of stage times that were worked out; all else is shared
@@ -26,9 +28,16 @@ struct Counts {
 
 struct Found {
   Layout layout;
-  Time iteration;             // nobody feels anybody
-  double device = 0;          // bytes on the fullest GPU
-  answer::Prediction full{};  // with contention, as `run` says it; brief, set for the best
+  Time iteration;                    // nobody feels anybody
+  double device = 0;                 // bytes on the fullest GPU
+  std::optional<job::Totals> run{};  // what the job takes at that iteration
+  answer::Prediction full{};         // with contention, as `run` says it; brief, set for the best
+};
+
+struct Refusal {
+  Layout layout;
+  std::string why;
+  std::uint64_t layouts = 0;  // for this reason
 };
 
 struct Outcome {
@@ -37,13 +46,18 @@ struct Outcome {
   std::vector<Found> found;  // all that fit and were simulated, by time: what a front is drawn from
   bool stopped = false;      // before all that it was asked for was known
   bool proven = false;       // that the best is
-  double gap = 0;            // the best may be slower than the optimum by this share of it at most
+  bool met = true;           // the limits, by the full prediction of the best
+  double gap = 0;            // the best may be above the optimum, in what was asked for, by this share of its own
   // Where nothing fits: the layout that lacks least, and how much.
   struct Nearest {
     Layout layout;
     double device = 0, capacity = 0;
   };
   std::optional<Nearest> nearest;
+  // Where nothing that fits meets the limits: what misses one by least. The other, if any, it meets, or none can.
+  std::optional<Found> closest;
+  // What the rules say that refuse layouts, the one that refuses most first; each of the first layout that meets it.
+  std::vector<Refusal> refusals;
 };
 
 struct Options {
@@ -56,11 +70,13 @@ struct Options {
 
 Outcome search(const Space& space, const Options& options = {});
 
-// Of all that was found to fit: those that nothing else beats in time, memory or GPUs without being worse in another.
+// Of all that was found to fit: those that nothing else beats in time, memory, GPUs or cost without being worse in
+// another.
 std::vector<Found> front(const Space& space, const std::vector<Found>& found);
 
-// The exact value of one layout, which the search compares: time without contention, memory as `run` says it.
-std::optional<Found> evaluate(const Space& space, const Layout& layout);
+// The exact value of one layout, which the search compares: time without contention, memory as `run` says it. Nothing
+// where it is refused, for the reason `why`.
+std::optional<Found> evaluate(const Space& space, const Layout& layout, std::string* why = nullptr);
 // Bytes of a GPU that a plan may fill.
 double capacity(const Space& space, const Layout& layout);
 

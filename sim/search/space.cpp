@@ -144,7 +144,7 @@ class Space::Builder {
   std::string reason_;
 };
 
-Space::Space(scenario::PlanFile file) : file_(std::move(file)) {
+Space::Space(scenario::PlanFile file) : file_(std::move(file)), runs_(file_) {
   schedules_ = file_.space.schedules.value_or(usual_schedules());
   for (const auto& name : schedules_) {
     const auto& s = schedule::registry().at(name);
@@ -157,6 +157,22 @@ Space::Space(scenario::PlanFile file) : file_(std::move(file)) {
     throw UserError(
         fmt::format("plan.offload lists {} mappings, at most {}", file_.space.offload.size(), kMostOffloads));
   Builder(*this).build();
+}
+
+// Tensor and context groups stand where they stand, whoever their neighbours are. Experts do not: their groups reach
+// over replicas, and so their prices may change with them.
+std::vector<Kin> Space::kins() const {
+  std::vector<Kin> kins;
+  std::map<Layout, std::size_t> known;
+  for (const auto& family : families_) {
+    auto alike = family.layout;
+    const auto& scenario = base(alike);
+    if (!scenario.concrete->model.is_moe() && scenario.placement == plan::kUsualOrder) alike.pipeline = alike.data = 1;
+    const auto [place, fresh] = known.emplace(alike, kins.size());
+    if (fresh) kins.emplace_back();
+    kins[place->second].push_back(&family);
+  }
+  return kins;
 }
 
 // Without a pipeline all schedules are one.
@@ -216,6 +232,7 @@ std::vector<Setting> Space::settings(const Layout& of) const {
 
 scenario::Scenario Space::scenario(const Layout& layout) const {
   auto s = base(layout);
+  s.job.reset();
   auto& p = s.parallelism;
   p.tensor = layout.tensor, p.sequence = layout.sequence, p.context = layout.context;
   p.pipeline = layout.pipeline, p.chunks = layout.chunks, p.data = layout.data;

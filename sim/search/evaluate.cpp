@@ -1,0 +1,55 @@
+// One layout by itself, and what many of them leave to choose from.
+#include <algorithm>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "search/bounds.hpp"
+#include "search/search.hpp"
+
+namespace rehearsal::search {
+
+double capacity(const Space& space, const Layout& layout) {
+  const auto& file = space.file();
+  return double(file.bases[layout.cluster].scenario.concrete->cluster.gpu.memory.count()) * (1 - file.space.margin);
+}
+
+std::vector<Found> front(const Space& space, const std::vector<Found>& found) {
+  std::vector<Found> front;
+  const auto key = [&](const Found& f) {
+    return std::tuple(f.iteration, f.device, space.gpus(f.layout), f.run ? f.run->cost.value_or(0) : 0);
+  };
+  for (const auto& one : found) {
+    const bool beaten = std::any_of(found.begin(), found.end(), [&](const Found& other) {
+      const auto [t, m, g, c] = key(other);
+      const auto [time, memory, gpus, cost] = key(one);
+      const bool no_worse = t <= time && m <= memory && g <= gpus && c <= cost;
+      return no_worse && (key(other) != key(one) || other.layout < one.layout);
+    });
+    if (!beaten) front.push_back(one);
+  }
+  return front;
+}
+
+std::optional<Found> evaluate(const Space& space, const Layout& layout, std::string* why) {
+  const auto no = [&](const std::string& reason) -> std::optional<Found> {
+    if (why) *why = reason;
+    return std::nullopt;
+  };
+  try {
+    const auto prediction =
+        answer::predict(space.scenario(layout), {.summary = {.memory = true, .critical_path = false}});
+    const auto& summary = prediction.summary;
+    for (const auto& tier : summary.tiers)  // that is too small: no matter of bytes on the device
+      if (tier.fits == false) return no("what leaves the device does not fit where it goes");
+    const Time step = summary.useful ? summary.useful->step : summary.iteration;
+    return Found{layout,
+                 summary.iteration,
+                 *summary.peak.device,
+                 space.runs().expected(layout.cluster, to_seconds(step), layout.data),
+                 {}};
+  } catch (const UserError& error) {
+    return no(said(error));
+  }
+}
+
+}  // namespace rehearsal::search
