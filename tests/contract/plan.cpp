@@ -345,7 +345,7 @@ TEST_CASE("a training that is searched is the one that run predicts") {
 TEST_CASE("layouts that a rule refuses are counted with what it says") {
   contract::settle();
   auto sets = kSets;
-  sets.insert(sets.end(), {"training.optimizer=lomo", "plan.zero=[0, 1]"});
+  sets.insert(sets.end(), {"training.optimizer=lomo", "batch.global=8", "plan.zero=[0, 1]"});
   const search::Space space(scenario::load_plan(kSmall, sets));
   const auto outcome = search::search(space);
   REQUIRE(outcome.refusals.size() == 2);
