@@ -110,13 +110,13 @@ std::string said(const UserError& error) {
   return error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
 }
 
-answer::Staged stage_plain(scenario::Scenario scenario, const std::vector<Setting>& settings) {
+answer::Staged stage_plain(scenario::Scenario scenario, const std::function<std::vector<Setting>()>& settings) {
   scenario.concrete->training.offload = {};
   scenario.parallelism.zero = 0;
   try {
     return answer::stage(scenario);
   } catch (const UserError& error) {
-    for (const auto& setting : settings) {
+    for (const auto& setting : settings()) {
       if (setting.zero == scenario.parallelism.zero) continue;
       scenario.parallelism.zero = setting.zero;
       try {
@@ -128,7 +128,9 @@ answer::Staged stage_plain(scenario::Scenario scenario, const std::vector<Settin
   }
 }
 
-FamilyPrices family_prices(const Space& space, const Layout& family) {
+namespace {
+
+FamilyPrices prices_of(const Space& space, const Layout& family, bool with_floors) {
   auto whole = family;
   whole.zero = 0, whole.offload = 0, whole.schedule = 0;
   auto s = space.scenario(whole);
@@ -145,8 +147,7 @@ FamilyPrices family_prices(const Space& space, const Layout& family) {
   c.partition = {plan::Partition::Kind::listed, std::move(alone)};
   FamilyPrices prices;
   try {
-    const auto settings = space.settings(family);
-    const auto staged = stage_plain(s, settings);
+    const auto staged = stage_plain(s, [&] { return space.settings(family); });
     const auto& plan = *staged.lowering.plan();
     prices.parts = staged.problem;
     Time once;
@@ -171,7 +172,8 @@ FamilyPrices family_prices(const Space& space, const Layout& family) {
       return schedule::registry().at(space.schedules()[order.schedule]).placement == schedule::Placement::bidirectional;
     });
     if (alike) prices.compute = share(once * s.microbatches, family.pipeline);
-    for (const auto& setting : settings) {
+    if (!with_floors) return prices;
+    for (const auto& setting : space.settings(family)) {
       auto layout = family;
       layout.zero = setting.zero, layout.offload = setting.offload;
       const auto under = with_setting(plan, space.scenario(layout));
@@ -187,6 +189,11 @@ FamilyPrices family_prices(const Space& space, const Layout& family) {
   }
   return prices;
 }
+
+}  // namespace
+
+FamilyPrices family_prices(const Space& space, const Layout& family) { return prices_of(space, family, true); }
+FamilyPrices family_compute(const Space& space, const Layout& family) { return prices_of(space, family, false); }
 
 std::optional<schedule::Problem> stages_of(const FamilyPrices& prices, const scenario::Scenario& scenario) {
   const auto& c = *scenario.concrete;

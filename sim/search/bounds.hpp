@@ -1,6 +1,7 @@
 // What no layout of a family, and no layout at all, can do without: time and memory from below. The leaf itself is
 // answer::estimate and what `run` says of memory; sim/design/planning-search.md derives why these are bounds of it.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,9 +39,11 @@ struct FamilyPrices {
   std::string refused;
 };
 FamilyPrices family_prices(const Space& space, const Layout& family);
-// As if nothing were sharded and nothing left the device; where rules do not allow that, with the first level of ZeRO of
-// these that they do (LOMO's replicas: 3). Stages take the same times. Throws what was said of the first.
-answer::Staged stage_plain(scenario::Scenario scenario, const std::vector<Setting>& settings);
+// `compute` and `refused` of these alone, which takes a fraction of the time.
+FamilyPrices family_compute(const Space& space, const Layout& family);
+// As if nothing were sharded and nothing left the device; where rules do not allow that, with the first level of ZeRO
+// of these that they do (LOMO's replicas: 3). Stages take the same times. Throws what was said of the first.
+answer::Staged stage_plain(scenario::Scenario scenario, const std::function<std::vector<Setting>()>& settings);
 // The stages of an order made of those parts, as a plan deals them; nothing where that depends on their times.
 std::optional<schedule::Problem> stages_of(const FamilyPrices& prices, const scenario::Scenario& scenario);
 

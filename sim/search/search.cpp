@@ -136,9 +136,9 @@ class Search {
   void open_kin(std::size_t which, Result& result) const {
     const Kin& families = kins_[which];
     for (std::size_t i = 0; i < families.size(); ++i) {
-      const auto prices = family_prices(space_, families[i]->layout);
+      const auto prices = family_compute(space_, families[i]->layout);
       result.counts.stagings++;
-      if (prices.floors.empty()) {
+      if (!prices.refused.empty()) {
         result.refuse(families[i]->layout, families[i]->layouts, prices.refused);
         continue;
       }
@@ -263,7 +263,7 @@ class Search {
     const auto settings = space_.settings(order.layout);
     try {
       const auto unsharded = space_.scenario(order.layout);
-      const auto staged = stage_plain(unsharded, settings);
+      const auto staged = stage_plain(unsharded, [&] { return settings; });
       result.counts.stagings++;
       const auto passes = answer::passes(unsharded, staged);
       for (std::size_t i = 0; i < settings.size(); ++i) {

@@ -1,0 +1,182 @@
+// Layouts that were published as those of a run, against the search: which rank they have among all that fit, what the
+// search would have chosen of what the framework of that day could do, and how much faster it says that is. The table
+// of docs/planning.md, which says what to conclude. published_layouts.csv names the rows: of another table of this
+// folder, or a scenario that ships, either of which has the layout and where it was published.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "published/row_scenario.hpp"
+#include "search/search.hpp"
+#include "table.hpp"
+
+using namespace rehearsal;
+
+namespace {
+
+// What may be chosen: what the framework could do on that day.
+struct Means {
+  std::string keys, recompute;
+};
+const std::map<std::string, Means> kMeans{
+    // No sequence parallelism and no selective recomputation before 2022; no sharded optimizer.
+    {"megatron-2021",
+     {"context: 1, sequence: false, zero: 0, schedules: [1f1b, gpipe, interleaved-1f1b]", "[none, full]"}},
+    {"deepspeed-2021",
+     {"context: 1, chunks: 1, sequence: false, zero: [0, 1], schedules: [1f1b, gpipe]", "[none, full]"}},
+    {"meta-2024", {"zero: [0, 1], schedules: [1f1b, interleaved-1f1b]", "auto"}},
+    {"nemo", {"zero: [0, 1], schedules: [1f1b, interleaved-1f1b]", "auto"}},
+    {"nemo-fsdp", {"zero: [0, 1, 3], schedules: [1f1b, interleaved-1f1b]", "auto"}},
+};
+
+constexpr std::size_t kRanks = 30;  // that are counted
+
+// The file of a row, gone with the test where it is not one that ships.
+class ScenarioFile {
+ public:
+  explicit ScenarioFile(const std::string& run) {
+    if (run.ends_with(".yaml")) {
+      path_ = PROJECT_ROOT "/" + run;
+      return;
+    }
+    for (const char* table : {"training_runs", "recipes"})
+      for (const auto& row : published::read_runs(fmt::format(TEST_DATA "/fidelity/{}.csv", table)))
+        if (row.id == run) {
+          const auto made = published::scenario_of(row, published::read_mapping(), published::SoftwareDetail::knobs);
+          REQUIRE(!made.yaml.empty());
+          sets_ = made.sets;
+          path_ = (std::filesystem::temp_directory_path() / fmt::format("layouts-{}.yaml", ::getpid())).string();
+          std::ofstream(path_) << made.yaml;
+          ours_ = true;
+          return;
+        }
+    FAIL("no such run: " << run);
+  }
+  ~ScenarioFile() {
+    if (ours_) std::filesystem::remove(path_);
+  }
+  ScenarioFile(const ScenarioFile&) = delete;
+  ScenarioFile& operator=(const ScenarioFile&) = delete;
+  const std::string& path() const { return path_; }
+  std::vector<std::string> sets(const std::string& more = "") const {
+    auto all = sets_;
+    if (!more.empty()) all.push_back(more);
+    return all;
+  }
+
+ private:
+  std::string path_;
+  std::vector<std::string> sets_;
+  bool ours_ = false;
+};
+
+// Of a scenario, in a space.
+std::optional<search::Layout> layout_of(const search::Space& space, const scenario::Scenario& s) {
+  const auto& p = s.parallelism;
+  const auto& names = space.schedules();
+  for (const auto& family : space.families()) {
+    auto layout = family.layout;
+    if (layout.tensor != p.tensor || layout.context != p.context || layout.pipeline != p.pipeline ||
+        layout.data != p.data || layout.micro != s.batch.micro || layout.sequence != p.sequence ||
+        layout.recompute != s.concrete->training.recompute)
+      continue;
+    layout.chunks = std::int32_t(p.chunks), layout.zero = std::uint8_t(p.zero);
+    for (const auto& order : space.orders(family.layout)) {
+      // Without a pipeline all schedules are one.
+      if (p.pipeline > 1 && (order.chunks != p.chunks || names[order.schedule] != s.schedule.name)) continue;
+      layout.schedule = order.schedule, layout.chunks = order.chunks;
+      for (const auto& setting : space.settings(family.layout))
+        if (setting.zero == layout.zero) return layout;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string text_of(const search::Layout& l) {
+  const char* recompute = l.recompute == models::Recompute::none   ? "-"
+                          : l.recompute == models::Recompute::full ? "full"
+                                                                   : "sel";
+  return fmt::format("t{}{} c{} p{}x{} d{} b{} z{} {}", l.tensor, l.sequence ? "s" : "", l.context, l.pipeline,
+                     l.chunks, l.data, l.micro, l.zero, recompute);
+}
+
+// With contention, as `run` says it.
+Time in_full(const search::Space& space, const search::Layout& layout) {
+  auto sets = space.file().sets;
+  for (const auto& [key, value] : space.sets(layout)) sets.push_back(key + "=" + value);
+  return answer::predict(scenario::load(space.file().path, sets)).summary.iteration;
+}
+
+// A published layout in one space.
+struct Ranked {
+  std::uint64_t layouts = 0;
+  std::optional<std::size_t> rank;  // nothing: it does not fit, or more than kRanks are before it
+  bool fits = false;
+  search::Layout published, best;
+  Time theirs, ours;  // in full
+};
+Ranked ranked(const ScenarioFile& file, const std::string& plan) {
+  const search::Space space(scenario::load_plan(file.path(), file.sets("plan={" + plan + "}")));
+  Ranked r;
+  r.layouts = space.layouts();
+  const auto published = layout_of(space, scenario::load(file.path(), file.sets()));
+  REQUIRE_MESSAGE(published, "the published layout is one of the space");
+  const auto there = search::evaluate(space, *published);
+  REQUIRE(there);
+  const auto outcome = search::search(
+      space, {.threads = std::max(1u, std::thread::hardware_concurrency()), .best = kRanks, .full = false});
+  REQUIRE(outcome.proven);
+  REQUIRE(!outcome.top.empty());
+  r.published = *published, r.best = outcome.top.front().layout;
+  r.fits = there->device <= search::capacity(space, *published);
+  if (r.fits) {
+    CHECK(outcome.top.front().iteration <= there->iteration);
+    const auto place = std::find_if(outcome.top.begin(), outcome.top.end(),
+                                    [&](const auto& found) { return found.iteration >= there->iteration; });
+    if (place != outcome.top.end()) r.rank = std::size_t(place - outcome.top.begin()) + 1;
+  }
+  r.theirs = in_full(space, r.published), r.ours = in_full(space, r.best);
+  return r;
+}
+
+std::string rank_text(const Ranked& r) {
+  return !r.fits ? "no fit" : r.rank ? std::to_string(*r.rank) : fmt::format("> {}", kRanks);
+}
+double gain(const Ranked& r) { return (r.theirs / r.ours - 1) * 100; }
+
+}  // namespace
+
+TEST_CASE("published layouts beside those that the search finds") {
+  const char* only = std::getenv("REHEARSAL_LAYOUTS");  // a part of names; else those that take seconds each
+  std::string text = fmt::format(
+      "\n| run | published | time | layouts | rank | found | faster | recomputing alike: rank | "
+      "found | faster |\n|---|---|---|---|---|---|---|---|---|---|\n");
+  std::vector<double> gains;
+  for (const auto& row : fidelity::rows("published_layouts.csv", true)) {
+    const auto& name = row.at("name");
+    if (only ? name.find(only) == std::string::npos : row.at("when") != "always") continue;
+    CAPTURE(name);
+    const ScenarioFile file(row.at("run"));
+    const auto& means = kMeans.at(row.at("means"));
+    const auto recompute = scenario::load(file.path(), file.sets()).concrete->training.recompute;
+    const auto all = ranked(file, means.keys + ", recompute: " + means.recompute);
+    const auto alike = ranked(file, means.keys + ", recompute: " + scenario::name(recompute));
+    gains.push_back(gain(alike));
+    text += fmt::format("| {} | {} | {:.2f} s | {} | {} | {} | {:.1f} % | {} | {} | {:.1f} % |\n", name,
+                        text_of(all.published), to_seconds(all.theirs), all.layouts, rank_text(all), text_of(all.best),
+                        gain(all), rank_text(alike), text_of(alike.best), gain(alike));
+  }
+  MESSAGE(text);
+  REQUIRE(!gains.empty());
+  std::sort(gains.begin(), gains.end());
+  // Who tuned them knew what they did: what the search finds beyond is small, or the model has left something out.
+  CHECK(gains[gains.size() / 2] < 8);
+  CHECK(gains.back() < 18);
+}
