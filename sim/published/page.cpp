@@ -100,7 +100,7 @@ Bars worst(const std::vector<Prediction>& predictions) {
   for (std::size_t c = 0; c < graph::kCategories; ++c) bars.parts.push_back(name(static_cast<graph::Category>(c)));
   bars.limit = 1., bars.limit_name = "measured";
   for (const auto* p : worst) {
-    Bars::Row row{fmt::format("{} {}", p->run.table, p->run.id), {}, fmt::format("{:+.0f} % off", p->error() * 100)};
+    Bars::Row row{p->run.id, {}, fmt::format("{:+.0f} % off", p->error() * 100)};
     for (const Time part : p->breakdown) row.values.push_back(to_seconds(part) / *p->run.iteration_s);
     bars.rows.push_back(std::move(row));
   }
