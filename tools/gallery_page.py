@@ -1,0 +1,101 @@
+"""The page of the gallery: sections, items, captions and tables of values; pictures are files beside it."""
+import html
+import pathlib
+
+STYLE = (pathlib.Path(__file__).parent / "gallery.css").read_text(encoding="utf-8")
+
+# Copies the command above a button; where a browser has no clipboard (a page opened from a disk), selects it.
+SCRIPT = """
+for (const button of document.querySelectorAll("button.copy")) button.addEventListener("click", async () => {
+  const command = button.previousElementSibling;
+  try {
+    await navigator.clipboard.writeText(command.textContent);
+    button.textContent = "copied";
+    setTimeout(() => { button.textContent = "copy"; }, 1500);
+  } catch {
+    getSelection().selectAllChildren(command);
+  }
+});
+"""
+
+MARKS = {"equal": "equal to the digits that the source prints", "near": "as near as is said", "differs": "differs; why is said"}
+
+
+def escape(text):
+    return html.escape(text, quote=True)
+
+
+def alternative(svg):
+    """What a picture says of itself: the title that the program gave it."""
+    begin = svg.find("<title>")
+    return svg[begin + 7:svg.find("</title>", begin)] if begin >= 0 else "a picture"
+
+
+def command_html(command):
+    label = f'<span class="label">{escape(command.label)}</span>' if command.label else ""
+    shown = escape(command.text.replace("rehearse ", "tools/rehearse ", 1))
+    text = f'<div class="command">{label}<code>{shown}</code><button class="copy" type="button">copy</button></div>\n'
+    if command.picture == "svg":
+        text += (f'<figure><a href="{command.file}"><img src="{command.file}" alt="{alternative(command.shown)}" loading="lazy">'
+                 "</a></figure>\n")
+    elif command.picture == "text":
+        text += f'<pre tabindex="0">{escape(command.shown)}</pre>\n'
+    return text
+
+
+def values_html(values):
+    if not values:
+        return ""
+    rows = []
+    for value in values:
+        unit = f' <span class="unit">{escape(value.unit)}</span>' if value.unit else ""
+        at = f' <span class="at">({escape(value.at)})</span>' if value.at else ""
+        why = f'<tr class="why"><td colspan="4">{escape(value.why)}</td></tr>\n' if value.why else ""
+        rows.append(f'<tr class="{value.mark}"><th scope="row">{escape(value.what)}{at}</th><td>{escape(value.source)}{unit}</td>'
+                    f'<td>{escape(value.ours)}{unit}</td><td title="{MARKS[value.mark]}">'
+                    f'{escape(value.difference) if value.difference else value.mark}</td></tr>\n{why}')
+    return ('<div class="scroll"><table>\n<thead><tr><th scope="col">value</th><th scope="col">source</th>'
+            f'<th scope="col">ours</th><th scope="col">difference</th></tr></thead>\n<tbody>\n{"".join(rows)}</tbody></table></div>\n')
+
+
+def item_html(item):
+    text = f'<article id="{item["name"]}">\n<h3><a href="#{item["name"]}">{escape(item["title"])}</a></h3>\n'
+    text += f'<p class="look">{escape(item["look"])}</p>\n'
+    text += "".join(command_html(command) for command in item["commands"])
+    text += values_html(item["judged"])
+    if "why_not" in item:
+        text += f'<p class="whynot"><strong>Not shown:</strong> {escape(item["why_not"])}</p>\n'
+    return text + f'<p class="source">Source: {escape(item["source"])}</p>\n</article>\n'
+
+
+def contents_html(sections):
+    text = '<nav aria-label="Contents">\n<ol>\n'
+    for section in sections:
+        text += f'<li><a href="#{section["name"]}">{escape(section["title"])}</a>\n<ol>\n'
+        text += "".join(f'<li><a href="#{item["name"]}">{escape(item["title"])}</a></li>\n' for item in section["items"])
+        text += "</ol></li>\n"
+    return text + "</ol>\n</nav>\n"
+
+
+def page(sections):
+    items = [item for section in sections for item in section["items"]]
+    values = [value for item in items for value in item["judged"]]
+    count = {mark: sum(value.mark == mark for value in values) for mark in MARKS}
+    missing = sum("why_not" in item for item in items)
+    text = ('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>Rehearsal: the gallery</title>\n'
+            f"<style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>The gallery</h1>\n"
+            "<p>Figures and tables of papers and manuals on distributed training, each as one command whose answer stands "
+            "beside what the source prints. Pictures, texts and the numbers under <em>ours</em> come out of the commands; "
+            "nothing of them is typed by hand. <code>tools/gallery --check</code> fails when one changes.</p>\n"
+            f"<p>{len(items)} items; {len(values)} values, of which {count['equal']} are equal to the digits that the source "
+            f"prints, {count['near']} as near as a prediction of a measured run is asked to be, and {count['differs']} differ and "
+            f"say why. {missing} items say what is not shown. A path through them for teaching: "
+            '<a href="../teaching.md">docs/teaching.md</a>.</p>\n</header>\n')
+    text += contents_html(sections) + "<main>\n"
+    for section in sections:
+        text += f'<section id="{section["name"]}">\n<h2>{escape(section["title"])}</h2>\n'
+        if section.get("intro"):
+            text += f'<p>{escape(section["intro"])}</p>\n'
+        text += "".join(item_html(item) for item in section["items"]) + "</section>\n"
+    return text + f"</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"

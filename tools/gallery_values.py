@@ -1,0 +1,151 @@
+"""What a source prints beside what an answer holds: reading both, and saying whether they agree.
+
+`ours` is an expression over the JSON of the item's commands: names and [...] lead into it, + - * / ** and the functions below
+combine what is there. `rows["schedule=1f1b"]` is the entry of a list that says so, in itself or in its `set`; a second and a
+third condition follow after commas: `rows["schedule=1f1b, scenario.name=a"]`. Fields of another command of the item
+are reached through its label. No other Python is understood, so a value of ours cannot be typed in place of an answer.
+"""
+import ast
+import json
+import re
+
+FUNCTIONS = {"min": min, "max": max, "sum": sum, "len": len, "abs": abs, "round": round, "sqrt": lambda x: x**0.5}
+OPERATORS = {ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
+             ast.Div: lambda a, b: a / b, ast.Pow: lambda a, b: a**b, ast.FloorDiv: lambda a, b: a // b}
+PRINTED = re.compile(r"[+-]?[\d,]*\.?\d+(e[+-]?\d+)?")
+
+
+class GalleryError(Exception):
+    pass
+
+
+def read_answer(text):
+    """The JSON of a command; of `schedule --batch`, which answers line by line, the list `lines`."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return {"lines": [json.loads(line) for line in text.splitlines()]}
+
+
+class Value:
+    """One line of a table: what, the source's number, ours, and how they compare.
+
+    mark: equal (to the digits that the source prints), near (`within` says how far it may be off) or differs (`why` says
+    why). complaint: what is wrong with it, where something is.
+    """
+
+    def __init__(self):
+        self.what = self.source = self.ours = self.difference = self.unit = self.why = self.at = self.complaint = ""
+        self.mark = "differs"
+
+
+def lookup(part, key):
+    """An entry of `part` by key, position or by what it says of itself."""
+    if isinstance(part, dict):
+        return part[key]
+    if isinstance(key, int):
+        return part[key]
+    conditions = [condition.split("=", 1) for condition in re.split(r",\s*(?![^{\[]*[}\]])", key)]
+
+    def says(entry, name, wanted):
+        first, _, rest = name.partition(".")
+        for place, key in ((entry, name), (entry.get("set", {}), name), (entry.get(first, {}), rest)):
+            if isinstance(place, dict) and key in place:
+                return wanted == (place[key] if isinstance(place[key], str) else json.dumps(place[key]).replace('"', ""))
+        return False
+
+    found = [entry for entry in part if all(says(entry, *condition) for condition in conditions)]
+    if len(found) != 1:
+        raise KeyError(f"{len(found)} entries say '{key}'")
+    return found[0]
+
+
+def compute(expression, answers):
+    """The number that an expression stands for; `answers` by label, that of the first command under ''."""
+    def visit(node):
+        if isinstance(node, ast.Expression):
+            return visit(node.body)
+        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str)):
+            return node.value
+        if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+            return OPERATORS[type(node.op)](visit(node.left), visit(node.right))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -visit(node.operand)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS:
+            return FUNCTIONS[node.func.id](*[visit(argument) for argument in node.args])
+        if isinstance(node, ast.Name):
+            return answers[node.id] if node.id in answers else lookup(answers[""], node.id)
+        if isinstance(node, ast.Attribute):
+            return lookup(visit(node.value), node.attr)
+        if isinstance(node, ast.Subscript):
+            return lookup(visit(node.value), visit(node.slice))
+        raise GalleryError(f"not understood in an expression: {ast.unparse(node)}")
+    return visit(ast.parse(expression.strip(), mode="eval"))
+
+
+def as_text(answer):
+    """Of an answer that is no number: words, yes or no, or a list with spaces between."""
+    if isinstance(answer, bool):
+        return "yes" if answer else "no"
+    if isinstance(answer, list) and not any(isinstance(entry, (list, dict)) for entry in answer):
+        return " ".join(str(entry) for entry in answer)
+    if isinstance(answer, str):
+        return answer
+    raise GalleryError(f"neither a number nor a text: {json.dumps(answer)[:60]}")
+
+
+def digits(text):
+    """Decimals of a number as it is printed; None of one that is computed."""
+    if not PRINTED.fullmatch(text):
+        return None
+    mantissa, _, exponent = text.replace(",", "").partition("e")
+    return len(mantissa.partition(".")[2]) - int(exponent or 0)
+
+
+def written(number, decimals):
+    if decimals is None:
+        return f"{number:,.0f}" if float(number).is_integer() and abs(number) < 1e15 else f"{number:,.6g}"
+    return f"{number:,.{max(decimals, 0)}f}"
+
+
+def complaint_of(value):
+    if value.mark == "differs" and not value.why:
+        value.complaint = f"{value.what}: {value.ours} where the source has {value.source} ({value.difference}), and no 'why'"
+    elif value.mark != "differs" and value.why:
+        value.complaint = f"{value.what}: agrees by now ({value.ours}): take its 'why' away"
+    return value
+
+
+def judge_text(value, source, ours):
+    value.source, value.ours = source, ours
+    value.mark = "equal" if source == ours else "differs"
+    return complaint_of(value)
+
+
+def judge(item, told, answers):
+    for key in told:
+        if key not in ("what", "source", "ours", "unit", "within", "why", "at"):
+            raise GalleryError(f"{item}: unknown key '{key}' of a value")
+    value = Value()
+    value.what, value.unit, value.why, value.at = (told.get(key, "") for key in ("what", "unit", "why", "at"))
+    where = f"{item}: {value.what}"
+    decimals = digits(told["source"])
+    try:
+        ours = compute(told["ours"], answers)
+        if isinstance(ours, bool) or not isinstance(ours, (int, float)):
+            return judge_text(value, told["source"], as_text(ours))
+        source = float(told["source"].replace(",", "")) if decimals is not None else compute(told["source"], {"": {}})
+    except (KeyError, IndexError, TypeError, SyntaxError, ZeroDivisionError, AttributeError, GalleryError) as error:
+        raise GalleryError(f"{where}: {told['ours']}: {type(error).__name__}: {error}") from None
+    allowed = told.get("within")
+    exact = 1e-9 * abs(source) + 1e-12 if decimals is None else 0.5 * 10.0**-decimals * (1 + 1e-9)
+    off = abs(ours - source)
+    value.source = told["source"] if decimals is not None else f"{told['source']} = {written(source, None)}"
+    value.ours = written(ours, decimals if decimals is None or off <= exact else decimals + 1)
+    if off <= exact:
+        value.mark = "equal"
+    else:
+        value.difference = f"{100 * (ours / source - 1):+.1f} %" if source else f"{ours:+.3g}"
+        if allowed and off <= (float(allowed.rstrip(" %")) / 100 * abs(source) if "%" in allowed else float(allowed)):
+            value.mark = "near"
+    return complaint_of(value)
