@@ -32,9 +32,8 @@ def alternative(svg):
 
 
 def command_html(command):
-    label = f'<span class="label">{escape(command.label)}</span>' if command.label else ""
     shown = escape(command.text.replace("rehearse ", "tools/rehearse ", 1))
-    text = f'<div class="command">{label}<code>{shown}</code><button class="copy" type="button">copy</button></div>\n'
+    text = f'<div class="command"><code>{shown}</code><button class="copy" type="button">copy</button></div>\n'
     if command.picture == "svg":
         text += (f'<figure><a href="{command.file}"><img src="{command.file}" alt="{alternative(command.shown)}" loading="lazy">'
                  "</a></figure>\n")
@@ -50,9 +49,10 @@ def values_html(values):
     for value in values:
         unit = f' <span class="unit">{escape(value.unit)}</span>' if value.unit else ""
         at = f' <span class="at">({escape(value.at)})</span>' if value.at else ""
+        formula = f'<br><span class="formula">{escape(value.formula)}</span>' if value.formula else ""
         why = f'<tr class="why"><td colspan="4">{escape(value.why)}</td></tr>\n' if value.why else ""
-        rows.append(f'<tr class="{value.mark}"><th scope="row">{escape(value.what)}{at}</th><td>{escape(value.source)}{unit}</td>'
-                    f'<td>{escape(value.ours)}{unit}</td><td title="{MARKS[value.mark]}">'
+        rows.append(f'<tr class="{value.mark}"><th scope="row">{escape(value.what)}{at}</th><td>{escape(value.source)}{unit}{formula}</td>'
+                    f'<td title="{escape(value.path)}">{escape(value.ours)}{unit}</td><td title="{MARKS[value.mark]}">'
                     f'{escape(value.difference) if value.difference else value.mark}</td></tr>\n{why}')
     return ('<div class="scroll"><table>\n<thead><tr><th scope="col">value</th><th scope="col">source</th>'
             f'<th scope="col">ours</th><th scope="col">difference</th></tr></thead>\n<tbody>\n{"".join(rows)}</tbody></table></div>\n')
@@ -61,8 +61,13 @@ def values_html(values):
 def item_html(item):
     text = f'<article id="{item["name"]}">\n<h3><a href="#{item["name"]}">{escape(item["title"])}</a></h3>\n'
     text += f'<p class="look">{escape(item["look"])}</p>\n'
-    text += "".join(command_html(command) for command in item["commands"])
+    drawn = [command for command in item["commands"] if command.picture != "none" or not command.label]
+    others = [command for command in item["commands"] if command not in drawn]
+    text += "".join(command_html(command) for command in drawn)
     text += values_html(item["judged"])
+    if others:
+        text += (f"<details>\n<summary>{len(others)} more command{'s' if len(others) > 1 else ''} behind these values</summary>\n"
+                 f'{"".join(command_html(command) for command in others)}</details>\n')
     if "why_not" in item:
         text += f'<p class="whynot"><strong>Not shown:</strong> {escape(item["why_not"])}</p>\n'
     return text + f'<p class="source">Source: {escape(item["source"])}</p>\n</article>\n'

@@ -36,6 +36,7 @@ class Value:
 
     def __init__(self):
         self.what = self.source = self.ours = self.difference = self.unit = self.why = self.at = self.complaint = ""
+        self.formula = self.path = ""  # how the source's number comes about, where it is computed; where ours was read
         self.mark = "differs"
 
 
@@ -128,6 +129,7 @@ def judge(item, told, answers):
             raise GalleryError(f"{item}: unknown key '{key}' of a value")
     value = Value()
     value.what, value.unit, value.why, value.at = (told.get(key, "") for key in ("what", "unit", "why", "at"))
+    value.path = told["ours"]
     where = f"{item}: {value.what}"
     decimals = digits(told["source"])
     try:
@@ -140,7 +142,7 @@ def judge(item, told, answers):
     allowed = told.get("within")
     exact = 1e-9 * abs(source) + 1e-12 if decimals is None else 0.5 * 10.0**-decimals * (1 + 1e-9)
     off = abs(ours - source)
-    value.source = told["source"] if decimals is not None else f"{told['source']} = {written(source, None)}"
+    value.source, value.formula = (told["source"], "") if decimals is not None else (written(source, None), told["source"])
     value.ours = written(ours, decimals if decimals is None or off <= exact else decimals + 1)
     if off <= exact:
         value.mark = "equal"

@@ -7,6 +7,7 @@ PACKAGES=(
   zlib1g-dev                                                 # compressed traces
   libsqlite3-dev                                             # stores of sweeps
   doctest-dev python3-numpy libsimgrid-dev                   # tests; their independent oracles
+  python3-yaml                                               # what the gallery is made of (tools/gallery)
   liburing-dev                                               # files of the tier nvme, in what performs
   libopenmpi-dev openmpi-bin libopenblas-dev                 # for the MPI backend; nothing of the core links them
 )
