@@ -142,7 +142,7 @@ def judge(item, told, answers):
     allowed = told.get("within")
     exact = 1e-9 * abs(source) + 1e-12 if decimals is None else 0.5 * 10.0**-decimals * (1 + 1e-9)
     off = abs(ours - source)
-    value.source, value.formula = (told["source"], "") if decimals is not None else (written(source, None), told["source"])
+    value.source, value.formula = written(source, decimals), "" if decimals is not None else told["source"]
     value.ours = written(ours, decimals if decimals is None or off <= exact else decimals + 1)
     if off <= exact:
         value.mark = "equal"
