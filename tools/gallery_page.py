@@ -18,7 +18,8 @@ for (const button of document.querySelectorAll("button.copy")) button.addEventLi
 });
 """
 
-MARKS = {"equal": "equal to the digits that the source prints", "near": "as near as is said", "differs": "differs; why is said"}
+MARKS = {"equal": "equal to the digits that the source prints", "near": "as near as is said",
+         "differs": "differs; why is said"}
 
 
 def escape(text):
@@ -35,8 +36,8 @@ def command_html(command):
     shown = escape(command.text.replace("rehearse ", "tools/rehearse ", 1))
     text = f'<div class="command"><code>{shown}</code><button class="copy" type="button">copy</button></div>\n'
     if command.picture == "svg":
-        text += (f'<figure><a href="{command.file}"><img src="{command.file}" alt="{alternative(command.shown)}" loading="lazy">'
-                 "</a></figure>\n")
+        text += (f'<figure><a href="{command.file}"><img src="{command.file}" alt="{alternative(command.shown)}" '
+                 'loading="lazy"></a></figure>\n')
     elif command.picture == "text":
         text += f'<pre tabindex="0">{escape(command.shown)}</pre>\n'
     return text
@@ -51,11 +52,13 @@ def values_html(values):
         at = f' <span class="at">({escape(value.at)})</span>' if value.at else ""
         formula = f'<br><span class="formula">{escape(value.formula)}</span>' if value.formula else ""
         why = f'<tr class="why"><td colspan="4">{escape(value.why)}</td></tr>\n' if value.why else ""
-        rows.append(f'<tr class="{value.mark}"><th scope="row">{escape(value.what)}{at}</th><td>{escape(value.source)}{unit}{formula}</td>'
+        rows.append(f'<tr class="{value.mark}"><th scope="row">{escape(value.what)}{at}</th>'
+                    f'<td>{escape(value.source)}{unit}{formula}</td>'
                     f'<td title="{escape(value.path)}">{escape(value.ours)}{unit}</td><td title="{MARKS[value.mark]}">'
                     f'{escape(value.difference) if value.difference else value.mark}</td></tr>\n{why}')
     return ('<div class="scroll"><table>\n<thead><tr><th scope="col">value</th><th scope="col">source</th>'
-            f'<th scope="col">ours</th><th scope="col">difference</th></tr></thead>\n<tbody>\n{"".join(rows)}</tbody></table></div>\n')
+            '<th scope="col">ours</th><th scope="col">difference</th></tr></thead>\n'
+            f'<tbody>\n{"".join(rows)}</tbody></table></div>\n')
 
 
 def item_html(item):
@@ -66,7 +69,8 @@ def item_html(item):
     text += "".join(command_html(command) for command in drawn)
     text += values_html(item["judged"])
     if others:
-        text += (f"<details>\n<summary>{len(others)} more command{'s' if len(others) > 1 else ''} behind these values</summary>\n"
+        plural = "s" if len(others) > 1 else ""
+        text += (f"<details>\n<summary>{len(others)} more command{plural} behind these values</summary>\n"
                  f'{"".join(command_html(command) for command in others)}</details>\n')
     if "why_not" in item:
         text += f'<p class="whynot"><strong>Not shown:</strong> {escape(item["why_not"])}</p>\n'
@@ -93,9 +97,9 @@ def page(sections):
             "<p>Figures and tables of papers and manuals on distributed training, each as one command whose answer stands "
             "beside what the source prints. Pictures, texts and the numbers under <em>ours</em> come out of the commands; "
             "nothing of them is typed by hand. <code>tools/gallery --check</code> fails when one changes.</p>\n"
-            f"<p>{len(items)} items; {len(values)} values, of which {count['equal']} are equal to the digits that the source "
-            f"prints, {count['near']} as near as a prediction of a measured run is asked to be, and {count['differs']} differ and "
-            f"say why. {missing} items say what is not shown. A path through them for teaching: "
+            f"<p>{len(items)} items; {len(values)} values, of which {count['equal']} are equal to the digits that the "
+            f"source prints, {count['near']} as near as a prediction of a measured run is asked to be, and "
+            f"{count['differs']} differ and say why. {missing} items say what is not shown. A path through them for teaching: "
             '<a href="../teaching.md">docs/teaching.md</a>.</p>\n</header>\n')
     text += contents_html(sections) + "<main>\n"
     for section in sections:

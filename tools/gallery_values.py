@@ -1,17 +1,20 @@
 """What a source prints beside what an answer holds: reading both, and saying whether they agree.
 
-`ours` is an expression over the JSON of the item's commands: names and [...] lead into it, + - * / ** and the functions below
-combine what is there. `rows["schedule=1f1b"]` is the entry of a list that says so, in itself or in its `set`; a second and a
-third condition follow after commas: `rows["schedule=1f1b, scenario.name=a"]`. Fields of another command of the item
-are reached through its label. No other Python is understood, so a value of ours cannot be typed in place of an answer.
+`ours` is an expression over the JSON of the item's commands: names and [...] lead into it, + - * / ** and the functions
+below combine what is there. `rows["schedule=1f1b"]` is the entry of a list that says so, in itself or in its `set`; a second
+and a third condition follow after commas: `rows["schedule=1f1b, scenario.name=a"]`. Fields of another command of the item
+are reached through its label. No other Python is understood, and what reads nothing of an answer is refused: a value of ours
+cannot be typed.
 """
 import ast
+import dataclasses
 import json
 import re
 
 FUNCTIONS = {"min": min, "max": max, "sum": sum, "len": len, "abs": abs, "round": round, "sqrt": lambda x: x**0.5}
 OPERATORS = {ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
              ast.Div: lambda a, b: a / b, ast.Pow: lambda a, b: a**b, ast.FloorDiv: lambda a, b: a // b}
+VALUE_KEYS = ("what", "source", "ours", "unit", "at", "within", "why")
 PRINTED = re.compile(r"[+-]?[\d,]*\.?\d+(e[+-]?\d+)?")
 
 
@@ -27,17 +30,31 @@ def read_answer(text):
         return {"lines": [json.loads(line) for line in text.splitlines()]}
 
 
+@dataclasses.dataclass
 class Value:
     """One line of a table: what, the source's number, ours, and how they compare.
 
     mark: equal (to the digits that the source prints), near (`within` says how far it may be off) or differs (`why` says
     why). complaint: what is wrong with it, where something is.
     """
+    what: str
+    unit: str
+    at: str
+    why: str
+    path: str            # where ours was read
+    formula: str = ""    # how the source's number comes about, where it is computed
+    source: str = ""
+    ours: str = ""
+    difference: str = ""
+    mark: str = "differs"
 
-    def __init__(self):
-        self.what = self.source = self.ours = self.difference = self.unit = self.why = self.at = self.complaint = ""
-        self.formula = self.path = ""  # how the source's number comes about, where it is computed; where ours was read
-        self.mark = "differs"
+    @property
+    def complaint(self):
+        if self.mark == "differs" and not self.why:
+            return f"{self.what}: {self.ours} where the source has {self.source} {self.difference}, and no 'why'"
+        if self.mark != "differs" and self.why:
+            return f"{self.what}: agrees by now ({self.ours}): take its 'why' away"
+        return ""
 
 
 def lookup(part, key):
@@ -52,7 +69,8 @@ def lookup(part, key):
         first, _, rest = name.partition(".")
         for place, key in ((entry, name), (entry.get("set", {}), name), (entry.get(first, {}), rest)):
             if isinstance(place, dict) and key in place:
-                return wanted == (place[key] if isinstance(place[key], str) else json.dumps(place[key]).replace('"', ""))
+                found = place[key]
+                return wanted == (found if isinstance(found, str) else json.dumps(found).replace('"', ""))
         return False
 
     found = [entry for entry in part if all(says(entry, *condition) for condition in conditions)]
@@ -84,6 +102,11 @@ def compute(expression, answers):
     return visit(ast.parse(expression.strip(), mode="eval"))
 
 
+def reads_an_answer(expression):
+    tree = ast.parse(expression.strip(), mode="eval")
+    return any(isinstance(node, ast.Name) and node.id not in FUNCTIONS for node in ast.walk(tree))
+
+
 def as_text(answer):
     """Of an answer that is no number: words, yes or no, or a list with spaces between."""
     if isinstance(answer, bool):
@@ -109,45 +132,37 @@ def written(number, decimals):
     return f"{number:,.{max(decimals, 0)}f}"
 
 
-def complaint_of(value):
-    if value.mark == "differs" and not value.why:
-        value.complaint = f"{value.what}: {value.ours} where the source has {value.source} ({value.difference}), and no 'why'"
-    elif value.mark != "differs" and value.why:
-        value.complaint = f"{value.what}: agrees by now ({value.ours}): take its 'why' away"
-    return value
-
-
-def judge_text(value, source, ours):
-    value.source, value.ours = source, ours
-    value.mark = "equal" if source == ours else "differs"
-    return complaint_of(value)
+def compare(value, source, ours, decimals, within):
+    """Fills in the numbers of `value`: to `decimals` of the source, where it prints them."""
+    exact = 1e-9 * abs(source) + 1e-12 if decimals is None else 0.5 * 10.0**-decimals * (1 + 1e-9)
+    allowed = float(within.rstrip(" %")) / 100 * abs(source) if "%" in within else float(within or 0)
+    off = abs(ours - source)
+    value.mark = "equal" if off <= exact else "near" if off <= allowed else "differs"
+    value.source = written(source, decimals)
+    value.ours = written(ours, decimals if decimals is None or value.mark == "equal" else decimals + 1)
+    if value.mark != "equal":
+        value.difference = f"{100 * (ours / source - 1):+.1f} %" if source else f"{ours:+.3g}"
 
 
 def judge(item, told, answers):
+    """A value of an item as its section's file tells it, with the JSON of the item's commands by label."""
     for key in told:
-        if key not in ("what", "source", "ours", "unit", "within", "why", "at"):
-            raise GalleryError(f"{item}: unknown key '{key}' of a value")
-    value = Value()
-    value.what, value.unit, value.why, value.at = (told.get(key, "") for key in ("what", "unit", "why", "at"))
-    value.path = told["ours"]
-    where = f"{item}: {value.what}"
+        if key not in VALUE_KEYS:
+            raise GalleryError(f"{item}: unknown key '{key}' of a value; known: {' '.join(VALUE_KEYS)}")
+    value = Value(*(told.get(key, "") for key in ("what", "unit", "at", "why", "ours")))
     decimals = digits(told["source"])
     try:
-        ours = compute(told["ours"], answers)
+        if not reads_an_answer(value.path):
+            raise GalleryError("reads nothing of an answer")
+        ours = compute(value.path, answers)
         if isinstance(ours, bool) or not isinstance(ours, (int, float)):
-            return judge_text(value, told["source"], as_text(ours))
-        source = float(told["source"].replace(",", "")) if decimals is not None else compute(told["source"], {"": {}})
-    except (KeyError, IndexError, TypeError, SyntaxError, ZeroDivisionError, AttributeError, GalleryError) as error:
-        raise GalleryError(f"{where}: {told['ours']}: {type(error).__name__}: {error}") from None
-    allowed = told.get("within")
-    exact = 1e-9 * abs(source) + 1e-12 if decimals is None else 0.5 * 10.0**-decimals * (1 + 1e-9)
-    off = abs(ours - source)
-    value.source, value.formula = written(source, decimals), "" if decimals is not None else told["source"]
-    value.ours = written(ours, decimals if decimals is None or off <= exact else decimals + 1)
-    if off <= exact:
-        value.mark = "equal"
-    else:
-        value.difference = f"{100 * (ours / source - 1):+.1f} %" if source else f"{ours:+.3g}"
-        if allowed and off <= (float(allowed.rstrip(" %")) / 100 * abs(source) if "%" in allowed else float(allowed)):
-            value.mark = "near"
-    return complaint_of(value)
+            value.source, value.ours = told["source"], as_text(ours)
+            value.mark = "equal" if value.source == value.ours else "differs"
+        elif decimals is not None:
+            compare(value, float(told["source"].replace(",", "")), ours, decimals, told.get("within", ""))
+        else:
+            value.formula = told["source"]
+            compare(value, compute(value.formula, {"": {}}), ours, None, told.get("within", ""))
+    except (KeyError, IndexError, TypeError, ValueError, SyntaxError, ArithmeticError, GalleryError) as error:
+        raise GalleryError(f"{item}: {value.what}: {value.path}: {type(error).__name__}: {error}") from None
+    return value
