@@ -118,6 +118,16 @@ def as_text(answer):
     raise GalleryError(f"neither a number nor a text: {json.dumps(answer)[:60]}")
 
 
+def filled_in(text, answers):
+    """A caption with its numbers: `{expression|format}`, as in `{100 * bubble_rate|.1f}`."""
+    def number(found):
+        expression, form = found[1].rsplit("|", 1)
+        if not reads_an_answer(expression):
+            raise GalleryError(f"reads nothing of an answer: {found[0]}")
+        return format(compute(expression, answers), form)
+    return re.sub(r"\{([^{}]*\|[^{}|]*)\}", number, text)
+
+
 def digits(text):
     """Decimals of a number as it is printed; None of one that is computed."""
     if not PRINTED.fullmatch(text):
