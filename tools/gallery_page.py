@@ -35,11 +35,13 @@ def alternative(svg):
 def command_html(command):
     shown = escape(command.text.replace("rehearse ", "tools/rehearse ", 1))
     text = f'<div class="command"><code>{shown}</code><button class="copy" type="button">copy</button></div>\n'
-    if command.picture == "svg":
-        text += (f'<figure><a href="{command.file}"><img src="{command.file}" alt="{alternative(command.shown)}" '
-                 'loading="lazy"></a></figure>\n')
-    elif command.picture == "text":
-        text += f'<pre tabindex="0">{escape(command.shown)}</pre>\n'
+    for picture, shown in command.shown.items():
+        if picture == "text":
+            text += f'<pre tabindex="0">{escape(shown)}</pre>\n'
+        else:
+            file = command.file(picture)
+            text += (f'<figure><a href="{file}"><img src="{file}" alt="{alternative(shown)}" loading="lazy"></a>'
+                     "</figure>\n")
     return text
 
 
@@ -64,7 +66,7 @@ def values_html(values):
 def item_html(item):
     text = f'<article id="{item["name"]}">\n<h3><a href="#{item["name"]}">{escape(item["title"])}</a></h3>\n'
     text += f'<p class="look">{escape(item["look"])}</p>\n'
-    drawn = [command for command in item["commands"] if command.picture != "none" or not command.label]
+    drawn = [command for command in item["commands"] if command.pictures or not command.label]
     others = [command for command in item["commands"] if command not in drawn]
     text += "".join(command_html(command) for command in drawn)
     text += values_html(item["judged"])
