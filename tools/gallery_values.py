@@ -23,11 +23,12 @@ class GalleryError(Exception):
 
 
 def read_answer(text):
-    """The JSON of a command; of `schedule --batch`, which answers line by line, the list `lines`."""
+    """The JSON of a command; of one that answers several at once (an array, or a line each) the list `answers`."""
     try:
-        return json.loads(text)
+        answer = json.loads(text)
     except json.JSONDecodeError:
-        return {"lines": [json.loads(line) for line in text.splitlines()]}
+        answer = [json.loads(line) for line in text.splitlines()]
+    return {"answers": answer} if isinstance(answer, list) else answer
 
 
 @dataclasses.dataclass
