@@ -29,10 +29,7 @@ Page plan_page(const search::Space& space, const search::Outcome& outcome, const
   page.title = "The best layouts of " + space.file().bases.front().scenario.name;
   page.made_by = "rehearse " + version;
   const auto& c = outcome.counts;
-  page.subtitle = fmt::format(
-      "{} layouts; {}", grouped(c.layouts),
-      outcome.proven ? "the best is proven"
-                     : fmt::format("the best may be slower than the optimum by {:.1f} %", outcome.gap * 100));
+  page.subtitle = fmt::format("{} layouts. {}", grouped(c.layouts), proof_text(space, outcome));
   Facts facts;
   if (!outcome.top.empty())
     facts.facts.push_back(

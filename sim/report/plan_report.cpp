@@ -99,16 +99,6 @@ Wanted wanted(const Space& space) {
   return {"is faster", "faster"};
 }
 
-std::string proof_text(const Space& space, const Outcome& outcome) {
-  const auto& limits = space.file().space;
-  if (outcome.proven)
-    return fmt::format("Proven: no layout of this space that fits{} {}, as long as works take nothing from each other.",
-                       limits.deadline || limits.budget ? " and keeps to the limits" : "", wanted(space).better);
-  if (outcome.gap >= 1) return "Stopped before all families had a bound: how far the optimum may be is not known.";
-  return fmt::format("Stopped: the best of this space may be {} by up to {:.1f} %.", wanted(space).unit,
-                     outcome.gap * 100);
-}
-
 const job::Job* job_of(const Space& space) {
   const auto& job = space.file().bases.front().scenario.job;
   return job ? &*job : nullptr;
@@ -211,6 +201,16 @@ std::string nothing(const Space& space, const Outcome& outcome, int width) {
 }
 
 }  // namespace
+
+std::string proof_text(const Space& space, const Outcome& outcome) {
+  const auto& limits = space.file().space;
+  if (outcome.proven)
+    return fmt::format("Proven: no layout of this space that fits{} {}, as long as works take nothing from each other.",
+                       limits.deadline || limits.budget ? " and keeps to the limits" : "", wanted(space).better);
+  if (outcome.gap >= 1) return "Stopped before all families had a bound: how far the optimum may be is not known.";
+  return fmt::format("Stopped: the best of this space may be {} by up to {:.1f} %.", wanted(space).unit,
+                     outcome.gap * 100);
+}
 
 std::string plan_text(const Space& space, const Outcome& outcome, const PlanTextOptions& options) {
   const Paint paint{options.color};

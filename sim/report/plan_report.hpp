@@ -10,6 +10,8 @@ struct PlanTextOptions {
   int width = 80;
   bool color = false;
 };
+// Whether the best is proven, of what; or how far it may be.
+std::string proof_text(const search::Space& space, const search::Outcome& outcome);
 std::string plan_text(const search::Space& space, const search::Outcome& outcome, const PlanTextOptions& options);
 std::string plan_json(const search::Space& space, const search::Outcome& outcome, const std::string& version);
 // A line for each of the best.
