@@ -14,6 +14,8 @@ template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;  // which Clang finds by itself since version 17
 
 template <class Item>
 const Item* named(const std::vector<Item>& items, std::string_view key) {

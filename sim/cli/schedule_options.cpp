@@ -203,7 +203,8 @@ ScheduleCase case_from_json(const Json& object) {
     if (key == "id" || value.is_null()) {
       if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     }
-    const auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.key == key; });
+    const auto field =
+        std::find_if(fields.begin(), fields.end(), [&key = key](const Field& f) { return f.key == key; });
     if (field == fields.end())
       throw UserError(fmt::format("unknown key '{}'{}", key.substr(0, 80), suggestion(key, keys)));
     auto& texts = given.values[key];

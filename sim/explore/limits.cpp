@@ -92,7 +92,8 @@ std::vector<Limit> limits(const answer::Prediction& prediction) {
                                                        {Place::disk, "disks"}};
   const auto links = answer::traffic(q, prediction.summary.iteration, std::string::npos).links;
   for (const auto& [place, name] : kPlaces) {
-    const auto busiest = std::find_if(links.begin(), links.end(), [&](const auto& l) { return l.place == place; });
+    const auto busiest =
+        std::find_if(links.begin(), links.end(), [place = place](const auto& l) { return l.place == place; });
     if (busiest == links.end()) continue;  // they come busiest first
     const double seconds = busiest->busy_share * step;
     if (seconds > 0)

@@ -34,7 +34,8 @@ class GradientBuckets {
       skipped -= left_out, tensor -= left_out;
       const bool alone = plan_.expert_replicas() == 1 && !plan_.job.data_parallel.served();
       if (tensor <= 0 || (experts && alone)) continue;
-      auto last = std::find_if(shares.rbegin(), shares.rend(), [&](const Share& s) { return s.experts == experts; });
+      auto last = std::find_if(shares.rbegin(), shares.rend(),
+                               [experts = experts](const Share& s) { return s.experts == experts; });
       if (last == shares.rend() || last->full) {
         shares.push_back({.experts = experts});
         last = shares.rbegin();

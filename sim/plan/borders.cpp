@@ -37,7 +37,7 @@ std::vector<HeldBox> held_by(const StageLayout& layout, const RankPlace& place, 
     return held;
   }
   const std::int64_t c = place[Axis::context], mine = tokens / layout.context;
-  const auto piece = [&](std::int64_t low, std::int64_t length, std::int64_t at) {
+  const auto piece = [&, hidden = hidden](std::int64_t low, std::int64_t length, std::int64_t at) {
     held.push_back({{{first, first + each}, {low, low + length}, {0, hidden}}, at, mine});
   };
   if (!balances_context) {

@@ -39,7 +39,7 @@ void mark_pareto(std::span<CompareRow> rows, std::vector<std::size_t> candidates
   std::vector<Place> front;
   for (const auto i : candidates) {
     const auto& [time, memory, gpus] = places[i];
-    const bool worse = std::any_of(front.begin(), front.end(), [&](const Place& other) {
+    const bool worse = std::any_of(front.begin(), front.end(), [&, memory = memory, gpus = gpus](const Place& other) {
       return other != places[i] && std::get<1>(other) <= memory && std::get<2>(other) <= gpus;
     });
     if (worse) continue;

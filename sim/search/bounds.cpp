@@ -71,7 +71,7 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
     const double shared = plan.expert_replicas() > 1 ? part.expert_parameters : 0;
     dense += own * double(count), experts += shared * double(count);
     if (plan.zero() < 3) continue;
-    const auto add = [&](double parameters, const GroupShape& group) {
+    const auto add = [&, count = count](double parameters, const GroupShape& group) {
       if (parameters <= 0) return;
       const Time gather = price(CollectiveKind::all_gather, parameters * bytes_of.parameters, group, tensors);
       const Time reduce = price(CollectiveKind::reduce_scatter, parameters * bytes_of.gradients, group, tensors);
