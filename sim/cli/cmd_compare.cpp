@@ -2,9 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+
 #include "base/error.hpp"
+#include "cli/compare_store.hpp"
 #include "cli/numbers.hpp"
-#include "cli/stored_rows.hpp"
 #include "cli/table_options.hpp"
 #include "report/run_report.hpp"
 
@@ -41,27 +42,6 @@ CommandText compare_text() {
   throw UserError(std::move(mistakes));
 }
 
-int show_store(const std::string& path, const TableOptions& options, const CommonOptions& common) {
-  const store::Store store(path, std::string(version()), stored_columns(), store::Access::read);
-  auto points = store.points();
-  if (points.empty()) {
-    const auto others = store.versions();
-    throw UserError(others.empty()
-                        ? fmt::format("compare: the store '{}' has no rows yet", path)
-                        : fmt::format("compare: the store '{}' has rows of version {} only, and this is {}; run the "
-                                      "sweep again for rows of this version",
-                                      path, fmt::join(others, ", "), version()));
-  }
-  std::vector<report::CompareRow> rows;
-  for (const auto& point : points) rows.push_back(row_of(*store.row(point, false), settings_of(point)));
-  const auto order = by_value(rows);
-  std::vector<report::CompareRow> ordered;
-  for (const auto i : order) ordered.push_back(std::move(rows[i]));
-  emit_rows(common, options, {}, ordered,
-            [&](std::size_t i) { return store.row(points[order[i]], true).value().result; });
-  return 0;
-}
-
 }  // namespace
 
 int run_compare(const Arguments& arguments) {
@@ -75,7 +55,7 @@ int run_compare(const Arguments& arguments) {
   options.asked = as_asked("compare", arguments, line->operands.size() == 1 ? line->operands.front() : "");
   if (line->operands.empty())
     throw UserError("compare: name a scenario file, for example scenarios/teaching-1f1b-8-stages.yaml");
-  if (std::any_of(line->operands.begin(), line->operands.end(), store::is_database)) {
+  if (std::any_of(line->operands.begin(), line->operands.end(), is_store)) {
     if (line->operands.size() > 1 || !options.vary.empty() || !common.set.empty())
       throw UserError("compare: a store holds rows that are computed; give it alone, without --vary and --set");
     return show_store(line->operands.front(), options, common);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdio>
 #include <new>
@@ -16,39 +15,13 @@
 namespace rehearsal::cli {
 namespace {
 
-constexpr std::array kCommands{
-    Command{"run", "Predict one iteration of scenarios: time, throughput, MFU, bubble, memory per rank, timeline.",
-            run_run},
-    Command{"compare", "Predict variants of scenarios and show them in one table.", run_compare},
-    Command{"plan", "Search the best parallel layout and schedule for a model on a cluster, with proof.", run_plan},
-    Command{"explain", "Say what decides the step, what each number of the machine is worth, and what to change.",
-            run_explain},
-    Command{"sweep", "Predict many scenarios into a SQLite file, on all cores and ranks, and resume after a stop.",
-            run_sweep},
-    Command{"schedule", "Show one pipeline schedule with given costs: picture, order, bubble and memory.",
-            run_schedule},
-    Command{"balance", "Place experts on GPUs so that the heaviest carries least.", run_balance},
-    Command{"reshard", "Plan how a tensor gets from one mesh of devices to another.", run_reshard},
-    Command{"collective", "Show one collective on a machine step by step: steps, links, closed form, time.",
-            run_collective},
-    Command{"groups", "Show which GPU is in which tensor, context, data, pipeline and expert group.", run_groups},
-    Command{"measure", "Perform a scenario for real: the same task graph, by threads or processes.", run_measure},
-    Command{"validate", "Predict, then perform, then compare task by task.", run_validate},
-    Command{"calibrate", "Measure this machine and write its profile, from which scenarios on it are predicted.",
-            run_calibrate},
-    Command{"check", "Validate files without running them: every error with its line and column.", run_check},
-    Command{"completion", "Print a script that lets bash, zsh or fish complete commands, options, files and keys.",
-            run_completion},
-    Command{"list", "List what exists: schedules and other parts, one sentence each.", run_list},
-};
-
 constexpr int kDone = 0, kUser = 2, kMachine = 3, kBug = 70;
 
 std::string program_help() {
   std::string text =
       "Rehearsal predicts how large language models train on clusters, before the cluster is there.\n\n"
       "Usage: rehearse COMMAND [OPTIONS]\n\nCommands:\n";
-  for (const auto& c : kCommands) text += fmt::format("  {:<10} {}\n", c.name, c.summary);
+  for (const auto& c : commands()) text += fmt::format("  {:<10} {}\n", c.name, c.summary);
   return text +
          "\nOptions:\n  --help     show this text; 'rehearse COMMAND --help' explains one command\n"
          "  --version  show the version\n\n"
@@ -63,7 +36,7 @@ int dispatch(const Arguments& arguments) {
   if (name == "--help" || name == "-h" || name == "help") return write_stdout(program_help()), kDone;
   if (name == "--version") return write_stdout(fmt::format("rehearse {}\n", version())), kDone;
   std::vector<std::string> names;
-  for (const auto& c : kCommands) {
+  for (const auto& c : commands()) {
     if (c.name == name) return c.run({arguments.begin() + 1, arguments.end()});
     names.emplace_back(c.name);
   }
@@ -91,8 +64,6 @@ int report_bug(const char* what) {
 }
 
 }  // namespace
-
-std::span<const Command> commands() { return kCommands; }
 
 std::string_view version() { return REHEARSAL_VERSION; }
 

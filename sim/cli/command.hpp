@@ -1,4 +1,4 @@
-// The commands of the program. To add one: write cmd_<name>.cpp, declare its function here, list it in command.cpp.
+// The commands of the program. To add one: write cmd_<name>.cpp, declare its function here, list it in commands.cpp.
 #pragma once
 #include <span>
 #include <string>
