@@ -6,12 +6,25 @@
 # `planners/` hold plug-ins: every file X.cpp there defines register_X(Registry&), and a generated file calls them in
 # sorted order (no static initialisers, which a linker drops). APART: files that share names with others of the room, so
 # that they are not compiled in one batch with them (batches.cmake).
+#
+# REHEARSAL_LEFT_OUT: rooms and files that this build does without (browser.cmake).
 function(room DIR)
+  if(DIR IN_LIST REHEARSAL_LEFT_OUT)
+    return()
+  endif()
   cmake_parse_arguments(R "" "" "USES;WITH;APART" ${ARGN})
+  foreach(OUT ${REHEARSAL_LEFT_OUT})
+    get_filename_component(OUT ${OUT} NAME)
+    list(REMOVE_ITEM R_USES ${OUT})
+  endforeach()
   get_filename_component(NAME ${DIR} NAME)
   set(SRC ${CMAKE_SOURCE_DIR}/${DIR})
   file(GLOB SOURCES CONFIGURE_DEPENDS ${SRC}/*.cpp ${SRC}/search/*.cpp)
   list(FILTER SOURCES EXCLUDE REGEX "/main\\.cpp$")
+  if(REHEARSAL_LEFT_OUT)
+    list(TRANSFORM REHEARSAL_LEFT_OUT PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE OUT)
+    list(REMOVE_ITEM SOURCES ${OUT})
+  endif()
   list(TRANSFORM R_APART PREPEND ${SRC}/)
   foreach(SHELF all topology planners)
     if(IS_DIRECTORY ${SRC}/${SHELF})

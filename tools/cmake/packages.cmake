@@ -1,0 +1,17 @@
+# Packages of this machine: what the program needs, and what modules take where it is there.
+if(REHEARSAL_PORTABLE)
+  include(portable)
+else()
+  find_package(yaml-cpp REQUIRED)
+  find_package(fmt REQUIRED)
+  find_package(SQLite3 REQUIRED)
+endif()
+find_package(Boost 1.74 REQUIRED COMPONENTS graph program_options)
+find_package(nlohmann_json REQUIRED)
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+set(MPI_CXX_SKIP_MPICXX ON)  # the C interface is all we use
+find_package(MPI COMPONENTS CXX)
+
+include(cuda)
+include(uring)

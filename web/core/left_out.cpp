@@ -1,0 +1,19 @@
+// What a page has in place of what REHEARSAL_LEFT_OUT (tools/cmake/browser.cmake) names.
+#include "cli/compare_store.hpp"
+#include "cli/performer.hpp"
+#include "engine/sim.hpp"
+
+namespace rehearsal::cli {
+
+bool is_store(const std::string&) { return false; }
+int show_store(const std::string&, const TableOptions&, const CommonOptions&) { return 0; }
+
+std::vector<BackendEntry> backends() {
+  const auto sim = engine::make_sim();
+  std::vector<BackendEntry> all{{sim->name(), sim->summary(), false, std::nullopt, sim->capabilities()}};
+  for (const char* name : {"loopback", "mpi", "cuda"})
+    all.push_back({name, "Performs the graph.", true, "a page in a browser performs nothing", {}});
+  return all;
+}
+
+}  // namespace rehearsal::cli
