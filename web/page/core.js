@@ -44,6 +44,7 @@ export class Core {
 
   // Ends what is under way; the next question starts the program anew.
   stop() {
+    if (this.#waiting.size === 0) return;
     this.#worker?.terminate();
     this.#worker = null;
     for (const {reject} of this.#waiting.values()) reject(new Stopped());

@@ -71,7 +71,7 @@ export class EditorView {
       element("div", {class: "text"}, element("p", {},
         "Take a scenario, change what you like and run it: text, errors and pictures are those of the program in a terminal. " +
         "Ctrl-Enter runs, too. Long searches may be stopped.")), form, this.#results);
-    this.ready = this.#begin(query, complain);
+    this.#begin(query, complain).catch(error => this.#failed(error));
   }
 
   async #begin(query, complain) {
@@ -122,12 +122,16 @@ export class EditorView {
         ? await this.#core.ask([{words: [...words, "--quiet", "--svg", "picture.svg"], files, made: ["picture.svg"]}]) : [];
       this.#show(words, answer, drawn[0]?.made["picture.svg"]);
     } catch (error) {
-      const stopped = error instanceof Stopped;
-      this.#results.replaceChildren(element("p", {class: stopped ? "note" : "complaint", role: "alert"},
-        stopped ? `Stopped after ${((performance.now() - begin) / 1000).toFixed(1)} s.` : String(error)));
+      this.#failed(error, performance.now() - begin);
     }
     this.#results.removeAttribute("aria-busy");
     this.#run.disabled = false, this.#stop.hidden = true;
+  }
+
+  #failed(error, ms = 0) {
+    const stopped = error instanceof Stopped;
+    this.#results.replaceChildren(element("p", {class: stopped ? "note" : "complaint", role: "alert"},
+                                          stopped ? `Stopped after ${(ms / 1000).toFixed(1)} s.` : String(error)));
   }
 
   #show(words, {status, out, err, ms}, svg) {

@@ -1,5 +1,6 @@
 // One lesson on the page. A lesson says what may be changed and which command lines answer it:
 //   {id, name (short), title, text (HTML), controls, commands(state), show(answers, state, choose)}
+// With `partial`, what is right is shown beside what is wrong; `json` is then null where a command failed.
 // `commands` gives {name: {words, files, made}}; `show` gets {name: answer}, with `json` where the command was asked for JSON,
 // and returns elements. `choose({key: value})` changes settings from inside a picture or a table.
 import {element} from "./dom.js";
@@ -73,7 +74,8 @@ export class LessonView {
         const json = words.includes("json") && answers[i].status < 2 ? JSON.parse(answers[i].out) : null;
         return [name, {...answers[i], json}];
       }));
-      shown = complaints(answers) ?? this.#lesson.show(byName, state, this.#choose);
+      const wrong = complaints(answers);
+      shown = [wrong, wrong && !this.#lesson.partial ? null : this.#lesson.show(byName, state, this.#choose)].flat();
     } catch (error) {
       shown = element("div", {class: "complaint", role: "alert"}, element("pre", {}, String(error)));
     }

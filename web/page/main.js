@@ -32,6 +32,7 @@ function write(hash) {
 }
 
 function show() {
+  workshop.stop();  // nobody waits any longer for what the editor was asked
   const query = new URLSearchParams(location.hash.slice(1));
   const problems = [];
   let lesson = editorLesson, view;

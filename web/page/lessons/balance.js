@@ -13,7 +13,7 @@ function loads(skew, layer) {
 const text = s => `name: ${experts} experts on ${s.gpus} GPUs
 weights:
 ${[0, 1, 2, 3].map(layer => `  - [${loads(Number(s.skew), layer).join(", ")}]`).join("\n")}
-replicas: ${Math.ceil((experts + Number(s.redundant)) / s.gpus) * s.gpus}
+replicas: ${(Math.ceil(experts / s.gpus) + Number(s.spare)) * s.gpus}
 groups: 4
 nodes: ${s.nodes}
 gpus: ${s.gpus}
@@ -31,7 +31,7 @@ export default {
     {key: "skew", label: "Skew of the loads", value: 0.8, min: 0, max: 2, step: 0.1},
     {key: "gpus", label: "GPUs", value: "8", steps: ["4", "8", "16"]},
     {key: "nodes", label: "Nodes", value: "2", steps: ["1", "2", "4"]},
-    {key: "redundant", label: "More copies", value: 8, min: 0, max: 32, step: 4},
+    {key: "spare", label: "Slots of a GPU for more copies", value: 1, min: 0, max: 4, step: 1},
   ],
   commands(s) {
     const one = method => ({words: ["balance", file, "--set", `method=${method}`, "--format", "json", "--svg", `${method}.svg`],

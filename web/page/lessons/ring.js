@@ -56,11 +56,14 @@ export default {
   controls: [
     {key: "algorithm", label: "Algorithm", value: "ring-all-reduce", options: algorithms},
     {key: "ranks", label: "Ranks", value: 4, min: 2, max: 8, step: 1},
-    {key: "node", label: "Of them in a node", value: "all", steps: ["1", "2", "4", "all"]},
+    {key: "node", label: "Of them in a node, at most", value: "all", steps: ["1", "2", "4", "all"]},
     {key: "size", label: "Size of the array", value: "1GiB", steps: ["1KiB", "32KiB", "1MiB", "32MiB", "256MiB", "1GiB", "8GiB"]},
   ],
   commands(s) {
-    const node = s.node === "all" ? [] : ["--per-node", String(Math.min(Number(s.node), Number(s.ranks)))];
+    // As many as divide the ranks.
+    let perNode = Math.min(Number(s.node), Number(s.ranks));
+    while (s.ranks % perNode > 0) perNode--;
+    const node = s.node === "all" ? [] : ["--per-node", String(perNode)];
     const words = ["collective", s.algorithm, "--ranks", s.ranks, ...node, "--size", s.size];
     return {one: {words: [...words, "--format", "json", "--svg", "steps.svg"], made: ["steps.svg"]}};
   },

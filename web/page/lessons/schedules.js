@@ -1,10 +1,9 @@
-import {note, picture, table} from "../dom.js";
+import {picture, table} from "../dom.js";
 import {number, percent, seconds} from "../units.js";
 
-// Schedules of one chunk or few, all found at once; those that search are told to be quick.
+// Those that are found at once.
 const names = ["gpipe", "1f1b", "eager-1f1b", "interleaved-1f1b", "1f1b-v", "zb-h1", "zb-h2", "zb-auto", "zb-v", "v-half",
                "v-min", "dualpipe", "dualpipev", "chimera", "hanayo"];
-const limited = new Set(["zb-auto", "zb-v", "v-half", "v-min"]);  // look at --memory-limit
 const limits = ["none", ...Array.from({length: 31}, (_, i) => String(i + 2))];
 
 // Stages of a rank divide its work: a rank does as much in every row of the table.
@@ -15,7 +14,7 @@ function words(name, s, ...more) {
   const line = ["schedule", name, "--pipeline", s.p, "--microbatches", s.m, "--forward", part(s.f, "ms"), "--backward",
                 part(s.b, "ms"), "--weight", part(s.w, "ms"), "--transfer", `${s.transfer}ms`,
                 "--activation", String(1 / chunks(name))];
-  if (s.limit !== "none" && limited.has(name)) line.push("--memory-limit", s.limit);
+  if (s.limit !== "none") line.push("--memory-limit", s.limit);
   return [...line, ...more];
 }
 
@@ -44,17 +43,17 @@ export default {
     {key: "transfer", label: "Transfer between ranks", value: 0, min: 0, max: 10, step: 0.5, unit: "ms"},
     {key: "limit", label: "Memory limit (micro-batches)", value: "none", steps: limits},
   ],
+  partial: true,
   commands: s => ({left: one(s.left, s, "left.svg"), right: one(s.right, s, "right.svg")}),
-  show({left, right}, s, choose) {
+  show({left, right}, s) {
     const row = ({json}) => ({cells: [json.schedule, seconds(json.cost_s), percent(json.bubble_rate),
                                       number(Math.max(...json.peak_memory)), seconds(json.lower_bound_s)]});
-    const same = s.left === s.right;
+    const found = [["left.svg", left], ["right.svg", right]].slice(0, s.left === s.right ? 1 : 2).filter(([, {json}]) => json);
     return [
-      picture(left.made["left.svg"], facts(left.json)),
-      same ? null : picture(right.made["right.svg"], facts(right.json)),
-      table({caption: "What each takes", columns: ["Schedule", "Time", "Bubble", "Most held by a rank (micro-batches)",
-                                                   "No order is faster than"],
-             rows: [row(left), ...(same ? [] : [row(right)])]}),
+      ...found.map(([file, {made, json}]) => picture(made[file], facts(json))),
+      found.length ? table({caption: "What each takes",
+                            columns: ["Schedule", "Time", "Bubble", "Most held by a rank (micro-batches)", "No order is faster than"],
+                            rows: found.map(([, answer]) => row(answer))}) : null,
     ];
   },
 };
