@@ -67,10 +67,12 @@ class Ladder {
     boxes(0, y);
     y += kBox;
     for (std::size_t k = 0; k < one_.steps.size(); ++k) {
+      out_.raw(fmt::format("<g data-step=\"{}\">\n", k + 1));  // for pages that show one step after the other
       band(k, y);
       y += kBand;
       boxes(k + 1, y);
       y += kBox;
+      out_.raw("</g>\n");
     }
     legend(y += px(28));
     return svg_document(width(), y + px(18), fmt::format("{} of {} ranks", one_.algorithm->name, ranks_), out_);
