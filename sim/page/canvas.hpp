@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -38,6 +39,14 @@ inline Rgb mix(Rgb a, Rgb b, int thousandths_of_b) {
 }
 
 inline constexpr Rgb kWhite{255, 255, 255};
+
+// Colours of what is told apart by its number: neighbours have other hues, those with the same hue other tints.
+inline Rgb color_of_number(std::uint32_t number) {
+  constexpr Rgb kHues[] = {{66, 122, 214}, {226, 150, 40}, {38, 156, 142}, {196, 78, 96},
+                           {126, 87, 194}, {96, 148, 60},  {90, 110, 130}, {180, 100, 60}};
+  constexpr int kTints[] = {0, 420, 680};  // of white
+  return mix(kHues[number % std::size(kHues)], kWhite, kTints[number / std::size(kHues) % std::size(kTints)]);
+}
 
 inline std::string_view ink_on(Rgb background) { return background.brightness() > 580 ? "#1b2430" : "#ffffff"; }
 

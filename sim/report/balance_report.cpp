@@ -38,12 +38,6 @@ Json copies(const balance::Placement& placement) {
   return all;
 }
 
-std::string svg_text(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : std::string(1, c);
-  return out;
-}
-
 // A character per GPU, or per some neighbours (the heaviest counts): its load over the mean, from ' ' at none to '@' at
 // `most` and more.
 std::string heat(const balance::Loads& loads, double most, std::size_t width) {
@@ -92,47 +86,6 @@ std::string to_csv(const balance::Answer& answer) {
                         layer.lower_bound, layer.moves.replicas);
   }
   return text;
-}
-
-std::string to_svg(const balance::Question& question, const balance::Answer& answer) {
-  constexpr int left = 110, top = 44, width = 720, row = 10, gap = 6;
-  const auto layers = static_cast<int>(answer.layers.size());
-  const int height = top + layers * (2 * row + gap) + 24;
-  double most = 1;
-  for (const auto& layer : answer.layers) most = std::max(most, layer.before_max_over_mean);
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
-      "font-family=\"sans-serif\" font-size=\"11\"><rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
-      left + width + 60, height);
-  svg += fmt::format("<text x=\"8\" y=\"16\" font-size=\"13\">{}</text>\n", svg_text(question.name));
-  svg += fmt::format(
-      "<text x=\"8\" y=\"34\">load of each of {} GPUs, white none, red {:.2f} times the mean; upper row before, "
-      "lower row after; right: the heaviest</text>\n",
-      answer.shape.gpus, most);
-  const auto strip = [&](const balance::Loads& loads, int y) {
-    const double mean = std::accumulate(loads.begin(), loads.end(), 0.) / double(loads.size());
-    for (std::size_t g = 0; g < loads.size(); g++) {
-      const double share = mean > 0 ? std::min(1., loads[g] / mean / most) : 0;
-      const auto from = left + width * g / loads.size(), to = left + width * (g + 1) / loads.size();
-      const int pale = static_cast<int>(255 * (1 - share));
-      svg += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"rgb(255,{},{})\"/>", from, y,
-                         to - from, row, pale, pale);
-    }
-    svg += "\n";
-  };
-  for (int l = 0; l < layers; l++) {
-    const auto& layer = answer.layers[static_cast<std::size_t>(l)];
-    const int y = top + l * (2 * row + gap);
-    svg += fmt::format("<text x=\"8\" y=\"{}\">layer {}</text>\n", y + row + 4, l);
-    strip(layer.before, y);
-    strip(layer.after, y + row);
-    svg += fmt::format(
-        "<text x=\"{}\" y=\"{}\" font-size=\"9\">{:.3f}</text><text x=\"{}\" y=\"{}\" font-size=\"9\">{:.3f}"
-        "</text>\n",
-        left + width + 6, y + row - 2, layer.before_max_over_mean, left + width + 6, y + 2 * row - 2,
-        layer.max_over_mean);
-  }
-  return svg + "</svg>\n";
 }
 
 std::string to_text(const balance::Question& question, const balance::Answer& answer, const TextOptions& options) {

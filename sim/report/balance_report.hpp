@@ -11,7 +11,8 @@ namespace rehearsal::report {
 Json to_json(const balance::Question& question, const balance::Answer& answer);
 std::string to_text(const balance::Question& question, const balance::Answer& answer, const TextOptions& options);
 std::string to_csv(const balance::Answer& answer);  // one row per layer
-// Two rows of cells per layer, the loads of its GPUs before and after.
+// A column per GPU and layer, of the copies of experts that stand there; of many, cells with the loads before and
+// after.
 std::string to_svg(const balance::Question& question, const balance::Answer& answer);
 
 }  // namespace rehearsal::report

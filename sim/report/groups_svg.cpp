@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.hpp"
 #include "page/canvas.hpp"
@@ -15,14 +14,6 @@ namespace {
 
 constexpr std::uint32_t kMostGpus = 1024;
 constexpr Length kGpu = px(24), kGap = px(3), kPad = px(7), kName = px(16), kApart = px(10);
-constexpr std::array kHues{Rgb{66, 122, 214}, Rgb{226, 150, 40}, Rgb{38, 156, 142}, Rgb{196, 78, 96},
-                           Rgb{126, 87, 194}, Rgb{96, 148, 60},  Rgb{90, 110, 130}, Rgb{180, 100, 60}};
-constexpr std::array kTints{0, 420, 680};  // of white
-
-// Neighbouring groups have other hues, those with the same hue other tints.
-Rgb color(std::uint32_t group) {
-  return mix(kHues[group % kHues.size()], kWhite, kTints[group / kHues.size() % kTints.size()]);
-}
 
 class Panels {
  public:
@@ -83,7 +74,7 @@ class Panels {
   }
 
   void square(std::uint32_t group, std::uint32_t gpu, Length x, Length y) {
-    const Rgb fill = color(group);
+    const Rgb fill = color_of_number(group);
     out_.raw(fmt::format("<g><title>GPU {}</title>\n", gpu));
     out_.rectangle(x, y, kGpu, kGpu, fmt::format("fill=\"{}\" rx=\"2\"", fill.text()));
     out_.label(x + kGpu / 2, y + kGpu / 2 + px(4), std::to_string(group),

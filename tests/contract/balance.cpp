@@ -91,16 +91,20 @@ TEST_CASE("a trace: made anew from what was seen, beside the first placement kep
   CHECK(a["steps"][2]["max_over_mean"][0].get<double>() < a["steps"][2]["static_max_over_mean"][0].get<double>());
 }
 
-TEST_CASE("the picture has a cell per GPU, before and after") {
+TEST_CASE("the picture has a box per copy of an expert; of many GPUs a cell per GPU, before and after") {
   const Scratch scratch;
   const auto file = (scratch.folder / "loads.svg").string();
-  REQUIRE(rehearse(kExample + "--svg " + file).status == 0);
-  std::ifstream in(file);
-  const std::string svg{std::istreambuf_iterator<char>(in), {}};
-  std::size_t cells = 0;
-  for (std::size_t at = 0; (at = svg.find("rgb(255,", at)) != std::string::npos; at++) cells++;
-  CHECK(cells == 2 * 2 * 8);
-  CHECK(contains(svg, "</svg>"));
+  const auto drawn = [&](const std::string& set, std::string_view what) {
+    REQUIRE(rehearse(kExample + set + "--svg " + file).status == 0);
+    std::ifstream in(file);
+    const std::string svg{std::istreambuf_iterator<char>(in), {}};
+    CHECK(contains(svg, "</svg>"));
+    std::size_t found = 0;
+    for (std::size_t at = 0; (at = svg.find(what, at)) != std::string::npos; at++) found++;
+    return found;
+  };
+  CHECK(drawn("", "<title>expert ") == 2 * 16);  // layers x copies
+  CHECK(drawn("--set gpus=64 --set replicas=64 ", "class=\"load\"") == 2 * 2 * 64);
 }
 
 TEST_CASE("wrong questions: exit 2 with the rule") {

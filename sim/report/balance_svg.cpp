@@ -1,0 +1,159 @@
+// The picture of a placement of experts: a panel per layer, a column per GPU, in it the copies that stand there, as
+// high as the load that each brings. Layers and GPUs that are too many for that are strips, a cell per GPU, coloured by
+// its load.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "report/balance_report.hpp"
+#include "report/canvas.hpp"
+
+namespace rehearsal::report {
+namespace {
+
+class BalancePicture {
+ public:
+  BalancePicture(const balance::Question& question, const balance::Answer& answer)
+      : question_(question),
+        answer_(answer),
+        shape_(answer.shape),
+        panels_(answer.layers.size() <= kMostPanels && shape_.gpus <= kMostColumns),
+        apart_(panels_ ? px(12) : 0),
+        column_((kWidth - apart_ * (nodes() - 1)) / shape_.gpus) {
+    for (const auto& layer : answer.layers) most_ = std::max(most_, layer.before_max_over_mean);
+  }
+
+  std::string draw() {
+    Length y = px(36);
+    out_.label(kMargin, y, question_.name, "font-size=\"18\" font-weight=\"600\"");
+    y += px(22);
+    out_.label(kMargin, y,
+               fmt::format("{} copies of {} experts on {} GPU{} in {} node{} \xc2\xb7 {}, method {}", shape_.replicas,
+                           shape_.experts, shape_.gpus, shape_.gpus == 1 ? "" : "s", nodes(), nodes() == 1 ? "" : "s",
+                           shape_.hierarchical ? "hierarchical" : "global", question_.method),
+               fmt::format("font-size=\"13\" {}", kMuted));
+    y += px(16);
+    for (std::uint32_t l = 0; l < answer_.layers.size(); ++l)
+      if (panels_)
+        panel(l, y);
+      else
+        strips(l, y);
+    y += px(24);
+    out_.label(kMargin, y,
+               panels_ ? "A box: a copy of the expert of that number, as high as the load it brings. Line: the mean of "
+                         "the GPUs. Dashed frame: the GPU before. Right: the heaviest over the mean."
+                       : fmt::format("Load of each GPU, white none, red {:.2f} times the mean; upper row before, lower "
+                                     "row after. Right: the heaviest over the mean.",
+                                     most_),
+               small());
+    return svg_document(left() + kWidth + kValues + kMargin, y + px(16), question_.name, out_);
+  }
+
+ private:
+  static constexpr std::size_t kMostPanels = 8;      // layers
+  static constexpr std::uint32_t kMostColumns = 32;  // GPUs
+  static constexpr Length kNames = px(72), kWidth = px(860), kValues = px(64), kPanel = px(120), kStrip = px(12);
+  static constexpr Rgb kHeavy{204, 51, 51};
+
+  static Length left() { return kMargin + kNames; }
+  static std::string small(std::string_view more = "") { return fmt::format("font-size=\"11\" {} {}", kMuted, more); }
+  std::uint32_t nodes() const { return question_.problem.nodes; }
+  Length x(std::uint32_t gpu) const {
+    return left() + column_ * gpu + apart_ * Length(std::uint64_t(gpu) * nodes() / shape_.gpus);
+  }
+  // Those that the layer's loads at the end are made of.
+  const balance::Loads& weights(std::uint32_t layer) const {
+    return question_.trace.empty() ? question_.problem.weights[layer] : question_.trace.back()[layer];
+  }
+
+  void panel(std::uint32_t l, Length& y) {
+    const auto& layer = answer_.layers[l];
+    const double mean = std::accumulate(layer.after.begin(), layer.after.end(), 0.) / double(shape_.gpus);
+    const double top = std::max({1e-300, *std::max_element(layer.before.begin(), layer.before.end()),
+                                 *std::max_element(layer.after.begin(), layer.after.end())});
+    y += px(14);
+    const Length bottom = y + kPanel;
+    const auto height = [&](double load) { return Length(std::llround(load / top * double(kPanel))); };
+    out_.label(left() - px(12), bottom - kPanel / 2, fmt::format("layer {}", l),
+               "font-size=\"12\" text-anchor=\"end\"");
+    const Length inset = std::min(px(4), column_ / 8);
+    for (std::uint32_t g = 0; g < shape_.gpus; ++g) {
+      const Length from = x(g) + inset, width = column_ - 2 * inset;
+      double below = 0;
+      for (auto s = shape_.first_slot(g); s < shape_.first_slot(g + 1); ++s) {
+        const auto expert = static_cast<std::uint32_t>(answer_.placement.slots(l)[s]);
+        const double load = weights(l)[expert] / answer_.placement.counts(l)[expert];
+        copy(expert, load, {from, bottom - height(below + load), width, height(below + load) - height(below)});
+        below += load;
+      }
+      const Length before = height(layer.before[g]);
+      out_.rectangle(from - inset / 2, bottom - before, width + inset, before,
+                     "fill=\"none\" stroke=\"#8a94a3\" stroke-dasharray=\"3 2\"");
+    }
+    const Length end = x(shape_.gpus - 1) + column_, at = bottom - height(mean);
+    out_.line(left(), bottom, end, bottom, "stroke=\"#8a94a3\"");
+    out_.line(left(), at, end, at, "stroke=\"#d64545\" stroke-width=\"1.2\"");
+    values(layer, at + px(4), end);
+    y = bottom + px(16);
+    for (std::uint32_t g = 0; g < shape_.gpus; ++g)
+      out_.label(x(g) + column_ / 2, y, (shape_.gpus <= 16 ? "GPU " : "") + std::to_string(g),
+                 small("text-anchor=\"middle\""));
+  }
+
+  struct Box {
+    Length x, y, width, height;
+  };
+  void copy(std::uint32_t expert, double load, const Box& box) {
+    const Rgb fill = color_of_number(expert);
+    out_.raw(fmt::format("<g><title>expert {}: {:.4g}</title>", expert, load));
+    out_.rectangle(box.x, box.y, box.width, box.height,
+                   fmt::format("fill=\"{}\" stroke=\"#ffffff\" stroke-width=\"0.8\"", fill.text()));
+    if (box.height >= px(12) && box.width >= px(18))
+      out_.label(box.x + box.width / 2, box.y + box.height / 2 + px(4), std::to_string(expert),
+                 fmt::format("font-size=\"11\" text-anchor=\"middle\" fill=\"{}\"", ink_on(fill)));
+    out_.raw("</g>\n");
+  }
+
+  void values(const balance::LayerBalance& layer, Length y, Length end) {
+    out_.label(end + px(10), y - px(8), fmt::format("{:.3f}", layer.max_over_mean),
+               "font-size=\"13\" font-weight=\"600\"");
+    out_.label(end + px(10), y + px(8), fmt::format("was {:.3f}", layer.before_max_over_mean), small());
+  }
+
+  void strips(std::uint32_t l, Length& y) {
+    const auto& layer = answer_.layers[l];
+    y += px(8);
+    out_.label(left() - px(12), y + kStrip + px(4), fmt::format("layer {}", l), "font-size=\"11\" text-anchor=\"end\"");
+    for (const auto* loads : {&layer.before, &layer.after}) {
+      const double mean = std::accumulate(loads->begin(), loads->end(), 0.) / double(loads->size());
+      for (std::uint32_t g = 0; g < shape_.gpus; ++g) {
+        const double share = mean > 0 ? std::min(1., (*loads)[g] / mean / most_) : 0;
+        const Length from = left() + kWidth * g / shape_.gpus, to = left() + kWidth * (g + 1) / shape_.gpus;
+        out_.rectangle(from, y, to - from, kStrip,
+                       fmt::format("class=\"load\" fill=\"{}\"", mix(kWhite, kHeavy, int(1000 * share)).text()));
+      }
+      out_.label(left() + kWidth + px(8), y + kStrip - px(2),
+                 fmt::format("{:.3f}", loads == &layer.before ? layer.before_max_over_mean : layer.max_over_mean),
+                 small());
+      y += kStrip;
+    }
+  }
+
+  const balance::Question& question_;
+  const balance::Answer& answer_;
+  const balance::Shape& shape_;
+  const bool panels_;
+  const Length apart_, column_;  // between nodes; of a GPU
+  double most_ = 1;              // of all layers before: the heaviest GPU over the mean
+  Canvas out_;
+};
+
+}  // namespace
+
+std::string to_svg(const balance::Question& question, const balance::Answer& answer) {
+  return BalancePicture(question, answer).draw();
+}
+
+}  // namespace rehearsal::report
