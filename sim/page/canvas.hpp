@@ -58,9 +58,12 @@ inline constexpr std::string_view kMuted = "fill=\"#5b6675\"";
 
 class Canvas {
  public:
-  void rectangle(Length x, Length y, Length width, Length height, std::string_view attributes) {
-    body_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" {}/>\n", text_of(x), text_of(y),
+  // `tip`: shown when the mouse rests on it.
+  void rectangle(Length x, Length y, Length width, Length height, std::string_view attributes,
+                 std::string_view tip = {}) {
+    body_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" {}", text_of(x), text_of(y),
                          text_of(width), text_of(height), attributes);
+    body_ += tip.empty() ? "/>\n" : "><title>" + escaped(tip) + "</title></rect>\n";
   }
   void line(Length x1, Length y1, Length x2, Length y2, std::string_view attributes) {
     body_ +=

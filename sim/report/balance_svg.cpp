@@ -107,13 +107,13 @@ class BalancePicture {
   };
   void copy(std::uint32_t expert, double load, const Box& box) {
     const Rgb fill = color_of_number(expert);
-    out_.raw(fmt::format("<g><title>expert {}: {:.4g}</title>", expert, load));
     out_.rectangle(box.x, box.y, box.width, box.height,
-                   fmt::format("fill=\"{}\" stroke=\"#ffffff\" stroke-width=\"0.8\"", fill.text()));
+                   fmt::format("fill=\"{}\" stroke=\"#ffffff\" stroke-width=\"0.8\"", fill.text()),
+                   fmt::format("expert {}: {:.4g}", expert, load));
     if (box.height >= px(12) && box.width >= px(18))
-      out_.label(box.x + box.width / 2, box.y + box.height / 2 + px(4), std::to_string(expert),
-                 fmt::format("font-size=\"11\" text-anchor=\"middle\" fill=\"{}\"", ink_on(fill)));
-    out_.raw("</g>\n");
+      out_.label(
+          box.x + box.width / 2, box.y + box.height / 2 + px(4), std::to_string(expert),
+          fmt::format("font-size=\"11\" text-anchor=\"middle\" pointer-events=\"none\" fill=\"{}\"", ink_on(fill)));
   }
 
   void values(const balance::LayerBalance& layer, Length y, Length end) {
