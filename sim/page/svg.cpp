@@ -77,7 +77,7 @@ class TimedBoxes {
   static Length fitting(Length room, std::size_t characters) {
     return characters == 0 ? 0 : room * 100 / (56 * Length(characters));
   }
-  // Numbers are drawn only if the longest one fits into a typical box: a picture with some numbers looks broken.
+  // Numbers are drawn only if the longest one fits into three boxes of four: a picture with some numbers looks broken.
   Length digit_size() const {
     std::vector<Length> widths;
     std::size_t longest = 0;
@@ -86,8 +86,9 @@ class TimedBoxes {
       longest = std::max(longest, box.label.size());
     }
     if (widths.empty()) return 0;
-    std::nth_element(widths.begin(), widths.begin() + std::ptrdiff_t(widths.size() / 2), widths.end());
-    const Length size = fitting(widths[widths.size() / 2] - px(2), longest);
+    const auto quarter = widths.begin() + std::ptrdiff_t(widths.size() / 4);
+    std::nth_element(widths.begin(), quarter, widths.end());
+    const Length size = fitting(*quarter - px(2), longest);
     return size < kSmallestDigit ? 0 : std::min({size, px(12), row_ * 7 / 10});
   }
 
