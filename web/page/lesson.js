@@ -84,7 +84,8 @@ export class LessonView {
     lines.addEventListener("toggle", () => { this.#open = lines.open; });
     const scrolled = [...this.#results.querySelectorAll(".picture")].map(({scrollLeft}) => scrollLeft);
     this.#results.replaceChildren(...[shown].flat().filter(Boolean), lines);
-    this.#results.querySelectorAll(".picture").forEach((frame, i) => { frame.scrollLeft = scrolled[i] ?? 0; });
+    this.#results.querySelectorAll(".picture").forEach((frame, i) => { if (scrolled[i]) frame.scrollLeft = scrolled[i]; });
+    this.#results.getBoundingClientRect();  // laid out: what is left is to paint
     this.#results.dataset.ms = (performance.now() - this.#since).toFixed(1);
     this.#results.dataset.commands = JSON.stringify(commands);
   }

@@ -37,7 +37,7 @@ export default {
                       number(data.bytes / (2 * data.parameters)), seconds(run.iteration_s)]};
     });
     return [
-      table({caption: `Each of ${s.n} GPUs holds and sends`,
+      table({caption: `Each of ${s.n} GPUs at its peak, as DeepSpeed of 2021 does it with the copies that it makes`,
              columns: ["", "Parameters", "Gradients", "Optimizer", "All states", "On the device", "Fits", "Sent in a step",
                        "in Ψ of fp16", "Iteration"], rows}),
       picture(one.made["memory.svg"], `Memory of a GPU over one iteration with stage ${s.stage}`),
