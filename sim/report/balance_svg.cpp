@@ -7,10 +7,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "page/canvas.hpp"
 #include "report/balance_report.hpp"
-#include "report/canvas.hpp"
 
 namespace rehearsal::report {
+using namespace page;
 namespace {
 
 class BalancePicture {
