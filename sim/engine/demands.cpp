@@ -70,10 +70,16 @@ class Sweep {
     std::vector<Change> all;
     std::vector<std::size_t> runs;  // where each begins
 
+    // What ends when the next begins is one change; none, where that asks for as much, as kernels do of processors.
     void add(Time at, Wide asked) {
-      const Change change{at, asked};
-      if (all.empty() || change < all.back()) runs.push_back(all.size());
-      all.push_back(change);
+      if (!all.empty() && all.back().at == at) {
+        if ((all.back().asked += asked) != 0) return;
+        all.pop_back();
+        if (runs.back() == all.size()) runs.pop_back();
+        return;
+      }
+      if (all.empty() || at < all.back().at) runs.push_back(all.size());
+      all.push_back({at, asked});
     }
     void sort() {
       const auto at = [&](std::size_t i) { return all.begin() + static_cast<std::ptrdiff_t>(i); };
