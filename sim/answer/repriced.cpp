@@ -48,7 +48,7 @@ std::optional<graph::Places> places_on(const lower::Surroundings& around, const 
     if (to != rate.value() || from != resource.rate.value()) return std::nullopt;
   }
   for (auto& place : places.resources)
-    if (around.resources[place.origin].kind != Kind::processors) place.capacity = graph::capacity(rates[place.origin]);
+    if (!around.resources[place.origin].counts_processors()) place.capacity = graph::capacity(rates[place.origin]);
   return places;
 }
 

@@ -149,7 +149,7 @@ std::vector<LinkTraffic> links(const lower::Surroundings& around, const std::vec
   for (std::uint32_t i = 0; i < around.resources.size(); ++i) {
     const auto& r = around.resources[i];
     const Bytes bytes = over[around.places.of_machine[i]];
-    if (bytes == Bytes{} || r.kind == Resource::Kind::processors || r.kind == Resource::Kind::memory ||
+    if (bytes == Bytes{} || r.counts_processors() || r.kind == Resource::Kind::memory ||
         r.kind == Resource::Kind::host_memory)
       continue;
     ++classes.try_emplace({r.kind, r.from.kind, r.to.kind, r.rate.value(), bytes}, Entry{i, 0}).first->second.count;

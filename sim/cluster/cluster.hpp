@@ -37,6 +37,9 @@ struct Gpu {
   double small_tile_loss = 0;       // rate of small output tiles: 1/(1 + this x (128/rows + 128/columns - 1.5))
   Time gemm_overhead;               // fixed cost of a GEMM (t0)
   Time tile_overhead;               // prologue and epilogue of each wave of 256 x 128 tiles (t_pro)
+  // GEMMs are persistent kernels: one thread block for each multiprocessor, which works through its share of the tiles.
+  // Blocks that find theirs held by another kernel begin when the others have ended, so the GEMM takes twice as long.
+  bool persistent_gemms = false;
   // Fused attention: causal, head size 128, forward and backward, long sequences, every SM busy. 0 = no such kernel.
   FlopRate fused_attention_rate;   // FlashAttention-2
   FlopRate flash3_attention_rate;  // FlashAttention-3

@@ -63,6 +63,9 @@ const Description& gpu_fields() {
       field<&Gpu::gemm_overhead>("gemm_overhead", time(), kRequired, "fixed cost of a matrix product"),
       field<&Gpu::tile_overhead>("tile_overhead", time(), kRequired,
                                  "beginning and end of each wave of 256 x 128 tiles"),
+      field<&Gpu::persistent_gemms>("persistent_gemms", boolean(), kUsual,
+                                    "matrix products launch a block for each multiprocessor; beside a collective, "
+                                    "which holds some of these, they take two rounds"),
       field<&Gpu::fused_attention_rate>(
           "fused_attention_rate", flop_rate_or_none(), kRequired,
           "FlashAttention-2: causal, head size 128, forward and backward, long sequences; 0: no such kernel"),

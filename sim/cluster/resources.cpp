@@ -36,7 +36,7 @@ Bandwidth rate_of(Resource::Kind kind, const ClusterSpec& spec, std::int64_t gpu
 }  // namespace
 
 Bandwidth rate(const Resource& resource, const Machine& machine) {
-  if (resource.kind == Resource::Kind::processors) return {};
+  if (resource.counts_processors()) return {};
   if (resource.kind == Resource::Kind::link) return machine.link(resource.from, resource.to).rate;
   return rate_of(resource.kind, machine.spec(), machine.rank(resource.from), 1);
 }
@@ -108,6 +108,8 @@ std::string name(const Resource& r) {
       return fmt::format("node {} disks, reading", r.from.place);
     case Resource::Kind::disk_write:
       return fmt::format("node {} disks, writing", r.from.place);
+    case Resource::Kind::rounds:
+      return name(r.from) + " multiprocessors, for persistent products";
     case Resource::Kind::link:
       return fmt::format("{} to {}", name(r.from), name(r.to));
   }

@@ -23,13 +23,15 @@ struct Resource {
     host_memory,  // of the node of `from`, its first GPU
     disk_read,    // likewise
     disk_write,
-    link  // one way
+    rounds,  // the multiprocessors of a GPU as its persistent GEMMs see them: all at once, or in two rounds
+    link     // one way
   };
+  bool counts_processors() const { return kind == Kind::processors || kind == Kind::rounds; }  // has no rate
   Kind kind;
   Device from, to;
-  Bandwidth rate;  // of all but processors
+  Bandwidth rate;
 };
-// What it has on this machine where nothing is wrong; 0 of processors.
+// What it has on this machine where nothing is wrong; 0 of what counts processors.
 Bandwidth rate(const Resource& resource, const Machine& machine);
 std::string name(const Resource& resource);  // "node 3 GPU 1 memory", "node 0 NIC 2 to leaf 0.2"
 
@@ -42,6 +44,7 @@ class Resources {
   const std::vector<Resource>& all() const { return all_; }
 
   std::uint32_t processors(std::int64_t gpu) { return of_gpu(Resource::Kind::processors, gpu); }
+  std::uint32_t rounds(std::int64_t gpu) { return of_gpu(Resource::Kind::rounds, gpu); }
   std::uint32_t memory(std::int64_t gpu) { return of_gpu(Resource::Kind::memory, gpu); }
   // Appends those of a GPU's host, in the order of the kinds: as many as its cluster has.
   void add_host(std::int64_t gpu, std::vector<std::pair<Resource::Kind, std::uint32_t>>& list);

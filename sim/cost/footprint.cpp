@@ -7,6 +7,7 @@
 #include "base/range.hpp"
 #include "cost/constants.hpp"
 #include "cost/cost_model.hpp"
+#include "cost/gemm.hpp"
 #include "fluid/flows.hpp"
 
 namespace rehearsal::cost {
@@ -63,6 +64,12 @@ Footprint of_kernel(const cluster::Gpu& gpu, Time price, double bytes, Time trai
   return f;
 }
 
+// A persistent GEMM with a block for each multiprocessor: those that do not find theirs free begin a second round, each
+// of as many tiles (pytorch/pytorch#143988: products of an FSDP run on H100 take twice as long beside NCCL).
+bool fills_in_rounds(const cluster::Gpu& gpu, const Gemm& shape) {
+  return gpu.persistent_gemms && largest_tiles(shape) > gpu.sms - static_cast<std::int64_t>(kMostChannels);
+}
+
 }  // namespace
 
 // Weight of a load of `bytes_per_s` on each resource of a way, at the rate of the footprint.
@@ -113,6 +120,8 @@ Footprint CostModel::of_collective(const graph::Collective& work, Time price) co
   if (work.pieces > 1) return f;  // copy engines need no multiprocessors
   const double inside = std::clamp(kChannelsEach * std::floor(reach.port.value() / kChannelRate), 1., kMostChannels);
   f.shares.push_back({Way::processors, 0, processors_of(across ? quote.wires.channels : inside)});
+  if (machine_.gpu.persistent_gemms && !work.room_kept)
+    f.shares.push_back({Way::rounds, 0, processors_of(double(machine_.gpu.sms) / 2)});
   return f;
 }
 
@@ -147,7 +156,11 @@ Footprint CostModel::footprint(const graph::Work& work, Time price) const {
       return of_message(w, price);
     } else if constexpr (std::is_same_v<Kind, graph::Dispatch>) {
       return of_dispatch(w, price);
-    } else if constexpr (std::is_same_v<Kind, Gemm> || std::is_same_v<Kind, FusedAttention>) {
+    } else if constexpr (std::is_same_v<Kind, Gemm>) {
+      auto f = of_kernel(gpu, price, operand_bytes(w));
+      if (f.moving > Time{} && fills_in_rounds(gpu, w)) f.shares.push_back({Way::rounds, f.shares.front().weight});
+      return f;
+    } else if constexpr (std::is_same_v<Kind, FusedAttention>) {
       return of_kernel(gpu, price, operand_bytes(w));
     } else if constexpr (std::is_same_v<Kind, MemoryBound>) {
       return of_kernel(gpu, price, double(w.traffic.count()));

@@ -85,6 +85,10 @@ double time_at(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as,
 
 }  // namespace
 
+std::int64_t largest_tiles(const Gemm& shape) {
+  return ceil_div(shape.m, kTiles.front().rows) * ceil_div(shape.n, kTiles.front().columns) * shape.batch;
+}
+
 // The power limit acts on averages: a FLOP costs energy, a pause of the tensor cores hardly any. So a product whose
 // tiles or traffic make them pause runs at a higher clock than one that does not, and no product is faster than the
 // energy of its FLOPs allows.

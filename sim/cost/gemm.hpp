@@ -11,4 +11,7 @@ namespace rehearsal::cost {
 // peak (fp8 is measured against bf16). A weight gradient divides by its own rate.
 double gemm_time(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as, double clock, double speedup = 1);
 
+// Output tiles of the largest size.
+std::int64_t largest_tiles(const Gemm& shape);
+
 }  // namespace rehearsal::cost

@@ -82,6 +82,7 @@ struct AddWork {
     out.number(w.group.ranks), out.number(w.group.stride), out.number(w.tensors), out.number(w.pieces);
     if (w.precision != Precision::fp32) out.number(w.precision);
     if (w.inside != Axis::tensor) out.number(w.inside);
+    if (w.room_kept) out.number(w.room_kept);
   }
   void operator()(const Dispatch& w) const {
     out.number(w.tokens), out.number(w.each), out.number(w.experts), out.number(w.per_token);

@@ -36,9 +36,10 @@ enum class Way : std::uint8_t {
   copy_in,
   host_memory,
   disk_read,
-  disk_write
+  disk_write,
+  rounds  // in which a persistent kernel gets onto the multiprocessors: one, or two where another kernel holds some
 };
-inline constexpr std::size_t kWays = 20;
+inline constexpr std::size_t kWays = 21;
 constexpr Way along(Axis axis, Way way) {
   const auto base = axis == Axis::context         ? Way::context_port
                     : axis == Axis::expert        ? Way::expert_port

@@ -27,6 +27,8 @@ struct Collective {
   Precision precision = Precision::fp32;  // of the elements, in graphs that compute: what is added up
   std::uint32_t pieces = 1;               // this is one of so many equal parts of it, moved by copy engines
   Axis inside = Axis::tensor;             // of a pass: along which axis its group is (kInside)
+  // Its multiprocessors are kept free by the kernel that it was started with, whose blocks are as many fewer.
+  bool room_kept = false;
   friend auto operator<=>(const Collective&, const Collective&) = default;
 };
 

@@ -166,6 +166,8 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Formation& formation, const p
   const auto device = [&](std::uint32_t rank) {
     row.push_back({Way::processors, resources.processors(job.gpu(rank)), 1});
     row.push_back({Way::memory, resources.memory(job.gpu(rank)), 1});
+    if (job.cluster.gpu_at(job.gpu(rank)).persistent_gemms)
+      row.push_back({Way::rounds, resources.rounds(job.gpu(rank)), 1});
   };
   std::vector<std::pair<cluster::Resource::Kind, std::uint32_t>> of_host;
   const auto host = [&](std::uint32_t rank) {

@@ -41,10 +41,11 @@ graph::Places Joiner::places(const Csr<ActorLoad>& loads, const std::vector<clus
   for (std::uint32_t r = 0; r < resources.size(); ++r) {
     if (classes && classes->first_resource[classes->of_resource[r]] != r) continue;
     number[r] = static_cast<std::uint32_t>(places.resources.size());
-    const bool processors = resources[r].kind == cluster::Resource::Kind::processors;
-    places.resources.push_back({processors ? graph::capacity(machine.spec().gpu_at(machine.rank(resources[r].from)).sms)
-                                           : graph::capacity(resources[r].rate),
-                                r, 0});
+    const auto& resource = resources[r];
+    places.resources.push_back(
+        {resource.counts_processors() ? graph::capacity(machine.spec().gpu_at(machine.rank(resource.from)).sms)
+                                      : graph::capacity(resource.rate),
+         r, 0});
   }
   for (std::uint32_t r = 0; r < resources.size(); ++r) {
     places.of_machine.push_back(number[classes ? classes->first_resource[classes->of_resource[r]] : r]);

@@ -51,6 +51,7 @@ struct Operations {
     const WorkId piece = std::visit([&](const auto& kernel) { return builder.intern(kernel); }, g.piece);
     auto collective = placed(g.collective);
     collective.pieces = static_cast<std::uint32_t>(std::max<std::int64_t>(1, g.pieces - 1));
+    collective.room_kept = true;  // Transformer Engine's overlap of products takes NCCL's or its own blocks off theirs
     const Operation both{
         .work = piece, .pass = pass, .beside = builder.intern(collective), .beside_along = g.collective.axis};
     std::vector<Operation> all(collective.pieces, both);

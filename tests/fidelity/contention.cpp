@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -55,13 +57,16 @@ double stretched(const cost::CostModel& cost, const Row& row) {
   auto prices = cost.price(works);
   if (!row.at("kernel_ms").empty()) prices[0] = seconds(std::stod(row.at("kernel_ms")) * 1e-3);
   const auto footprints = cost.footprints(works, prices);
-  const std::vector<Wide> capacities{graph::capacity(gpu.sms), graph::capacity(gpu.sustained_memory_bandwidth)};
+  constexpr std::array kWays{graph::Way::processors, graph::Way::memory, graph::Way::rounds};
+  const std::vector<Wide> capacities{graph::capacity(gpu.sms), graph::capacity(gpu.sustained_memory_bandwidth),
+                                     graph::capacity(gpu.sms)};
   fluid::Flows flows(capacities);
   const auto profile = [&](std::size_t i) {
     fluid::Phase phase{{{footprints[i].moving, footprints[i].rate, {}}}, Time{}, i == 0 ? 1u : 1000u};
     for (const auto& share : footprints[i].shares)
-      if (share.way == graph::Way::processors || share.way == graph::Way::memory)
-        phase.strands[0].uses.push_back({static_cast<std::uint32_t>(share.way), share.weight, share.hold});
+      if (const auto way = std::find(kWays.begin(), kWays.end(), share.way); way != kWays.end())
+        phase.strands[0].uses.push_back(
+            {static_cast<std::uint32_t>(way - kWays.begin()), share.weight, share.hold});
     return flows.profile({phase});
   };
   const auto first = profile(0), second = profile(1);
@@ -119,9 +124,10 @@ TEST_CASE("kernels beside communication") {
   }
   MESSAGE(table << fmt::format("\n  mean error {:.1f} %, bias {:+.1f} %", error * 100, bias * 100));
   CHECK(error < .3);
-  // 24 channels of 108 and of 132 multiprocessors; kernels that measure more have other reasons, too.
+  // 24 channels of 108 multiprocessors; kernels that measure more have other reasons, too. Persistent ones of 132 blocks
+  // on the other 108 of an H100 take two rounds.
   CHECK(predicted["a100 gemm"] == doctest::Approx(108. / 84).epsilon(1e-6));
-  CHECK(predicted["h100 one-wave-gemm"] == doctest::Approx(132. / 108).epsilon(1e-6));
+  CHECK(predicted["h100 one-wave-gemm"] == doctest::Approx(2).epsilon(1e-6));
   // Whole steps, in which some kernels find nothing beside them.
   CHECK(predicted["a100 fsdp"] == doctest::Approx(1.189).epsilon(.15));
   CHECK(predicted["h100 fsdp"] == doctest::Approx(1.189).epsilon(.15));
