@@ -52,7 +52,7 @@ constexpr const char* kHead =
     "fits\n"
     "                                     cast                           s  FLOP/s\n";
 
-std::string families_text(const std::vector<Prediction>& predictions) {
+std::string families_text(const std::vector<Prediction>& predictions, const Widths& widths) {
   std::string text =
       "\nFamilies of runs (publisher@GPU/software), and their forecast: without the constants that they alone gave\n"
       "                                               rows   mean  forecast   bias\n";
@@ -61,11 +61,11 @@ std::string families_text(const std::vector<Prediction>& predictions) {
                                                  f.mean * 100, f.forecast * 100, f.bias * 100)
                                    : fmt::format("{:<46} {:>5} {:>6.1f}  not forecast: {}\n", f.family, f.rows,
                                                  f.mean * 100, f.not_forecast);
-  if (const auto c = coverage(predictions); c.families > 1)
+  if (const auto c = coverage(predictions, widths); c.families > 1)
     text += fmt::format(
         "bands of 80 % made of other families hold {:.0f} % of a family's rows, over {} families; they are {:.0f} % "
-        "wide\n",
-        c.inside * 100, c.families, c.width * 100);
+        "wide; comparable runs of others are there for {:.0f} % of rows\n",
+        c.inside * 100, c.families, c.width * 100, c.compared * 100);
   return text;
 }
 
@@ -97,7 +97,7 @@ Json overall_json(const Overall& o) {
 
 }  // namespace
 
-std::string against_text(const std::vector<Prediction>& predictions, bool rows) {
+std::string against_text(const std::vector<Prediction>& predictions, bool rows, const Widths& widths) {
   std::string text;
   if (rows) {
     for (const auto& p : predictions) text += row_text(p);
@@ -116,7 +116,7 @@ std::string against_text(const std::vector<Prediction>& predictions, bool rows) 
   if (o.memory_tables)
     text += fmt::format("memory: mean of {} tables ({} rows): {:.1f} %; fits or not as it was in {:.1f} % of {} rows\n",
                         o.memory_tables, o.memory_rows, o.memory * 100, o.fits_right * 100, o.fits_rows);
-  text += families_text(predictions);
+  text += families_text(predictions, widths);
   std::map<std::string, std::size_t> reasons;
   for (const auto& p : predictions)
     if (!p.not_judged.empty()) reasons[p.not_judged]++;
@@ -239,89 +239,6 @@ std::string budget_csv(const std::vector<Score>& whole, const std::vector<Remova
       if (scores[i].rows)
         text += fmt::format("{},{},{},{:.6g},{:.6g}\n", effect->name, scores[i].table, scores[i].rows, scores[i].mean,
                             scores[i].mean - whole[i].mean);
-  return text;
-}
-
-namespace {
-
-// Rows of one class, and the sizes that they span.
-struct Band {
-  std::map<std::string, std::vector<double>> ratios;  // by family, each of which weighs the same
-  std::size_t rows = 0;
-  std::map<std::string, std::size_t> tables;
-  std::pair<double, double> sequence{INFINITY, 0}, parameters{INFINITY, 0}, gpus{INFINITY, 0};
-
-  // Of a family that is known, and of those where nothing comparable ran: what is seen then is like the forecast.
-  void add(const Prediction& p, double seconds) {
-    ratios[p.family].push_back(*p.run.iteration_s / seconds), rows++;
-    tables[p.run.table]++;
-    const auto span = [](auto& range, double value) {
-      range = {std::min(range.first, value), std::max(range.second, value)};
-    };
-    span(sequence, p.kind.sequence), span(parameters, p.kind.parameters), span(gpus, p.kind.gpus);
-  }
-
-  std::string sizes() const {
-    return fmt::format("    sequence: [{:.0f}, {:.0f}]\n    parameters: [{:.3g}, {:.3g}]\n    gpus: [{:.0f}, {:.0f}]\n",
-                       sequence.first, sequence.second, parameters.first, parameters.second, gpus.first, gpus.second);
-  }
-  std::string quantiles() const {
-    return fmt::format("low: {:.3f}\n    high: {:.3f}\n", quantile_by_family(ratios, .1),
-                       quantile_by_family(ratios, .9));
-  }
-  std::string names_of_tables() const {
-    std::string names;
-    for (const auto& [table, count] : tables) names += fmt::format("{}{} {}", names.empty() ? "" : ", ", count, table);
-    return names;
-  }
-};
-
-}  // namespace
-
-std::string bands_yaml(const std::vector<Prediction>& predictions, std::size_t least) {
-  std::map<std::string, Band> comparable, generations;  // by the text of their class
-  Band everything;
-  // By attention, of each framework the newest profile that ran: what a scenario without one is told of.
-  std::map<std::string, std::map<std::string, std::string>> software;
-  for (const auto& p : predictions) {
-    if (!p.timed()) continue;
-    const auto& k = p.kind;
-    comparable[fmt::format("  - gpu: {}\n    software: {}\n    attention: {}\n    recompute: {}\n    precision: {}\n"
-                           "    layout: {}\n",
-                           k.gpu, k.software, k.attention, k.recompute, k.precision, k.layout)]
-        .add(p, p.iteration_s);
-    if (p.not_forecast.empty()) {
-      generations[k.generation()].add(p, p.forecast_s);
-      everything.add(p, p.forecast_s);
-    }
-    if (const auto dash = k.software.find("-20"); dash != std::string::npos) {
-      auto& newest = software[k.attention][k.software.substr(0, dash)];
-      newest = std::max(newest, k.software);
-    }
-  }
-  std::string text = "comparable:\n";
-  for (const auto& [head, band] : comparable)
-    if (band.rows >= least)
-      text += fmt::format("{}{}    {}    basis: {} published runs ({})\n", head, band.sizes(), band.quantiles(),
-                          band.rows, band.names_of_tables());
-  text += "generation:\n";
-  for (const auto& [name, band] : generations)
-    if (band.ratios.size() >= kFewestFamilies)
-      text += fmt::format(
-          "  - generation: {}\n    {}    basis: {} published runs of any software and layout on such GPUs ({})\n", name,
-          band.quantiles(), band.rows, band.names_of_tables());
-  if (!everything.ratios.empty())
-    text += fmt::format(
-        "all:\n  - {}    basis: none is like this one; all {} published runs, of {} families of publisher, GPU and "
-        "software\n",
-        everything.quantiles(), everything.rows, everything.ratios.size());
-  text += "software:\n";
-  for (const auto& [attention, frameworks] : software) {
-    std::vector<std::string> names;
-    for (const auto& [framework, profile] : frameworks)
-      if (framework != "mlperf") names.push_back(profile);  // code for one benchmark
-    text += fmt::format("  {}: [{}]\n", attention, fmt::join(names, ", "));
-  }
   return text;
 }
 

@@ -115,31 +115,6 @@ double quantile_by_family(const std::map<std::string, std::vector<double>>& valu
   return all.back().first;
 }
 
-Coverage coverage(const std::vector<Prediction>& predictions) {
-  std::map<std::string, std::vector<double>> ratios;  // measured over forecast, by family
-  std::map<std::string, std::string> generations;
-  for (const auto& p : predictions)
-    if (p.not_judged.empty() && p.timed() && p.not_forecast.empty()) {
-      ratios[p.family].push_back(*p.run.iteration_s / p.forecast_s);
-      generations[p.family] = p.kind.generation();
-    }
-  Coverage c;
-  for (const auto& [family, rows] : ratios) {
-    std::map<std::string, std::vector<double>> others;
-    for (const bool alike : {true, false}) {
-      if (others.size() >= kFewestFamilies) break;
-      for (const auto& [other, values] : ratios)
-        if (other != family && (!alike || generations[other] == generations[family])) others[other] = values;
-    }
-    if (others.empty()) continue;
-    const double low = quantile_by_family(others, .1), high = quantile_by_family(others, .9);
-    const auto inside = std::count_if(rows.begin(), rows.end(), [&](double r) { return r >= low && r <= high; });
-    c.families++, c.inside += double(inside) / double(rows.size()), c.width += high / low - 1;
-  }
-  if (c.families) c.inside /= double(c.families), c.width /= double(c.families);
-  return c;
-}
-
 std::vector<FamilyScore> score_families(const std::vector<Prediction>& predictions) {
   std::vector<FamilyScore> all;
   std::vector<std::vector<double>> errors, forecasts;

@@ -64,17 +64,6 @@ struct FamilyScore {
   std::size_t rows = 0;
   double mean = 0, forecast = 0, bias = 0;  // bias: of the forecast, signed
 };
-// Fewer families make no band of their own: two that are alike say nothing of a third.
-inline constexpr std::size_t kFewestFamilies = 5;
-
-// Of each family the share of rows that fall into a band of 80 % made of other families: those on its generation of
-// GPUs where these are enough, else all, each weighing as much as any other. The mean over families; measured coverage
-// of bands for what was never seen.
-struct Coverage {
-  std::size_t families = 0;
-  double inside = 0, width = 0;  // width: of the band, mean of high / low - 1
-};
-Coverage coverage(const std::vector<Prediction>& predictions);
 std::vector<FamilyScore> score_families(const std::vector<Prediction>& predictions);
 
 // Of the values of several families, each weighing as much as any other.

@@ -14,6 +14,7 @@
 
 #include "published/against.hpp"
 #include "published/report.hpp"
+#include "published/widths.hpp"
 
 using namespace rehearsal;
 using published::SoftwareDetail;
@@ -28,16 +29,24 @@ std::vector<published::Run> runs() {
   return all;
 }
 
+published::Against against(SoftwareDetail detail) {
+  published::Against options;
+  options.software = detail;
+  options.forecast = detail == SoftwareDetail::knobs;
+  options.jobs = std::max(1u, std::thread::hardware_concurrency());
+  return options;
+}
+
 std::vector<published::Prediction> predictions(SoftwareDetail detail) {
-  published::Against against;
-  against.software = detail;
-  against.forecast = detail == SoftwareDetail::knobs;
-  against.jobs = std::max(1u, std::thread::hardware_concurrency());
-  return published::predict(runs(), against);
+  return published::predict(runs(), against(detail));
 }
 
 const std::vector<published::Prediction>& with_all_knobs() {
   static const auto all = predictions(SoftwareDetail::knobs);
+  return all;
+}
+const published::Widths& their_widths() {
+  static const auto all = published::widths(with_all_knobs(), against(SoftwareDetail::knobs));
   return all;
 }
 
@@ -82,7 +91,7 @@ const std::map<std::string, double> kLimits{
 
 TEST_CASE("published runs, with what their tables tell of the framework") {
   const auto& all = with_all_knobs();
-  MESSAGE("\n" << published::against_text(all, false));
+  MESSAGE("\n" << published::against_text(all, false, their_widths()));
   const auto scores = published::score(all);
   std::size_t judged = 0, below_constant = 0;
   for (const auto& s : scores) {
@@ -104,13 +113,13 @@ TEST_CASE("published runs, with what their tables tell of the framework") {
   CHECK(overall.forecast > overall.mean / 2);
   CHECK(overall.fits_right > .97);
   // Bands of 80 % that other families make.
-  const auto coverage = published::coverage(all);
+  const auto coverage = published::coverage(all, their_widths());
   CHECK(coverage.inside > .75);
   CHECK(coverage.inside < .85);
 }
 
 TEST_CASE("the error bands are those of these runs") {
-  const auto bands = published::bands_yaml(with_all_knobs(), 8);
+  const auto bands = published::bands_yaml(with_all_knobs(), their_widths());
   std::ifstream file(PROJECT_ROOT "/configs/error_bands.yaml");
   std::stringstream text;
   text << file.rdbuf();

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "published/score.hpp"
+#include "published/bands.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::published;
