@@ -148,6 +148,9 @@ const Description& training_fields() {
       {.groups = {{.key = "recompute",
                    .help = "which layers compute their forward again in the backward",
                    .short_for = "mode"},
+                  {.key = "lora",
+                   .help = "low-rank adapters (LoRA) learn, and nothing else does",
+                   .short_for = "rank"},
                   {.key = "overlap", .help = "what runs under computation; wins over `software`"},
                   {.key = "fsdp", .help = "how ZeRO-3 gathers"},
                   {.key = "buffers",
@@ -183,6 +186,17 @@ const Description& training_fields() {
           kUsual,
           "lomo: SGD inside the backward pass, of one micro-batch; adalomo: likewise, each step divided by a second "
           "moment that is kept as sums of rows and columns"),
+      field<&T::optimizer_in_backward>(
+          "optimizer_in_backward", boolean(), kUsual,
+          "adamw steps on each tensor as soon as its gradient is there, of one micro-batch, and keeps no gradient"),
+      field<&T::adapter_rank>("lora.rank", whole(0, 100'000), kUsual,
+                              "width of an adapter between its two products; 0: no adapters, everything learns"),
+      some<&T::adapted_layers>("lora.modules",
+                               {{"linear_qkv", AdaptedLayer::linear_qkv},
+                                {"linear_proj", AdaptedLayer::linear_proj},
+                                {"linear_fc1", AdaptedLayer::linear_fc1},
+                                {"linear_fc2", AdaptedLayer::linear_fc2}},
+                               "linear layers that have adapters, as Megatron-Core names them (all four)"),
       choice<&T::clipping>(
           "gradient_clipping",
           {{"none", GradientClipping::none}, {"norm", GradientClipping::norm}, {"grouped", GradientClipping::grouped}},
@@ -333,6 +347,8 @@ const Description& software_fields() {
                                    "whose gradients are reduced at a time, and which ZeRO-1 gathers so; 0: 25 MB"),
       field<&S::bucket_parameters_per_replica>("bucket_parameters_per_replica", whole(0, 1e12), kUsual,
                                                "or so many times the replicas, where that is more"),
+      field<&S::fp8_gather>("fp8_gather", boolean(), kUsual,
+                            "with precision fp8 replicas gather the parameters of layers in 8 bits"),
       field<&S::bf16_gradients>("bf16_gradients", boolean(), kUsual,
                                 "training in bf16, fp8 and fp4 keeps and reduces gradients in bf16, where "
                                 "`training.gradient_precision` does not say"),

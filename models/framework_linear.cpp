@@ -106,6 +106,7 @@ void FrameworkRewrite::forward_linear(const Operator& op) {
   if (const auto tiles = tiles_of(op); !tiles.empty()) return forward_tiles(op, operands, tiles);
   for (const auto v : op.out) operands.push_back(write(v));
   part_.forward.push_back({op.name, product(op), std::move(operands)});
+  if (adapted(op)) forward_adapter(op);
 }
 
 // With sequence parallelism the gathered input, which the weight gradient needs, was not kept and is gathered again
@@ -124,26 +125,27 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
     weight.step.operands.push_back(read(*gradients_[v]));
     weight.kept.push_back(read(before_gather_[v].value_or(*gradients_[v])));
   }
-  if (entered_from_[in] && !run_.software.saves_gathered && !beside_exchange(op)) {
+  // The input is for the gradient of weights; of frozen ones there is none.
+  const bool frozen = run_.training.frozen(), read_again = !frozen || adapted(op);
+  Index at_hand = frozen ? in : casts_[in].value_or(in), until_then = at_hand;
+  if (read_again && entered_from_[in] && !run_.software.saves_gathered && !beside_exchange(op)) {
     const Index parts = casts_[in].value_or(*entered_from_[in]);
     const Index again = value(double(part_.values[in].size.count()), Value::Holds::gathered);
     step.what = OverlappedKernel{back, 1, of_tokens(CollectiveKind::all_gather, in)};
     step.operands.push_back(read(parts));
     step.operands.push_back(write(again));
-    weight.step.operands.push_back(read(again));
-    weight.kept.push_back(read(parts));
-  } else {
-    const Index kept = casts_[in].value_or(in);
-    weight.step.operands.push_back(read(kept));
-    weight.kept.push_back(read(kept));
+    at_hand = again, until_then = parts;
   }
+  weight.step.operands.push_back(read(at_hand));
+  weight.kept.push_back(read(until_then));
   if (const auto tiles = tiles_of(op); !tiles.empty()) {
     step.tile = first_tile_.at(&op);
     return backward_tiles(std::move(step), weight, in, tiles);
   }
   step.operands.push_back(write(gradient_of(in)));
   list.push_back(std::move(step));
-  weights_.push_back(std::move(weight));
+  if (!frozen) return weights_.push_back(std::move(weight));
+  if (adapted(op)) backward_adapter(op, at_hand, until_then);
 }
 
 }  // namespace rehearsal::models

@@ -123,6 +123,12 @@ void FrameworkRewrite::count_parameters() {
     part_.parameters += double(segment.elements);
     if (replicas_of(segment.tensors) == Axis::expert_data) part_.expert_parameters += double(segment.elements);
   }
+  if (run_.training.frozen()) {  // vectors are frozen, too
+    part_.learning = adapter_parameters(), part_.parameters += part_.learning;
+    for (const auto& weights : weights_) part_.gradients.push_back({entries(weights.step), false});
+    return;
+  }
+  part_.learning = part_.parameters;
   double left = part_.parameters - part_.expert_parameters, experts = part_.expert_parameters;
   for (const auto& [follows, step, kept] : weights_) {
     const auto* gemm = std::get_if<Gemm>(&step.what);

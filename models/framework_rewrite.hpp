@@ -61,6 +61,15 @@ class FrameworkRewrite {
   void backward_add(const Operator& op, std::size_t number);
   void forward_linear(const Operator& op);
   void backward_linear(const Operator& op);
+  // Of frozen layers with adapters: framework_adapters.cpp.
+  struct Adapter {
+    Gemm down, up;
+  };
+  bool adapted(const Operator& op) const;
+  Adapter adapter_of(const Operator& op) const;
+  void forward_adapter(const Operator& op);
+  void backward_adapter(const Operator& op, Index at_hand, Index kept);
+  double adapter_parameters() const;
   // Of operators that are run in tiles: framework_tiles.cpp.
   struct TileShape {
     std::int64_t columns = 0;
@@ -166,6 +175,7 @@ class FrameworkRewrite {
   Operands pending_;                                 // of an add that a compiler fuses with what follows
   std::vector<WeightGradient> weights_;
   std::map<const Operator*, std::uint16_t> first_tile_;
+  std::map<const Operator*, Index> narrow_;  // of an adapter: what its first product makes
   std::map<Index, double> updates_;  // gradients that are used up inside the backward, and of how many parameters
 };
 

@@ -116,6 +116,7 @@ struct Part {
 
   double parameters = 0;         // of this rank, of which
   double expert_parameters = 0;  // are those of experts: they have replicas of their own (Axis::expert_data)
+  double learning = 0;           // those that have gradients: all, or adapters alone (Training::frozen)
   struct Gradient {
     double parameters = 0;  // of one tensor
     bool experts = false;

@@ -95,6 +95,8 @@ Flops model_flops(const Transformer& model, std::int64_t sequence, std::int64_t 
 enum class Recompute : std::uint8_t { none, selective, full };
 // What selective recomputation repeats, one by one, as Megatron-Core names them (`--recompute-modules`).
 enum class RecomputeModule : std::uint8_t { core_attn, layernorm, mla_up_proj, moe_act, mlp, moe, shared_experts };
+// Linear layers that low-rank adapters may stand beside (LoRA, 2106.09685), as Megatron-Core names them.
+enum class AdaptedLayer : std::uint8_t { linear_qkv, linear_proj, linear_fc1, linear_fc2 };
 enum class AttentionKind : std::uint8_t { unfused, flash };
 // How attention sees a sequence that is cut over the context group: keys and values travel around it (2310.01889), are
 // gathered (Llama 3, 2407.21783, section 3.3.2), or heads are cut instead meanwhile (Ulysses, 2309.14509).
@@ -132,14 +134,23 @@ struct Training {
   OptimizerKind optimizer = OptimizerKind::adamw;
   Moments moments = Moments::fp32;
   bool master_copy = true;  // of weights in 16 bits, in fp32; without it the optimizer steps in 16 bits
+  bool optimizer_in_backward = false;  // adamw steps on each tensor as soon as its gradient is there
+  // Adapters of this rank learn, and nothing else does; 0: everything does. Of these layers; empty: of all.
+  std::int64_t adapter_rank = 0;
+  std::set<AdaptedLayer> adapted_layers;
+  bool frozen() const { return adapter_rank > 0; }
+  bool adapts(AdaptedLayer layer) const {
+    return frozen() && (adapted_layers.empty() || adapted_layers.contains(layer));
+  }
   // Bytes per parameter of the optimizer's states: moments, and a master copy where weights have 16 bits.
   double optimizer_state_bytes() const {
     const double kept = moments == Moments::fp32 ? 8 : moments == Moments::bf16 ? 4 : 2 * (1 + 4. / 256);
     return (optimizer == OptimizerKind::adamw ? kept : 0) +
-           (bytes_per_element(precision) < 4 && master_copy && !updates_at_once() ? 4 : 0);
+           (bytes_per_element(precision) < 4 && master_copy && !is_lomo() ? 4 : 0);
   }
+  bool is_lomo() const { return optimizer == OptimizerKind::lomo || optimizer == OptimizerKind::adalomo; }
   // Inside the backward: no gradient stays.
-  bool updates_at_once() const { return optimizer == OptimizerKind::lomo || optimizer == OptimizerKind::adalomo; }
+  bool updates_at_once() const { return is_lomo() || optimizer_in_backward; }
   GradientClipping clipping = GradientClipping::none;
   LossScaling loss_scaling = LossScaling::none;
   std::optional<double> overflow_rate;  // steps that are skipped, of all
@@ -150,7 +161,7 @@ struct Training {
   // DeepSpeed (loss_scale_window, hysteresis); LOMO's own scaler is DeepSpeed's without hysteresis.
   static constexpr double kScaleWindow = 1000;
   double overflows() const {
-    const double each = updates_at_once() ? 1 : 2;
+    const double each = is_lomo() ? 1 : 2;
     return !scales_loss() ? 0 : overflow_rate.value_or(each / (kScaleWindow + each));
   }
   bool norms_first() const { return updates_at_once() && clipping == GradientClipping::norm; }
@@ -252,6 +263,9 @@ struct Software {
   // Parameters whose gradients travel together: so many, or so many for each replica where that is more
   // (Megatron-Core's DistributedDataParallel: 40 million, 1 million). 0: torch's DDP, 25 MB (bucket_cap_mb).
   std::int64_t bucket_parameters = 0, bucket_parameters_per_replica = 0;
+  // Layers are gathered in 8 bits where products read 8 bits with a scale a tensor or a block that travels along
+  // (torchtitan's float8 all-gather, Transformer Engine's primary weights).
+  bool fp8_gather = false;
   bool bf16_gradients = false;  // in bf16 and narrower they are added up and reduced in bf16, unless a scenario says
   Zero1Reduces zero1_reduces = Zero1Reduces::shards;
   // ZeRO-3 that gathers and reduces tensor by tensor instead of whole layers: calls per layer (1 = one flat buffer),

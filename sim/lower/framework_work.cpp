@@ -166,7 +166,7 @@ class FrameworkWork : public RankWork {
   // One, or one that is filled while the other is on its way.
   void fused_buffers() {
     const auto& plan = *pipe_.plan;
-    const auto held = plan.held(stages_);
+    const auto held = plan.learning(stages_);
     const double all = held.dense + (plan.expert_replicas() > 1 ? held.experts : 0);
     const Bytes whole = bytes(all * gradient_bytes()), size = plan.reduced_at_a_time();
     for (int left = overlaps() ? 2 : 1; left > 0; --left)
@@ -176,7 +176,7 @@ class FrameworkWork : public RankWork {
   void resident_states() {
     if (!pipe_.plan) return;
     const auto& plan = *pipe_.plan;
-    parameters_ = plan.parameters(stages_);
+    parameters_ = plan.learning(stages_).all();
     const auto of_worker = is_served() ? worker_states(plan.job) : plan::StateBytes{};
     const auto keep = [&](double plan::StateBytes::*state, graph::MemoryCategory category) {
       if (is_served()) return resident(of_worker.*state, of_worker.*state, category, Tier::device);
@@ -229,16 +229,17 @@ class FrameworkWork : public RankWork {
   // One array per part: what an allocator loses by rounding the single matrices is below a MiB each.
   void resident(double per_parameter, double of_experts, graph::MemoryCategory category, Tier tier) {
     if (tier != Tier::device && per_parameter <= 0) return;
-    const auto held = pipe_.plan->held(stages_);
-    const auto size_of = [&](double all, double experts) {
-      return bytes((all - experts) * per_parameter + experts * of_experts);
+    const bool all = category == graph::MemoryCategory::parameters;  // else what learns alone
+    const auto held = all ? pipe_.plan->held(stages_) : pipe_.plan->learning(stages_);
+    const auto size_of = [&](double parameters, double experts) {
+      return bytes((parameters - experts) * per_parameter + experts * of_experts);
     };
     const Bytes size = size_of(held.all(), held.experts);
     std::vector<Bytes> tensors;
     for (const auto stage : stages_)
       for (const auto& use : pipe_.parts.stages[stage].uses) {
         const auto& part = pipe_.parts.parts[use.part];
-        tensors.push_back(size_of(part.parameters, part.expert_parameters));
+        tensors.push_back(size_of(all ? part.parameters : part.model->learning, part.expert_parameters));
       }
     cut(tensors, size);  // tied ends hold one table
     draft_.program.resident({size, category, draft_.program.tensors(std::move(tensors)), tier});

@@ -36,7 +36,7 @@ GatheredForward::GatheredForward(Draft& draft, PassTasks& tasks, const std::vect
   for (auto& bucket : open)
     if (bucket.parameters > 0) close(bucket);
 
-  const double each = plan::state_bytes(plan.job.training).parameters;
+  const double each = plan.gathered_bytes();
   for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
     const auto [stage, use] = bucket->parts.back();  // the first in the order of the forward
     const Coordinates at{Pass::parameter_gather, static_cast<std::uint16_t>(stage), uses_of(stage)[use].layer,

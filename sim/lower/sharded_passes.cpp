@@ -47,6 +47,11 @@ double ShardedPasses::parameters(Unit unit, bool experts) const {
   return tied_here_ && draft_.pipe.parts.is_head(use(unit)) ? all - plan_.table_parameters() : all;
 }
 
+double ShardedPasses::gradients(Unit unit, bool experts) const {
+  if (!plan_.job.training.frozen()) return parameters(unit, experts);
+  return experts ? 0 : part(unit).model->learning;
+}
+
 // Embedding and head are the root of the model, which FSDP never drops between forward and backward.
 bool ShardedPasses::kept_after_forward(Unit unit) const {
   return !plan_.job.training.reshards() || use(unit).layer == graph::kNoLayer;
@@ -167,7 +172,9 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
   for (const bool experts : {false, true}) {
     const double count = parameters(unit, experts);
     if (count <= 0) continue;
-    const Bytes size = bytes(count * plan::state_bytes(plan_.job.training).parameters);
+    const bool layer = use(unit).layer != graph::kNoLayer;
+    const Bytes size =
+        bytes(count * (layer ? plan_.gathered_bytes() : plan::state_bytes(plan_.job.training).parameters));
     auto ready = after_use(ended_before(computed_, prefetch_));
     std::vector<BufferUse> uses;
     if (offload.parameters != Tier::device) {
@@ -202,7 +209,7 @@ std::uint32_t ShardedPasses::tensors(Unit unit) const {
 void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
   if (gathers_) {
     for (const bool experts : {false, true})
-      if (const double count = parameters(unit, experts); count > 0)
+      if (const double count = gradients(unit, experts); count > 0)
         put({.added = count, .full = true, .experts = experts}, tensors(unit), extra,
             at_once_ ? std::min(count, neighbours(unit, experts)) : count, unit);
     return;
@@ -325,7 +332,7 @@ LocalTask ShardedPasses::store(const Batch& batch, Bytes size, LocalTask complet
 // All ranks have the whole sum, and each updates its shard of the parameters (LOMO's fuse_update_zero3).
 void ShardedPasses::update(const Batch& batch, LocalTask reduced) {
   const auto& training = plan_.job.training;
-  const auto traffic = batch.norms ? models::norm_at_once(training) : models::update_at_once(training);
+  const auto traffic = batch.norms ? models::norm_at_once(training) : models::update_at_once(training, plan_.job.software);
   auto at = batch.at;
   const auto tensors = models::tensors_of(draft_.pipe.parts.parts[batch.part].model->segments);
   double moved = 0, copies = 0;

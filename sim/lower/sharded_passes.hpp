@@ -48,6 +48,7 @@ class ShardedPasses {
   const StageParts::Use& use(Unit unit) const { return draft_.pipe.parts.stages[unit.stage].uses[unit.use]; }
   // That somebody else holds too: of experts, or of all else. Either travels among replicas of its own.
   double parameters(Unit unit, bool experts) const;
+  double gradients(Unit unit, bool experts) const;  // of those that learn
   bool kept_after_forward(Unit unit) const;
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   std::uint32_t tensors(Unit unit) const;

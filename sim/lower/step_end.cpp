@@ -59,7 +59,7 @@ void reduce(const plan::Plan& plan, double parameters, bool experts, std::vector
 std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, bool reduced) {
   std::vector<EndTask> tasks;
   const auto states = plan::state_bytes(plan.job.training);
-  const auto held = plan.held(stages);
+  const auto held = plan.learning(stages);
   const double replicas = double(plan.replicas()), expert_replicas = double(plan.expert_replicas());
   const int zero = plan.zero();
   const bool experts = held.experts > 0 && expert_replicas > 1;
@@ -94,7 +94,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
     tasks.push_back(
         {graph::OptimizerStep{own, bytes(own * moved + (flat ? 6 * held.all() : 0))}, Lane::compute, Pass::optimizer});
   const auto gather = [&](double parameters, const GroupShape& group, Joins joins) {
-    tasks.push_back({graph::Collective{CollectiveKind::all_gather, bytes(parameters * states.parameters), group},
+    tasks.push_back({graph::Collective{CollectiveKind::all_gather, bytes(parameters * plan.gathered_bytes()), group},
                      Lane::data_comm, Pass::parameter_gather, joins});
   };
   const bool behind = flat && !plan.gathers_under_forward();

@@ -18,7 +18,7 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
   const auto& job = plan.job;
   const auto states = state_bytes(job.training);
   volume.replicas = plan.replicas(), volume.microbatches = job.microbatches, volume.zero = plan.zero();
-  volume.gradient_bytes = states.gradients, volume.parameter_bytes = states.parameters;
+  volume.gradient_bytes = states.gradients, volume.parameter_bytes = plan.gathered_bytes();
   const bool at_once = job.training.updates_at_once();  // every rank gets the whole sum
   volume.gradients = at_once ? 2 : plan.zero() >= 2 ? job.microbatches : plan.reduces_to_shards() ? 1 : 2;
   // A tile is dropped between what a layer recomputes with it and its backward.
@@ -32,7 +32,10 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
     std::vector<std::uint32_t> stages;
     for (std::uint32_t s = 0; s < stage_ranks.size(); s++)
       if (stage_ranks[s] == rank) stages.push_back(s);
-    volume.parameters = std::max(volume.parameters, plan.parameters(stages));
+    const double held = plan.parameters(stages);
+    if (held <= volume.parameters) continue;
+    volume.parameters = held;
+    if (job.training.frozen()) volume.gradient_bytes = states.gradients * plan.learning(stages).all() / held;
   }
   return volume;
 }

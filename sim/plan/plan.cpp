@@ -28,6 +28,23 @@ void check(const Job& job) {
     if (!broken.empty()) throw UserError(broken.front().rule);
 }
 
+void check_adapters(const Job& job) {
+  const auto& t = job.training;
+  if (!t.frozen()) {
+    if (!t.adapted_layers.empty()) throw UserError("training.lora.modules have no adapters; set training.lora.rank");
+    return;
+  }
+  const auto refuse = [](bool wrong, const char* what) {
+    if (wrong) throw UserError(fmt::format("training.lora: {}; leave it out", what));
+  };
+  refuse(job.software.own_kernels, "this program's own kernels train every parameter");
+  refuse(job.model.is_moe() || job.model.mla || job.model.skips() > 0,
+         "adapters are known beside the linear layers of dense models, without experts, latent attention or skips");
+  refuse(t.updates_at_once(), "adapters are not known with optimizers that step inside the backward");
+  refuse(job.data_parallel.served(), "servers would hold what is frozen");
+  refuse(t.offload.states() || t.offload.tiles > 1, "frozen parameters have no states that could leave the GPU");
+}
+
 // What an optimizer that steps inside the backward needs.
 void check_updates_at_once(const Job& job) {
   const auto& p = job.parallelism;
@@ -39,12 +56,25 @@ void check_updates_at_once(const Job& job) {
           "software.optimizer_bytes: leave it out, or set training.optimizer to lomo");
     return;
   }
-  const bool lomo = job.training.optimizer == models::OptimizerKind::lomo;
+  const bool lomo = job.training.optimizer == models::OptimizerKind::lomo, adamw = job.training.optimizer_in_backward;
   const auto refuse = [&](const std::string& what) {
     throw UserError(
         fmt::format("optimizer {} updates each parameter inside the backward, from the gradient of one micro-batch: {}",
-                    lomo ? "lomo" : "adalomo", what));
+                    adamw  ? "adamw"
+                    : lomo ? "lomo"
+                           : "adalomo",
+                    what));
   };
+  if (adamw && job.training.optimizer != models::OptimizerKind::adamw)
+    throw UserError("training.optimizer_in_backward is of adamw; leave it out: the others say themselves when they step");
+  if (adamw && (p.data * p.context > 1 || job.software.own_kernels))
+    refuse(job.software.own_kernels
+               ? "this program's own kernels step once, behind the backward; leave training.optimizer_in_backward out"
+               : "it is known of one replica; set parallelism.data and context to 1, or leave "
+                 "training.optimizer_in_backward out");
+  if (adamw && job.training.clipping != GradientClipping::none)
+    refuse("nobody knows the norm of all gradients by then; leave gradient_clipping out");
+  if (adamw) return;
   if (job.microbatches > 1)
     refuse(fmt::format("it cannot add up {} micro-batches; set batch.micro so that there is one per pipeline",
                        job.microbatches));
@@ -162,7 +192,7 @@ void note_kernels(Plan& plan) {
 
 StateBytes state_bytes(const models::Training& training) {
   const bool full = bytes_per_element(training.precision) == 4;
-  if (training.updates_at_once()) return {full ? 4. : 2., full ? 4. : 2., 0};
+  if (training.updates_at_once()) return {full ? 4. : 2., full ? 4. : 2., training.optimizer_state_bytes()};
   return {full ? 4. : 2., double(bytes_per_element(training.gradient_precision)), training.optimizer_state_bytes()};
 }
 
@@ -263,6 +293,7 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
                 .updates_in_backward = job.training.updates_at_once() && p.zero < 3};
   if (job.software.own_kernels) check_performed(job, layers);
   check_updates_at_once(job);
+  check_adapters(job);
   const auto routed = job.software.own_kernels ? models::Routed{} : routing(job);
   if (!job.software.own_kernels) note_routing(plan, routed);
   for (auto shard = plan.shard; shard.piece < shard.pieces; ++shard.piece)
@@ -358,6 +389,23 @@ Plan::Held Plan::held(const std::vector<std::uint32_t>& stages_held) const {
   return held;
 }
 
+Plan::Held Plan::learning(const std::vector<std::uint32_t>& stages_held) const {
+  if (!job.training.frozen()) return held(stages_held);
+  Held all;  // adapters stand in layers that have no experts (rules.cpp)
+  for (const auto s : stages_held)
+    for (std::int64_t l = 0; l < stage(s).layers; ++l)
+      all.dense += network().layer(job.model.kind(stage(s).first + l)).learning;
+  return all;
+}
+
+double Plan::gathered_bytes() const {
+  // Scales of a row or of a block of 128 are made of what was gathered (torchtitan's and Megatron-Bridge's recipes).
+  const auto scaling = job.software.fp8_scaling;
+  const bool scale_travels = scaling == models::Fp8Scaling::tensorwise || scaling == models::Fp8Scaling::mx;
+  const bool narrow = job.software.fp8_gather && job.training.precision == Precision::fp8 && scale_travels;
+  return narrow ? 1 : state_bytes(job.training).parameters;
+}
+
 bool Plan::one_table(const std::vector<std::uint32_t>& stages_held) const {
   const auto any = [&](bool Stage::*end) {
     return std::any_of(stages_held.begin(), stages_held.end(), [&](std::uint32_t s) { return stage(s).*end; });
@@ -391,7 +439,9 @@ StateBytes Plan::resident_bytes(std::int64_t replicas, Tier tier) const {
   if (zero() < 3) return states;
   // The shard of mixed precision with fp32 gradients is the fp32 master copy itself; 16-bit weights exist only while
   // they are gathered (FSDP's MixedPrecision). With 16-bit gradients both are kept. 16 bytes with adamw either way.
-  const bool master = job.training.master_copy && states.parameters < state_bytes(job.training).gradients;
+  // Frozen weights have no master copy.
+  const bool master = job.training.master_copy && !job.training.frozen() &&
+                      states.parameters < state_bytes(job.training).gradients;
   if (master) states.parameters = 4, states.optimizer -= 4 / shards;
   states.parameters /= shards;
   return states;

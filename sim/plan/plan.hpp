@@ -131,6 +131,10 @@ struct Plan {
   // `stages_held`: those of the second copy follow those of the first.
   Held held(const std::vector<std::uint32_t>& stages_held) const;
   double parameters(const std::vector<std::uint32_t>& stages_held) const { return held(stages_held).all(); }
+  // Of these the ones that learn: they have gradients, states of the optimizer and news for replicas.
+  Held learning(const std::vector<std::uint32_t>& stages_held) const;
+  // Per parameter, as replicas gather it for a layer; of the ends state_bytes().parameters.
+  double gathered_bytes() const;
   // One table serves both ends of a tied embedding, where a rank holds both: of one copy, or each of another.
   bool one_table(const std::vector<std::uint32_t>& stages_held) const;
   // GPUs that hold the same parameters, those of the other direction included.

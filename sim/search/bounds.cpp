@@ -15,7 +15,8 @@ using schedule::Op;
 
 // Bytes on the device of what a rank holds throughout.
 double states(const plan::Plan& plan, const plan::Plan::Held& held) {
-  const auto all = [](const plan::StateBytes& b) { return b.parameters + b.gradients + b.optimizer; };
+  const bool frozen = plan.job.training.frozen();  // adapters are little, and a bound
+  const auto all = [&](const plan::StateBytes& b) { return b.parameters + (frozen ? 0 : b.gradients + b.optimizer); };
   return held.dense * all(plan.resident_bytes(plan.replicas())) +
          held.experts * all(plan.resident_bytes(plan.expert_replicas()));
 }
@@ -68,13 +69,14 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
   for (const auto& [kind, count] : layers) {
     const auto& part = plan.network().layer(kind);
     const double own = part.parameters - part.expert_parameters;
+    const double learns = training.frozen() ? part.learning / std::max(1., part.parameters) : 1;
     const double shared = plan.expert_replicas() > 1 ? part.expert_parameters : 0;
-    dense += own * double(count), experts += shared * double(count);
+    dense += own * learns * double(count), experts += shared * double(count);
     if (plan.zero() < 3) continue;
     const auto add = [&, count = count](double parameters, const GroupShape& group) {
       if (parameters <= 0) return;
-      const Time gather = price(CollectiveKind::all_gather, parameters * bytes_of.parameters, group, tensors);
-      const Time reduce = price(CollectiveKind::reduce_scatter, parameters * bytes_of.gradients, group, tensors);
+      const Time gather = price(CollectiveKind::all_gather, parameters * plan.gathered_bytes(), group, tensors);
+      const Time reduce = price(CollectiveKind::reduce_scatter, parameters * learns * bytes_of.gradients, group, tensors);
       gathers += gather * (2 * count), reduces += reduce * count;
     };
     add(own, plan.data_group), add(shared, plan.expert_data_group);

@@ -1,0 +1,92 @@
+// Low-rank adapters, AdamW inside the backward and gathers in 8 bits: what each is worth, and what it does not go with.
+#include <doctest/doctest.h>
+
+#include "predicted.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::contract;
+
+namespace {
+
+constexpr const char* kFile = "llama3-8b-dgx-h100.yaml";
+
+answer::Prediction ask(const Sets& more) { return predicted_file(kFile, with({"batch.global=8"}, more)); }
+double seconds_of(const answer::Prediction& p) { return to_seconds(p.summary.iteration); }
+double bytes_of(const answer::Prediction& p, graph::MemoryCategory category) {
+  return held(p.summary.ranks.front(), category);
+}
+
+std::string refused(const Sets& more) {
+  try {
+    ask(more);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("adapters: less time, hardly any gradients and states, the same weights") {
+  using graph::MemoryCategory;
+  for (const char* cut : {"parallelism={data: 8}", "parallelism={data: 8, zero: 1}", "parallelism={data: 8, zero: 2}",
+                          "parallelism={data: 8, zero: 3}", "parallelism={tensor: 2, data: 4}",
+                          "parallelism={pipeline: 2, data: 4}"}) {
+    CAPTURE(cut);
+    const auto all = ask({cut}), frozen = ask({cut, "training.lora=16"});
+    CHECK(seconds_of(frozen) < .9 * seconds_of(all));
+    CHECK(seconds_of(frozen) > .5 * seconds_of(all));
+    CHECK(bytes_of(frozen, MemoryCategory::optimizer) < .02 * bytes_of(all, MemoryCategory::optimizer));
+    CHECK(bytes_of(frozen, MemoryCategory::gradients) < .02 * bytes_of(all, MemoryCategory::gradients));
+    CHECK(frozen.summary.peak.allocated < all.summary.peak.allocated);
+    // Wider ones take longer and learn more; fewer the other way round.
+    const auto wide = ask({cut, "training.lora=64"});
+    const auto few = ask({cut, "training.lora={rank: 16, modules: [linear_qkv]}"});
+    CHECK(seconds_of(wide) > seconds_of(frozen));
+    CHECK(bytes_of(wide, MemoryCategory::optimizer) > 3.9 * bytes_of(frozen, MemoryCategory::optimizer));
+    CHECK(seconds_of(few) < seconds_of(frozen));
+    CHECK(few.summary.peak.allocated < frozen.summary.peak.allocated);
+  }
+}
+
+TEST_CASE("what adapters do not go with is refused by name") {
+  CHECK(says(refused({"training.lora={modules: [linear_qkv]}"}), "training.lora.rank"));
+  CHECK(says(refused({"parallelism={expert: 8}", "model={use: qwen3-30b-a3b, layers: 2}", "training.lora=8"}),
+             "dense models"));
+  CHECK(says(refused({"parallelism={data: 8, zero: 3}", "training.optimizer=lomo", "batch={global: 8, micro: 1}",
+                      "training.lora=8"}),
+             "inside the backward"));
+}
+
+TEST_CASE("AdamW inside the backward keeps no gradient, and takes no longer than its bytes") {
+  const Sets alone{"batch.global=1", "parallelism={data: 1}", "cluster={use: dgx-h100, gpus: 1}",
+                   "model={use: llama3-8b, layers: 8}"};
+  const auto behind = ask(alone), inside = ask(with(alone, {"training.optimizer_in_backward=true"}));
+  CHECK(bytes_of(inside, graph::MemoryCategory::optimizer) == bytes_of(behind, graph::MemoryCategory::optimizer));
+  CHECK(inside.summary.peak.allocated < behind.summary.peak.allocated);
+  CHECK(seconds_of(inside) == doctest::Approx(seconds_of(behind)).epsilon(.05));
+  CHECK(says(refused({"parallelism={data: 8}", "training.optimizer_in_backward=true"}), "one replica"));
+  CHECK(says(refused(with(alone, {"training.optimizer=sgd", "training.optimizer_in_backward=true"})), "of adamw"));
+  CHECK(says(refused(with(alone, {"batch={global: 4, micro: 1}", "training.optimizer_in_backward=true"})),
+             "micro-batches"));
+}
+
+TEST_CASE("layers that are gathered in 8 bits bring half the bytes") {
+  const Sets fp8{"parallelism={data: 8, zero: 3}", "training.precision=fp8"};
+  const auto gathered = [&](const char* narrow, const char* scaling) {
+    const auto p = ask(with(fp8, {std::string("software={use: titan-2024, fp8_gather: ") + narrow +
+                                  ", fp8_scaling: " + scaling + "}"}));
+    return p.summary.traffic.per_gpu.data;
+  };
+  CHECK(gathered("true", "tensorwise") < gathered("false", "tensorwise"));
+  CHECK(gathered("true", "rowwise") == gathered("false", "rowwise"));  // a scale of a row is made of the whole row
+}
+
+TEST_CASE("beside a collective, products that fill a GPU in rounds take longer") {
+  const Sets sharded{"parallelism={data: 8, zero: 3}", "software=fsdp-2023"};
+  const auto at_once = ask(with(sharded, {"cluster.gpu.persistent_gemms=false"})), rounds = ask(sharded);
+  CHECK(seconds_of(rounds) > seconds_of(at_once));
+  // Alone they take what they take.
+  const Sets serial = with(sharded, {"training.overlap={gradients: false, parameters: false}"});
+  CHECK(ask(with(serial, {"cluster.gpu.persistent_gemms=false"})).summary.iteration == ask(serial).summary.iteration);
+}
