@@ -74,10 +74,10 @@ void check_updates_at_once(const Job& job) {
                  "training.optimizer_in_backward out");
   if (adamw && job.training.clipping != GradientClipping::none)
     refuse("nobody knows the norm of all gradients by then; leave gradient_clipping out");
-  if (adamw) return;
   if (job.microbatches > 1)
     refuse(fmt::format("it cannot add up {} micro-batches; set batch.micro so that there is one per pipeline",
                        job.microbatches));
+  if (adamw) return;
   if (job.software.own_kernels && p.zero > 0)
     refuse("there are no states for zero to shard; set parallelism.zero to 0");
   if (!job.software.own_kernels && p.zero != 3 && p.data * p.context > 1)
