@@ -1,6 +1,7 @@
 // What works take from each other: the bytes and multiprocessors behind their prices.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "base/error.hpp"
@@ -121,7 +122,11 @@ Footprint CostModel::of_collective(const graph::Collective& work, Time price) co
   const double inside = std::clamp(kChannelsEach * std::floor(reach.port.value() / kChannelRate), 1., kMostChannels);
   f.shares.push_back({Way::processors, 0, processors_of(across ? quote.wires.channels : inside)});
   if (machine_.gpu.persistent_gemms && !work.room_kept)
-    f.shares.push_back({Way::rounds, 0, processors_of(double(machine_.gpu.sms) / 2)});
+    // Half of them, or as many as a hold can say: an imagined GPU has more.
+    f.shares.push_back(
+        {Way::rounds, 0,
+         processors_of(std::min(double(machine_.gpu.sms) / 2,
+                                double(std::numeric_limits<std::int64_t>::max() / 2) / graph::kProcessor))});
   return f;
 }
 
