@@ -39,7 +39,7 @@ int run_balance(const Arguments& arguments) {
   const auto own = page_options(pages, "draw the loads of the GPUs as a picture", {"placement", "balance"});
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
-  check_page_options(pages, "balance");
+  check_page_options(pages);
   if (pages.picture.empty()) pages.picture = "placement";
   check_outputs(common, page_outputs(pages), line->operands);
   const auto question = scenario::load_balance(one_operand(text, *line, "a file"), common.set);

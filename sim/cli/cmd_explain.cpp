@@ -72,7 +72,7 @@ int run_explain(const Arguments& arguments) {
   if (!line) return 0;
   const auto& path =
       one_operand(kExplainText, *line, "a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
-  check_page_options(pages, "explain");
+  check_page_options(pages);
   check_outputs(common, page_outputs(pages), {path});
   const auto jobs = number_of_jobs(jobs_given);
   const auto parts = wanted(only);

@@ -97,7 +97,7 @@ int run_measure(const Arguments& arguments) {
   const auto& path = one_operand(kMeasureText, *line, "a scenario file");
   check(*line, options);
 
-  check_page_options(options.pages, "measure");
+  check_page_options(options.pages);
   auto outputs = page_outputs(options.pages);
   outputs.insert(outputs.end(), {{"--weights", options.weights},
                                  {"--timeline", options.performing.timeline},

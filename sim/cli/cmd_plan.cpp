@@ -92,7 +92,7 @@ int run_plan(const Arguments& arguments) {
   const auto line = parse(kPlanText, own, arguments, common);
   if (!line) return 0;
   const auto& path = one_operand(kPlanText, *line, "a scenario file");
-  check_page_options(pages, "plan");
+  check_page_options(pages);
   check_outputs(common, page_outputs(pages), {path});
   search::Options options;
   options.threads = number_of_jobs(jobs);

@@ -74,7 +74,7 @@ int run_run(const Arguments& arguments) {
     throw UserError("run: name a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
   if (line->operands.size() > 1 && options.writes_one())
     throw UserError("run: --timeline, --trace, --html and --svg take one scenario at a time");
-  check_page_options(options.pages, "run");
+  check_page_options(options.pages);
   auto outputs = page_outputs(options.pages);
   outputs.push_back({"--timeline", options.timeline}), outputs.push_back({"--trace", options.trace});
   check_outputs(common, outputs, line->operands);

@@ -91,7 +91,7 @@ int run_validate(const Arguments& arguments) {
   std::optional<double> within;
   if (line->has("tolerance")) within = parse_tolerance(tolerance);
   pages.html = against.html;
-  check_page_options(pages, "validate");
+  check_page_options(pages);
   auto outputs = page_outputs(pages);
   outputs.insert(outputs.end(),
                  {{"--prediction", prediction}, {"--timeline", options.timeline}, {"--trace", options.trace}});

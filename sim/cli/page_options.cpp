@@ -35,9 +35,9 @@ std::vector<SideOutput> page_outputs(const PageOptions& options) {
   return {{"--html", options.html}, {"--svg", options.svg}};
 }
 
-void check_page_options(const PageOptions& options, std::string_view command) {
+void check_page_options(const PageOptions& options) {
   if (!options.picture.empty() && options.svg.empty())
-    throw UserError(fmt::format("{}: --picture says what --svg FILE draws; give it one", command));
+    throw UserError("--picture says what --svg FILE draws; give it one");
 }
 
 void write_pages(const PageOptions& options, const std::function<page::Page()>& make) {

@@ -25,7 +25,7 @@ OptionList page_options(PageOptions& to, std::string_view svg_is, const std::vec
 std::vector<SideOutput> page_outputs(const PageOptions& options);
 
 // Throws UserError: --picture without --svg.
-void check_page_options(const PageOptions& options, std::string_view command);
+void check_page_options(const PageOptions& options);
 
 // Makes the page once, and writes what was asked for.
 void write_pages(const PageOptions& options, const std::function<page::Page()>& page);

@@ -44,8 +44,7 @@ std::string table_help() {
 }
 
 void read_table_options(TableOptions& options) {
-  if (!options.pages.picture.empty() && options.pages.svg.empty())
-    throw UserError("--picture says what --svg FILE draws; give it one");
+  check_page_options(options.pages);
   if (options.top.empty()) return;
   options.choice.top = whole_number("--top", options.top, 1, 1'000'000);
   if (options.choice.sort.empty())
