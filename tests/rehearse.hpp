@@ -1,5 +1,6 @@
 // The program as a user runs it, for tests at its level: what it prints, what it complains of, its exit status.
 #pragma once
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -21,8 +22,10 @@ inline std::string read(const std::filesystem::path& path) {
 // The environment is pinned: no terminal, no width, no colour wishes of whoever runs the tests.
 inline Run rehearse(const std::string& arguments, const std::string& environment = "") {
   static Scratch scratch;
-  const std::string err = (scratch.folder / "err").string();
+  static std::atomic<int> runs = 0;  // several threads of a test may run it at once
+  const std::string err = (scratch.folder / ("err" + std::to_string(runs++))).string();
   Run run{shell("unset COLUMNS NO_COLOR; " + environment + " '" REHEARSE_BINARY "' 2>'" + err + "' " + arguments), {}};
   run.err = read(err);
+  std::filesystem::remove(err);
   return run;
 }

@@ -56,7 +56,7 @@ Process::Process(const std::string& program, const std::vector<std::string>& arg
   const auto argv = pointers(arguments), envp = pointers(environment);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw MachineError(fmt::format("pipe: {}", std::strerror(errno)));
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ == 0) {

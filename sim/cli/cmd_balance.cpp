@@ -36,7 +36,7 @@ int run_balance(const Arguments& arguments) {
   const CommandText text = balance_text();
   CommonOptions common;
   PageOptions pages;
-  const auto own = page_options(pages, "draw the loads of the GPUs as a picture", {"placement", "balance"});
+  const auto own = with_page_options({}, pages, "draw the loads of the GPUs as a picture", {"placement", "balance"});
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
   check_page_options(pages);
@@ -48,17 +48,9 @@ int run_balance(const Arguments& arguments) {
     return report::balance_page(question, answer, as_asked("balance", arguments, line->operands.front()),
                                 std::string(version()));
   });
-  switch (common.format) {
-    case Format::json:
-      emit_report(common, report::to_json(question, answer).dump(2) + "\n");
-      break;
-    case Format::csv:
-      emit_report(common, report::to_csv(answer));
-      break;
-    case Format::text:
-      emit_report(common, report::to_text(question, answer, {report_width(common), use_color(common)}));
-      break;
-  }
+  emit_report(common, {.text = [&] { return report::to_text(question, answer, text_style(common)); },
+                       .json = [&] { return report::to_json(question, answer).dump(2) + "\n"; },
+                       .csv = [&] { return report::to_csv(answer); }});
   return 0;
 }
 

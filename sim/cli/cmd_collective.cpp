@@ -1,12 +1,12 @@
 // rehearse collective: one collective on one machine, step by step (contract, section 2).
 #include <fmt/format.h>
 
-#include <charconv>
 #include <iostream>
 
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/quantity_text.hpp"
+#include "cli/numbers.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
 #include "report/pages.hpp"
@@ -15,7 +15,8 @@
 namespace rehearsal::cli {
 namespace {
 
-constexpr std::int64_t kMostRanks = 1'000'000, kMostBytes = 1'000'000'000'000'000;
+constexpr std::size_t kMostRanks = 1'000'000;
+constexpr std::int64_t kMostBytes = 1'000'000'000'000'000;
 
 CommandText collective_text() {
   std::string algorithms;
@@ -39,15 +40,6 @@ CommandText collective_text() {
               "  rehearse collective ring-all-reduce --ranks 4 --svg ring.svg\n"
               "  rehearse collective all-to-all --ranks 64 --per-node 4 --set links.nic.bandwidth=200Gb/s\n",
           .takes_set = true};
-}
-
-std::int64_t whole_number(const char* option, const std::string& text) {
-  std::int64_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc{} || end != text.data() + text.size() || number < 1 || number > kMostRanks)
-    throw UserError(
-        fmt::format("{} must be a whole number from 1 to {}, found '{}'", option, kMostRanks, text.substr(0, 40)));
-  return number;
 }
 
 Bytes array_size(const std::string& text) {
@@ -77,20 +69,21 @@ int run_collective(const Arguments& arguments) {
   CommonOptions common;
   std::string ranks, per_node, size = "1GiB", machine = "dgx-h100", nccl;
   PageOptions pages;
-  OptionList own{{"ranks", "N", "GPUs that take part, 2 or more", &ranks},
-                 {"per-node", "G", "of them in each node, evenly apart (default: all that a node has)", &per_node},
-                 {"size", "SIZE", "of the array, such as 64MiB (default 1GiB)", &size},
-                 {"cluster", "NAME", "as 'rehearse list clusters' names it (default dgx-h100)", &machine},
-                 {"nccl", "VERSION",
-                  fmt::format("such as 2.15: which algorithms there are (default {})", show(kNewestNccl)), &nccl}};
-  for (auto& option : page_options(pages, "draw the steps as a picture")) own.push_back(std::move(option));
+  const OptionList own = with_page_options(
+      {{"ranks", "N", "GPUs that take part, 2 or more", &ranks},
+       {"per-node", "G", "of them in each node, evenly apart (default: all that a node has)", &per_node},
+       {"size", "SIZE", "of the array, such as 64MiB (default 1GiB)", &size},
+       {"cluster", "NAME", "as 'rehearse list clusters' names it (default dgx-h100)", &machine},
+       {"nccl", "VERSION", fmt::format("such as 2.15: which algorithms there are (default {})", show(kNewestNccl)),
+        &nccl}},
+      pages, "draw the steps as a picture");
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
   auto question = cost::named_collective(one_operand(text, *line, "the name of a collective"));
   if (!line->has("ranks")) throw UserError("missing --ranks; see 'rehearse collective --help'");
-  question.ranks = static_cast<std::uint32_t>(whole_number("--ranks", ranks));
+  question.ranks = static_cast<std::uint32_t>(whole_number("--ranks", ranks, 1, kMostRanks));
   if (question.ranks < 2) throw UserError("--ranks must be at least 2: one rank has nobody to talk to");
-  if (line->has("per-node")) question.per_node = whole_number("--per-node", per_node);
+  if (line->has("per-node")) question.per_node = std::int64_t(whole_number("--per-node", per_node, 1, kMostRanks));
   question.size = array_size(size);
   check_outputs(common, page_outputs(pages), {});
 
@@ -104,17 +97,9 @@ int run_collective(const Arguments& arguments) {
   write_pages(pages, [&] {
     return report::collective_page(model, one, as_asked("collective", arguments, ""), std::string(version()));
   });
-  switch (common.format) {
-    case Format::json:
-      emit_report(common, report::to_json(model, one).dump(2) + "\n");
-      break;
-    case Format::csv:
-      emit_report(common, report::to_csv(one));
-      break;
-    case Format::text:
-      emit_report(common, report::to_text(model, one, {report_width(common), use_color(common)}));
-      break;
-  }
+  emit_report(common, {.text = [&] { return report::to_text(model, one, text_style(common)); },
+                       .json = [&] { return report::to_json(model, one).dump(2) + "\n"; },
+                       .csv = [&] { return report::to_csv(one); }});
   return 0;
 }
 

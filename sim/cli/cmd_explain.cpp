@@ -59,14 +59,14 @@ int run_explain(const Arguments& arguments) {
   report::ExplainOptions options;
   unsigned top = static_cast<unsigned>(options.top);
   PageOptions pages;
-  OptionList own{{"only", "PART", "critical-path, limits, sensitivity or advice; repeatable (default: all)", &only},
-                 {"top", "N", "changes that are advised (default: 10)", &top},
-                 {"all", "", "also changes that do not fit or make the step longer, and numbers that move it by little",
-                  &options.all},
-                 {"jobs", "N", "predictions at a time (default: one per core)", &jobs_given}};
-  for (auto& option : page_options(pages, "draw where the step goes and what moves it",
-                                   {"breakdown", "critical-path", "limits", "sensitivity", "advice"}))
-    own.push_back(std::move(option));
+  const OptionList own = with_page_options(
+      {{"only", "PART", "critical-path, limits, sensitivity or advice; repeatable (default: all)", &only},
+       {"top", "N", "changes that are advised (default: 10)", &top},
+       {"all", "", "also changes that do not fit or make the step longer, and numbers that move it by little",
+        &options.all},
+       {"jobs", "N", "predictions at a time (default: one per core)", &jobs_given}},
+      pages, "draw where the step goes and what moves it",
+      {"breakdown", "critical-path", "limits", "sensitivity", "advice"});
   CommonOptions common;
   const auto line = parse(kExplainText, own, arguments, common);
   if (!line) return 0;
@@ -100,20 +100,13 @@ int run_explain(const Arguments& arguments) {
   }
   if (asks("advice")) explanation.advised = explore::advise(asked, jobs, follow("changes predicted:"));
 
-  options.top = top, options.width = report_width(common), options.color = use_color(common);
+  options.top = top, options.style = text_style(common);
   write_pages(pages, [&] {
     return report::explain_page(explanation, options, as_asked("explain", arguments, path), std::string(version()));
   });
-  switch (common.format) {
-    case Format::json:
-      emit_report(common, report::explain_json(explanation, options, std::string(version())));
-      break;
-    case Format::csv:
-      emit_report(common, report::explain_csv(explanation, options));
-      break;
-    case Format::text:
-      emit_report(common, report::explain_text(explanation, options));
-  }
+  emit_report(common, {.text = [&] { return report::explain_text(explanation, options); },
+                       .json = [&] { return report::explain_json(explanation, options, std::string(version())); },
+                       .csv = [&] { return report::explain_csv(explanation, options); }});
   return 0;
 }
 

@@ -1,10 +1,10 @@
 // rehearse groups: which GPU is in which group, along every axis of a scenario.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <iostream>
 
 #include "base/error.hpp"
+#include "cli/numbers.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
 #include "report/pages.hpp"
@@ -31,13 +31,7 @@ const CommandText kGroupsText{
         "    --set 'placement=[pipeline, tensor, context, expert, data]' --format json\n",
     .takes_set = true};
 
-std::int64_t degree(const char* option, const std::string& text) {
-  std::int64_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc{} || end != text.data() + text.size() || number < 1 || number > 1'000'000)
-    throw UserError(fmt::format("{} must be a whole number from 1 to 1000000, found '{}'", option, text.substr(0, 40)));
-  return number;
-}
+constexpr std::int64_t kLargestDegree = 1'000'000;
 
 }  // namespace
 
@@ -45,15 +39,16 @@ int run_groups(const Arguments& arguments) {
   CommonOptions common;
   std::string expert, expert_tensor;
   PageOptions pages;
-  OptionList own{{"expert", "N", "GPUs that share the experts of a layer (default: the scenario's)", &expert},
-                 {"expert-tensor", "N", "GPUs that share one expert (default: the scenario's)", &expert_tensor}};
-  for (auto& option : page_options(pages, "draw nodes and GPUs, one panel per axis, a colour per group"))
-    own.push_back(std::move(option));
+  const OptionList own = with_page_options(
+      {{"expert", "N", "GPUs that share the experts of a layer (default: the scenario's)", &expert},
+       {"expert-tensor", "N", "GPUs that share one expert (default: the scenario's)", &expert_tensor}},
+      pages, "draw nodes and GPUs, one panel per axis, a colour per group");
   const auto line = parse(kGroupsText, own, arguments, common);
   if (!line) return 0;
   const auto& path = one_operand(kGroupsText, *line, "a scenario file");
   const auto given = [&](const std::string& option, const std::string& text) {
-    return line->has(option) ? std::optional(degree(("--" + option).c_str(), text)) : std::nullopt;
+    return line->has(option) ? std::optional(std::int64_t(whole_number("--" + option, text, 1, kLargestDegree)))
+                             : std::nullopt;
   };
   const auto experts = given("expert", expert), share = given("expert-tensor", expert_tensor);
   check_outputs(common, page_outputs(pages), {path});
@@ -75,17 +70,9 @@ int run_groups(const Arguments& arguments) {
                              static_cast<std::uint32_t>(scenario.concrete->cluster.gpus_per_node)};
   write_pages(pages,
               [&] { return report::groups_page(map, as_asked("groups", arguments, path), std::string(version())); });
-  switch (common.format) {
-    case Format::json:
-      emit_report(common, report::to_json(map));
-      break;
-    case Format::csv:
-      emit_report(common, report::to_csv(map));
-      break;
-    case Format::text:
-      emit_report(common, report::to_text(map, {report_width(common), use_color(common)}));
-      break;
-  }
+  emit_report(common, {.text = [&] { return report::to_text(map, text_style(common)); },
+                       .json = [&] { return report::to_json(map); },
+                       .csv = [&] { return report::to_csv(map); }});
   return 0;
 }
 

@@ -121,7 +121,7 @@ int run_list(const Arguments& arguments) {
       std::size_t longest = 0, sizes = 0;
       for (const auto& i : items)
         longest = std::max(longest, i.name.size()), sizes = std::max(sizes, size_of(i).size());
-      for (const auto& i : items) report += entry(i, longest, sizes, std::size_t(report_width(common)));
+      for (const auto& i : items) report += entry(i, longest, sizes, std::size_t(text_style(common).width));
       break;
     }
   }

@@ -88,9 +88,8 @@ int run_measure(const Arguments& arguments) {
               {"steps", "N", "steps of --verify (default 3)", &options.steps},
               {"weights", "FILE", "write the trained weights as .safetensors; real compute", &options.weights},
               {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}});
-  for (auto& option : page_options(options.pages, "draw where time and memory went, and who worked when",
-                                   {"breakdown", "timeline", "memory", "memory-by-rank", "traffic", "groups"}))
-    own.push_back(std::move(option));
+  own = with_page_options(std::move(own), options.pages, "draw where time and memory went, and who worked when",
+                          {"breakdown", "timeline", "memory", "memory-by-rank", "traffic", "groups"});
   CommonOptions common;
   const auto line = parse(kMeasureText, own, arguments, common);
   if (!line) return 0;
@@ -128,17 +127,9 @@ int run_measure(const Arguments& arguments) {
                    [&](const auto& sink) { report::write_timeline(answer, std::string(version()), sink); });
   write_pages(options.pages,
               [&] { return report::run_page(answer, as_asked("measure", arguments, path), std::string(version())); });
-  switch (common.format) {
-    case Format::json:
-      emit_report(common, report::run_json({&answer, 1}, std::string(version())));
-      break;
-    case Format::csv:
-      emit_report(common, report::run_csv({&answer, 1}));
-      break;
-    case Format::text:
-      emit_report(common, report::run_text(answer, {report_width(common), use_color(common), true}));
-      break;
-  }
+  emit_report(common, {.text = [&] { return report::run_text(answer, text_style(common), true); },
+                       .json = [&] { return report::run_json(std::span(&answer, 1), std::string(version())); },
+                       .csv = [&] { return report::run_csv(std::span(&answer, 1)); }});
   const auto& verification = answer.measured->verification;
   return (verification && !verification->ok) || (options.require_fit && answer.summary.fits == false) ? 1 : 0;
 }

@@ -83,11 +83,11 @@ void save(const std::string& folder, const search::Space& space, const search::O
 int run_plan(const Arguments& arguments) {
   std::string jobs, limit, folder;
   PageOptions pages;
-  OptionList own{{"time-limit", "T", "end with the best so far after such a time, 30s (default: none)", &limit},
-                 {"jobs", "N", "threads (default: one per core); the answer is the same for any number", &jobs},
-                 {"save", "DIR", "write the best as scenario files that 'run' takes", &folder}};
-  for (auto& option : page_options(pages, "draw the best and what they are better than", {"time", "pareto"}))
-    own.push_back(std::move(option));
+  const OptionList own =
+      with_page_options({{"time-limit", "T", "end with the best so far after such a time, 30s (default: none)", &limit},
+                         {"jobs", "N", "threads (default: one per core); the answer is the same for any number", &jobs},
+                         {"save", "DIR", "write the best as scenario files that 'run' takes", &folder}},
+                        pages, "draw the best and what they are better than", {"time", "pareto"});
   CommonOptions common;
   const auto line = parse(kPlanText, own, arguments, common);
   if (!line) return 0;
@@ -120,7 +120,7 @@ int run_plan(const Arguments& arguments) {
   else if (common.format == Format::csv)
     emit_report(common, report::plan_csv(space, outcome));
   else
-    emit_report(common, report::plan_text(space, outcome, {report_width(common), use_color(common)}));
+    emit_report(common, report::plan_text(space, outcome, text_style(common)));
   if (!folder.empty()) save(folder, space, outcome);
   return outcome.top.empty() || !outcome.met ? 1 : 0;
 }

@@ -59,17 +59,9 @@ int compare(const CommandLine& line, const CommonOptions& common) {
     }
     rows.push_back(std::move(row));
   }
-  switch (common.format) {
-    case Format::json:
-      emit_report(common, dump(report::compare_json(planners, rows)));
-      break;
-    case Format::csv:
-      emit_report(common, report::compare_csv(planners, rows));
-      break;
-    case Format::text:
-      emit_report(common, report::compare_text(planners, rows, {report_width(common), use_color(common)}));
-      break;
-  }
+  emit_report(common, {.text = [&] { return report::compare_text(planners, rows, text_style(common)); },
+                       .json = [&] { return dump(report::compare_json(planners, rows)); },
+                       .csv = [&] { return report::compare_csv(planners, rows); }});
   return 0;
 }
 
@@ -80,8 +72,8 @@ int run_reshard(const Arguments& arguments) {
   CommonOptions common;
   bool comparing = false;
   PageOptions pages;
-  OptionList own{{"compare", "", "makespans of every planner, a row per file", &comparing}};
-  for (auto& option : page_options(pages, "draw what every NIC does as a picture")) own.push_back(std::move(option));
+  const OptionList own = with_page_options({{"compare", "", "makespans of every planner, a row per file", &comparing}},
+                                           pages, "draw what every NIC does as a picture");
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
   if (comparing && line->has("svg")) throw UserError("--compare draws no picture; leave --svg out");
@@ -95,17 +87,9 @@ int run_reshard(const Arguments& arguments) {
     return report::reshard_page(question, result, as_asked("reshard", arguments, line->operands.front()),
                                 std::string(version()));
   });
-  switch (common.format) {
-    case Format::json:
-      emit_report(common, dump(report::to_json(question, result)));
-      break;
-    case Format::csv:
-      emit_report(common, report::to_csv(result));
-      break;
-    case Format::text:
-      emit_report(common, report::to_text(question, result, {report_width(common), use_color(common)}));
-      break;
-  }
+  emit_report(common, {.text = [&] { return report::to_text(question, result, text_style(common)); },
+                       .json = [&] { return dump(report::to_json(question, result)); },
+                       .csv = [&] { return report::to_csv(result); }});
   return 0;
 }
 

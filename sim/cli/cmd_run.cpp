@@ -49,7 +49,7 @@ int run_jobs(const scenario::Jobs& file, const RunOptions& options, const Common
     throw UserError("run: several jobs have no --format csv; text and json tell of them");
   const auto jobs = answer::predict(file);
   emit_report(common, common.format == Format::json ? report::jobs_json(jobs, std::string(version()))
-                                                    : report::jobs_text(jobs, report_width(common), use_color(common)));
+                                                    : report::jobs_text(jobs, text_style(common)));
   const auto unfit = [](const answer::SharedJob& job) { return job.alone.summary.fits == false; };
   return options.require_fit && std::any_of(jobs.jobs.begin(), jobs.jobs.end(), unfit) ? 1 : 0;
 }
@@ -58,15 +58,14 @@ int run_jobs(const scenario::Jobs& file, const RunOptions& options, const Common
 
 int run_run(const Arguments& arguments) {
   RunOptions options;
-  OptionList own{
-      {"timeline", "FILE", "write every span, in our own JSON (sim/design/timeline-json.md)", &options.timeline},
-      {"trace", "FILE", "write a trace for ui.perfetto.dev; a name ending in .gz is compressed", &options.trace},
-      {"assumptions", "", "list every assumption in the text, not only those that move the answer most",
-       &options.assumptions},
-      {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}};
-  for (auto& option : page_options(options.pages, "draw where time, memory and messages go, and who works when",
-                                   {"breakdown", "timeline", "memory", "memory-by-rank", "traffic", "groups"}))
-    own.push_back(std::move(option));
+  const OptionList own = with_page_options(
+      {{"timeline", "FILE", "write every span, in our own JSON (sim/design/timeline-json.md)", &options.timeline},
+       {"trace", "FILE", "write a trace for ui.perfetto.dev; a name ending in .gz is compressed", &options.trace},
+       {"assumptions", "", "list every assumption in the text, not only those that move the answer most",
+        &options.assumptions},
+       {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}},
+      options.pages, "draw where time, memory and messages go, and who works when",
+      {"breakdown", "timeline", "memory", "memory-by-rank", "traffic", "groups"});
   CommonOptions common;
   const auto line = parse(kRunText, own, arguments, common);
   if (!line) return 0;
@@ -132,8 +131,7 @@ int run_run(const Arguments& arguments) {
     case Format::text: {
       std::string text;
       for (const auto& prediction : predictions)
-        text += (text.empty() ? "" : "\n") +
-                report::run_text(prediction, {report_width(common), use_color(common), options.assumptions});
+        text += (text.empty() ? "" : "\n") + report::run_text(prediction, text_style(common), options.assumptions);
       emit_report(common, text);
     }
   }

@@ -146,9 +146,7 @@ OptionList own_options(PageOptions& pages) {
       {{"order", "", "show the order of every rank, however long (text, json)"},
        {"comms", "", "csv: with the SEND and RECV of every message, in the order\nof torch.distributed.pipelining"},
        {"batch", "FILE", "evaluate every line of FILE ('-': standard input)"}});
-  for (auto& option : page_options(pages, "draw the order and the memory of every rank as a picture"))
-    options.push_back(std::move(option));
-  return options;
+  return with_page_options(std::move(options), pages, "draw the order and the memory of every rank as a picture");
 }
 
 // `name`: of a schedule; none: it is imported.
@@ -245,7 +243,7 @@ int run_schedule(const Arguments& arguments) {
     case Format::text: {
       std::string words;
       for (const auto& result : results)
-        words += (words.empty() ? "" : "\n") + report::to_text(result, {report_width(common), use_color(common)});
+        words += (words.empty() ? "" : "\n") + report::to_text(result, text_style(common));
       emit_report(common, words);
       break;
     }

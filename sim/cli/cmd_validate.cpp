@@ -73,9 +73,8 @@ int run_validate(const Arguments& arguments) {
   own.insert(own.end(),
              {{"tolerance", "P%", "exit with 1 when the median iteration is further off than this", &tolerance},
               {"prediction", "FILE", "write the prediction there, before the run", &prediction}});
-  const OptionList page =
-      page_options(pages, "draw predicted beside measured", {"scatter", "breakdown", "timeline", "memory"});
-  std::copy_if(page.begin(), page.end(), std::back_inserter(own), [](const Option& o) { return o.name != "html"; });
+  own = with_page_options(std::move(own), pages, "draw predicted beside measured",
+                          {"scatter", "breakdown", "timeline", "memory"});
   const OptionList more = against_options(against);
   own.insert(own.end(), more.begin(), more.end());
   CommonOptions common;
@@ -85,12 +84,12 @@ int run_validate(const Arguments& arguments) {
     if (line->has("tolerance")) against.tolerance = parse_tolerance(tolerance);
     if (!line->operands.empty() || line->has("backend"))
       throw UserError("validate --against takes tables only, no scenario and no --backend");
-    return validate_against(common, against);
+    check_page_options(pages);
+    return validate_against(common, against, pages);
   }
   const auto& path = one_operand(kValidateText, *line, "a scenario file");
   std::optional<double> within;
   if (line->has("tolerance")) within = parse_tolerance(tolerance);
-  pages.html = against.html;
   check_page_options(pages);
   auto outputs = page_outputs(pages);
   outputs.insert(outputs.end(),
@@ -125,17 +124,9 @@ int run_validate(const Arguments& arguments) {
   write_pages(pages, [&] {
     return report::validate_page(validation, as_asked("validate", arguments, path), std::string(version()));
   });
-  switch (common.format) {
-    case Format::json:
-      emit_report(common, report::validate_json(validation, std::string(version())));
-      break;
-    case Format::csv:
-      emit_report(common, report::validate_csv(validation));
-      break;
-    case Format::text:
-      emit_report(common, report::validate_text(validation, {report_width(common), use_color(common)}));
-      break;
-  }
+  emit_report(common, {.text = [&] { return report::validate_text(validation, text_style(common)); },
+                       .json = [&] { return report::validate_json(validation, std::string(version())); },
+                       .csv = [&] { return report::validate_csv(validation); }});
   return validation.within_tolerance() ? 0 : 1;
 }
 

@@ -1,4 +1,4 @@
-// The commands of the program. That of a page in a browser has a table of its own (web/core/commands.cpp).
+// The commands of the program. In a browser those that need a machine say so (web/core/left_out.cpp).
 #include <array>
 
 #include "cli/command.hpp"

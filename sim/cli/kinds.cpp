@@ -177,7 +177,7 @@ std::string constants_report(const std::string& kind, const std::string& name, c
         keys = std::max(keys, c.key.size());
         if (!c.source.empty()) values = std::max(values, c.value.size());
       }
-      const std::size_t indent = keys + values + 4, width = std::size_t(report_width(common));
+      const std::size_t indent = keys + values + 4, width = std::size_t(text_style(common).width);
       for (const auto& c : all) {
         const std::string said = (c.assumed ? "assumed: " : "") + c.source;
         const auto line = fmt::format("{:<{}}  {:<{}}  ", c.key, keys, c.value, values);
@@ -214,7 +214,7 @@ std::string facts_report(const std::string& kind, const std::string& name, const
       for (const auto& [what, value] : item->facts) report += page::csv_line({what, value});
       return report;
     case Format::text: {
-      const auto width = std::size_t(report_width(common));
+      const auto width = std::size_t(text_style(common).width);
       report = item->name + "\n  " + page::wrap(item->summary, width - 2, "  ") + "\n";
       std::size_t longest = 0;
       for (const auto& [what, value] : item->facts) longest = std::max(longest, what.size());

@@ -151,6 +151,13 @@ void write_stdout(std::string_view text) { write_file("-", text); }
 
 void emit_report(const CommonOptions& common, std::string_view text) { write_file(common.output, text); }
 
+void emit_report(const CommonOptions& common, const Forms& forms) {
+  const auto& form = common.format == Format::json ? forms.json : common.format == Format::csv ? forms.csv : forms.text;
+  emit_report(common, form());
+}
+
+namespace {
+
 bool use_color(const CommonOptions& common) {
   if (common.color != Color::automatic) return common.color == Color::always;
   const char* refused = std::getenv("NO_COLOR");  // no-color.org: any value but the empty one
@@ -165,5 +172,9 @@ int report_width(const CommonOptions& common) {
   if (const char* given = std::getenv("COLUMNS"); columns == 0 && given) columns = std::atoi(given);
   return columns >= 20 && columns <= 10000 ? columns : 80;
 }
+
+}  // namespace
+
+page::TextStyle text_style(const CommonOptions& common) { return {report_width(common), use_color(common)}; }
 
 }  // namespace rehearsal::cli

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/command.hpp"
+#include "page/layout.hpp"
 
 namespace rehearsal::cli {
 
@@ -124,9 +125,15 @@ void write_stdout(std::string_view text);
 // Writes the report where --output says.
 void emit_report(const CommonOptions& common, std::string_view text);
 
-// Whether a report in text should be coloured, and how many columns it has (80 when it does not go to a terminal and
-// COLUMNS is not set).
-bool use_color(const CommonOptions& common);
-int report_width(const CommonOptions& common);
+// An answer in each form that --format knows.
+struct Forms {
+  std::function<std::string()> text, json, csv;
+};
+// Makes the one that was asked for, and writes it.
+void emit_report(const CommonOptions& common, const Forms& forms);
+
+// Of a report in text: whether it should be coloured, and how many columns it has (80 when it does not go to a terminal
+// and COLUMNS is not set).
+page::TextStyle text_style(const CommonOptions& common);
 
 }  // namespace rehearsal::cli

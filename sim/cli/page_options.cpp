@@ -22,13 +22,14 @@ std::string shell_word(const std::string& word) {
 
 }  // namespace
 
-OptionList page_options(PageOptions& to, std::string_view svg_is, const std::vector<std::string>& pictures) {
-  OptionList list{{"html", "FILE", "write the answer as one page for a browser: figures, pictures, tables", &to.html}};
-  if (!svg_is.empty()) list.push_back({"svg", "FILE", std::string(svg_is), &to.svg});
+OptionList with_page_options(OptionList own, PageOptions& to, std::string_view svg_is,
+                             const std::vector<std::string>& pictures) {
+  own.push_back({"html", "FILE", "write the answer as one page for a browser: figures, pictures, tables", &to.html});
+  own.push_back({"svg", "FILE", std::string(svg_is), &to.svg});
   if (!pictures.empty())
-    list.push_back({"picture", "NAME", fmt::format("with --svg: only this one of {}", fmt::join(pictures, ", ")),
-                    &to.picture, false, pictures});
-  return list;
+    own.push_back({"picture", "NAME", fmt::format("with --svg: only this one of {}", fmt::join(pictures, ", ")),
+                   &to.picture, false, pictures});
+  return own;
 }
 
 std::vector<SideOutput> page_outputs(const PageOptions& options) {

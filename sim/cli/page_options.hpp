@@ -17,9 +17,10 @@ struct PageOptions {
   bool any() const { return !html.empty() || !svg.empty(); }
 };
 
-// To be added to a command's own options. `svg_is`: what --svg draws, for its help; empty: the command has none.
-// `pictures`: the names that --picture takes; none: it is not there.
-OptionList page_options(PageOptions& to, std::string_view svg_is, const std::vector<std::string>& pictures = {});
+// A command's own options, and these after them. `svg_is`: what --svg draws, for its help. `pictures`: the names that
+// --picture takes; none: it is not there.
+OptionList with_page_options(OptionList own, PageOptions& to, std::string_view svg_is,
+                             const std::vector<std::string>& pictures = {});
 
 // For check_outputs.
 std::vector<SideOutput> page_outputs(const PageOptions& options);

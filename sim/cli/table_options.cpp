@@ -22,9 +22,8 @@ OptionList table_options(TableOptions& to, OptionList own) {
       {"fits", "", "only the rows that fit their GPUs", &to.choice.fits},
       {"pareto", "", "only what nothing that fits beats in time, memory or GPUs", &to.choice.pareto}};
   own.insert(own.end(), table.begin(), table.end());
-  for (auto& option : page_options(to.pages, "draw times, memory and what nothing beats", {"time", "memory", "pareto"}))
-    own.push_back(std::move(option));
-  return own;
+  return with_page_options(std::move(own), to.pages, "draw times, memory and what nothing beats",
+                           {"time", "memory", "pareto"});
 }
 
 Variants variants_of(const TableOptions& options, std::span<const std::string> files) {
@@ -71,7 +70,7 @@ void emit_rows(const CommonOptions& common, const TableOptions& options, const r
     case Format::csv:
       return emit_report(common, report::compare_csv(rows, shown));
     case Format::text:
-      return emit_report(common, report::compare_text(rows, shown, {use_color(common), !common.quiet}));
+      return emit_report(common, report::compare_text(rows, shown, {text_style(common).color, !common.quiet}));
   }
 }
 

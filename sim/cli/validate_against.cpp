@@ -128,12 +128,13 @@ OptionList against_options(AgainstOptions& o) {
       {"bands", "", "error bands in the form of configs/error_bands.yaml", &o.bands},
       {"forecast", "FILE",
        "write down what is predicted of each row, without anything measured, to be kept with its date", &o.forecast},
-      {"html", "FILE", "a page with predicted against measured", &o.html},
   };
 }
 
-int validate_against(const CommonOptions& common, const AgainstOptions& options) {
-  check_outputs(common, {{"--html", options.html}, {"--forecast", options.forecast}}, options.tables);
+int validate_against(const CommonOptions& common, const AgainstOptions& options, const PageOptions& pages) {
+  auto outputs = page_outputs(pages);
+  outputs.push_back({"--forecast", options.forecast});
+  check_outputs(common, outputs, options.tables);
   const auto runs = read_tables(options);
   published::Against against;
   against.software = software_detail(options.software);
@@ -144,8 +145,7 @@ int validate_against(const CommonOptions& common, const AgainstOptions& options)
 
   const auto predictions = published::predict(runs, against);
   if (!options.forecast.empty()) write_file(options.forecast, published::forecast_csv(predictions));
-  if (!options.html.empty())
-    write_file(options.html, page::html(published::against_page(predictions, std::string(version()))));
+  write_pages(pages, [&] { return published::against_page(predictions, std::string(version())); });
   const bool text = !options.bands && common.format == Format::text;
   const auto widths = options.bands || text ? published::widths(predictions, against) : published::Widths{};
   if (options.bands)

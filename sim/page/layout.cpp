@@ -39,20 +39,6 @@ std::string notes(std::string_view heading, std::span<const std::string> entries
   return text;
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows, const Paint& paint) {
-  std::vector<std::size_t> width(rows.front().size());
-  for (const auto& row : rows)
-    for (std::size_t c = 0; c < row.size(); c++) width[c] = std::max(width[c], row[c].size());
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); c++) line += fmt::format("{}{:>{}}", c ? "  " : "", row[c], width[c]);
-    while (line.ends_with(' ')) line.pop_back();
-    text += (&row == &rows.front() ? paint.dim(line) : line) + "\n";
-  }
-  return text;
-}
-
 std::string csv_line(const std::vector<std::string>& cells) {
   std::string line;
   for (std::size_t i = 0; i < cells.size(); i++) {

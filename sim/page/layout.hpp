@@ -8,6 +8,12 @@
 
 namespace rehearsal::page {
 
+// Of a report that people read in a terminal.
+struct TextStyle {
+  int width = 80;  // columns
+  bool color = false;
+};
+
 // Emphasis, on terminals that show it.
 struct Paint {
   bool color = false;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "page/canvas.hpp"
+#include "page/layout.hpp"
 #include "page/svg.hpp"
 
 namespace rehearsal::page {
@@ -43,6 +44,8 @@ struct Table {
   std::vector<std::vector<Value>> rows;
   std::vector<bool> words = {true};  // columns of words, which stand to the left; beyond its end: numbers
 };
+// Columns as wide as their widest cell, two spaces between.
+std::string text(const Table& table, const Paint& paint);
 
 enum class Unit : std::uint8_t { none, seconds, bytes, share, money };
 std::string show_amount(double amount, Unit unit);  // "1.2 s", "79.1 GiB", "38.2 %", "1,200"
@@ -120,10 +123,6 @@ struct Page {
   std::string made_by;  // "rehearse 0.1.0"
 };
 
-struct TextStyle {
-  int width = 80;
-  bool color = false;
-};
 std::string text(const Page& page, const TextStyle& style);
 
 // One document: no network, opens from disk, light and dark. Drawings have their numbers as tables.

@@ -16,7 +16,9 @@ std::string padded(const std::string& cell, std::size_t width, bool left) {
   return left ? fmt::format("{:<{}}", cell, width) : fmt::format("{:>{}}", cell, width);
 }
 
-std::string text_of(const Table& table, const Paint& paint) {
+}  // namespace
+
+std::string text(const Table& table, const Paint& paint) {
   std::vector<std::size_t> width;
   for (const auto& head : table.head) width.push_back(head.size());
   for (const auto& row : table.rows)
@@ -33,6 +35,17 @@ std::string text_of(const Table& table, const Paint& paint) {
     text += line([&](std::size_t c) { return c < row.size() ? row[c].text : std::string(); }) + "\n";
   return text;
 }
+
+std::string table(const std::vector<std::vector<std::string>>& rows, const Paint& paint) {
+  Table table{rows.front(), {}, {}};
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    auto& cells = table.rows.emplace_back();
+    for (const auto& cell : rows[i]) cells.push_back({cell});
+  }
+  return text(table, paint);
+}
+
+namespace {
 
 std::string text_of(const Drawing& drawing, const TextStyle& style) {
   std::vector<GridSpan> spans;
@@ -74,9 +87,9 @@ std::string content(const Block& block, const TextStyle& style, const Paint& pai
                             f.more.empty() ? "" : "  " + paint.dim(f.more));
       return text;
     }
-    std::string operator()(const Table& table) const { return text_of(table, paint); }
-    std::string operator()(const Bars& bars) const { return text_of(table_of(bars), paint); }
-    std::string operator()(const Scatter& scatter) const { return text_of(table_of(scatter), paint); }
+    std::string operator()(const Table& table) const { return page::text(table, paint); }
+    std::string operator()(const Bars& bars) const { return page::text(table_of(bars), paint); }
+    std::string operator()(const Scatter& scatter) const { return page::text(table_of(scatter), paint); }
     std::string operator()(const Timeline& timeline) const { return text_of(timeline.drawing, style); }
     std::string operator()(const Picture& picture) const { return title_of(picture.svg); }
     std::string operator()(const Verbatim& verbatim) const { return verbatim.text; }

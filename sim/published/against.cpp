@@ -17,20 +17,17 @@ constexpr double kGb = 1e9, kGib = 1 << 30;
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-// What a printed peak counts, and whose. nvidia-smi shows the device, torch's own counters what it reserved or
+// What a printed peak counts. nvidia-smi shows the device, torch's own counters what it reserved or
 // allocated; what a framework logs in "GB" divides by 2^30.
 struct PeakKind {
   enum { allocated, reserved, device } counter = reserved;
   double unit = kGib;
-  bool first_stage = false, last_stage = false;
 };
 PeakKind peak_kind(const Run& run) {
   PeakKind kind;
   if (has(run.memory_kind, "nvidia-smi")) kind.counter = PeakKind::device, kind.unit = kGb;
   if (has(run.memory_kind, "1e9 B")) kind.unit = kGb;
   if (has(run.memory_kind, "allocated")) kind.counter = PeakKind::allocated;
-  kind.first_stage = run.table.rfind("jz_", 0) == 0;    // its logs come from the first rank
-  kind.last_stage = has(run.memory_kind, "last rank");  // Megatron-LM reports from the rank that knows the loss
   return kind;
 }
 
@@ -39,12 +36,12 @@ double peak_of(const answer::MemoryFigures& figures, const PeakKind& kind) {
   return kind.counter == PeakKind::device ? figures.device.value() : figures.reserved.value();
 }
 
-void add_memory(Prediction& p, const answer::Summary& summary) {
+void add_memory(Prediction& p, const std::string& rank, const answer::Summary& summary) {
   p.fits = summary.fits.value_or(true);
   const auto kind = peak_kind(p.run);
-  const auto& figures = kind.first_stage  ? summary.ranks.front().peak
-                        : kind.last_stage ? summary.ranks.back().peak
-                                          : summary.peak;
+  const auto& figures = rank == "first"  ? summary.ranks.front().peak
+                        : rank == "last" ? summary.ranks.back().peak
+                                         : summary.peak;
   p.peak = peak_of(figures, kind);
   if (p.run.peak_memory && !p.run.out_of_memory()) p.measured_peak = *p.run.peak_memory * kind.unit;
 }
@@ -100,7 +97,7 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
     p.flops_per_gpu = prediction.question->hardware_flops.value() / double(scenario.parallelism.gpus());
     if (options.without && options.without->bubble)
       p.iteration_s -= to_seconds(summary.breakdown[static_cast<std::size_t>(graph::Category::bubble)]);
-    if (options.memory) add_memory(p, summary);
+    if (options.memory) add_memory(p, row.peak_rank, summary);
     if (options.forecast) add_forecast(p, row, constants, std::move(sets));
   } catch (const UserError& error) {
     p.not_judged = error.diagnostics().front().message;

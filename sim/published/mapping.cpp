@@ -73,7 +73,9 @@ Rule read_rule(scenario::Diagnostics& problems, const scenario::Node& node) {
   rule.cluster = map.text("cluster", ""), rule.gpu = map.text("gpu", "");
   rule.gpus_per_node = map.integer("gpus_per_node", {0, 1024}, 0);
   rule.software = map.text("software", ""), rule.not_judged = map.text("not_judged", "");
-  rule.not_timed = map.text("not_timed", "");
+  rule.not_timed = map.text("not_timed", ""), rule.peak_rank = map.text("peak_rank", "");
+  if (const auto* rank = map.find("peak_rank"); rank && rule.peak_rank != "first" && rule.peak_rank != "last")
+    problems.error(rank->where(), "'peak_rank' is first or last, found " + scenario::in_quotes(rule.peak_rank));
   rule.head_dim = map.optional_integer("head_dim", {1, 1024});
   map.text("source", "");
   for (const auto& [name, settings] : {std::pair{"set", &rule.set}, {"over", &rule.over}})
@@ -104,6 +106,7 @@ Mapped Mapping::of(const Run& run) const {
     if (!applies(rule, run, mapped.software)) continue;
     if (mapped.not_judged.empty()) mapped.not_judged = rule.not_judged;
     if (mapped.not_timed.empty()) mapped.not_timed = rule.not_timed;
+    if (mapped.peak_rank.empty()) mapped.peak_rank = rule.peak_rank;
     if (mapped.cluster.empty() && !rule.cluster.empty()) {
       mapped.cluster = rule.cluster, mapped.gpu = rule.gpu;
       mapped.gpus_per_node = rule.gpus_per_node ? rule.gpus_per_node : 8;

@@ -28,6 +28,7 @@ struct Rule {
   std::string software;
   std::optional<std::int64_t> head_dim;  // where no heads are printed
   std::string not_judged, not_timed;     // why its rows cannot be stated; why their time says nothing, but memory does
+  std::string peak_rank;                 // whose peak is printed: "first", "last"; empty: that of whoever holds most
   // Dotted keys and values, as YAML. `over`: also over the row's own knobs, which were mapped from a column that did
   // not know ("see recipe").
   std::vector<std::pair<std::string, std::string>> set, over;
@@ -36,7 +37,7 @@ struct Rule {
 // What the rules say of a row. Of machine and software the first that fits counts, unless the row names its own; a rule
 // that asks for the `software` of a row may replace it by that of a release. Settings add up, later ones win.
 struct Mapped {
-  std::string cluster, gpu, software, not_judged, not_timed;
+  std::string cluster, gpu, software, not_judged, not_timed, peak_rank;
   std::int64_t gpus_per_node = 8, head_dim = 128;
   std::vector<std::pair<std::string, std::string>> set, over;
 };

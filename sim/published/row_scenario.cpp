@@ -173,7 +173,8 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, SoftwareDetail det
                            s.yaml(),
                        "",
                        {},
-                       mapped.not_timed};
+                       mapped.not_timed,
+                       mapped.peak_rank};
   if (!r.knobs.empty()) {
     const auto knobs = Json::parse(r.knobs);
     if (!knobs.is_object()) return {"", "its knobs are no JSON object", {}, ""};

@@ -14,6 +14,7 @@ struct RowScenario {
   std::string not_judged;         // why
   std::vector<std::string> sets;  // "batch.micro=2": what its knobs change of the file
   std::string not_timed;          // why its time says nothing
+  std::string peak_rank = {};     // whose peak it prints (mapping.hpp)
 };
 
 // What the scenario says of the framework: everything that the table tells, only the profile of its generation, or

@@ -88,7 +88,7 @@ std::string to_csv(const balance::Answer& answer) {
   return text;
 }
 
-std::string to_text(const balance::Question& question, const balance::Answer& answer, const TextOptions& options) {
+std::string to_text(const balance::Question& question, const balance::Answer& answer, const page::TextStyle& style) {
   const auto& shape = answer.shape;
   std::string text = fmt::format("{}\n{} layers of {} experts, {} replicas on {} GPUs in {} node{}; {}, method {}\n\n",
                                  question.name, answer.layers.size(), shape.experts, shape.replicas, shape.gpus,
@@ -105,7 +105,7 @@ std::string to_text(const balance::Question& question, const balance::Answer& an
     text += fmt::format("{:>5} {:>9.4f} {:>9.4f} {:>11.4f} {:>7}\n", l, layer.before_max_over_mean, layer.max_over_mean,
                         layer.lower_bound, layer.moves.replicas);
   }
-  const std::size_t width = static_cast<std::size_t>(std::max(20, options.width - 14));
+  const std::size_t width = static_cast<std::size_t>(std::max(20, style.width - 14));
   text += fmt::format("\nLoads of the GPUs of layer 0, ' ' none to '@' {:.2f} times the mean and more\n", most);
   text += fmt::format("before  |{}|\nafter   |{}|\n", heat(answer.layers.front().before, most, width),
                       heat(answer.layers.front().after, most, width));

@@ -4,12 +4,13 @@
 
 #include "balance/answer.hpp"
 #include "base/json.hpp"
-#include "report/schedule_report.hpp"
+#include "page/layout.hpp"
+#include "page/svg.hpp"
 
 namespace rehearsal::report {
 
 Json to_json(const balance::Question& question, const balance::Answer& answer);
-std::string to_text(const balance::Question& question, const balance::Answer& answer, const TextOptions& options);
+std::string to_text(const balance::Question& question, const balance::Answer& answer, const page::TextStyle& style);
 std::string to_csv(const balance::Answer& answer);  // one row per layer
 // A column per GPU and layer, of the copies of experts that stand there; of many, cells with the loads before and
 // after.

@@ -158,8 +158,8 @@ std::string step_verb(const std::vector<collective::Transfer>& step) {
   return adding == 0 ? "copies" : adding == std::ssize(step) ? "adds" : "both";
 }
 
-std::string to_text(const cost::CommunicationModel& model, const OneCollective& one, const TextOptions& options) {
-  const Paint paint{options.color};
+std::string to_text(const cost::CommunicationModel& model, const OneCollective& one, const page::TextStyle& style) {
+  const Paint paint{style.color};
   const auto& spec = model.machine().spec();
   std::string text = paint.bold(fmt::format("{} of {} among {}", name(one.question.kind), show(one.question.size),
                                             gpus_text(one, spec))) +
@@ -167,7 +167,7 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
                      paint.dim(wrap(std::string("The size is that of nccl-tests: the whole array. ") +
                                         (one.group.stride > 1 ? "The other GPUs of these nodes do the same meanwhile."
                                                               : "Nothing else is on the links."),
-                                    std::size_t(options.width))) +
+                                    std::size_t(style.width))) +
                      "\n\n";
   text += fmt::format("  Time        {}\n", paint.bold(time_text(one.seconds)));
   text += fmt::format("  Algorithm   {}: {}{}\n", paint.bold(one.algorithm->name), one.why,
@@ -178,16 +178,16 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
   text += fmt::format("  Sends       {} from the busiest rank, in {} steps\n",
                       show(one.algorithm->bytes_sent_per_rank(one.quote.shape, one.question.size)),
                       grouped(one.algorithm->steps(one.quote.shape)));
-  text += "  " + wrap(one.algorithm->summary, std::size_t(options.width - 2), "  ") + "\n";
+  text += "  " + wrap(one.algorithm->summary, std::size_t(style.width - 2), "  ") + "\n";
 
-  text += "\n" + paint.bold("Closed form") + "\n" + rows_text(closed_form(model, one), options.width, paint);
+  text += "\n" + paint.bold("Closed form") + "\n" + rows_text(closed_form(model, one), style.width, paint);
 
   std::vector<Row> rows;
   for (const auto& candidate : one.quote.candidates)
     rows.push_back({candidate.algorithm->name, candidate.form ? time_text(candidate.seconds) : "-",
                     candidate_note(model, one, candidate)});
   text += "\n" + paint.bold(fmt::format("Candidates by their closed forms (NCCL {})", show(model.nccl().version))) +
-          "\n" + rows_text(rows, options.width, paint);
+          "\n" + rows_text(rows, style.width, paint);
 
   if (one.steps.empty())
     return text + "\n" + paint.dim(fmt::format("Steps and links are listed for up to {} ranks.", cost::kMostListed)) +
@@ -196,7 +196,7 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
   text += "\n" +
           paint.bold(fmt::format("Steps (from > to: chunk, one of {} of {})", parts, bytes_text(one.part_bytes()))) +
           "\n";
-  for (const auto& line : step_lines(one, options.width)) text += line + "\n";
+  for (const auto& line : step_lines(one, style.width)) text += line + "\n";
 
   text += "\n" + paint.bold("Links") + "\n";
   std::vector<std::vector<std::string>> links{{"", "from", "to", "links", "bytes", "busiest", "rate", "busy"}};
@@ -209,7 +209,7 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
     text +=
         paint.dim("  " + wrap("What leaves a node is dealt out to the NICs of its ranks: NCCL runs as many rings or "
                               "trees at a time, and each leaves and enters by another one.",
-                              std::size_t(options.width - 2), "  ")) +
+                              std::size_t(style.width - 2), "  ")) +
         "\n";
   return text;
 }

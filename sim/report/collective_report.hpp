@@ -6,12 +6,14 @@
 
 #include "base/json.hpp"
 #include "cost/one_collective.hpp"
-#include "report/schedule_report.hpp"
+#include "page/layout.hpp"
+#include "page/svg.hpp"
 
 namespace rehearsal::report {
 
 Json to_json(const cost::CommunicationModel& model, const cost::OneCollective& one);
-std::string to_text(const cost::CommunicationModel& model, const cost::OneCollective& one, const TextOptions& options);
+std::string to_text(const cost::CommunicationModel& model, const cost::OneCollective& one,
+                    const page::TextStyle& style);
 std::string to_csv(const cost::OneCollective& one);  // one row per transfer
 // A column per rank, a row per step; between the steps what each rank holds. Throws UserError where there is no room.
 std::string to_svg(const cost::OneCollective& one);

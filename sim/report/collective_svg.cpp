@@ -19,7 +19,7 @@ namespace {
 
 using cost::OneCollective;
 
-constexpr std::uint32_t kMostRanks = 32;
+constexpr std::uint32_t kMostRanksDrawn = 32;
 constexpr std::size_t kMostSteps = 200;
 constexpr Length kNames = px(92), kBand = px(64), kBox = px(24);
 constexpr std::array kChunks{Rgb{66, 122, 214}, Rgb{38, 156, 142}, Rgb{226, 150, 40}, Rgb{196, 78, 96},
@@ -192,8 +192,8 @@ class Ladder {
 }  // namespace
 
 std::string to_svg(const OneCollective& one) {
-  if (one.question.ranks > kMostRanks || one.steps.size() > kMostSteps)
-    throw UserError(fmt::format("--svg draws up to {} ranks and {} steps; found {} and {}", kMostRanks, kMostSteps,
+  if (one.question.ranks > kMostRanksDrawn || one.steps.size() > kMostSteps)
+    throw UserError(fmt::format("--svg draws up to {} ranks and {} steps; found {} and {}", kMostRanksDrawn, kMostSteps,
                                 one.question.ranks, one.algorithm->steps(one.quote.shape)));
   return Ladder(one).draw();
 }

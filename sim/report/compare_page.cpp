@@ -11,43 +11,6 @@ namespace rehearsal::report {
 using namespace page;
 namespace {
 
-// What a figure is measured in, and where the JSON of a row has it (only with others of its kind: nothing).
-struct Look {
-  Unit unit = Unit::none;
-  const char* json = nullptr;
-};
-Look look_of(Figure figure) {
-  switch (figure) {
-    case Figure::iteration:
-      return {Unit::seconds, "iteration_s"};
-    case Figure::samples_rate:
-      return {Unit::none, "samples_per_s"};
-    case Figure::token_rate:
-      return {Unit::none, "tokens_per_s"};
-    case Figure::mfu:
-      return {Unit::share, "mfu"};
-    case Figure::bubble:
-      return {Unit::share, "bubble_rate"};
-    case Figure::exposed:
-    case Figure::item_time:
-      return {Unit::seconds, nullptr};
-    case Figure::gpus:
-      return {Unit::none, "gpus"};
-    case Figure::gpu_token_rate:
-      return {Unit::none, "tokens_per_s_per_gpu"};
-    case Figure::relative:
-      return {Unit::none, "relative"};
-    case Figure::cost:
-      return {Unit::none, "relative_cost"};
-    case Figure::goodput:
-      return {Unit::share, nullptr};
-    case Figure::job_cost:
-      return {Unit::money, nullptr};
-    default:
-      return {};
-  }
-}
-
 class ComparePage {
  public:
   ComparePage(std::span<const CompareRow> rows, std::span<const std::size_t> shown) : rows_(rows), shown_(shown) {
@@ -153,14 +116,11 @@ class ComparePage {
 
  private:
   static Value number(Figure figure, double value, std::size_t row) {
-    const auto [unit, json] = look_of(figure);
-    const bool memory = figure == Figure::device || figure == Figure::allocated || figure == Figure::reserved;
-    if (memory) {
-      const auto part = std::string(kFigureTexts[std::size_t(figure)].name);
-      return {value > 1e5 ? show(bytes(value)) : fmt::format("{:g}", value), value,
-              fmt::format("/rows/{}/peak_memory_bytes/{}", row, part.substr(0, part.rfind("_bytes")))};
-    }
-    return {show_amount(value, unit), value, json ? fmt::format("/rows/{}/{}", row, json) : ""};
+    const auto& text = kFigureTexts[std::size_t(figure)];
+    // Memory of given pipelines is in a unit of theirs.
+    const bool small = text.unit == Unit::bytes && value <= 1e5;
+    return {small ? fmt::format("{:g}", value) : show_amount(value, text.unit), value,
+            text.json.empty() ? "" : fmt::format("/rows/{}/{}", row, text.json)};
   }
 
   // Of time and memory alone: a front of three has points inside of this one.

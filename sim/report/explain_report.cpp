@@ -62,7 +62,7 @@ std::string marks(const Sensitivity& s) {
 
 class Text {
  public:
-  Text(const Explanation& e, const ExplainOptions& options) : e_(e), options_(options), paint_{options.color} {}
+  Text(const Explanation& e, const ExplainOptions& options) : e_(e), options_(options), paint_{options.style.color} {}
 
   std::string run() {
     const auto& s = e_.prediction->summary;
@@ -76,7 +76,7 @@ class Text {
 
  private:
   void heading(const std::string& words) { text_ += "\n" + paint_.bold(words) + "\n"; }
-  void says(const std::string& words) { text_ += wrap("  " + words, std::size_t(options_.width), "  ") + "\n"; }
+  void says(const std::string& words) { text_ += wrap("  " + words, std::size_t(options_.style.width), "  ") + "\n"; }
 
   // Columns whose cells are words are set from the left.
   void rows(std::vector<std::vector<std::string>> all, std::initializer_list<std::size_t> words) {
@@ -102,7 +102,7 @@ class Text {
         rest += piece.share;
         continue;
       }
-      text_ += wrap(fmt::format("  {:>5} %  {}", percent(piece.share), piece.text), std::size_t(options_.width),
+      text_ += wrap(fmt::format("  {:>5} %  {}", percent(piece.share), piece.text), std::size_t(options_.style.width),
                     "           ") +
                "\n";
     }

@@ -8,6 +8,7 @@
 #include "explore/limits.hpp"
 #include "explore/path_words.hpp"
 #include "explore/sensitivity.hpp"
+#include "page/layout.hpp"
 
 namespace rehearsal::report {
 
@@ -21,8 +22,7 @@ struct Explanation {
 };
 
 struct ExplainOptions {
-  int width = 80;
-  bool color = false;
+  page::TextStyle style = {};
   std::size_t top = 10;  // changes that are advised
   bool all = false;      // also those that do not fit or make the step longer, and whatever moves it by little
 };

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "answer/predict.hpp"
+#include "page/page.hpp"
 
 namespace rehearsal::report {
 
@@ -44,35 +45,42 @@ struct FigureText {
   enum class Kind : std::uint8_t { real, whole, yes };
   std::string_view name;
   Kind kind;
+  page::Unit unit;
+  std::string_view json;  // where a row of the JSON has it; nowhere: empty
   std::string_view help;
 };
 // In the order of Figure.
-inline constexpr std::array<FigureText, kFigures> kFigureTexts{{
-    {"iteration_s", FigureText::Kind::real, "time of an iteration"},
-    {"samples_per_s", FigureText::Kind::real, "sequences a second"},
-    {"tokens_per_s", FigureText::Kind::real, "tokens a second"},
-    {"mfu", FigureText::Kind::real, "share of the peak that the model uses"},
-    {"bubble_rate", FigureText::Kind::real, "idle share of the busiest rank"},
-    {"exposed_communication_s", FigureText::Kind::real, "communication that the rank that ends last waits for"},
-    {"allocated_bytes", FigureText::Kind::real, "live buffers of the worst rank (given pipelines: their unit)"},
-    {"reserved_bytes", FigureText::Kind::real, "what the allocator holds for them"},
-    {"device_bytes", FigureText::Kind::real, "what the device holds"},
-    {"fits", FigureText::Kind::yes, "whether the memory suffices"},
-    {"gpus", FigureText::Kind::whole, "GPUs (given pipelines: ranks)"},
-    {"item_s", FigureText::Kind::real, "time per sequence (given pipelines: per micro-batch)"},
-    {"tokens_per_s_per_gpu", FigureText::Kind::real, "tokens a second of one GPU"},
-    {"stages_held", FigureText::Kind::whole, "given pipelines: stages whose parameters a rank holds"},
-    {"in_flight", FigureText::Kind::whole, "given pipelines: forwards of a stage that a rank holds, at most"},
-    {"days", FigureText::Kind::real, "of a job: until it is done"},
-    {"gpu_hours", FigureText::Kind::real, "of a job, spare GPUs included"},
-    {"job_cost", FigureText::Kind::real, "of a job, in its currency"},
-    {"energy_mwh", FigureText::Kind::real, "of a job"},
-    {"goodput", FigureText::Kind::real, "of a job: share of the time that trains"},
-    {"relative", FigureText::Kind::real, "time per item over that of the best"},
-    {"relative_cost", FigureText::Kind::real, "GPU time per token over that of the first row"},
-    {"best", FigureText::Kind::yes, "least time per item of those that fit"},
-    {"pareto", FigureText::Kind::yes, "nothing that fits is better in time, memory or GPUs and as good in the others"},
-}};
+inline constexpr auto kFigureTexts = [] {
+  using enum FigureText::Kind;
+  using enum page::Unit;
+  return std::array<FigureText, kFigures>{{
+      {"iteration_s", real, seconds, "iteration_s", "time of an iteration"},
+      {"samples_per_s", real, none, "samples_per_s", "sequences a second"},
+      {"tokens_per_s", real, none, "tokens_per_s", "tokens a second"},
+      {"mfu", real, share, "mfu", "share of the peak that the model uses"},
+      {"bubble_rate", real, share, "bubble_rate", "idle share of the busiest rank"},
+      {"exposed_communication_s", real, seconds, "", "communication that the rank that ends last waits for"},
+      {"allocated_bytes", real, bytes, "peak_memory_bytes/allocated",
+       "live buffers of the worst rank (given pipelines: their unit)"},
+      {"reserved_bytes", real, bytes, "peak_memory_bytes/reserved", "what the allocator holds for them"},
+      {"device_bytes", real, bytes, "peak_memory_bytes/device", "what the device holds"},
+      {"fits", yes, none, "", "whether the memory suffices"},
+      {"gpus", whole, none, "gpus", "GPUs (given pipelines: ranks)"},
+      {"item_s", real, seconds, "", "time per sequence (given pipelines: per micro-batch)"},
+      {"tokens_per_s_per_gpu", real, none, "tokens_per_s_per_gpu", "tokens a second of one GPU"},
+      {"stages_held", whole, none, "", "given pipelines: stages whose parameters a rank holds"},
+      {"in_flight", whole, none, "", "given pipelines: forwards of a stage that a rank holds, at most"},
+      {"days", real, none, "", "of a job: until it is done"},
+      {"gpu_hours", real, none, "", "of a job, spare GPUs included"},
+      {"job_cost", real, money, "", "of a job, in its currency"},
+      {"energy_mwh", real, none, "", "of a job"},
+      {"goodput", real, share, "", "of a job: share of the time that trains"},
+      {"relative", real, none, "relative", "time per item over that of the best"},
+      {"relative_cost", real, none, "relative_cost", "GPU time per token over that of the first row"},
+      {"best", yes, none, "", "least time per item of those that fit"},
+      {"pareto", yes, none, "", "nothing that fits is better in time, memory or GPUs and as good in the others"},
+  }};
+}();
 
 class Figures {
  public:

@@ -105,9 +105,9 @@ std::vector<std::uint32_t> group_numbers(const plan::Mesh& mesh, Axis axis) {
 
 std::string group_words(const GroupMap& map, Axis axis) { return words(map, axis, map.mesh.groups(axis)); }
 
-std::string to_text(const GroupMap& map, const TextOptions& options) {
-  const Paint paint{options.color};
-  const auto width = static_cast<std::size_t>(options.width);
+std::string to_text(const GroupMap& map, const page::TextStyle& style) {
+  const Paint paint{style.color};
+  const auto width = static_cast<std::size_t>(style.width);
   const auto& mesh = map.mesh;
   std::string text = paint.bold(map.title) + "\n";
   text += "  " +
@@ -146,7 +146,7 @@ std::string to_text(const GroupMap& map, const TextOptions& options) {
   if (!alone.empty()) text += fmt::format("\n{} 1: every GPU is its own group there.\n", alone);
   std::vector<std::string> notes_below{"A number is that of the group; GPUs of a node stand in their order."};
   if (nodes < map.nodes()) notes_below.emplace_back("--format json lists every group, --format csv every GPU.");
-  return text + notes("Reading", notes_below, options.width, paint);
+  return text + notes("Reading", notes_below, style.width, paint);
 }
 
 std::string to_json(const GroupMap& map) {

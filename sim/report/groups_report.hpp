@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "page/layout.hpp"
+#include "page/svg.hpp"
 #include "plan/mesh.hpp"
-#include "report/schedule_report.hpp"
 
 namespace rehearsal::report {
 
@@ -17,7 +18,7 @@ struct GroupMap {
   std::uint32_t nodes() const { return (mesh.ranks() + per_node - 1) / per_node; }
 };
 
-std::string to_text(const GroupMap& map, const TextOptions& options);
+std::string to_text(const GroupMap& map, const page::TextStyle& style);
 // {"mesh": {...}, "groups": {"tensor": [[0, 1], ...], ...}}: all groups of all axes, a line each.
 std::string to_json(const GroupMap& map);
 std::string to_csv(const GroupMap& map);  // one row per GPU

@@ -10,8 +10,8 @@ namespace rehearsal::report {
 
 using namespace page;
 
-std::string jobs_text(const answer::SharedJobs& jobs, int width, bool color) {
-  const Paint paint{color};
+std::string jobs_text(const answer::SharedJobs& jobs, const page::TextStyle& style) {
+  const Paint paint{style.color};
   std::string text = paint.bold(jobs.name) + "\n\n";
   std::vector<std::vector<std::string>> rows{{"job", "nodes", "GPUs", "alone", "together", "longer", "steps"}};
   for (const auto& job : jobs.jobs) {
@@ -28,7 +28,7 @@ std::string jobs_text(const answer::SharedJobs& jobs, int width, bool color) {
       text += fmt::format("  {}{}: {} lost, busy {:.1f} %\n", r.name,
                           r.count > 1 ? fmt::format(" and {} like it", r.count - 1) : "", show(r.slowed), 100 * r.busy);
   }
-  text += notes("Warnings", jobs.warnings, width, paint);
+  text += notes("Warnings", jobs.warnings, style.width, paint);
   return text;
 }
 

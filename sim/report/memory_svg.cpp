@@ -9,6 +9,7 @@
 #include "page/drawn_time.hpp"
 #include "plan/mesh.hpp"
 #include "report/memory_colors.hpp"
+#include "report/picture.hpp"
 #include "report/run_report.hpp"
 #include "scenario/scenario.hpp"
 
@@ -20,7 +21,7 @@ namespace {
 using timeline::MemoryByCategory;
 using timeline::MemoryPoint;
 
-constexpr Length kWidth = px(960), kHeight = px(190), kNames = px(76), kLeft = kMargin + kNames;
+constexpr Length kWidth = px(960), kHeight = px(190), kRowNames = px(76), kLeft = kMargin + kRowNames;
 constexpr Length kColumn = px(1);
 // A level and since when.
 struct Panel {
@@ -29,21 +30,10 @@ struct Panel {
   std::optional<double> capacity;
 };
 
+// What is computed again is part of the backward here.
 char kind_of(graph::Pass pass) {
-  switch (pass) {
-    case graph::Pass::forward:
-      return 'F';
-    case graph::Pass::recompute:
-    case graph::Pass::backward:
-    case graph::Pass::norm_backward:
-      return 'B';
-    case graph::Pass::input_gradient:
-      return 'I';
-    case graph::Pass::weight_gradient:
-      return 'W';
-    default:
-      return 'o';
-  }
+  const char letter = letter_of(pass);
+  return letter == 'A' ? 'B' : letter == 'O' || letter == 'D' ? 'o' : letter;
 }
 
 MemoryPoint highest(const std::vector<MemoryPoint>& curve) {

@@ -12,7 +12,6 @@ namespace {
 
 using models::LayerKind;
 
-
 template <class Act>
 void each_kind(const models::Transformer& model, Act&& act) {
   for (const auto kind : models::kLayerKindTable)

@@ -5,22 +5,10 @@ namespace rehearsal::report {
 using namespace page;
 namespace {
 
+// What is computed again is part of the backward here.
 char kind(graph::Pass pass) {
-  switch (pass) {
-    case graph::Pass::forward:
-      return 'F';
-    case graph::Pass::recompute:
-    case graph::Pass::backward:
-      return 'B';
-    case graph::Pass::input_gradient:
-      return 'I';
-    case graph::Pass::weight_gradient:
-      return 'W';
-    case graph::Pass::optimizer:
-      return 'o';
-    default:
-      return 'c';
-  }
+  const char letter = letter_of(pass);
+  return letter == 'A' ? 'B' : letter == 'O' ? 'o' : letter == 'D' ? 'c' : letter;
 }
 
 // Reductions that hide under the backward pass are not drawn over it.
@@ -35,6 +23,30 @@ bool overlaps_compute(const graph::Program& program, const graph::Rank& rank, co
 }
 
 }  // namespace
+
+char letter_of(graph::Pass pass) {
+  using graph::Pass;
+  switch (pass) {
+    case Pass::forward:
+      return 'F';
+    case Pass::recompute:
+      return 'A';
+    case Pass::backward:
+    case Pass::norm_backward:
+      return 'B';
+    case Pass::input_gradient:
+      return 'I';
+    case Pass::weight_gradient:
+      return 'W';
+    case Pass::optimizer:
+      return 'O';
+    case Pass::gradient_reduce:
+    case Pass::parameter_gather:
+    case Pass::embedding_reduce:
+      break;
+  }
+  return 'D';
+}
 
 std::vector<GridSpan> pipeline_spans(const graph::TaskGraph& graph, const timeline::Timeline& timeline,
                                      std::uint32_t rows_per_rank, std::uint32_t row) {

@@ -8,6 +8,10 @@
 
 namespace rehearsal::report {
 
+// Forward, Again (recomputation), Backward, Input gradient, Weight gradient, Optimizer, and what Data-parallel ranks do
+// together.
+char letter_of(graph::Pass pass);
+
 // Rank r of the graph is row r * rows_per_rank + row.
 std::vector<page::GridSpan> pipeline_spans(const graph::TaskGraph& graph, const timeline::Timeline& timeline,
                                            std::uint32_t rows_per_rank = 1, std::uint32_t row = 0);

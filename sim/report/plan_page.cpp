@@ -45,26 +45,14 @@ Page plan_page(const search::Space& space, const search::Outcome& outcome, const
     bars.unit = Unit::seconds, bars.colors = category_colors();
     for (std::size_t p = 0; p < graph::kCategories; ++p)
       bars.parts.push_back(graph::name(static_cast<graph::Category>(p)));
-    Table table;
-    table.head = {"#"}, table.words = {false};
-    for (const auto& [key, value] : space.sets(outcome.top.front().layout))
-      table.head.push_back(key.substr(key.rfind('.') + 1));
-    table.head.insert(table.head.end(), {"iteration", "alone", "memory", "GPUs"});
     for (std::size_t i = 0; i < outcome.top.size(); ++i) {
       const auto& found = outcome.top[i];
-      auto& cells = table.rows.emplace_back();
-      cells.push_back({std::to_string(i + 1)});
-      for (const auto& [key, value] : space.sets(found.layout)) cells.push_back({value});
-      cells.resize(table.head.size() - 4);
-      cells.push_back({show(found.full.summary.iteration), to_seconds(found.full.summary.iteration)});
-      cells.push_back({show(found.iteration), to_seconds(found.iteration)});
-      cells.push_back({show(bytes(found.device)), found.device});
-      cells.push_back({grouped(std::uint64_t(space.gpus(found.layout)))});
       Bars::Row row{fmt::format("{}", i + 1), {}};
       for (const Time part : found.full.summary.breakdown) row.values.push_back(to_seconds(part));
       bars.rows.push_back(std::move(row));
     }
-    page.sections.push_back({"The best", {{"", std::move(table)}, {"Why the others lose", std::move(bars), "time"}}});
+    page.sections.push_back(
+        {"The best", {{"", plan_table(space, outcome)}, {"Why the others lose", std::move(bars), "time"}}});
   }
   if (outcome.found.size() > 1) {
     Scatter scatter;

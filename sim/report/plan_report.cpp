@@ -117,35 +117,35 @@ std::string training_text(const Space& space, const job::Totals& run) {
                      job_of(space)->failures ? fmt::format("; {:.1f} % of the time trains", run.goodput * 100) : "");
 }
 
-std::vector<std::vector<std::string>> rows_of(const Space& space, const std::vector<Found>& all, bool full) {
-  std::vector<std::vector<std::string>> rows;
+// `full`: with what the full prediction says.
+Table table_of(const Space& space, const std::vector<Found>& all, bool full) {
+  Table table{{"#"}, {}, {}};
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto& found = all[i];
-    std::vector<std::string> cells{std::to_string(i + 1)}, heading{"#"};
-    for (const auto& [key, value] : space.sets(found.layout)) heading.push_back(last_part(key)), cells.push_back(value);
-    if (rows.empty()) {
-      if (full)
-        heading.insert(heading.end(), {"iteration", "alone", "MFU %"});
-      else
-        heading.push_back("alone");
-      heading.insert(heading.end(), {"memory", "GPUs"});
-      if (job_of(space)) heading.insert(heading.end(), {"days", "GPU-hours", "cost", "goodput %"});
-      rows.push_back(heading);
-    }
     const auto& s = found.full.summary;
-    if (full)
-      cells.insert(cells.end(),
-                   {show(s.iteration), show(found.iteration), s.mfu ? fmt::format("{:.2f}", *s.mfu * 100) : ""});
-    else
-      cells.push_back(show(found.iteration));
-    cells.insert(cells.end(), {show(bytes(found.device)), std::to_string(space.gpus(found.layout))});
-    if (const auto* run = training(found))
-      cells.insert(cells.end(), {fmt::format("{:.2f}", run->days), show(Count(run->gpu_hours)),
-                                 run->cost ? money(space, *run->cost) : "", fmt::format("{:.1f}", run->goodput * 100)});
-    cells.resize(rows.front().size());
-    rows.push_back(std::move(cells));
+    auto& cells = table.rows.emplace_back();
+    const auto cell = [&](const char* head, Value value) {
+      if (i == 0) table.head.emplace_back(head);
+      cells.push_back(std::move(value));
+    };
+    cells.push_back({std::to_string(i + 1)});
+    for (const auto& [key, value] : space.sets(found.layout)) cell(last_part(key).c_str(), {value});
+    const auto json = fmt::format("/{}/{}/", full ? "top" : "pareto", i);
+    if (full) cell("iteration", {show(s.iteration), to_seconds(s.iteration), json + "iteration_s"});
+    cell("alone", {show(found.iteration), to_seconds(found.iteration), json + "alone_s"});
+    if (full) cell("MFU %", s.mfu ? Value{fmt::format("{:.2f}", *s.mfu * 100), *s.mfu, json + "mfu"} : Value{});
+    cell("memory", {show(bytes(found.device)), found.device, full ? "" : json + "device_bytes"});
+    const auto gpus = space.gpus(found.layout);
+    cell("GPUs", {std::to_string(gpus), double(gpus), json + "gpus"});
+    if (const auto* run = training(found)) {
+      const auto of_job = full ? json + "job/" : json;
+      cell("days", {fmt::format("{:.2f}", run->days), run->days, of_job + "days"});
+      cell("GPU-hours", {show(Count(run->gpu_hours)), run->gpu_hours, of_job + "gpu_hours"});
+      cell("cost", run->cost ? Value{money(space, *run->cost), *run->cost, of_job + "cost"} : Value{});
+      cell("goodput %", {fmt::format("{:.1f}", run->goodput * 100), run->goodput, of_job + "goodput"});
+    }
   }
-  return rows;
+  return table;
 }
 
 std::string set_text(const Sets& sets) {
@@ -212,14 +212,16 @@ std::string proof_text(const Space& space, const Outcome& outcome) {
                      outcome.gap * 100);
 }
 
-std::string plan_text(const Space& space, const Outcome& outcome, const PlanTextOptions& options) {
-  const Paint paint{options.color};
+Table plan_table(const Space& space, const Outcome& outcome) { return table_of(space, outcome.top, true); }
+
+std::string plan_text(const Space& space, const Outcome& outcome, const page::TextStyle& style) {
+  const Paint paint{style.color};
   const auto& base = space.file().bases.front().scenario;
-  const auto width = static_cast<std::size_t>(options.width);
+  const auto width = static_cast<std::size_t>(style.width);
   std::string text = paint.bold(base.name) + "\n";
   text += wrap(space_text(outcome), width) + "\n";
   text += refusal_text(outcome, width);
-  if (outcome.top.empty()) return text + "\n" + nothing(space, outcome, options.width);
+  if (outcome.top.empty()) return text + "\n" + nothing(space, outcome, style.width);
   text += wrap(proof_text(space, outcome), width) + "\n";
   if (!outcome.met)
     text += wrap(fmt::format("With contention none of the best {} keeps to the limits, which alone they all do.",
@@ -236,7 +238,7 @@ std::string plan_text(const Space& space, const Outcome& outcome, const PlanText
       wrap(fmt::format("  rehearse run {}{}", space.file().path, set_text(space.sets(best.layout))), width, "    ") +
       "\n";
   text += "\n" + paint.bold(fmt::format("The best {}, by their full prediction", outcome.top.size())) + "\n";
-  text += table(rows_of(space, outcome.top, true), paint);
+  text += page::text(plan_table(space, outcome), paint);
   if (outcome.top.size() > 1) text += "\n" + paint.bold("Why the others lose") + "\n";
   for (std::size_t i = 1; i < outcome.top.size(); ++i)
     text += wrap(fmt::format("  {:>2}: {}", i + 1, loss(space, outcome.top[i], best)), width, "      ") + "\n";
@@ -244,7 +246,7 @@ std::string plan_text(const Space& space, const Outcome& outcome, const PlanText
           paint.bold(fmt::format("Nothing else found is better in time, memory, GPUs{} and as good in the others",
                                  job_of(space) ? " or cost" : "")) +
           "\n";
-  text += table(rows_of(space, search::front(space, outcome.found), false), paint);
+  text += page::text(table_of(space, search::front(space, outcome.found), false), paint);
   text += "\n" +
           wrap(
               "iteration: as `run` says it, with contention; alone: nobody takes anything from anybody, by which "

@@ -2,17 +2,16 @@
 #pragma once
 #include <string>
 
+#include "page/page.hpp"
 #include "search/search.hpp"
 
 namespace rehearsal::report {
 
-struct PlanTextOptions {
-  int width = 80;
-  bool color = false;
-};
 // Whether the best is proven, of what; or how far it may be.
 std::string proof_text(const search::Space& space, const search::Outcome& outcome);
-std::string plan_text(const search::Space& space, const search::Outcome& outcome, const PlanTextOptions& options);
+// The best, a row each.
+page::Table plan_table(const search::Space& space, const search::Outcome& outcome);
+std::string plan_text(const search::Space& space, const search::Outcome& outcome, const page::TextStyle& style);
 std::string plan_json(const search::Space& space, const search::Outcome& outcome, const std::string& version);
 // A line for each of the best.
 std::string plan_csv(const search::Space& space, const search::Outcome& outcome);

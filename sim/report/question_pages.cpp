@@ -13,7 +13,7 @@ namespace rehearsal::report {
 using namespace page;
 namespace {
 
-constexpr std::uint32_t kMostDrawn = 1024;
+constexpr std::uint32_t kMostGpusDrawn = 1024;
 
 Page begin(std::string title, std::string subtitle, const std::string& version) {
   Page page;
@@ -129,7 +129,7 @@ Page groups_page(const GroupMap& map, const Asked& asked, const std::string& ver
     if (is_shown(map.mesh, axis)) table.rows.push_back({{name(axis)}, {group_words(map, axis)}});
   page.sections.push_back(
       {"Who is with whom", {{"", std::move(table)}, picture("groups", [&] { return to_svg(map); })}});
-  if (map.mesh.ranks() > kMostDrawn)
+  if (map.mesh.ranks() > kMostGpusDrawn)
     page.sections.back().blocks.push_back({"", Paragraph{"`--format csv` has a row for every GPU."}});
   page.sections.push_back(scenario_section(asked));
   return page;

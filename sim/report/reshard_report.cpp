@@ -135,8 +135,8 @@ std::string to_csv(const reshard::Answer& answer) {
   return csv;
 }
 
-std::string to_text(const reshard::Question& question, const reshard::Answer& answer, const TextOptions& options) {
-  const Paint paint{options.color};
+std::string to_text(const reshard::Question& question, const reshard::Answer& answer, const page::TextStyle& style) {
+  const Paint paint{style.color};
   const auto& plan = answer.plan;
   const Clock clock(question);
   std::string text = paint.bold(title(question)) + "\n";
@@ -163,7 +163,7 @@ std::string to_text(const reshard::Question& question, const reshard::Answer& an
     spans.push_back({row, clock.at(s.start), clock.at(s.end), kind, s.task});
   });
   GridOptions grid;
-  grid.width = options.width, grid.color = options.color, grid.max_rows = kMostGridRows, grid.rows_are = "sides";
+  grid.width = style.width, grid.color = style.color, grid.max_rows = kMostGridRows, grid.rows_are = "sides";
   grid.row_name = [&](std::uint32_t row) { return names[row]; };
   text += draw_grid(spans, std::uint32_t(names.size()), grid) + "\n";
 
@@ -182,8 +182,8 @@ std::string to_text(const reshard::Question& question, const reshard::Answer& an
   text += table(rows, paint);
   if (entries.size() > kMostTableRows)
     text += paint.dim(fmt::format("{} more; --format csv or json lists all", entries.size() - kMostTableRows)) + "\n";
-  return text + notes("Assumptions", question.assumptions, options.width, paint) +
-         notes("Warnings", answer.warnings, options.width, paint);
+  return text + notes("Assumptions", question.assumptions, style.width, paint) +
+         notes("Warnings", answer.warnings, style.width, paint);
 }
 
 std::string to_svg(const reshard::Question& question, const reshard::Answer& answer) {
@@ -205,7 +205,7 @@ std::string to_svg(const reshard::Question& question, const reshard::Answer& ans
 }
 
 std::string compare_text(const std::vector<std::string>& planners, const std::vector<Compared>& compared,
-                         const TextOptions& options) {
+                         const page::TextStyle& style) {
   std::vector<std::vector<std::string>> rows{{"question"}};
   rows[0].insert(rows[0].end(), planners.begin(), planners.end());
   rows[0].insert(rows[0].end(), {"lower bound", "best is"});
@@ -215,7 +215,7 @@ std::string compare_text(const std::vector<std::string>& planners, const std::ve
     rows.back().push_back(grouped(std::uint64_t(c.plans.back().lower_bound)));
     rows.back().push_back(c.plans.back().optimal() ? "optimal" : "not proven");
   }
-  return table(rows, Paint{options.color});
+  return table(rows, Paint{style.color});
 }
 
 std::string compare_csv(const std::vector<std::string>& planners, const std::vector<Compared>& compared) {

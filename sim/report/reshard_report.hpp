@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "base/json.hpp"
-#include "report/schedule_report.hpp"
+#include "page/layout.hpp"
+#include "page/svg.hpp"
 #include "reshard/answer.hpp"
 
 namespace rehearsal::report {
 
 Json to_json(const reshard::Question& question, const reshard::Answer& answer);
-std::string to_text(const reshard::Question& question, const reshard::Answer& answer, const TextOptions& options);
+std::string to_text(const reshard::Question& question, const reshard::Answer& answer, const page::TextStyle& style);
 std::string to_csv(const reshard::Answer& answer);  // one row per entry of the schedule
 std::string to_svg(const reshard::Question& question, const reshard::Answer& answer);
 
@@ -23,7 +24,7 @@ struct Compared {
   std::vector<reshard::Plan> plans;  // in order of `planners`; the last one's lower bound counts
 };
 std::string compare_text(const std::vector<std::string>& planners, const std::vector<Compared>& rows,
-                         const TextOptions& options);
+                         const page::TextStyle& style);
 std::string compare_csv(const std::vector<std::string>& planners, const std::vector<Compared>& rows);
 Json compare_json(const std::vector<std::string>& planners, const std::vector<Compared>& rows);
 

@@ -5,18 +5,14 @@
 
 #include "answer/predict.hpp"
 #include "base/json.hpp"
+#include "page/layout.hpp"
 
 namespace rehearsal::report {
 
-struct RunTextOptions {
-  int width = 80;
-  bool color = false;
-  bool all_assumptions = false;  // else the first ten lines of them
-};
-
 using answer::Answer;
 
-std::string run_text(const Answer& answer, const RunTextOptions& options);
+// Without `all_assumptions`: the first ten lines of them.
+std::string run_text(const Answer& answer, const page::TextStyle& style, bool all_assumptions = false);
 // For what follows the answers may be brief ones.
 Json to_json(const Answer& answer, const std::string& version);
 // One object per answer; several make an array.

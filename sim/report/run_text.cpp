@@ -22,17 +22,18 @@ constexpr std::uint32_t kMaxRows = 16;  // of picture and table; the middle fold
 
 class TextReport {
  public:
-  TextReport(const Answer& answer, const RunTextOptions& options)
+  TextReport(const Answer& answer, const page::TextStyle& style, bool all_assumptions)
       : run_(answer),
         s_(answer.summary),
-        options_(options),
-        paint_{options.color},
+        style_(style),
+        all_assumptions_(all_assumptions),
+        paint_{style.color},
         abstract_(answer.summary.abstract) {}
 
   std::string write() {
     title();
     headline();
-    if (run_.measured) text_ += measured_text(run_, options_.width, paint_);
+    if (run_.measured) text_ += measured_text(run_, style_.width, paint_);
     whole_run();
     breakdown();
     if (run_.faulted) faults(*run_.faulted);
@@ -78,9 +79,9 @@ class TextReport {
            p.data, p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "", sc.batch.global, s_.microbatches,
            s_.microbatches == 1 ? "" : "es", sc.batch.micro, schedule);
     else
-      line("{}{}; {} sequences = {} micro-batch{} of {}; {}",
-           wrap(layouts(p.layouts), std::size_t(options_.width), "  "), p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "",
-           sc.batch.global, s_.microbatches, s_.microbatches == 1 ? "" : "es", sc.batch.micro * p.data, schedule);
+      line("{}{}; {} sequences = {} micro-batch{} of {}; {}", wrap(layouts(p.layouts), std::size_t(style_.width), "  "),
+           p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "", sc.batch.global, s_.microbatches,
+           s_.microbatches == 1 ? "" : "es", sc.batch.micro * p.data, schedule);
     const auto& layers = run_.question->layers;
     if (std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end())
       line("layers per stage: {}", counted(layers));
@@ -221,14 +222,14 @@ class TextReport {
     if (!s_.job) return;
     line("");
     line("{}", paint_.bold("The whole training"));
-    text_ += job_text(*s_.job, options_.width);
+    text_ += job_text(*s_.job, style_.width);
   }
 
   void breakdown() {
     line("");
     line("{}", paint_.bold(fmt::format("Where the time goes on rank {}, which ends last", s_.breakdown_rank)));
     const double total = to_seconds(s_.iteration);
-    const int bar = std::max(10, std::min(40, options_.width - 44));
+    const int bar = std::max(10, std::min(40, style_.width - 44));
     for (std::size_t c = 0; c < s_.breakdown.size(); c++) {
       const double part = to_seconds(s_.breakdown[c]);
       if (part <= 0) continue;
@@ -273,7 +274,7 @@ class TextReport {
       text += fmt::format("; busiest link {}: {:.{}f} % of the step", t.links[0].name, t.links[0].busy_share * 100,
                           t.links[0].busy_share < .095 ? 1 : 0);
     line("");
-    line("{}", wrap(text, static_cast<std::size_t>(options_.width), "  "));
+    line("{}", wrap(text, static_cast<std::size_t>(style_.width), "  "));
   }
 
   // The closed form, with its bytes where they differ: trees and switches send other than rings do.
@@ -309,7 +310,7 @@ class TextReport {
     const auto ranks = run_.graph().ranks();
     const auto spans = pipeline_spans(run_.graph(), run_.timeline);
     GridOptions options;
-    options.width = options_.width, options.color = options_.color, options.max_rows = kMaxRows;
+    options.width = style_.width, options.color = style_.color, options.max_rows = kMaxRows;
     options.row_name = [&](std::uint32_t row) { return fmt::format("rank {}", ranks[row].job_rank); };
     options.lower_case = kPipelineLowerCase;
     line("");
@@ -376,29 +377,30 @@ class TextReport {
   // Ten lines are read; the first move the answer most.
   void assumptions() {
     constexpr std::ptrdiff_t kLines = 10;
-    const auto text = notes("Assumptions", run_.assumptions, options_.width, paint_);
+    const auto text = notes("Assumptions", run_.assumptions, style_.width, paint_);
     std::size_t shown = run_.assumptions.size();
     const auto lines = [&](std::size_t count) {
-      const auto some = notes("", std::span(run_.assumptions).first(count), options_.width, paint_);
+      const auto some = notes("", std::span(run_.assumptions).first(count), style_.width, paint_);
       return std::count(some.begin(), some.end(), '\n') - 2;  // a blank line and the heading
     };
-    while (!options_.all_assumptions && shown > 0 && lines(shown) > kLines - (shown < run_.assumptions.size())) shown--;
+    while (!all_assumptions_ && shown > 0 && lines(shown) > kLines - (shown < run_.assumptions.size())) shown--;
     if (shown == run_.assumptions.size()) {
       text_ += text;
       return;
     }
     text_ += notes("Assumptions, those that move the answer most", std::span(run_.assumptions).first(shown),
-                   options_.width, paint_);
+                   style_.width, paint_);
     line("  - {} more: --assumptions lists them", run_.assumptions.size() - shown);
   }
 
   void list(const char* heading, std::span<const std::string> entries) {
-    text_ += notes(heading, entries, options_.width, paint_);
+    text_ += notes(heading, entries, style_.width, paint_);
   }
 
   const Answer& run_;
   const answer::Summary& s_;
-  RunTextOptions options_;
+  page::TextStyle style_;
+  bool all_assumptions_;
   Paint paint_;
   bool abstract_;
   std::string text_;
@@ -406,8 +408,8 @@ class TextReport {
 
 }  // namespace
 
-std::string run_text(const Answer& answer, const RunTextOptions& options) {
-  return TextReport(answer, options).write();
+std::string run_text(const Answer& answer, const page::TextStyle& style, bool all_assumptions) {
+  return TextReport(answer, style, all_assumptions).write();
 }
 
 }  // namespace rehearsal::report

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "page/grid.hpp"
+#include "report/picture.hpp"
 #include "report/run_page.hpp"
 
 namespace rehearsal::report {
@@ -33,23 +34,7 @@ char kind_of(Lane lane, Pass pass) {
     case graph::LaneKind::compute:
       break;
   }
-  switch (pass) {
-    case Pass::forward:
-      return 'F';
-    case Pass::recompute:
-      return 'A';
-    case Pass::backward:
-    case Pass::norm_backward:
-      return 'B';
-    case Pass::input_gradient:
-      return 'I';
-    case Pass::weight_gradient:
-      return 'W';
-    case Pass::optimizer:
-      return 'O';
-    default:
-      return 'D';
-  }
+  return letter_of(pass);
 }
 
 class Boxes {

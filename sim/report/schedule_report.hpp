@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/json.hpp"
+#include "page/layout.hpp"
 #include "page/svg.hpp"
 #include "schedule/evaluate.hpp"
 
@@ -11,11 +12,7 @@ namespace rehearsal::report {
 
 Json to_json(const schedule::Evaluation& result);
 
-struct TextOptions {
-  int width = 80;
-  bool color = false;
-};
-std::string to_text(const schedule::Evaluation& result, const TextOptions& options);
+std::string to_text(const schedule::Evaluation& result, const page::TextStyle& style);
 
 // A standalone picture (svg.hpp) of the order with its times and of the memory of every rank. Throws UserError when
 // there are too many actions for a picture.

@@ -67,11 +67,11 @@ std::vector<GridSpan> grid_spans(const schedule::Evaluation& result) {
 
 }  // namespace
 
-std::string to_text(const schedule::Evaluation& result, const TextOptions& options) {
-  const Paint paint{options.color};
+std::string to_text(const schedule::Evaluation& result, const page::TextStyle& style) {
+  const Paint paint{style.color};
   const auto& p = result.problem;
   const auto& r = result.replay;
-  const std::size_t width = std::size_t(std::max(40, options.width));
+  const std::size_t width = std::size_t(std::max(40, style.width));
 
   std::string title = fmt::format("{}: {} rank{}, ", result.schedule.name, p.ranks, p.ranks == 1 ? "" : "s");
   if (p.chunks > 1) title += fmt::format("{} chunks each, ", p.chunks);
@@ -98,7 +98,7 @@ std::string to_text(const schedule::Evaluation& result, const TextOptions& optio
             "\n";
   } else {
     GridOptions grid;
-    grid.width = options.width, grid.color = options.color, grid.max_rows = kMostRanksInText;
+    grid.width = style.width, grid.color = style.color, grid.max_rows = kMostRanksInText;
     text += draw_grid(grid_spans(result), p.ranks, grid);
   }
   text += "\n" + rank_table(result, paint);

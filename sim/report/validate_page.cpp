@@ -16,7 +16,6 @@ Page validate_page(const Validation& v, const Asked& asked, const std::string& v
   auto page = run_page(v.measured, asked, version);
   page.title = "Predicted and measured: " + page.title;
   Section section{"Predicted beside measured", {}};
-  const auto signed_share = [](double share) { return fmt::format("{:+.1f} %", 100 * share); };
   Facts facts;
   facts.facts.push_back(
       {"predicted",

@@ -19,8 +19,7 @@ namespace {
 constexpr std::uint32_t kMaxRanks = 24;  // of the picture: two per rank
 constexpr std::size_t kMaxClasses = 20;
 
-std::string percent(double share) { return fmt::format("{:+.1f} %", share * 100); }
-std::string absolute_percent(double share) { return fmt::format("{:.1f} %", share * 100); }
+std::string absolute_share(double share) { return fmt::format("{:.1f} %", share * 100); }
 
 Json difference(const timeline::Difference& d) {
   return {{"predicted_s", to_seconds(d.predicted)},
@@ -102,20 +101,20 @@ std::string class_table(const Validation& v, const Paint& paint) {
     }
     const bool any = c.of_tasks.compared > 0;  // else they took no time that a clock shows
     rows.push_back({c.name, grouped(c.tasks), show(c.of_tasks.predicted), show(c.of_tasks.measured),
-                    any ? percent(c.sum_error) : "-", any ? percent(c.of_tasks.median_error) : "-",
-                    any ? absolute_percent(c.of_tasks.p90_error) : "-"});
+                    any ? signed_share(c.sum_error) : "-", any ? signed_share(c.of_tasks.median_error) : "-",
+                    any ? absolute_share(c.of_tasks.p90_error) : "-"});
     if (profiled) rows.back().push_back(sampled(c.sampling));
   }
   return table(rows, paint);
 }
 
-std::string picture(const Validation& v, const RunTextOptions& options) {
+std::string picture(const Validation& v, const page::TextStyle& style) {
   const auto& graph = v.measured.graph();
   auto spans = pipeline_spans(graph, v.predicted, 2, 0);
   const auto measured = pipeline_spans(graph, v.measured.timeline, 2, 1);
   spans.insert(spans.end(), measured.begin(), measured.end());
   GridOptions grid;
-  grid.width = options.width, grid.color = options.color, grid.max_rows = kMaxRanks;
+  grid.width = style.width, grid.color = style.color, grid.max_rows = kMaxRanks;
   grid.row_name = [&](std::uint32_t row) {
     return row % 2 ? std::string("  measured") : fmt::format("rank {} predicted", graph.ranks()[row / 2].job_rank);
   };
@@ -129,8 +128,10 @@ bool Validation::within_tolerance() const {
   return !tolerance || std::abs(comparison.iteration.median_error) <= *tolerance;
 }
 
-std::string validate_text(const Validation& v, const RunTextOptions& options) {
-  const Paint paint{options.color};
+std::string signed_share(double share) { return fmt::format("{:+.1f} %", share * 100); }
+
+std::string validate_text(const Validation& v, const page::TextStyle& style) {
+  const Paint paint{style.color};
   const auto& c = v.comparison;
   std::string text = paint.bold(v.measured.summary.name) + "\n";
   text += fmt::format("predicted, then performed by {} ({}): {} iteration{}\n\n", v.measured.timeline.backend,
@@ -139,27 +140,27 @@ std::string validate_text(const Validation& v, const RunTextOptions& options) {
   text += fmt::format("  Predicted    {}\n", paint.bold(show(c.iteration.predicted)));
   text += fmt::format("  Measured     {:<16} {}\n", paint.bold(show(c.iteration.measured)),
                       paint.dim(iterations_note(c.iterations)));
-  text += fmt::format("  Error        {:<16} {}\n", paint.bold(percent(c.iteration.median_error)),
+  text += fmt::format("  Error        {:<16} {}\n", paint.bold(signed_share(c.iteration.median_error)),
                       paint.dim(fmt::format("prediction against median; p90 of the absolute error {}",
-                                            absolute_percent(c.iteration.p90_error))));
-  text += fmt::format("  Task ends    {:<16} {}\n", percent(c.end_median_error),
+                                            absolute_share(c.iteration.p90_error))));
+  text += fmt::format("  Task ends    {:<16} {}\n", signed_share(c.end_median_error),
                       paint.dim(fmt::format("of the iteration, median; p90 of the absolute error {}",
-                                            absolute_percent(c.end_p90_error))));
+                                            absolute_share(c.end_p90_error))));
   if (v.tolerance)
-    text += fmt::format("  Tolerance    {:<16} {}\n", absolute_percent(*v.tolerance),
+    text += fmt::format("  Tolerance    {:<16} {}\n", absolute_share(*v.tolerance),
                         v.within_tolerance() ? "holds" : paint.bold("DOES NOT HOLD"));
   text += fmt::format("  Prediction   {}\n               sha256 {}\n",
                       v.prediction_file.empty() ? "not kept (--prediction FILE keeps it)" : v.prediction_file,
                       v.prediction_sha256);
-  const std::string disturbed = disturbance_text(v.measured.timeline, options.width, paint);
+  const std::string disturbed = disturbance_text(v.measured.timeline, style.width, paint);
   text += disturbed.empty() ? "  Machine      no disturbance noticed\n" : disturbed;
   text += "\n" + paint.bold("By class of task") + "\n" +
           "Errors are predicted / measured - 1: of the sum of all tasks, the median over tasks, and the p90 of the\n"
           "absolute value over tasks.\n" +
           class_table(v, paint);
-  text += "\n" + paint.bold("Both timelines") + "\n" + picture(v, options);
-  text += notes("Warnings", v.measured.warnings, options.width, paint);
-  text += notes("Assumptions", v.measured.assumptions, options.width, paint);
+  text += "\n" + paint.bold("Both timelines") + "\n" + picture(v, style);
+  text += notes("Warnings", v.measured.warnings, style.width, paint);
+  text += notes("Assumptions", v.measured.assumptions, style.width, paint);
   return text;
 }
 

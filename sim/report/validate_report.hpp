@@ -22,7 +22,8 @@ struct Validation {
   bool within_tolerance() const;
 };
 
-std::string validate_text(const Validation& validation, const RunTextOptions& options);
+std::string signed_share(double share);  // an error: "-4.1 %"
+std::string validate_text(const Validation& validation, const page::TextStyle& style);
 std::string validate_json(const Validation& validation, const std::string& version);
 std::string validate_csv(const Validation& validation);
 

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <sstream>
 
@@ -70,8 +72,9 @@ Node* Documents::make(Node::Kind kind, const Node& place) {
 // Turns events into nodes. Throws Stop after reporting what makes the rest of the document meaningless.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(Documents& documents, std::string_view text, const std::string& origin)
-      : documents_(documents), problems_(documents.problems_), text_(text), origin_(origin) {}
+  // `origin` must outlive the nodes.
+  TreeBuilder(Diagnostics& problems, std::string_view text, const std::string& origin, std::deque<Node>& nodes)
+      : problems_(problems), text_(text), origin_(origin), nodes_(nodes) {}
 
   const Node* root() const { return root_; }
   bool finished() const { return finished_; }
@@ -136,7 +139,7 @@ class TreeBuilder : public YAML::EventHandler {
   Node* make(Node::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor, bool block) {
     if (finished_ || ++made_ > Documents::kMostNodes)
       fail(place(mark), fmt::format("more than {} values in one file", Documents::kMostNodes));
-    Node& node = documents_.nodes_.emplace_back();
+    Node& node = nodes_.emplace_back();
     node.kind = kind, node.origin = &origin_;
     node.line = mark.line + 1, node.column = mark.column + 1;
     // A block below `key:` begins on a line of its own; errors about the whole belong to the key.
@@ -210,10 +213,10 @@ class TreeBuilder : public YAML::EventHandler {
     fail(place(mark), "not valid YAML: a quote that is not closed");
   }
 
-  Documents& documents_;
   Diagnostics& problems_;
   std::string_view text_;
   const std::string& origin_;
+  std::deque<Node>& nodes_;
   const Node* root_ = nullptr;
   std::vector<Open> open_;
   std::vector<const Node*> anchors_;  // by number; nullptr while its node is not complete
@@ -222,8 +225,11 @@ class TreeBuilder : public YAML::EventHandler {
 };
 
 const Node* Documents::read_text(std::string_view text, const std::string& origin) {
-  const std::string& name = origins_.emplace_back(origin);
-  TreeBuilder builder(*this, text, name);
+  return parse(text, origins_.emplace_back(origin), nodes_);
+}
+
+const Node* Documents::parse(std::string_view text, const std::string& name, std::deque<Node>& nodes) {
+  TreeBuilder builder(problems_, text, name, nodes);
   try {
     std::istringstream in{std::string(text)};
     YAML::Parser parser(in);
@@ -248,9 +254,48 @@ const Node* Documents::read_text(std::string_view text, const std::string& origi
   return builder.root();
 }
 
+struct DocumentTree {
+  std::string origin, text;
+  std::deque<Node> nodes;
+  const Node* root = nullptr;
+};
+
+namespace {
+
+// By name: what was read without an error.
+class ReadBefore {
+ public:
+  std::shared_ptr<const DocumentTree> find(const std::string& origin, const std::string& text) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = trees_.find(origin);
+    return found != trees_.end() && found->second->text == text ? found->second : nullptr;
+  }
+  void keep(const std::shared_ptr<const DocumentTree>& tree) {
+    constexpr std::size_t kMostTrees = 512, kLargestKept = 256 << 10;
+    if (tree->text.size() > kLargestKept) return;
+    const std::scoped_lock lock(mutex_);
+    if (trees_.size() >= kMostTrees) trees_.clear();  // whoever uses one holds it
+    trees_[tree->origin] = tree;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const DocumentTree>> trees_;
+};
+
+}  // namespace
+
 const Node* Documents::read_file(const std::string& path) {
+  static ReadBefore read_before;
   try {
-    return read_text(read_text_file(path, kLargestFile, files_), path);
+    auto text = read_text_file(path, kLargestFile, files_);
+    if (auto tree = read_before.find(path, text)) return trees_.emplace_back(std::move(tree))->root;
+    auto tree = std::make_shared<DocumentTree>(DocumentTree{path, std::move(text), {}, nullptr});
+    const auto problems = problems_.count();
+    tree->root = parse(tree->text, tree->origin, tree->nodes);
+    trees_.push_back(tree);
+    if (problems_.count() == problems) read_before.keep(tree);
+    return tree->root;
   } catch (const UserError& e) {
     for (const auto& d : e.diagnostics()) problems_.error(d.where, d.message);
     return nullptr;

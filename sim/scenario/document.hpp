@@ -1,10 +1,12 @@
 // A YAML file (JSON is YAML) as a tree in which every node knows where it stands. The only user of yaml-cpp, through
 // its events: duplicate keys, a second document, cycles and alias bombs are seen here, which its own tree lets pass.
 //
-// Nodes are immutable once built and live as long as the Documents that made them; aliases share nodes. Depth is at
-// most kDeepest, so walking a tree may recurse.
+// Nodes are immutable once built and live as long as the Documents that made or read them; aliases share nodes. Depth
+// is at most kDeepest, so walking a tree may recurse. A file that was read without an error is parsed once in a
+// process, as long as its text stays the same: thousands of scenarios share the files of configs/.
 #pragma once
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +40,9 @@ struct Node {
 // A node as one line of YAML, which reads as the same.
 std::string flow_text(const Node& node);
 
+// A file as it was read.
+struct DocumentTree;
+
 class Documents {
  public:
   static constexpr int kDeepest = 64;
@@ -56,6 +61,8 @@ class Documents {
   // `assignment` = "batch.micro=2": a tree like `root` with that value; missing maps are made, list entries go by
   // number, and a name that stands for a mapping becomes one (`schedule: 1f1b` -> `schedule: {name: 1f1b}`).
   const Node* set(const Node* root, const std::string& assignment);
+  // One after the other. `root` may be null, as where a file could not be read; so is the result.
+  const Node* set(const Node* root, const std::vector<std::string>& assignments);
 
   // `over` laid on `base`: maps are merged key by key, everything else is replaced.
   const Node* overlay(const Node* base, const Node* over);
@@ -63,7 +70,7 @@ class Documents {
   Node* make(Node::Kind kind, const Node& place);  // an empty node at the place of another
 
  private:
-  friend class TreeBuilder;
+  const Node* parse(std::string_view text, const std::string& origin, std::deque<Node>& nodes);
   const Node* cited_one_by_one(const Node& all);
   const Node* assign(const Node* node, std::string_view key, std::string_view rest, const Node& value, int depth);
 
@@ -71,6 +78,7 @@ class Documents {
   const Files& files_;
   std::deque<Node> nodes_;
   std::deque<std::string> origins_;
+  std::vector<std::shared_ptr<const DocumentTree>> trees_;
 };
 
 // A file that is checked to be UTF-8 text of at most `limit` bytes. Throws UserError.

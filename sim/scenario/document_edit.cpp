@@ -49,6 +49,12 @@ std::string flow_text(const Node& node) {
   return text;
 }
 
+const Node* Documents::set(const Node* root, const std::vector<std::string>& assignments) {
+  for (const auto& assignment : assignments)
+    if (root) root = set(root, assignment);
+  return root;
+}
+
 const Node* Documents::set(const Node* root, const std::string& assignment) {
   const auto equals = assignment.find('=');
   const std::string origin = "--set " + assignment.substr(0, 200);

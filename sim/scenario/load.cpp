@@ -113,11 +113,10 @@ void check_device(Context& context, const models::Training& training, bool own_k
 void check_scaling(Context& context, const models::Training& training, const models::Software& software,
                    const cluster::Gpu& gpu, const Location& place) {
   using models::Fp8Scaling;
-  const bool known =
-      software.fp8_scaling == Fp8Scaling::tensorwise ||
-      (software.fp8_scaling == Fp8Scaling::rowwise     ? gpu.fp8_rowwise_speedup
-       : software.fp8_scaling == Fp8Scaling::blockwise ? gpu.fp8_blockwise_speedup
-                                                       : gpu.fp8_mx_speedup) > 0;
+  const bool known = software.fp8_scaling == Fp8Scaling::tensorwise ||
+                     (software.fp8_scaling == Fp8Scaling::rowwise     ? gpu.fp8_rowwise_speedup
+                      : software.fp8_scaling == Fp8Scaling::blockwise ? gpu.fp8_blockwise_speedup
+                                                                      : gpu.fp8_mx_speedup) > 0;
   if (training.precision == Precision::fp8 && !known)
     context.problems.error(
         place, fmt::format("GPU '{}' has no rate for the scales that 'software.fp8_scaling' asks for", gpu.name));
@@ -294,13 +293,16 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
 
   const Node* costs = top.find("costs");
   const auto place = [&](const char* key) { return root.find(key) ? root.find(key)->where() : Location{path, 0, 0}; };
-  scenario.places = {place(root.find("partition") ? "partition" : root.find("stages") ? "stages" : "parallelism"), place("cluster"), place("schedule"),
-                     place("faults"), place("data_parallel")};
+  scenario.places = {place(root.find("partition") ? "partition"
+                           : root.find("stages")  ? "stages"
+                                                  : "parallelism"),
+                     place("cluster"), place("schedule"), place("faults"), place("data_parallel")};
   auto parallelism = load_parallelism(context, top.find("parallelism"), root);
   if (const Node* stages = top.find("stages"); stages && !costs) load_stages(context, *stages, parallelism);
   if (!costs) scenario.resharding = load_resharding(context, top.find("resharding"), root);
   if (scenario.resharding.asked && parallelism.sound && parallelism.value.pipeline == 1)
-    problems.error(top.at("resharding"), "'resharding' is between the stages of a pipeline, and there is one; leave it out");
+    problems.error(top.at("resharding"),
+                   "'resharding' is between the stages of a pipeline, and there is one; leave it out");
   const Node* schedule_node = top.find("schedule");
   const auto before_schedule = problems.count();
   scenario.schedule = load_schedule(context, schedule_node, costs != nullptr);
@@ -334,12 +336,12 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
     problems.error(place_of(root, "training.optimizer_sync"),
                    "'optimizer_sync: post-validation' lets pipeline ranks agree on a norm, and parameter servers need "
                    "none; set it to barrier");
-  if (scenario.optimizer_sync.post_validation &&
-      (scenario.resharding.asked || !scenario.parallelism.layouts.empty()))
-    problems.error(place_of(root, "training.optimizer_sync"),
-                   fmt::format("'optimizer_sync: post-validation' follows one rank of each stage, and with '{}' those of a "
-                               "stage send different messages; set it to barrier",
-                               scenario.resharding.asked ? "resharding" : "stages"));
+  if (scenario.optimizer_sync.post_validation && (scenario.resharding.asked || !scenario.parallelism.layouts.empty()))
+    problems.error(
+        place_of(root, "training.optimizer_sync"),
+        fmt::format("'optimizer_sync: post-validation' follows one rank of each stage, and with '{}' those of a "
+                    "stage send different messages; set it to barrier",
+                    scenario.resharding.asked ? "resharding" : "stages"));
   if (!scenario.data_parallel.synchronous() &&
       std::any_of(scenario.faults.begin(), scenario.faults.end(),
                   [](const auto& fault) { return fault.kind == cluster::Fault::Kind::jitter; }))
@@ -352,19 +354,12 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   read_simulate(context, top, root, scenario);
   if (const Node* plan = top.find("plan")) read_plan_space(context, *plan, root);
   top.finish();
-  if (scenario.concrete && problems.count() == 0)
-    load_error_band(context, scenario, top.find("software") != nullptr);
+  if (scenario.concrete && problems.count() == 0) load_error_band(context, scenario, top.find("software") != nullptr);
   scenario.assumptions = context.assumptions;
   for (const auto& w : problems.warnings())
     scenario.warnings.push_back(
         w.where.line ? fmt::format("{}:{}:{}: {}", w.where.file, w.where.line, w.where.column, w.message) : w.message);
   return scenario;
-}
-
-const Node* changed(Context& context, const Node* root, const std::vector<std::string>& sets) {
-  for (const auto& s : sets)
-    if (root) root = context.documents.set(root, s);
-  return root;
 }
 
 // A part of configs/ or models/zoo/ is known by its folder.
@@ -389,7 +384,7 @@ Scenario load(const std::string& path, const std::vector<std::string>& sets, con
               const Files& files) {
   Context context(files);
   context.backend = backend;
-  const Node* root = changed(context, context.documents.read_file(path), sets);
+  const Node* root = context.documents.set(context.documents.read_file(path), sets);
   Scenario scenario = root ? read(context, path, *root) : Scenario{};
   context.problems.throw_if_any();
   scenario.digest = digest(scenario);
@@ -399,7 +394,7 @@ Scenario load(const std::string& path, const std::vector<std::string>& sets, con
 Scenario load_text(const std::string& text, const std::string& origin, const std::vector<std::string>& sets,
                    const Files& files) {
   Context context(files);
-  const Node* root = changed(context, context.documents.read_text(text, origin), sets);
+  const Node* root = context.documents.set(context.documents.read_text(text, origin), sets);
   Scenario scenario = root ? read(context, origin, *root) : Scenario{};
   context.problems.throw_if_any();
   scenario.digest = digest(scenario);
@@ -408,7 +403,7 @@ Scenario load_text(const std::string& text, const std::string& origin, const std
 
 Checked check(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
   Context context(files);
-  const Node* root = changed(context, context.documents.read_file(path), sets);
+  const Node* root = context.documents.set(context.documents.read_file(path), sets);
   std::optional<Scenario> scenario;
   const auto folder = std::filesystem::path(path).parent_path().filename().string();
   if (root && !check_part(context, folder, *root)) {

@@ -121,9 +121,7 @@ bool is_balance(const Node& root) {
 
 balance::Question load_balance(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
   Context context(files);
-  const Node* root = context.documents.read_file(path);
-  for (const auto& s : sets)
-    if (root) root = context.documents.set(root, s);
+  const Node* root = context.documents.set(context.documents.read_file(path), sets);
   auto question = root ? read_balance(context, path, *root) : balance::Question{};
   context.problems.throw_if_any();
   return question;

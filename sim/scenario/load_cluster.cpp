@@ -312,9 +312,7 @@ NamedCluster load_named_cluster(const std::string& name, const std::vector<std::
   Node* use = documents.make(Node::Kind::scalar, *map);
   key->text = "use", use->text = name;
   map->entries.push_back({key, use});
-  const Node* root = map;
-  for (const auto& s : sets)
-    if (root) root = documents.set(root, s);
+  const Node* root = documents.set(map, sets);
   const auto choice = root ? load_cluster(context, *root) : std::nullopt;
   context.problems.throw_if_any();
   NamedCluster cluster{choice->spec, choice->curves, choice->nodes || choice->gpus, {}};

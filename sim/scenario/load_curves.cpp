@@ -93,9 +93,9 @@ std::optional<collective::SizeCurves> load_curves(Context& context, const Node& 
     const auto& name = curves.measured_on.topology;
     const auto* inside = cluster::registry().find(name);
     if (!inside || inside->role != cluster::Topology::Role::node)
-      context.problems.error(links.at("topology"), fmt::format("{} is no topology of the inside of a node{}",
-                                                               in_quotes(name),
-                                                               suggestion(name, cluster::registry().names())));
+      context.problems.error(links.at("topology"),
+                             fmt::format("{} is no topology of the inside of a node{}", in_quotes(name),
+                                         suggestion(name, cluster::registry().names())));
     links.finish();
   }
   const auto& factor = collective::curve_fields().at("time_factor").form;

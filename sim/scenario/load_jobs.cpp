@@ -157,9 +157,7 @@ Jobs read_jobs(Context& context, const std::string& path, const Node& root) {
 std::variant<Scenario, Jobs> load_either(const std::string& path, const std::vector<std::string>& sets,
                                          const Files& files) {
   Context context(files);
-  const Node* root = context.documents.read_file(path);
-  for (const auto& s : sets)
-    if (root) root = context.documents.set(root, s);
+  const Node* root = context.documents.set(context.documents.read_file(path), sets);
   if (!root || !is_jobs(*root)) {
     Scenario scenario = root ? read_scenario(context, path, *root) : Scenario{};
     context.problems.throw_if_any();

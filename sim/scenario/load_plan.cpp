@@ -164,12 +164,6 @@ std::vector<std::string> settled(const Node& root, const std::string& size) {
   return sets;
 }
 
-const Node* changed(Context& context, const Node* root, const std::vector<std::string>& sets) {
-  for (const auto& s : sets)
-    if (root) root = context.documents.set(root, s);
-  return root;
-}
-
 // Names of files are relative to the file that says them; seen from elsewhere they are whole.
 const Node* with_whole_paths(Context& context, const Node* root) {
   const auto whole = [&](const char* key) {
@@ -249,7 +243,7 @@ PlanSpace read_plan_space(Context& context, const Node& node, const Node& root) 
 PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
   Context context(files);
   auto& problems = context.problems;
-  const Node* root = changed(context, context.documents.read_file(path), sets);
+  const Node* root = context.documents.set(context.documents.read_file(path), sets);
   problems.throw_if_any();
   PlanFile file{path, sets, {}, {}};
   if (const Node* plan = root->find("plan")) file.space = read_plan_space(context, *plan, *root);
@@ -296,7 +290,7 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
 
 std::string standalone(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
   Context context(files);
-  const Node* root = changed(context, context.documents.read_file(path), sets);
+  const Node* root = context.documents.set(context.documents.read_file(path), sets);
   context.problems.throw_if_any();
   root = with_whole_paths(context, root);
   context.problems.throw_if_any();

@@ -244,9 +244,7 @@ bool is_reshard(const Node& root) {
 
 reshard::Question load_reshard(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
   Context context(files);
-  const Node* root = context.documents.read_file(path);
-  for (const auto& s : sets)
-    if (root) root = context.documents.set(root, s);
+  const Node* root = context.documents.set(context.documents.read_file(path), sets);
   auto question = root ? read_reshard(context, path, *root) : reshard::Question{};
   context.problems.throw_if_any();
   for (const auto& w : context.problems.warnings()) question.warnings.push_back(w.message);

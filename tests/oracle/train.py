@@ -39,17 +39,30 @@ def mix(x):
     return x ^ (x >> 31)
 
 
+def start(seed, stream):
+    return mix((mix((seed + GOLDEN) & MASK) + stream) & MASK)
+
+
 def bits(seed, stream, index):
-    return mix((mix((mix((seed + GOLDEN) & MASK) + stream) & MASK) + GOLDEN * (index + 1)) & MASK)
+    return mix((start(seed, stream) + GOLDEN * (index + 1)) & MASK)
 
 
 def uniform(seed, stream, index):
     return (bits(seed, stream, index) >> 11) * 2.0**-53
 
 
+def uniforms(seed, stream, first, count):
+    """uniform() of `count` indices at once: products and sums of 64 bits wrap by themselves."""
+    u64 = np.uint64
+    x = u64(start(seed, stream)) + u64(GOLDEN) * np.arange(first + 1, first + count + 1, dtype=u64)
+    x = (x ^ (x >> u64(30))) * u64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> u64(27))) * u64(0x94D049BB133111EB)
+    return ((x ^ (x >> u64(31))) >> u64(11)).astype(np.float64) * 2.0**-53
+
+
 def normals(seed, stream, count, first=0):
-    u = [uniform(seed, stream, i) for i in range(2 * first, 2 * (first + count))]
-    a, b = np.array(u[0::2]), np.array(u[1::2])
+    u = uniforms(seed, stream, 2 * first, 2 * count)
+    a, b = u[0::2], u[1::2]
     return np.sqrt(-2 * np.log(1 - a)) * np.cos(2 * np.pi * b)
 
 

@@ -1,9 +1,26 @@
 // What a page has in place of what REHEARSAL_LEFT_OUT (tools/cmake/browser.cmake) names.
+#include "base/error.hpp"
+#include "cli/command.hpp"
 #include "cli/compare_store.hpp"
 #include "cli/performer.hpp"
 #include "engine/sim.hpp"
 
 namespace rehearsal::cli {
+namespace {
+
+int elsewhere() {
+  throw MachineError(
+      "a page in a browser has no disk, no other processes and no hardware to measure; this command is for the program "
+      "itself (tools/rehearse)");
+}
+
+}  // namespace
+
+int run_sweep(const Arguments&) { return elsewhere(); }
+int run_measure(const Arguments&) { return elsewhere(); }
+int run_validate(const Arguments&) { return elsewhere(); }
+int run_calibrate(const Arguments&) { return elsewhere(); }
+int run_completion(const Arguments&) { return elsewhere(); }
 
 bool is_store(const std::string&) { return false; }
 int show_store(const std::string&, const TableOptions&, const CommonOptions&) { return 0; }

@@ -27,7 +27,7 @@ export default {
       batches: {words: ["compare", scenario, ...set, "--set", where(s.optimizer), "--vary", "batch.global=4,8,16,32,64,128",
                         "--format", "json"]},
       memory: {words: ["run", scenario, ...set, "--set", where(s.optimizer), "--set", `batch.global=${4 * s.steps}`, "--format",
-                       "json", "--svg", "memory.svg"], made: ["memory.svg"]},
+                       "json", "--svg", "memory.svg", "--picture", "memory"], made: ["memory.svg"]},
     };
   },
   show({batches, memory}, s, choose) {

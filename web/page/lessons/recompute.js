@@ -23,7 +23,8 @@ export default {
                  `training.attention=${s.attention}`, "--set", "software=megatron-2024"];
     return {
       modes: {words: ["compare", scenario, ...set, "--vary", `training.recompute=${modes.join(",")}`, "--format", "json"]},
-      memory: {words: ["run", scenario, ...set, "--set", `training.recompute=${s.mode}`, "--format", "json", "--svg", "memory.svg"],
+      memory: {words: ["run", scenario, ...set, "--set", `training.recompute=${s.mode}`, "--format", "json", "--svg", "memory.svg",
+                    "--picture", "memory"],
                made: ["memory.svg"]},
     };
   },

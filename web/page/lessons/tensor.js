@@ -25,7 +25,7 @@ export default {
     return {
       degrees: {words: ["compare", scenario, ...set, "--vary", `parallelism=${degrees.map(layout).join(",")}`, "--format", "json"]},
       groups: {words: ["groups", ...here, "--svg", "groups.svg"], made: ["groups.svg"]},
-      memory: {words: ["run", ...here, "--format", "json", "--svg", "memory.svg"], made: ["memory.svg"]},
+      memory: {words: ["run", ...here, "--format", "json", "--svg", "memory.svg", "--picture", "memory"], made: ["memory.svg"]},
     };
   },
   show({degrees: all, groups, memory}, s, choose) {

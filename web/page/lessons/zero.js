@@ -16,13 +16,18 @@ export default {
     {key: "stage", label: "Stage in the picture", value: 3, min: 0, max: 3, step: 1},
     {key: "n", label: "GPUs", value: 64, steps: ["16", "32", "64", "128", "256", "512", "1024"]},
     {key: "micro", label: "Sequences per GPU", value: 1, steps: ["1", "2", "4"]},
+    {key: "copies", label: "Count", value: "the paper's 16 bytes", options: ["the paper's 16 bytes", "DeepSpeed's copies too"]},
   ],
   commands(s) {
     const set = ["--set", `cluster.nodes=${s.n / perNode}`, "--set", `batch.micro=${s.micro}`, "--set",
                  `batch.global=${s.n * s.micro}`];
+    // What DeepSpeed of 2021 holds beside the states: flat gradients, and those that a step scales.
+    if (s.copies === "the paper's 16 bytes")
+      set.push("--set", "software.flat_gradient_bytes=0", "--set", "software.step_gradient_bytes=0");
     return {
       stages: {words: ["compare", scenario, ...set, "--vary", "parallelism.zero=0,1,2,3", "--format", "json"]},
-      one: {words: ["run", scenario, ...set, "--set", `parallelism.zero=${s.stage}`, "--format", "json", "--svg", "memory.svg"],
+      one: {words: ["run", scenario, ...set, "--set", `parallelism.zero=${s.stage}`, "--format", "json", "--svg", "memory.svg",
+                    "--picture", "memory"],
             made: ["memory.svg"]},
     };
   },
@@ -37,7 +42,7 @@ export default {
                       number(data.bytes / (2 * data.parameters)), seconds(run.iteration_s)]};
     });
     return [
-      table({caption: `Each of ${s.n} GPUs at its peak, as DeepSpeed of 2021 does it with the copies that it makes`,
+      table({caption: `Each of ${s.n} GPUs at its peak`,
              columns: ["", "Parameters", "Gradients", "Optimizer", "All states", "On the device", "Fits", "Sent in a step",
                        "in Ψ of fp16", "Iteration"], rows}),
       picture(one.made["memory.svg"], `Memory of a GPU over one iteration with stage ${s.stage}`),
