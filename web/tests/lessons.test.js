@@ -44,12 +44,11 @@ for (const lesson of lessons) {
       // What the table shows is in the JSON, or a sum, a share or a count of what is: more than half is there as it is.
       const there = values.filter(value => numbers.has(value)).length;
       assert.ok(there * 2 > values.length, `${there} of ${values.length} numbers are the native program's`);
-      // Pictures as the native program draws them, once through the same parser.
+      // Pictures as the native program draws them, put into a page by the same hands.
       for (const svg of drawn) {
-        const parsed = await page.evaluate(text => {
-          const frame = document.createElement("div");
-          frame.innerHTML = text;
-          return frame.innerHTML;
+        const parsed = await page.evaluate(async text => {
+          const {picture} = await import("./dom.js");
+          return picture(text, "").querySelector(".picture").innerHTML;
         }, svg);
         const same = pictures.some(one => one.replace(/ class="[^"]*"/g, "") === parsed);
         assert.ok(same, "a picture differs from the native program's");

@@ -1,8 +1,11 @@
 // What is around the lessons: starting, links, the theme, the editor.
 import assert from "node:assert/strict";
+import {readFileSync, readdirSync} from "node:fs";
+import {join} from "node:path";
 import {after, before, describe, test} from "node:test";
+import {brotliCompressSync, gzipSync} from "node:zlib";
 
-import {answered, native, openBrowser} from "./browser.js";
+import {answered, native, openBrowser, root} from "./browser.js";
 
 let chromium;
 before(async () => { chromium = await openBrowser(); });
@@ -167,4 +170,21 @@ test("every element that can be used has a name, every picture a title", async (
   assert.deepEqual(nameless, []);
   assert.deepEqual(await page.$$eval("svg", all => all.filter(svg => !svg.querySelector(":scope > title")).length), 0);
   await page.close();
+});
+
+test("a shape says what it is under the pointer", async () => {
+  const page = await chromium.open("#lesson=schedules");
+  await answered(page, "schedules");
+  await page.hover(".picture [data-tip]");
+  assert.match(await page.$eval(".picture", one => one.title), /^\d+F\d+ on rank 0: /);
+  await page.close();
+});
+
+test("at most 3 MB travel", t => {
+  const page = join(root, "build/web/page");
+  const files = readdirSync(page, {recursive: true}).filter(name => /\.(html|js|css|wasm)$/.test(name)).map(name => readFileSync(join(page, name)));
+  const sum = pack => files.reduce((bytes, file) => bytes + pack(file).length, 0);
+  const gzip = sum(gzipSync), brotli = sum(file => brotliCompressSync(file)), one = readFileSync(join(root, "build/web/rehearsal.html")).length;
+  t.diagnostic(`gzip ${gzip} bytes, brotli ${brotli}, one file ${one}`);
+  assert.ok(gzip <= 3e6 && one <= 3e6);
 });
