@@ -12,7 +12,8 @@
 namespace rehearsal::page {
 namespace {
 
-constexpr Length kNames = px(170), kBarsWidth = px(600), kTotals = px(190), kBar = px(18), kBetween = px(6);
+constexpr Length kFewestNames = px(80), kMostNames = px(340), kBarsWidth = px(600), kTotals = px(190), kBar = px(18),
+                 kBetween = px(6);
 constexpr Length kLetter = 620, kLegendLetter = 690;  // an average one, of 12 pixels; of words that must not touch
 
 double total(const Bars::Row& row) { return std::accumulate(row.values.begin(), row.values.end(), 0.); }
@@ -28,6 +29,9 @@ class BarsPicture {
     for (const auto& row : bars.rows) most_ = std::max(most_, total(row));
     if (bars.limit && *bars.limit > 4 * most_without_limit()) most_ = most_without_limit();  // out of sight
     if (!(most_ > 0)) most_ = 1;
+    std::size_t longest = 0;
+    for (const auto& row : bars.rows) longest = std::max(longest, row.name.size());
+    names_ = std::clamp(Length(longest) * kLetter + px(16), kFewestNames, kMostNames);
   }
 
   std::string draw() {
@@ -61,7 +65,7 @@ class BarsPicture {
   }
 
  private:
-  static Length left() { return kMargin + kNames; }
+  Length left() const { return kMargin + names_; }
   double most_without_limit() const {
     double most = 0;
     for (const auto& row : bars_.rows) most = std::max(most, total(row));
@@ -70,7 +74,7 @@ class BarsPicture {
   Length place(double amount) const { return Length(std::llround(amount / most_ * double(kBarsWidth))); }
 
   void row(const Bars::Row& row, Length y) {
-    const auto fitting = std::size_t((kNames - px(8)) / kLetter);
+    const auto fitting = std::size_t((names_ - px(8)) / kLetter);
     const bool cut = row.name.size() > fitting;
     out_.raw(fmt::format("<g><title>{}</title>\n", escaped(row.name)));
     out_.label(left() - px(8), y + px(13), cut ? row.name.substr(0, fitting - 1) + "\xe2\x80\xa6" : row.name,
@@ -111,6 +115,7 @@ class BarsPicture {
   const Bars& bars_;
   const std::string& title_;
   double most_ = 1;
+  Length names_ = kFewestNames;  // as wide as the longest name, where it is not too long
   Canvas out_;
 };
 

@@ -80,6 +80,7 @@ struct Scatter {
     std::string title;
     Unit unit = Unit::none;
     bool logarithmic = false;
+    bool whole = false;  // of numbers that count something
   };
   Scale x, y;
   std::vector<std::string> series;  // names; more than a few have no legend

@@ -14,6 +14,17 @@ constexpr Length kWidth = px(720), kHeight = px(440), kLeft = kMargin + px(80), 
 constexpr std::size_t kMostInLegend = 10, kMostWithTips = 6000;
 
 // From amounts to a length, with the places of its lines.
+// "100 ms", not "100.000 ms".
+std::string tick(double amount, Unit unit) {
+  auto text = show_amount(amount, unit);
+  const auto point = text.find('.');
+  if (point == std::string::npos) return text;
+  const auto end = std::min(text.find_first_not_of("0123456789", point + 1), text.size());
+  const auto last = text.find_last_not_of('0', end - 1);
+  const auto keep = last == point ? point : last + 1;
+  return text.erase(keep, end - keep);
+}
+
 class ScaleOf {
  public:
   ScaleOf(const Scatter::Scale& scale, std::vector<double> amounts, Length length) : scale_(scale), length_(length) {
@@ -53,7 +64,8 @@ class ScaleOf {
     if (scale_.unit == Unit::bytes)
       while (high_ >= 1024 * unit) unit *= 1024;
     const double raw = (high_ - low_) / unit / 6, power = std::pow(10, std::floor(std::log10(raw)));
-    const double step = raw / power < 2 ? 2 * power : raw / power < 5 ? 5 * power : 10 * power;
+    double step = raw / power < 2 ? 2 * power : raw / power < 5 ? 5 * power : 10 * power;
+    if (scale_.whole) step = std::max(step, 1.);
     for (double i = std::ceil(low_ / unit / step); i * step * unit <= high_; ++i) all.push_back(i * step * unit);
     return all;
   }
@@ -108,12 +120,12 @@ class ScatterPicture {
   void grid() {
     for (const double a : x_.lines()) {
       out_.line(x(a), top_, x(a), top_ + kHeight, fmt::format("stroke=\"{}\"", kGridInk));
-      out_.label(x(a), top_ + kHeight + px(16), show_amount(a, scatter_.x.unit),
+      out_.label(x(a), top_ + kHeight + px(16), tick(a, scatter_.x.unit),
                  fmt::format("font-size=\"11\" text-anchor=\"middle\" {}", kMuted));
     }
     for (const double a : y_.lines()) {
       out_.line(kLeft, y(a), kLeft + kWidth, y(a), fmt::format("stroke=\"{}\"", kGridInk));
-      out_.label(kLeft - px(6), y(a) + px(4), show_amount(a, scatter_.y.unit),
+      out_.label(kLeft - px(6), y(a) + px(4), tick(a, scatter_.y.unit),
                  fmt::format("font-size=\"11\" text-anchor=\"end\" {}", kMuted));
     }
     out_.label(kLeft + kWidth / 2, top_ + kHeight + px(34), scatter_.x.title,

@@ -28,8 +28,7 @@ Section path(const Explanation& e) {
     const auto at = fmt::format("/critical_path/{}", i);
     table.rows.push_back(
         {{piece.text}, share(piece.share, at + "/share"), {show(piece.time), to_seconds(piece.time), at + "/time_s"}});
-    if (bars.rows.size() < kMostBarsShown && piece.share >= .002)
-      bars.rows.push_back({graph::name(piece.category), {piece.share}});
+    if (bars.rows.size() < kMostBarsShown && piece.share >= .002) bars.rows.push_back({piece.text, {piece.share}});
   }
   section.blocks.push_back({"Pieces of its critical path", std::move(bars), "critical-path"});
   section.blocks.push_back({"", std::move(table)});

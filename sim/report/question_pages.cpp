@@ -68,7 +68,7 @@ Page balance_page(const balance::Question& question, const balance::Answer& answ
       fmt::format("method {}; {} layer{}", question.method, answer.layers.size(), answer.layers.size() == 1 ? "" : "s"),
       version);
   Scatter scatter;
-  scatter.x = {"layer", Unit::none, false};
+  scatter.x = {"layer", Unit::none, false, true};
   scatter.y = {"heaviest GPU over the mean", Unit::none, false};
   scatter.series = {"before", "after", "no placement can be below"};
   Table table;

@@ -69,12 +69,12 @@ class RunPage {
       facts.facts.push_back({"predicted", number(show(run_.measured->predicted), to_seconds(run_.measured->predicted),
                                                  "/iterations/predicted_s")});
     const auto rate = [](double r) { return show_amount(r, Unit::none); };
+    const auto tflops = [](double r) { return r < 1 ? fmt::format("{:.2g}", r) : fmt::format("{:.1f}", r); };
     if (s_.samples_per_s) add("sequences a second", rate(*s_.samples_per_s), s_.samples_per_s, "/samples_per_s");
     if (s_.tokens_per_s) add("tokens a second", rate(*s_.tokens_per_s), s_.tokens_per_s, "/tokens_per_s");
     if (s_.model_tflops_per_gpu)
-      add("TFLOP/s of a GPU", fmt::format("{:.1f}", *s_.model_tflops_per_gpu), s_.model_tflops_per_gpu,
-          "/model_tflops_per_gpu",
-          s_.hardware_tflops_per_gpu ? fmt::format("{:.1f} with recomputation", *s_.hardware_tflops_per_gpu) : "");
+      add("TFLOP/s of a GPU", tflops(*s_.model_tflops_per_gpu), s_.model_tflops_per_gpu, "/model_tflops_per_gpu",
+          s_.hardware_tflops_per_gpu ? tflops(*s_.hardware_tflops_per_gpu) + " with recomputation" : "");
     if (s_.mfu) add("MFU", show_amount(*s_.mfu, Unit::share), s_.mfu, "/mfu");
     add("bubble", show_amount(s_.bubble_rate, Unit::share), s_.bubble_rate, "/bubble_rate", "of the busiest rank");
     if (s_.peak.allocated > 0) {

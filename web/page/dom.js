@@ -10,19 +10,46 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+const kMostBoxes = 500;  // of a picture whose boxes are elements
+
+// Boxes of one colour in one row as one path, and where each was: [x, y, width, height, tip].
+function merged(svg) {
+  const boxes = [], paths = new Map();
+  const first = svg.replace(
+    /<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)" fill="(#\w+)"[^>]*><title>([^<]*)<\/title><\/rect>\n?/g,
+    (_, x, y, width, height, fill, tip) => {
+      boxes.push([+x, +y, +width, +height, tip]);
+      const key = `${fill} ${y}`, piece = `M${x} ${y}h${width}v${height}h-${width}z`, pieces = paths.get(key);
+      if (pieces) return pieces.push(piece), "";
+      paths.set(key, [piece]);
+      return `<path data-boxes="${key}"/>`;
+    });
+  return {boxes, svg: first.replace(/<path data-boxes="((#\w+)[^"]*)"\/>/g, (_, key, fill) => `<path fill="${fill}" d="${paths.get(key).join("")}"/>`)};
+}
+
 // A picture that the program drew. It is its own markup; it may be wider than the page, so it scrolls by itself, also by
-// keys. What a shape says under the pointer is kept beside the picture, not in an element of each of thousands of shapes:
-// half as many are read and styled.
+// keys. What a shape says under the pointer is kept beside the picture, not in an element of each of thousands of shapes,
+// and many boxes are few paths: what is not there is not read, styled and laid out while somebody moves a slider.
 export function picture(svg, title) {
   const frame = element("div", {class: "picture", tabindex: 0, role: "group", "aria-label": title});
-  const tips = [];
-  frame.innerHTML = svg.replace(/<(rect|circle|path)([^>]*)><title>([^<]*)<\/title><\/\1>/g,
-                                (_, shape, rest, tip) => `<${shape}${rest} data-tip="${tips.push(tip) - 1}"/>`);
-  frame.addEventListener("pointerover", ({target}) => {
-    const words = element("span");
-    words.innerHTML = tips[target.dataset?.tip] ?? "";  // as markup has it: &lt; and the like
+  const words = element("span");
+  const say = tip => {
+    words.innerHTML = tip ?? "";  // as markup has it: &lt; and the like
     frame.title = words.textContent;
-  });
+  };
+  if (svg.split("<title>").length > kMostBoxes) {
+    const {boxes, svg: few} = merged(svg);
+    frame.innerHTML = few;
+    frame.addEventListener("pointermove", ({clientX, clientY}) => {
+      const {x, y} = new DOMPoint(clientX, clientY).matrixTransform(frame.firstElementChild.getScreenCTM().inverse());
+      say(boxes.find(([left, top, width, height]) => x >= left && x < left + width && y >= top && y < top + height)?.[4]);
+    });
+  } else {
+    const tips = [];
+    frame.innerHTML = svg.replace(/<(rect|circle|path)([^>]*)><title>([^<]*)<\/title><\/\1>/g,
+                                  (_, shape, rest, tip) => `<${shape}${rest} data-tip="${tips.push(tip) - 1}"/>`);
+    frame.addEventListener("pointerover", ({target}) => say(tips[target.dataset?.tip]));
+  }
   return element("figure", {}, element("figcaption", {}, title), frame);
 }
 

@@ -172,13 +172,19 @@ test("every element that can be used has a name, every picture a title", async (
   await page.close();
 });
 
-test("a shape says what it is under the pointer", async () => {
-  const page = await chromium.open("#lesson=schedules");
-  await answered(page, "schedules");
-  await page.hover(".picture [data-tip]");
-  assert.match(await page.$eval(".picture", one => one.title), /^\d+F\d+ on rank 0: /);
-  await page.close();
-});
+for (const [size, m] of [["few", 8], ["thousands", 64]])
+  test(`a box says what it is under the pointer, of ${size}`, async () => {
+    const page = await chromium.open(`#lesson=schedules&p=16&m=${m}&right=1f1b`);
+    await answered(page, "schedules");
+    // The first box of the first row begins where the row's ground does.
+    const {x, y} = await page.$eval(".picture svg rect[fill='#eef1f5'], .picture svg rect:nth-of-type(2)", one => {
+      const {left, top, height} = one.getBoundingClientRect();
+      return {x: left + 2, y: top + height / 2};
+    });
+    await page.mouse.move(x, y);
+    assert.match(await page.$eval(".picture", one => one.title), /^0F0 on rank 0: /);
+    await page.close();
+  });
 
 test("at most 3 MB travel", t => {
   const page = join(root, "build/web/page");

@@ -44,11 +44,12 @@ export default {
     {key: "limit", label: "Memory limit (micro-batches)", value: "none", steps: limits},
   ],
   partial: true,
-  commands: s => ({left: one(s.left, s, "left.svg"), right: one(s.right, s, "right.svg")}),
+  commands: s => s.left === s.right ? {left: one(s.left, s, "left.svg")}
+                                    : {left: one(s.left, s, "left.svg"), right: one(s.right, s, "right.svg")},
   show({left, right}, s) {
     const row = ({json}) => ({cells: [json.schedule, seconds(json.cost_s), percent(json.bubble_rate),
                                       number(Math.max(...json.peak_memory)), seconds(json.lower_bound_s)]});
-    const found = [["left.svg", left], ["right.svg", right]].slice(0, s.left === s.right ? 1 : 2).filter(([, {json}]) => json);
+    const found = [["left.svg", left], ["right.svg", right]].filter(([, answer]) => answer?.json);
     return [
       ...found.map(([file, {made, json}]) => picture(made[file], facts(json))),
       found.length ? table({caption: "What each takes",
