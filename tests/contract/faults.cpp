@@ -97,7 +97,7 @@ TEST_CASE("stage, layer and operator detail agree with faults") {
 }
 
 // Large enough that no kernel waits for the host.
-answer::Prediction large(const std::string& parallelism, const std::string& faults) {
+static answer::Prediction large(const std::string& parallelism, const std::string& faults) {
   return answer::predict(scenario::load_text(text(parallelism, faults, "{network: closed-form}", 8192), "test.yaml"));
 }
 

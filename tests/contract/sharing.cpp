@@ -107,7 +107,7 @@ TEST_CASE("alone where it stands, everything takes what it costs") {
   CHECK(machines > 60);
 }
 
-void check_same(const timeline::Timeline& one, const timeline::Timeline& other) {
+static void check_same(const timeline::Timeline& one, const timeline::Timeline& other) {
   CHECK(one.makespan() == other.makespan());
   CHECK(one.start == other.start);
   CHECK(one.end == other.end);

@@ -1,6 +1,6 @@
 # batches_of_tests(OUT NAME FILES...): what to compile in place of these files. With REHEARSAL_BATCHES (batches.cmake) six
-# at a time are one file that includes what they include and then each of them in a namespace of its own, so that names
-# are a test's own in every preset. Files that add to a namespace of the house stay as they are.
+# at a time are one file that includes what they include and then each of them in a namespace of its own: what stands in
+# their unnamed namespaces stays theirs. Files that add to a namespace of the house stay as they are.
 function(batches_of_tests OUT NAME)
   set(SOURCES ${ARGN})
   if(NOT REHEARSAL_BATCHES)
