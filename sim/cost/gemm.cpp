@@ -31,6 +31,17 @@ constexpr double kSplitTraffic = 4;
 constexpr double kUnlimitedClock = .95;
 constexpr double kLimitOrder = 8;
 
+// Of the fp32 peak, what batched products of 16 bits reach whose rows do not begin on 16 bytes: their library leaves
+// the tensor cores (NVIDIA, Matrix Multiplication Background User's Guide, "Tensor Core Requirements"). Single products
+// are padded by newer libraries, and nothing is modelled for them.
+constexpr double kVectorShare = .6;
+constexpr std::int64_t kAlignedElements = 8;
+
+bool leaves_tensor_cores(const Gemm& shape) {
+  return shape.batch > 1 && bytes_per_element(shape.precision) == 2 &&
+         (shape.k % kAlignedElements != 0 || shape.n % kAlignedElements != 0);
+}
+
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 FlopRate peak_of(const cluster::Gpu& gpu, Precision precision, Precision asked) {
@@ -93,6 +104,11 @@ std::int64_t largest_tiles(const Gemm& shape) {
 // tiles or traffic make them pause runs at a higher clock than one that does not, and no product is faster than the
 // energy of its FLOPs allows.
 double gemm_time(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as, double clock, double speedup) {
+  if (const auto vector = gpu.peak.find(Precision::fp32); leaves_tensor_cores(shape) && vector != gpu.peak.end()) {
+    const double rate = std::min(peak_of(gpu, counted_as, shape.precision).value() * gpu.gemm_efficiency,
+                                 kVectorShare * vector->second.value());
+    return to_seconds(gpu.gemm_overhead) + shape.flops().value() / rate;
+  }
   if (clock >= kUnlimitedClock) return time_at(gpu, shape, counted_as, clock, speedup);
   const double unlimited = time_at(gpu, shape, counted_as, kUnlimitedClock, speedup);
   const double rate = peak_of(gpu, counted_as, shape.precision).value() * clock * speedup * gpu.gemm_efficiency;

@@ -54,6 +54,23 @@ TEST_CASE("a thin GEMM is bound by memory") {
   CHECK(model().gemm({16, 16384, 16384, 1, Precision::fp16}) == Approx(wanted).epsilon(1e-12));
 }
 
+TEST_CASE("batched products of rows that begin on no 16 bytes have no tensor cores") {
+  // Scores of 16 heads of 108: 16 x 2 x 2048 x 2048 x 108 = 14.5e9 FLOP at .6 x 19.5e12 = 1239 us, + .3 us + gap; with
+  // heads of 104 or 112 about a tenth. Where the 108 is the outputs (probabilities times values) alike.
+  auto machine = dgx_a100(2);
+  machine.gpu.peak[Precision::fp32] = FlopRate(19.5e12);
+  const cost::CostModel model(machine, a100_curves(), megatron_2021());
+  const double slow = 16 * 2. * 2048 * 2048 * 108 / (.6 * 19.5e12) + .3e-6 + kGap;
+  CHECK(slow == Approx(1241.3e-6).epsilon(1e-4));
+  CHECK(model.gemm({2048, 2048, 108, 16, Precision::fp16}) == Approx(slow).epsilon(1e-12));
+  CHECK(model.gemm({2048, 108, 2048, 16, Precision::bf16}) == Approx(slow).epsilon(1e-12));
+  for (const std::int64_t aligned : {104, 112})
+    CHECK(model.gemm({2048, 2048, aligned, 16, Precision::fp16}) < slow / 6);
+  // m may be anything, fp32 has no tensor cores to leave, and a single product is padded.
+  CHECK(model.gemm({2047, 2048, 112, 16, Precision::fp16}) < slow / 6);
+  CHECK(model.gemm({2048, 2048, 108, 1, Precision::fp16}) < slow / 16);
+}
+
 TEST_CASE("split-K fills an empty GPU") {
   // 256 x 256 x 16384 in 12 pieces of 1365.3 (the most), 128 x 128: 4 tiles x 12 = 48 blocks, one wave of
   // 2 128 128 1365.3 1.365 / 2.61e12 = 23.4 us + 2.55. 128 x 64 tiles: 96 blocks, loss 1 + .73 (1 + 2 - 1.5) = 2.095,
