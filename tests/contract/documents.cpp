@@ -1,13 +1,15 @@
-// The pages that explain the house speak of what is there: every path and every `room::name` exists, and the tour's
-// table of rooms is that of CMakeLists.txt.
+// The pages that explain the house speak of what is there: every path and every `room::name` exists, the tour's table
+// of rooms is that of CMakeLists.txt, and the answer that the README begins with is today's.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <sstream>
 #include <string>
+
+#include "../rehearse.hpp"
 
 namespace fs = std::filesystem;
 
@@ -16,14 +18,6 @@ namespace {
 const fs::path kRoot = PROJECT_ROOT;
 const char* const kPages[] = {"README.md", "CONTRIBUTING.md", "sim/README.md", "models/README.md",
                               "scenarios/README.md"};
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path);
-  REQUIRE(in.good());
-  std::stringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
-}
 
 // Without blocks of code in C++, which may show files that are yet to be written.
 std::string prose(const std::string& page) {
@@ -98,4 +92,14 @@ TEST_CASE("the tour's table of rooms is that of CMakeLists.txt") {
   });
   CHECK(built.size() >= 15);
   CHECK(told == built);
+}
+
+TEST_CASE("the README begins with what the program says today") {
+  const auto page = read(kRoot / "README.md");
+  const auto begin = page.find("GPT-3 175B on 128 DGX A100\n");
+  REQUIRE(begin != std::string::npos);
+  const auto shown = page.substr(begin, page.find("\n...\n", begin) + 1 - begin);
+  CHECK(std::count(shown.begin(), shown.end(), '\n') >= 10);
+  const auto said = rehearse("run " + (kRoot / "scenarios/gpt3-175b-1024xa100.yaml").string()).out;
+  CHECK(said.substr(0, shown.size()) == shown);
 }
