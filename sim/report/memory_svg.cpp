@@ -30,12 +30,6 @@ struct Panel {
   std::optional<double> capacity;
 };
 
-// What is computed again is part of the backward here.
-char kind_of(graph::Pass pass) {
-  const char letter = letter_of(pass);
-  return letter == 'A' ? 'B' : letter == 'O' || letter == 'D' ? 'o' : letter;
-}
-
 MemoryPoint highest(const std::vector<MemoryPoint>& curve) {
   return *std::max_element(curve.begin(), curve.end(),
                            [](const MemoryPoint& a, const MemoryPoint& b) { return a.level < b.level; });
@@ -158,8 +152,9 @@ class MemoryPicture {
     const auto& rank = answer_.graph().ranks()[fullest_];
     const auto& program = answer_.graph().program_of(rank);
     for (std::size_t i = 0; i < program.size(); ++i) {
+      const char letter = cell_letter_of(program.coordinates[i].pass);
       const Span span{answer_.timeline.start[rank.first_task + i], answer_.timeline.end[rank.first_task + i],
-                      kind_of(program.coordinates[i].pass)};
+                      letter == 'c' ? 'o' : letter};  // gradients and optimizer are one here
       if (program.lane[i] != graph::Lane::compute || span.start == span.end) continue;
       if (open && open->kind == span.kind && x(span.start) - x(open->end) < kColumn) {
         open->end = std::max(open->end, span.end);

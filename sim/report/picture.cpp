@@ -5,12 +5,6 @@ namespace rehearsal::report {
 using namespace page;
 namespace {
 
-// What is computed again is part of the backward here.
-char kind(graph::Pass pass) {
-  const char letter = letter_of(pass);
-  return letter == 'A' ? 'B' : letter == 'O' ? 'o' : letter == 'D' ? 'c' : letter;
-}
-
 // Reductions that hide under the backward pass are not drawn over it.
 bool overlaps_compute(const graph::Program& program, const graph::Rank& rank, const timeline::Timeline& timeline,
                       std::size_t i) {
@@ -48,6 +42,11 @@ char letter_of(graph::Pass pass) {
   return 'D';
 }
 
+char cell_letter_of(graph::Pass pass) {
+  const char letter = letter_of(pass);
+  return letter == 'A' ? 'B' : letter == 'O' ? 'o' : letter == 'D' ? 'c' : letter;
+}
+
 std::vector<GridSpan> pipeline_spans(const graph::TaskGraph& graph, const timeline::Timeline& timeline,
                                      std::uint32_t rows_per_rank, std::uint32_t row) {
   std::vector<GridSpan> spans;
@@ -64,7 +63,7 @@ std::vector<GridSpan> pipeline_spans(const graph::TaskGraph& graph, const timeli
       if (std::holds_alternative<graph::Message>(graph.work(program.work[i]))) continue;
       const bool step = at.microbatch == graph::kNoMicrobatch;
       if (collective && overlaps_compute(program, ranks[r], timeline, i)) continue;
-      const char k = kind(at.pass);
+      const char k = cell_letter_of(at.pass);
       if (!step && k == previous_kind && previous == at.microbatch && previous_stage == at.stage) {
         spans.back().end = timeline.end[task];
       } else {

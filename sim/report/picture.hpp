@@ -11,6 +11,8 @@ namespace rehearsal::report {
 // Forward, Again (recomputation), Backward, Input gradient, Weight gradient, Optimizer, and what Data-parallel ranks do
 // together.
 char letter_of(graph::Pass pass);
+// The same where cells are few: what is computed again is part of the backward, and the last two are lower-case (o, c).
+char cell_letter_of(graph::Pass pass);
 
 // Rank r of the graph is row r * rows_per_rank + row.
 std::vector<page::GridSpan> pipeline_spans(const graph::TaskGraph& graph, const timeline::Timeline& timeline,

@@ -3,6 +3,7 @@ import {gibibytes, gigabytes, number, percent, seconds, whole, yes} from "../uni
 
 const scenario = "scenarios/gpt-7.5b-zero-64xv100.yaml";
 const perNode = 16;
+const paper = "the paper's 16 bytes";
 
 export default {
   id: "zero",
@@ -16,13 +17,13 @@ export default {
     {key: "stage", label: "Stage in the picture", value: 3, min: 0, max: 3, step: 1},
     {key: "n", label: "GPUs", value: 64, steps: ["16", "32", "64", "128", "256", "512", "1024"]},
     {key: "micro", label: "Sequences per GPU", value: 1, steps: ["1", "2", "4"]},
-    {key: "copies", label: "Count", value: "the paper's 16 bytes", options: ["the paper's 16 bytes", "DeepSpeed's copies too"]},
+    {key: "copies", label: "Count", value: paper, options: [paper, "DeepSpeed's copies too"]},
   ],
   commands(s) {
     const set = ["--set", `cluster.nodes=${s.n / perNode}`, "--set", `batch.micro=${s.micro}`, "--set",
                  `batch.global=${s.n * s.micro}`];
     // What DeepSpeed of 2021 holds beside the states: flat gradients, and those that a step scales.
-    if (s.copies === "the paper's 16 bytes")
+    if (s.copies === paper)
       set.push("--set", "software.flat_gradient_bytes=0", "--set", "software.step_gradient_bytes=0");
     return {
       stages: {words: ["compare", scenario, ...set, "--vary", "parallelism.zero=0,1,2,3", "--format", "json"]},
