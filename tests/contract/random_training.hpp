@@ -1,5 +1,5 @@
 // Small trainings on small machines, drawn at random: what properties of the simulator are tried on. Each is the text
-// of a scenario, which `rehearse run` takes as it is.
+// of a scenario, which `rehearse run` takes as it is. Wider ones, for laws of whole answers: random_scenario.hpp.
 #pragma once
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,18 +21,9 @@
 
 namespace rehearsal::contract {
 
-class RandomTraining {
- public:
-  explicit RandomTraining(std::uint64_t seed) : random_(Random(seed).next()) {  // streams with nothing in common
-    const auto drawn = Random(~seed).below(12);
-    both_ways_ = drawn < 3 ? int(drawn) : 0;
-    degrees();
-    text_ = "version: 1\n" + model() + cluster() + layout() + training();
-    share_sequences();
-  }
-  const std::string& text() const { return text_; }
-
- private:
+class Draws {
+ protected:
+  explicit Draws(std::uint64_t seed) : random_(Random(seed).next()) {}  // streams with nothing in common
   std::uint64_t below(std::uint64_t n) { return random_.below(n); }
   bool chance(int percent) { return below(100) < std::uint64_t(percent); }
   template <class T>
@@ -40,6 +31,65 @@ class RandomTraining {
     return all.begin()[below(all.size())];
   }
 
+  // A cluster written out: every topology between nodes and inside of them, any number of NICs that divides.
+  std::string inside(int per_node) {
+    if (chance(15)) {
+      const int sockets = per_node % 2 == 0 && chance(50) ? 2 : 1;
+      std::vector<int> switches{0};
+      for (int s = sockets; s <= per_node; s += sockets)
+        if (per_node % s == 0) switches.push_back(s);
+      return fmt::format("{{name: pcie-host, sockets: {}, switches: {}}}", sockets, switches[below(switches.size())]);
+    }
+    return one_of({"nvswitch", "nvswitch", "nvswitch", "nvswitch", "full-mesh", "hybrid-cube-mesh"});
+  }
+
+  std::string between(int nics, int nodes) {
+    const auto over = one_of({"1", "1", "2", "1.5"});
+    switch (below(6)) {
+      case 0:
+        return fmt::format("{{name: fat-tree, levels: 3, radix: {}, oversubscription: {}}}",
+                           2 * std::max(nics, one_of({2, 4, 8})), over);
+      case 1:
+        return "torus";
+      case 2:
+        return one_of({"one-switch", "dragonfly"});
+      default:
+        return fmt::format("{{name: {}, nodes_per_leaf: {}, oversubscription: {}}}",
+                           one_of({"rail-optimized", "rail-optimized", "rail-only"}), below(std::uint64_t(nodes) + 1),
+                           over);
+    }
+  }
+
+  std::string cluster(int nodes, int per_node) {
+    int nics = per_node;  // they divide the GPUs of a node, or are a multiple of them
+    if (chance(60)) do
+        nics = 1 + int(below(8));
+      while (per_node % nics != 0 && nics % per_node != 0);
+    const auto fabric = between(nics, nodes), node = inside(per_node);
+    return fmt::format(
+        "cluster:\n  gpu: {}\n  gpus_per_node: {}\n  nodes: {}\n  topology: {}\n  node_topology: {}\n"
+        "  links: {{nvlink: {{bandwidth: {}GB/s, latency: {}us, message: {}GB/s}}, nic: {{bandwidth: {}Gb/s, latency: "
+        "{}us, per_node: {}}}}}\n  message_overhead: {}\n",
+        one_of({"a100-80g-sxm", "h100-80g-sxm"}), per_node, nodes, fabric, node, one_of({25, 50, 300}), one_of({1, 5}),
+        one_of({5, 20, 80}), one_of({25, 100, 400}), one_of({2, 25}), nics, one_of({"0s", "20us", "0.25ms"}));
+  }
+
+ private:
+  Random random_;
+};
+
+class RandomTraining : Draws {
+ public:
+  explicit RandomTraining(std::uint64_t seed) : Draws(seed) {
+    const auto drawn = Random(~seed).below(12);
+    both_ways_ = drawn < 3 ? int(drawn) : 0;
+    degrees();
+    text_ = "version: 1\n" + model() + cluster(gpus_ / per_node_, per_node_) + layout() + training();
+    share_sequences();
+  }
+  const std::string& text() const { return text_; }
+
+ private:
   // Some of the replicas have each sequence between them instead, where attention is fused.
   void share_sequences() {
     std::vector<int> degrees;
@@ -84,49 +134,6 @@ class RandomTraining {
     return fmt::format("model: {{family: {}, layers: {}, hidden: {}, heads: 16, vocabulary: {}, sequence: {}}}\n",
                        one_of({"gpt", "llama"}), layers, one_of({256, 1024, 2048, 4096}), one_of({1024, 32000}),
                        one_of({128, 512, 2048}));
-  }
-
-  std::string inside() {
-    if (chance(15)) {
-      const int sockets = per_node_ % 2 == 0 && chance(50) ? 2 : 1;
-      std::vector<int> switches{0};
-      for (int s = sockets; s <= per_node_; s += sockets)
-        if (per_node_ % s == 0) switches.push_back(s);
-      return fmt::format("{{name: pcie-host, sockets: {}, switches: {}}}", sockets, switches[below(switches.size())]);
-    }
-    return one_of({"nvswitch", "nvswitch", "nvswitch", "nvswitch", "full-mesh", "hybrid-cube-mesh"});
-  }
-
-  std::string between(int nics) {
-    const auto over = one_of({"1", "1", "2", "1.5"});
-    switch (below(6)) {
-      case 0:
-        return fmt::format("{{name: fat-tree, levels: 3, radix: {}, oversubscription: {}}}",
-                           2 * std::max(nics, one_of({2, 4, 8})), over);
-      case 1:
-        return "torus";
-      case 2:
-        return one_of({"one-switch", "dragonfly"});
-      default:
-        return fmt::format("{{name: {}, nodes_per_leaf: {}, oversubscription: {}}}",
-                           one_of({"rail-optimized", "rail-optimized", "rail-only"}),
-                           below(std::uint64_t(gpus_ / per_node_) + 1), over);
-    }
-  }
-
-  std::string cluster() {
-    int nics = per_node_;  // they divide the GPUs of a node, or are a multiple of them
-    if (chance(60)) do
-        nics = 1 + int(below(8));
-      while (per_node_ % nics != 0 && nics % per_node_ != 0);
-    const auto fabric = between(nics), node = inside();
-    return fmt::format(
-        "cluster:\n  gpu: {}\n  gpus_per_node: {}\n  nodes: {}\n  topology: {}\n  node_topology: {}\n"
-        "  links: {{nvlink: {{bandwidth: {}GB/s, latency: {}us, message: {}GB/s}}, nic: {{bandwidth: {}Gb/s, latency: "
-        "{}us, per_node: {}}}}}\n  message_overhead: {}\n",
-        one_of({"a100-80g-sxm", "h100-80g-sxm"}), per_node_, gpus_ / per_node_, fabric, node, one_of({25, 50, 300}),
-        one_of({1, 5}), one_of({5, 20, 80}), one_of({25, 100, 400}), one_of({2, 25}), nics,
-        one_of({"0s", "20us", "0.25ms"}));
   }
 
   std::string layout() {
@@ -186,7 +193,6 @@ class RandomTraining {
         one_of({"flash", "unfused"}), one_of({"1MB", "25MB", "1GB"}), one_of({"stage", "layer", "operator"}));
   }
 
-  Random random_;
   bool experts_ = false;
   int both_ways_ = 0;  // dualpipe, chimera
   int tensor_ = 1, pipeline_ = 1, data_ = 1, gpus_ = 1, per_node_ = 1;
