@@ -13,6 +13,8 @@ namespace rehearsal::contract {
 
 namespace {
 
+constexpr double kDetail = .02;
+
 void same(Trial& trial, const Sets& one, const Sets& other, const std::string& what) {
   const auto a = trial.ask(one), b = trial.ask(other);
   if (!a || !b) return;
@@ -132,6 +134,17 @@ TEST_CASE("law: a fault of nothing is none") {
     // Both with a rank for each: a fault makes its rank a class of its own.
     same(trial, {"simulate.symmetry=off"}, {"simulate.symmetry=off", fmt::format("faults=[{}]", fault)},
          "a fault of nothing");
+  });
+}
+
+TEST_CASE("law: coarse tasks and fine ones say the same step") {
+  keeps({"coarse = fine", 80}, [](Trial& trial) {
+    const auto stage = trial.ask({"simulate.detail=stage"});
+    for (const char* detail : {"layer", "operator"}) {
+      const Sets sets{fmt::format("simulate.detail={}", detail)};
+      const auto fine = trial.ask(sets);
+      if (stage && fine) trial.within(step(*fine) / step(*stage), 1 - kDetail, 1 + kDetail, sets, "step, times");
+    }
   });
 }
 

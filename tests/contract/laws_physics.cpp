@@ -66,6 +66,14 @@ void rates_are_of_the_step(Trial& trial, const answer::Summary& s) {
   trial.within(*s.samples_per_s * time / double(b.global), 1 - kRounded, 1 + kRounded, {}, "samples a step");
 }
 
+// What replicas send each other is what theory says (arXiv 1910.02054, section 7): a ring's share of it, twice that of
+// an inner rank of a tree, half of it where a switch adds.
+void reduces_gradients(Trial& trial, const answer::Summary& s) {
+  const auto& data = s.traffic.data_parallel;
+  if (!data || data->closed_form_bytes <= 0) return;
+  trial.within(data->bytes / data->closed_form_bytes, .5, 2, {}, "bytes over replicas beside the closed form, times");
+}
+
 // States are read and written once, parts of the peak are in it, and the job's peak is that of its fullest rank.
 void holds_its_parts(Trial& trial, const answer::Summary& s) {
   const auto& c = trial.concrete();
@@ -97,8 +105,29 @@ TEST_CASE("law: an answer by itself keeps to physics and adds up" * doctest::may
     const auto answer = trial.ask();
     if (!answer) return;
     for (const auto law : {keeps_below_peak, sums_to_the_iteration, has_shares, moves_below_wires,
-                           rates_are_of_the_step, holds_its_parts})
+                           rates_are_of_the_step, reduces_gradients, holds_its_parts})
       law(trial, answer->summary);
+  });
+}
+
+TEST_CASE("law: a training is its steps, and lies between its ends") {
+  keeps({"a training is its steps", 80}, [](Trial& trial) {
+    const double steps = double(1 + trial.random.below(100000));
+    const bool fails = trial.chance(30);
+    if (!trial.settle({fmt::format("job={{steps: {}, gpu_hour: 2, currency: USD{}}}", std::int64_t(steps),
+                                   fails ? ", failures: {per_1000_node_days: 2}" : "")}))
+      return;
+    const auto answer = trial.ask();
+    if (!answer || !answer->summary.job || answer->summary.useful) return;
+    const auto& run = *answer->summary.job;
+    const double days = steps * step(*answer) / 86400;
+    trial.within(run.expected.days / days, 1 - 1e-6, fails ? 1e9 : 1 + 1e-6, {}, "days of its steps, times");
+    trial.hold(run.expected.goodput > 0 && run.expected.goodput <= 1 + kRounded, {},
+               fmt::format("goodput {}", run.expected.goodput));
+    if (run.low && run.high && answer->summary.error_band.low <= 1 && answer->summary.error_band.high >= 1)
+      trial.hold(run.low->days <= run.expected.days && run.expected.days <= run.high->days &&
+                     run.low->cost <= run.expected.cost && run.expected.cost <= run.high->cost,
+                 {}, fmt::format("{} days between {} and {}", run.expected.days, run.low->days, run.high->days));
   });
 }
 

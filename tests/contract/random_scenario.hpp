@@ -32,10 +32,11 @@ class RandomScenario : Draws {
     microbatches_ = pipeline_ * one_of({1, 2, 3});
     if (pipeline_ > 1) {
       schedule_ = one_of({"1f1b", "1f1b", "1f1b", "gpipe", "zb-h1", "eager-1f1b", "interleaved-1f1b", "looped-bfs",
-                          "1f1b-v", "zb-v-hand", "dualpipev", "dualpipe", "zb-h2"});
-      for (const char* two : {"interleaved-1f1b", "looped-bfs", "1f1b-v", "zb-v-hand", "dualpipev"})
+                          "1f1b-v", "zb-v-hand", "dualpipev", "dualpipe", "zb-h2", "hanayo", "seq1f1b", "chimera"});
+      for (const char* two : {"interleaved-1f1b", "looped-bfs", "1f1b-v", "zb-v-hand", "dualpipev", "hanayo"})
         if (schedule_ == two) chunks_ = 2;
       if (schedule_.starts_with("dualpipe")) microbatches_ = 2 * pipeline_ * one_of({1, 2});
+      if (schedule_ == "chimera") microbatches_ = pipeline_ * one_of({1, 2});
       if (chance(25) && chunks_ == 1 && schedule_ == "1f1b") microbatches_ = 1 + int(below(7));
     } else {
       microbatches_ = one_of({1, 1, 2, 3, 5});
@@ -118,6 +119,7 @@ class RandomScenario : Draws {
       text += fmt::format("placement: [{}]\n", fmt::join(axes, ", "));
     }
     if (chance(10)) text += "partition: balanced\n";
+    if (chance(20) && data_ == gpus()) text += "data_parallel: {kind: parameter-server, servers: 2}\n";
     return text;
   }
 
@@ -147,7 +149,8 @@ class RandomScenario : Draws {
       key(20, "context_balance", "false");
     }
     key(8, "causal", "false");
-    key(10, "optimizer", "sgd");
+    key(12, "optimizer", one_of({"sgd", "sgd", "lomo"}));
+    key(5, "fsdp", "{reshard_after_forward: false}");
     key(8, "kernels", "unfused");
     key(10, "gradient_precision", one_of({"fp32", "bf16"}));
     key(8, "moments", one_of({"bf16", "int8"}));
