@@ -164,7 +164,7 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
   for (const auto& stage : plan.stages) layers.push_back(stage.layers);
   std::optional<plan::DataVolume> volume;
   if (plan.replicas() > 1 && !plan.laid_out() && plan.job.copies == 1 && !plan.performed() &&
-      !plan.job.model.is_moe() && !plan.job.data_parallel.served())
+      !plan.job.data_parallel.served())
     volume = plan::data_volume(plan, ranks);
   const auto kinds = kinds_of_stages(plan);
   Staged staged{std::move(cost),

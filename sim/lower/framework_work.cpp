@@ -32,18 +32,29 @@ class FrameworkWork : public RankWork {
     stages_ = stages;
     resident_states();
     if (is_served()) served_.emplace(draft_);
-    if (pipe_.plan && pipe_.plan->gathers_under_forward()) gathered_.emplace(draft_, emitter_, stages);
-    if (pipe_.plan && pipe_.plan->passes_in_parts())
-      sharded_.emplace(draft_, emitter_, stages);
-    else if (overlaps())
-      begin_buckets(last_gradient);
+    if (pipe_.plan && pipe_.plan->gathers_under_forward()) gathered_.emplace(draft_, stages);
+    if (pipe_.plan && pipe_.plan->passes_in_parts()) sharded_.emplace(draft_, emitter_, stages);
+    if (overlaps() && !reduced_in_passes()) begin_buckets(last_gradient);
   }
 
+  // Part by part where shards or checkpoints come and go, where a forward waits for what is gathered under it, and
+  // where gradients are reduced under the last backward, so that a bucket travels while what follows computes.
   LocalTask pass(const Coordinates& at, bool last_gradient, std::vector<LocalTask> after) override {
-    if (sharded_) return sharded_->pass(at, std::move(after));
-    if (gathered_ && gathered_->waits(at)) return gathered_->pass(at, std::move(after));
-    if (last_gradient && overlaps()) return last_gradient_tasks(at, std::move(after));
-    return emitter_.emit(at, std::move(after));
+    const bool gathers = gathered_ && gathered_->waits(at);
+    const bool reduces = last_gradient && overlaps() && !reduced_in_passes();
+    PassTasks::AroundParts around;
+    if (gathers) emitter_.split(at.stage, at.microbatch);
+    if (gathers) around.before = [&](std::size_t use, auto& waits) { gathered_->before(at, use, waits); };
+    if (reduces) around.after = [&](std::size_t use, LocalTask done) { part_complete(at, use, done); };
+    LocalTask last;
+    if (sharded_)
+      last = sharded_->pass(at, std::move(after), around);
+    else if (gathers || reduces)
+      last = emitter_.emit_parts(at, std::move(after), around);
+    else
+      last = emitter_.emit(at, std::move(after));
+    if (gathers) gathered_->passed(at);
+    return last;
   }
 
   // One number, of what each tensor rank holds; replicas have it of whole gradients.
@@ -67,14 +78,14 @@ class FrameworkWork : public RankWork {
                          graph::kNoMicrobatch};
     const LocalTask last(draft_.program.size() - 1);
     if (is_served()) return finish_served(at, last);
-    if (sharded_)
+    if (reduced_in_passes())
       reduced_ = sharded_->finish();
     else if (overlaps())
       for (const bool experts : {false, true})
         if (const double rest = buckets_->close(experts); rest > 0) reduce(rest, experts);
 
     if (fused_.dense + fused_.experts > 0) copy_back();
-    const bool reduced = !draft_.replicated() || sharded_ || overlaps();
+    const bool reduced = !draft_.replicated() || reduced_in_passes() || overlaps();
     std::vector<LocalTask> before{reduced_.value_or(last)};
     for (const auto& task : step_end(plan, stages_, reduced)) {
       const auto endpoint = task.joins == EndTask::Joins::data          ? draft_.group_end(Axis::data)
@@ -95,7 +106,8 @@ class FrameworkWork : public RankWork {
  private:
   bool is_served() const { return pipe_.plan && pipe_.plan->job.data_parallel.served(); }
   bool overlaps() const { return (draft_.replicated() || is_served()) && pipe_.plan->overlaps_gradients(); }
-  int zero() const { return pipe_.plan ? pipe_.plan->zero() : 0; }
+  // Micro-batch by micro-batch, as ZeRO-2 and 3 do; passes that come in parts for another reason leave it to the end.
+  bool reduced_in_passes() const { return sharded_ && sharded_->reduces(); }
   double gradient_bytes() const { return plan::state_bytes(pipe_.plan->job.training).gradients; }
 
   void begin_buckets(const std::map<std::uint32_t, std::uint32_t>& last_gradient) {
@@ -103,19 +115,11 @@ class FrameworkWork : public RankWork {
     buckets_.emplace(*pipe_.plan, pipe_.parts, pipe_.plan->one_table(stages_));
   }
 
-  // The last micro-batch of a stage, part by part, so that the reduction of a bucket runs under the backward of what
-  // follows.
-  LocalTask last_gradient_tasks(Coordinates at, std::vector<LocalTask> after) {
-    const auto& uses = pipe_.parts.stages[at.stage].uses;
-    LocalTask done;
-    for (std::size_t i = uses.size(); i-- > 0;) {
-      done = emitter_.emit_part(at, i, after);
-      after.clear();
-      bucket_at_ = {Pass::gradient_reduce, at.stage, uses[i].layer, graph::kNoMicrobatch};
-      bucket_complete_ = done;
-      add_to_buckets(uses[i]);
-    }
-    return done;
+  void part_complete(const Coordinates& at, std::size_t use, LocalTask done) {
+    const auto& part = pipe_.parts.stages[at.stage].uses[use];
+    bucket_at_ = {Pass::gradient_reduce, at.stage, part.layer, graph::kNoMicrobatch};
+    bucket_complete_ = done;
+    add_to_buckets(part);
   }
   // What is left, or all buckets where none was pushed under the backward; then what comes back, and the update where
   // workers do it.
@@ -254,7 +258,7 @@ class FrameworkWork : public RankWork {
   const Pipeline& pipe_;
   PassTasks emitter_;
   std::vector<std::uint32_t> stages_;
-  std::optional<ShardedPasses> sharded_;  // ZeRO-2 and 3
+  std::optional<ShardedPasses> sharded_;  // ZeRO-2 and 3, other tiers, checkpoints that are kept apart
   std::optional<ServedUpdate> served_;    // parameter servers
   std::optional<GatheredForward> gathered_;
   double parameters_ = 0;

@@ -7,8 +7,7 @@ namespace rehearsal::lower {
 using graph::Coordinates;
 using graph::Pass;
 
-GatheredForward::GatheredForward(Draft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages)
-    : draft_(draft), tasks_(tasks) {
+GatheredForward::GatheredForward(Draft& draft, const std::vector<std::uint32_t>& stages) {
   const auto& plan = *draft.pipe.plan;
   // Whoever gathers together has one order: that of the model, where a rank of either direction has the same stages.
   auto in_order = stages;
@@ -48,16 +47,9 @@ GatheredForward::GatheredForward(Draft& draft, PassTasks& tasks, const std::vect
   }
 }
 
-LocalTask GatheredForward::pass(const Coordinates& at, std::vector<LocalTask> after) {
-  begun_.insert(at.stage);
-  tasks_.split(at.stage, at.microbatch);
-  LocalTask done;
-  for (std::size_t use = 0; use < draft_.pipe.parts.stages[at.stage].uses.size(); ++use) {
-    const auto& gathered = before_[{at.stage, use}];
-    after.insert(after.end(), gathered.begin(), gathered.end());
-    done = tasks_.emit_part(at, use, std::exchange(after, {}));
-  }
-  return done;
+void GatheredForward::before(const Coordinates& at, std::size_t use, std::vector<LocalTask>& waits) const {
+  const auto gathered = before_.find({at.stage, use});
+  if (gathered != before_.end()) waits.insert(waits.end(), gathered->second.begin(), gathered->second.end());
 }
 
 }  // namespace rehearsal::lower

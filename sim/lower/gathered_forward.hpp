@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "lower/gradient_buckets.hpp"
-#include "lower/pass_tasks.hpp"
 #include "lower/rank_work.hpp"
 
 namespace rehearsal::lower {
@@ -17,17 +16,16 @@ namespace rehearsal::lower {
 class GatheredForward {
  public:
   // Adds the gathers. `stages` of the rank, ascending.
-  GatheredForward(Draft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages);
+  GatheredForward(Draft& draft, const std::vector<std::uint32_t>& stages);
 
-  // The forward that needs them comes part by part.
+  // The first forward of a stage needs them, and comes part by part.
   bool waits(const graph::Coordinates& at) const { return at.pass == graph::Pass::forward && !begun_.count(at.stage); }
-  LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after);
+  void before(const graph::Coordinates& at, std::size_t use, std::vector<LocalTask>& waits) const;
+  void passed(const graph::Coordinates& at) { begun_.insert(at.stage); }
 
  private:
   using Use = std::pair<std::uint32_t, std::size_t>;  // a stage, and which of its uses
 
-  Draft& draft_;
-  PassTasks& tasks_;
   std::map<Use, std::vector<LocalTask>> before_;  // of a part: the gathers whose end it waits for
   std::set<std::uint32_t> begun_;
 };

@@ -150,7 +150,7 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   if (!plan_) return end;
   const bool replicated = plan_->replicas() > 1;
   const bool overlapped = replicated && plan_->overlaps_gradients();
-  if (plan_->performed() || plan_->zero() >= 2 || parts_.pieces > 1 || plan_->job.training.norms_first())
+  if (plan_->performed() || plan_->passes_in_parts() || parts_.pieces > 1 || plan_->job.training.norms_first())
     return std::nullopt;
   if (plan_->laid_out() || plan_->job.training.leaves_device()) return std::nullopt;
   if (plan_->job.data_parallel.served()) return std::nullopt;

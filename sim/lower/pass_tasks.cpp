@@ -42,11 +42,17 @@ LocalTask PassTasks::emit(const Coordinates& at, std::vector<LocalTask> after) {
     return emit(at, folds_.recipe(parts_.staged(at), at.pass, buffers.grouping, std::nullopt), buffers,
                 std::move(after), {});
   }
+  return emit_parts(at, std::move(after));
+}
+
+LocalTask PassTasks::emit_parts(const Coordinates& at, std::vector<LocalTask> after, const AroundParts& around) {
   const auto n = parts_.stages[at.stage].uses.size();
   LocalTask last;
   for (std::size_t i = 0; i < n; i++) {
-    last = emit_part(at, at.pass == Pass::forward ? i : n - 1 - i, after);
-    after.clear();  // one lane: the rest follows by order
+    const auto use = at.pass == Pass::forward ? i : n - 1 - i;
+    if (around.before) around.before(use, after);
+    last = emit_part(at, use, std::exchange(after, {}));  // one lane: the rest follows by order
+    if (around.after) around.after(use, last);
   }
   return last;
 }

@@ -1,6 +1,7 @@
 // One pass of one stage and micro-batch as tasks with buffers: one task (stage), one per part (layer) or one per
 // operation, as folds.hpp makes them.
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -25,8 +26,16 @@ class PassTasks {
   void split(std::uint32_t stage, std::uint32_t microbatch) { split_.insert({stage, microbatch}); }
   void split_all() { split_all_ = true; }
 
+  // What comes around the parts of a pass: what each waits for besides, and what follows it. Either may be empty.
+  struct AroundParts {
+    std::function<void(std::size_t use, std::vector<LocalTask>& waits)> before;
+    std::function<void(std::size_t use, LocalTask done)> after;
+  };
+
   // The whole stage. `after`: what the first task waits for. Returns the last task.
   LocalTask emit(const graph::Coordinates& at, std::vector<LocalTask> after);
+  // Likewise, part by part: a forward from the first, all others from the last.
+  LocalTask emit_parts(const graph::Coordinates& at, std::vector<LocalTask> after, const AroundParts& around = {});
 
   // Drops what the forward of a micro-batch has kept, where no backward uses it up.
   void release(const graph::Coordinates& at);

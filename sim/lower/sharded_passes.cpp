@@ -117,7 +117,8 @@ void ShardedPasses::drop(Unit unit, std::vector<BufferUse>& uses) {
 
 // Every pass part by part, also those that communicate nothing: whole gradients of the pass before die one by one while
 // its parts begin to hold their activations.
-LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> after) {
+LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> after,
+                              const PassTasks::AroundParts& around) {
   const bool completes = this->completes(at.pass), needs = this->needs(at.pass);
   if (completes) first_gradient_.try_emplace(at.stage, at.microbatch);
   const auto n = draft_.pipe.parts.stages[at.stage].uses.size();
@@ -127,6 +128,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
     auto here = at;
     here.layer = use(unit).layer;
     PassTasks::Extra extra;
+    if (around.before) around.before(unit.use, after);
     begin(unit, here, after);
     if (completes) make_gradient(unit, extra), wait_for_buckets(after);
     if (needs && (at.pass != Pass::forward || !kept_after_forward(unit))) drop(unit, extra.last);
@@ -141,6 +143,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
       batch_.buckets = std::move(rest), copied_ = copied;
     }
     checkpoints_.after(at, unit.use, done);
+    if (around.after) around.after(unit.use, done);
     if (needs) computed_.push_back(done), last_use_[unit] = done;
     if (completes) gradients_complete(here, done, use(unit).part);
   }

@@ -30,7 +30,9 @@ class ShardedPasses {
   ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages);
 
   // One pass of one stage; returns its last compute task.
-  LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after);
+  LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after, const PassTasks::AroundParts& around = {});
+  // Gradients go to their shards, or leave the device, in every micro-batch; else whoever calls reduces them.
+  bool reduces() const { return reduces_; }
   // What is still to be reduced; the last reduction of the step.
   std::optional<LocalTask> finish();
 

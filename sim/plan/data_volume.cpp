@@ -7,17 +7,19 @@
 namespace rehearsal::plan {
 
 std::string DataVolume::form() const {
-  if (microbatches > 1 && zero == 2) return fmt::format("({} + {}) Psi", gradients, gathers);
+  const auto among = experts > 0 ? fmt::format(", experts among {}", expert_replicas) : "";
+  if (microbatches > 1 && zero == 2) return fmt::format("({} + {}) Psi{}", gradients, gathers, among);
   if (microbatches > 1 && zero == 3)
-    return fmt::format("{} x {} Psi", microbatches, (gradients + gathers) / microbatches);
-  return fmt::format("{} Psi", gradients + gathers);
+    return fmt::format("{} x {} Psi{}", microbatches, (gradients + gathers) / microbatches, among);
+  return fmt::format("{} Psi{}", gradients + gathers, among);
 }
 
 DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ranks) {
   DataVolume volume;
   const auto& job = plan.job;
   const auto states = state_bytes(job.training);
-  volume.replicas = plan.replicas(), volume.microbatches = job.microbatches, volume.zero = plan.zero();
+  volume.replicas = plan.replicas(), volume.expert_replicas = plan.expert_replicas();
+  volume.microbatches = job.microbatches, volume.zero = plan.zero();
   volume.gradient_bytes = states.gradients, volume.parameter_bytes = plan.gathered_bytes();
   const bool at_once = job.training.updates_at_once();  // every rank gets the whole sum
   volume.gradients = at_once ? 2 : plan.zero() >= 2 ? job.microbatches : plan.reduces_to_shards() ? 1 : 2;
@@ -32,10 +34,11 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
     std::vector<std::uint32_t> stages;
     for (std::uint32_t s = 0; s < stage_ranks.size(); s++)
       if (stage_ranks[s] == rank) stages.push_back(s);
-    const double held = plan.parameters(stages);
-    if (held <= volume.parameters) continue;
-    volume.parameters = held;
-    if (job.training.frozen()) volume.gradient_bytes = states.gradients * plan.learning(stages).all() / held;
+    const auto held = plan.held(stages);
+    auto here = volume;
+    here.parameters = held.all(), here.experts = held.experts;
+    if (job.training.frozen()) here.gradient_bytes = states.gradients * plan.learning(stages).all() / held.all();
+    if (here.bytes() > volume.bytes()) volume = here;
   }
   return volume;
 }

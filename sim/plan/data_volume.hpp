@@ -15,8 +15,9 @@
 namespace rehearsal::plan {
 
 struct DataVolume {
-  double parameters = 0;      // Psi: of the GPU that holds most, before ZeRO divides them
-  std::int64_t replicas = 1;  // n
+  double parameters = 0;                           // Psi: of the GPU that sends most, before ZeRO divides them
+  double experts = 0;                              // of these, in experts, whose replicas are fewer
+  std::int64_t replicas = 1, expert_replicas = 1;  // n
   std::int64_t microbatches = 1;
   int zero = 0;
   std::int64_t gradients = 0, gathers = 0;         // passes
@@ -24,10 +25,11 @@ struct DataVolume {
 
   // Sent by a GPU: a pass among n is (n-1)/n of the whole.
   double bytes() const {
+    const auto sent = [](double whole, std::int64_t n) { return whole * double(n - 1) / double(n); };
     const double passes = double(gradients) * gradient_bytes + double(gathers) * parameter_bytes;
-    return passes * parameters * double(replicas - 1) / double(replicas);
+    return passes * (sent(parameters - experts, replicas) + sent(experts, expert_replicas));
   }
-  std::string form() const;  // "2 Psi", "(16 + 1) Psi", "16 x 3 Psi"
+  std::string form() const;  // "2 Psi", "(16 + 1) Psi", "16 x 3 Psi", "2 Psi, experts among 4"
 };
 
 // Of a framework. `stage_ranks`: the pipeline rank of every stage.

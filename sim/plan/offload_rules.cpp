@@ -20,10 +20,10 @@ void order(const models::Offload& o, std::vector<Broken>& all) {
   farther("parameters", o.parameters);
 }
 
-void layout(const models::Transformer& model, const models::Training& t, const Parallelism& p,
+void layout(const models::Transformer& model, const models::Training& t, const Parallelism& p, std::int64_t copies,
             std::vector<Broken>& all) {
   const auto& o = t.offload;
-  const auto replicas = p.data * p.context;
+  const auto replicas = p.data * p.context * copies;
   const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
   if (o.optimizer != Tier::device && replicas > 1 && p.zero == 0)
     add("training.offload.optimizer",
@@ -150,7 +150,7 @@ void defragment(const models::Training& t, const models::Software& software, con
 
 std::vector<Broken> broken_by_offload(const models::Transformer& model, const models::Training& training,
                                       const models::Software& software, const Parallelism& parallelism,
-                                      const cluster::Host& host) {
+                                      const cluster::Host& host, std::int64_t copies) {
   std::vector<Broken> all;
   const auto& offload = training.offload;
   if (offload.tiles > 1) tiles(training, software, parallelism, all);
@@ -158,7 +158,7 @@ std::vector<Broken> broken_by_offload(const models::Transformer& model, const mo
   skips(model, training, software, all);
   if (!offload.any() && !training.cuts_checkpoints()) return all;
   order(offload, all);
-  layout(model, training, parallelism, all);
+  layout(model, training, parallelism, copies, all);
   if (software.own_kernels) performed(model, training, parallelism, all);
   if (training.leaves_device()) machine(offload, host, all);
   return all;

@@ -24,7 +24,7 @@ void check(const Job& job) {
   const auto& p = job.parallelism;
   for (const auto& broken : {broken_by_degrees(job.model, job.training, job.experts, p),
                              broken_by_sequence(job.model, job.training, job.experts, p, job.batch, job.pieces),
-                             broken_by_offload(job.model, job.training, job.software, p, job.cluster.host)})
+                             broken_by_offload(job.model, job.training, job.software, p, job.cluster.host, job.copies)})
     if (!broken.empty()) throw UserError(broken.front().rule);
 }
 
@@ -276,6 +276,11 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   const auto& p = job.parallelism;
   const auto layers =
       deal_layers(job.model.layers, p.stages() / job.copies, job.partition, plan.warnings, job.model.mtp_layers);
+  constexpr std::int64_t kMostLayers = 65'000;  // tasks number those of a stage in 16 bits
+  if (const auto most = *std::max_element(layers.begin(), layers.end()); most > kMostLayers)
+    throw UserError(fmt::format("a stage of {} layers: more than {} are not simulated; set parallelism.pipeline or "
+                                "chunks to {} or more",
+                                most, kMostLayers, (job.model.layers + kMostLayers - 1) / kMostLayers));
   std::int64_t first = 0;
   for (std::size_t s = 0; s < layers.size(); first += layers[s++])
     plan.stages.push_back({layers[s], first, s == 0, s + 1 == layers.size()});

@@ -27,9 +27,9 @@ std::vector<Broken> broken_by_sequence(const models::Transformer& model, const m
 std::vector<Broken> broken_by_servers(const models::Training& training, const models::Software& software,
                                       const Parallelism& parallelism, const DataParallel& data);
 
-// Of states that leave the device.
+// Of states that leave the device. `copies` of the model are trained, each replica of the others.
 std::vector<Broken> broken_by_offload(const models::Transformer& model, const models::Training& training,
                                       const models::Software& software, const Parallelism& parallelism,
-                                      const cluster::Host& host);
+                                      const cluster::Host& host, std::int64_t copies = 1);
 
 }  // namespace rehearsal::plan

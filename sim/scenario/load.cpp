@@ -193,7 +193,8 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
     check_degrees(context, root, *model, training.training, experts, parallelism);
   if (model && cluster && software && parallelism.sound)
     report(context, root,
-           plan::broken_by_offload(*model, training.training, *software, parallelism.value, cluster->spec.host));
+           plan::broken_by_offload(*model, training.training, *software, parallelism.value, cluster->spec.host,
+                                   parallelism.copies));
   if (software && parallelism.sound)
     report(context, root,
            plan::broken_by_servers(training.training, *software, parallelism.value, scenario.data_parallel));
