@@ -16,9 +16,11 @@ namespace rehearsal::answer {
 namespace {
 
 // Our own kernels run on processors whose sharing nobody has measured, and iterations that overlap are walked without.
+// A bound is one of them: who shares may meet others at a better time than who does not.
 bool shares(const scenario::Scenario& scenario, const Effect* without) {
   return scenario.concrete && !scenario.optimizer_sync.post_validation && !(without && without->alone) &&
-         !scenario.concrete->software.own_kernels && scenario.simulate.network != scenario::Network::closed_form;
+         !scenario.concrete->software.own_kernels && scenario.resharding.strategy != reshard::Strategy::signal &&
+         scenario.simulate.network != scenario::Network::closed_form;
 }
 
 Question finish(lower::Lowering lowering, schedule::Problem problem, const scenario::Scenario& scenario,
@@ -81,8 +83,11 @@ Question prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   const auto& c = *scenario.concrete;
   question.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global) *
                          double(std::max(1, scenario.data_parallel.performed));
-  // Ranks of the graph stand for all GPUs, so executed work counts with its multiplicity.
-  question.hardware_flops = graph::executed_flops(question.graph);
+  // Ranks of the graph stand for all GPUs, so executed work counts with its multiplicity. Pieces of
+  // a sequence meet the keys up to the middle of their own (models/framework_pieces.cpp), the first all of its own:
+  // (p^2 + 1) / 2p^2 of the scores. A mask is not discounted, and neither is that.
+  const auto pieces = double(scenario.schedule.cut());
+  question.hardware_flops = graph::executed_flops(question.graph, 2 / (1 + 1 / (pieces * pieces)));
   const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   append(question.warnings, staged.warnings);
   append(question.assumptions, staged.assumptions);

@@ -97,7 +97,7 @@ WorkId GraphBuilder::under(WorkId work, const Condition& kernels, const Conditio
   }
   if (auto* both = std::get_if<Beside>(&changed)) {
     both->kernel = again(both->kernel), both->collective = again(both->collective);
-    return intern(changed);
+    return intern(changed, {.gpu = kernels.gpu});  // what they take from each other is that GPU's
   }
   if (auto* host = std::get_if<HostBound>(&changed)) {
     host->busy = again(host->busy);

@@ -9,9 +9,10 @@
 
 namespace rehearsal::graph {
 
-Flops flops(const Work& work, std::span<const Work> works);
+// `whole_scores`: how often what attention computes is to be counted, where it leaves out more than a mask does.
+Flops flops(const Work& work, std::span<const Work> works, double whole_scores = 1);
 
 // Over all tasks and the ranks they stand for.
-Flops executed_flops(const TaskGraph& graph);
+Flops executed_flops(const TaskGraph& graph, double whole_scores = 1);
 
 }  // namespace rehearsal::graph

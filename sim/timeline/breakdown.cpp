@@ -75,6 +75,7 @@ class RankBreakdown {
       if (until < span.start) {
         gaps.push_back({until, span.start});
         messages_awaited_by(i, gaps.back());
+        until = span.start;  // also before a task of no length: a gap counts once
       }
       // Measured spans of a serial lane do not overlap either, but may be short of a clock tick.
       const Time from = std::max(until, span.start);
@@ -92,7 +93,7 @@ class RankBreakdown {
     const auto waited = [&](Category c) {
       auto& [spans, lasted, lost] = during_[index(c)];
       const Time taken = take(gaps, merged(std::exchange(spans, {})));
-      const Time contended = lasted > Time{} ? seconds(to_seconds(taken) * (lost / lasted)) : Time{};
+      const Time contended = lasted > Time{} ? std::min(taken, seconds(to_seconds(taken) * (lost / lasted))) : Time{};
       total[index(c)] += taken - contended;
       total[index(Category::contention)] += contended;
     };
@@ -102,6 +103,7 @@ class RankBreakdown {
     waited(Category::offload);
     waited(Category::pipeline_comm);
     for (const Span& gap : gaps) total[index(Category::bubble)] += gap.end - gap.start;
+    if (predicted_) check(total, end);
     return total;
   }
 
@@ -109,6 +111,15 @@ class RankBreakdown {
   Span span_of(RankId rank, std::size_t local) const {
     const TaskId task = graph_.task(rank, LocalTask(local));
     return {timeline_.start[task.index()], timeline_.end[task.index()]};
+  }
+
+  static void check(const Breakdown& parts, Time iteration) {
+    Time sum;
+    for (const Time part : parts) {
+      INVARIANT(part >= Time{}, "a part of an iteration is negative");
+      sum += part;
+    }
+    INVARIANT(sum == iteration, "the parts of an iteration do not add up to it");
   }
 
   void collect() {  // what may have been waited for

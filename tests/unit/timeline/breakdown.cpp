@@ -96,6 +96,34 @@ TEST_CASE("the exposed time of a rank sums to the iteration") {
   CHECK(of(idle, Category::bubble) == 68);  // its own message does not keep it waiting
 }
 
+TEST_CASE("a gap before a task of no length counts once") {
+  graph::GraphBuilder builder;
+  const WorkId gemm = builder.intern(Gemm{.m = 1, .n = 1, .k = 1});
+  const WorkId message = builder.intern(graph::Message{.size = Bytes(1), .gathered = {}});
+  const WorkId receive = builder.intern(graph::Receive{}), nothing = builder.intern(graph::Wait{});
+  graph::ProgramBuilder first("first");
+  const auto out = first.endpoint(graph::EndpointKind::send);
+  const LocalTask made = first.add(task(gemm, Lane::compute));
+  first.add(task(message, Lane::send, Pass::forward, out.value), std::vector{made});
+  graph::ProgramBuilder second("second");
+  const auto in = second.endpoint(graph::EndpointKind::receive);
+  const LocalTask come = second.add(task(receive, Lane::receive, Pass::forward, in.value));
+  second.add(task(nothing, Lane::compute), std::vector{come});
+  second.add(task(nothing, Lane::compute));
+  second.add(task(gemm, Lane::compute));
+  const RankId a = builder.add_rank(builder.add(std::move(first).finish()));
+  const RankId b = builder.add_rank(builder.add(std::move(second).finish()));
+  builder.connect(a, out, b, in);
+  const auto graph = std::move(builder).finish();
+  const std::vector<Time> durations{Time(10), Time(5), Time(0), Time(0)};
+  const auto timeline = spans({{0, 10}, {10, 15}, {15, 15}, {15, 15}, {15, 15}, {15, 25}});
+  const auto parts = breakdown(graph, timeline, b, durations);
+  CHECK(of(parts, Category::bubble) == 10);
+  CHECK(of(parts, Category::pipeline_comm) == 5);
+  CHECK(of(parts, Category::compute) == 10);
+  CHECK(sum(parts) == 25);
+}
+
 TEST_CASE("waiting for the wire is waiting for the message") {
   Example e = example();
   // The message was ready at 10 and left at 12, when its wire was free.
