@@ -1,9 +1,12 @@
 #include "answer/faulted.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
 #include "answer/predict.hpp"
+#include "base/quantity_text.hpp"
 #include "timeline/waiting.hpp"
 
 namespace rehearsal::answer {
@@ -62,7 +65,20 @@ Faulted faulted(const Question& question, const timeline::Timeline& timeline) {
     answer.each.push_back({cluster::describe(scenario.faults[i]), now - without});
   }
   answer.waits = waits_for_slow(question, timeline);
+  answer.anomaly = now < answer.without || std::any_of(answer.each.begin(), answer.each.end(),
+                                                       [](const auto& one) { return one.cost < Time{}; });
   return answer;
+}
+
+std::optional<std::string> anomaly_of_faults(const Faulted& faulted, Time iteration) {
+  if (!faulted.anomaly) return std::nullopt;
+  Time gained = faulted.without - iteration;
+  for (const auto& [fault, cost] : faulted.each) gained = std::max(gained, Time{} - cost);
+  return fmt::format(
+      "scheduling anomaly: the step is up to {} shorter with a fault than without it. A fault makes nothing faster: "
+      "ranks "
+      "that it holds up share links and processors with others at other times. Take the longer of the two times",
+      show(gained));
 }
 
 }  // namespace rehearsal::answer

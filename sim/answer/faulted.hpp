@@ -9,7 +9,8 @@
 namespace rehearsal::answer {
 
 struct Faulted {
-  Time without;  // the iteration on a sound machine
+  Time without;          // the iteration on a sound machine
+  bool anomaly = false;  // the iteration is shorter with the faults, or with one of them, than without
   struct Cost {
     std::string fault;  // cluster::describe
     Time cost;          // by which the iteration would be shorter if it alone were mended
@@ -24,6 +25,12 @@ struct Faulted {
   };
   std::vector<Waits> waits;
 };
+
+// A fault makes nothing faster by itself. Where a step is shorter with one, ranks that were held up have come to what
+// they share at another time than the others, and met fewer of them there: an anomaly of scheduling (R. L. Graham,
+// Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17 (1969) 416), which says nothing for the fault.
+// Nothing: there is none.
+std::optional<std::string> anomaly_of_faults(const Faulted& faulted, Time iteration);
 
 // Predicts the step without the faults, and without each.
 Faulted faulted(const Question& question, const timeline::Timeline& timeline);

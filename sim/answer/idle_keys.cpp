@@ -13,38 +13,31 @@
 namespace rehearsal::answer {
 namespace {
 
-// Keys that are spelled otherwise where they end up.
+// Keys that are spelled otherwise where they end up, and the values that they take where those differ, too.
 struct Alias {
   std::string_view given, field;
+  bool truth = false;
 };
 constexpr Alias kAliases[] = {{"training.recompute", "training.recompute.mode"},
                               {"training.loss_scaling", "training.loss_scaling.mode"},
                               {"training.buffers", "training.buffers.kind"},
                               {"training.recompute.early_stop", "software.early_stop"},
-                              {"training.overlap.gradients", "software.gradient_overlap"},
-                              {"training.overlap.pipeline", "software.blocking_sends"},
-                              {"training.overlap.tensor", "software.async_tensor"}};
-
-// What acts elsewhere than in tasks and their times: what a framework reserves and what fits; a step that overlaps the
-// next; the size of a node; what is settled when a scenario is read.
-constexpr std::string_view kElsewhere[] = {"cluster.gpu.memory",
-                                           "cluster.gpus_per_node",
-                                           "cluster.topology",
-                                           "software.bf16_gradients",
-                                           "training.allocator",
-                                           "training.optimizer_sync",
-                                           "training.rollback_probability",
-                                           "training.loss_scaling.overflow_rate"};
+                              {"training.overlap.gradients", "software.gradient_overlap", true},
+                              {"training.overlap.pipeline", "software.blocking_sends", true},
+                              {"training.overlap.tensor", "software.async_tensor", true}};
+const Alias* alias_of(std::string_view key) {
+  const auto alias = std::find_if(std::begin(kAliases), std::end(kAliases), [&](auto& a) { return a.given == key; });
+  return alias == std::end(kAliases) ? nullptr : alias;
+}
 
 const fields::Field* field_of(std::string_view key) {
-  const auto alias = std::find_if(std::begin(kAliases), std::end(kAliases), [&](auto& a) { return a.given == key; });
-  const auto* field = scenario::scenario_fields().find(alias == std::end(kAliases) ? key : alias->field);
+  const auto* alias = alias_of(key);
+  const auto* field = scenario::scenario_fields().find(alias ? alias->field : key);
   const bool asked =
       field && field->set && field->acts && field->key_of_files &&
       (field->key == "placement" || field->key.starts_with("cluster.") || field->key.starts_with("training.") ||
        field->key.starts_with("software.") || field->key.starts_with("experts."));
-  return asked && std::find(std::begin(kElsewhere), std::end(kElsewhere), field->key) == std::end(kElsewhere) ? field
-                                                                                                              : nullptr;
+  return asked ? field : nullptr;
 }
 
 bool same(std::span<const Time> a, std::span<const Time> b) {
@@ -74,31 +67,22 @@ Step step(Staged staged, const scenario::Scenario& scenario) {
               staged.cost.held(graph.works(), graph.conditions()));
 }
 
+// The step of other values beside the one that was asked for. What differs in a price, a number of works or a peak is
+// found without simulating everything again.
 class Probe {
  public:
   Probe(const scenario::Scenario& scenario, const Question& question) : scenario_(scenario), question_(question) {}
 
-  bool moves(const fields::Field& field) {
-    const auto others = fields::others(field, field.get(&scenario_));
-    return std::any_of(others.begin(), others.end(), [&](const auto& other) {
-      auto changed = scenario_;
-      field.set(&changed, other);
-      try {
-        return differs(changed, field.key.starts_with("cluster."));
-      } catch (const UserError&) {
-        return true;  // refused by name
-      }
-    });
+  bool reprices(const scenario::Scenario& changed) const {
+    const auto& c = *changed.concrete;
+    const cost::CostModel other(c.cluster, c.curves, c.software, c.profile);
+    return !same(other.price(question_.graph.works(), question_.graph.conditions()), question_.durations);
   }
-
- private:
-  bool differs(const scenario::Scenario& changed, bool prices_alone) {
+  bool differs(const scenario::Scenario& changed) {
     const auto& c = *changed.concrete;
     const auto& before = *scenario_.concrete;
     if (cost::context(c.cluster.gpu, c.software) != cost::context(before.cluster.gpu, before.software)) return true;
-    const cost::CostModel other(c.cluster, c.curves, c.software, c.profile);
-    if (!same(other.price(question_.graph.works(), question_.graph.conditions()), question_.durations)) return true;
-    if (prices_alone) return false;
+    if (reprices(changed)) return true;
     auto now = stage(changed);
     if (!now_) now_.emplace(stage(scenario_));
     // Other works are another step; the same ones with other numbers need not be: what the host takes under a kernel
@@ -112,10 +96,61 @@ class Probe {
     return step(std::move(now), changed) != *step_;
   }
 
+ private:
   const scenario::Scenario& scenario_;
   const Question& question_;
   std::optional<Staged> now_;
   std::optional<Step> step_;
+};
+
+class Idle {
+ public:
+  Idle(const Prediction& predicted, const Reread& reread)
+      : predicted_(predicted), reread_(reread), probe_(predicted.scenario(), *predicted.question) {}
+
+  bool moves(const std::string& key, const fields::Field& field) {
+    const auto& scenario = predicted_.scenario();
+    const auto others = fields::others(field, field.get(&scenario));
+    if (field.form.measurable())  // quick, and mostly enough
+      for (const auto& other : others) {
+        auto changed = scenario;
+        field.set(&changed, other);
+        if (probe_.reprices(changed)) return true;
+      }
+    std::vector<std::string> values;
+    if (const auto* alias = alias_of(key); alias && alias->truth)
+      values = {"true", "false"};
+    else
+      for (const auto& other : others) values.push_back(fields::written(other));
+    return std::any_of(values.begin(), values.end(), [&](const auto& value) { return moves_to(key + "=" + value); });
+  }
+
+ private:
+  bool moves_to(const std::string& set) {
+    try {
+      const auto changed = reread_({set});
+      if (!changed.concrete ||
+          changed.concrete->software.own_kernels != predicted_.scenario().concrete->software.own_kernels)
+        return true;  // another program trains
+      return probe_.differs(changed) || !same_answer(whole(changed), before());
+    } catch (const UserError&) {
+      return true;  // refused by name
+    }
+  }
+  // In the coarsest form, which gives the same answer.
+  static Summary whole(scenario::Scenario scenario) {
+    scenario.simulate.detail = graph::Detail::stage, scenario.simulate.symmetry = true;
+    return predict(scenario, {.summary = {.critical_path = false}}).summary;
+  }
+  const Summary& before() {
+    if (!before_) before_ = whole(predicted_.scenario());
+    return *before_;
+  }
+
+  const Prediction& predicted_;
+  const Reread& reread_;
+  Probe probe_;
+  std::optional<Summary> before_;
 };
 
 }  // namespace
@@ -128,14 +163,15 @@ std::vector<double> runs_of_works(const graph::TaskGraph& graph) {
   return runs;
 }
 
-std::vector<std::string> idle_keys(const scenario::Scenario& scenario, const Question& question) {
+std::vector<std::string> idle_keys(const Prediction& predicted, const Reread& reread) {
   std::vector<std::string> warnings;
+  const auto& scenario = predicted.scenario();
   const bool performed = scenario.concrete->software.own_kernels;
-  Probe probe(scenario, question);
+  Idle idle(predicted, reread);
   for (const auto& [key, where] : scenario.given) {
     const auto* field = field_of(key);
     const bool of_training = key == "training.learning_rate" || key == "training.weight_decay";
-    if (!field || (performed && of_training) || probe.moves(*field)) continue;
+    if (!field || (performed && of_training) || idle.moves(key, *field)) continue;
     const auto at = where.line ? fmt::format("{}:{}:{}: ", where.file, where.line, where.column) : "";
     warnings.push_back(
         fmt::format("{}'{}' is set and changes nothing in this answer: no part of this step depends on it ({})", at,
@@ -148,9 +184,21 @@ std::vector<std::string> assumed_software(const scenario::Scenario& scenario, co
   std::vector<std::string> all;
   const auto& software = scenario.concrete->software;
   Probe probe(scenario, question);
+  const auto moves = [&](const fields::Field& field) {
+    const auto others = fields::others(field, field.get(&scenario));
+    return std::any_of(others.begin(), others.end(), [&](const auto& other) {
+      auto changed = scenario;
+      field.set(&changed, other);
+      try {
+        return probe.differs(changed);
+      } catch (const UserError&) {
+        return true;  // refused by name
+      }
+    });
+  };
   for (const auto& key : software.assumed) {
     const auto* field = field_of("software." + key);
-    if (!field || !probe.moves(*field)) continue;
+    if (!field || !moves(*field)) continue;
     const auto source = software.sources.find(key);
     all.push_back(fmt::format("software {}: {} = {} was not measured ({}).", software.name, key,
                               fields::shown(field->get(&scenario)),

@@ -3,16 +3,17 @@
 #include <string>
 #include <vector>
 
-#include "answer/question.hpp"
+#include "answer/predict.hpp"
 
 namespace rehearsal::answer {
 
 // How often tasks run each work, of all ranks that the graph stands for.
 std::vector<double> runs_of_works(const graph::TaskGraph& graph);
 
-// One warning for each key of cluster, GPU, training and software that the file or --set gives and without which
-// nothing would differ, with what it is about. `question`: this scenario's graph with its prices.
-std::vector<std::string> idle_keys(const scenario::Scenario& scenario, const Question& question);
+// One warning for each key of cluster, GPU, training, software and experts that the file or --set gives and without
+// which nothing in the answer would differ: no time, no byte on any tier or link, no rate, no cost. Other values are
+// read as a user would give them, `reread`, so that what follows from a key moves with it.
+std::vector<std::string> idle_keys(const Prediction& predicted, const Reread& reread);
 
 // A sentence for each number of the software's file that nobody measured and that this answer rests on.
 std::vector<std::string> assumed_software(const scenario::Scenario& scenario, const Question& question);

@@ -1,10 +1,14 @@
 #include "answer/predict.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "answer/idle_keys.hpp"
 #include "answer/post_validation.hpp"
 #include "answer/whole_run.hpp"
+#include "base/error.hpp"
 #include "engine/sim.hpp"
 #include "timeline/memory.hpp"
 
@@ -19,16 +23,64 @@ Answer Answer::brief() && {
 
 namespace {
 
+// Both ends of a pipeline hold the table of a tied embedding, and add up its gradients.
+bool shares_table(const graph::TaskGraph& graph) {
+  return std::any_of(graph.programs().begin(), graph.programs().end(), [](const graph::Program& program) {
+    return std::any_of(program.coordinates.begin(), program.coordinates.end(),
+                       [](const auto& at) { return at.pass == graph::Pass::embedding_reduce; });
+  });
+}
+
 Question::Skipped skipped(scenario::Scenario scenario, Options options) {
   scenario.concrete->training.skipped = true;
-  options.summary = {.memory = false, .critical_path = false}, options.idle_keys = false;
+  options.summary = {.memory = false, .critical_path = false}, options.reread = {};
   const auto step = predict(scenario, options);
   return {step.summary.iteration, step.question->hardware_flops};
+}
+
+// What is least for one border alone need not be least in the step, where transfers run beside passes and get into each
+// other's way: with `resharding.strategy: auto` the step is predicted by each. The first of equals stays.
+std::optional<reshard::Strategy> best_resharding(const scenario::Scenario& scenario, const Options& options) {
+  using enum reshard::Strategy;
+  const auto& layouts = scenario.parallelism.layouts;
+  const bool alike =
+      std::all_of(layouts.begin(), layouts.end(), [&](const auto& l) { return l.like(layouts.front()); });
+  if (layouts.size() < 2 || scenario.resharding.strategy != automatic || (alike && !scenario.resharding.asked))
+    return std::nullopt;
+  Options quick = options;
+  quick.summary = {.memory = false, .critical_path = false}, quick.reread = {}, quick.chosen = true;
+  auto best = automatic;
+  Time least = predict(scenario, quick).summary.iteration;
+  for (const auto strategy : {broadcast, send_recv, local_allgather, alpa_allgather, global_allgather}) {
+    auto other = scenario;
+    other.resharding.strategy = strategy;
+    try {
+      const Time time = predict(other, quick).summary.iteration;
+      if (time < least) least = time, best = strategy;
+    } catch (const UserError&) {  // more messages than are planned
+    }
+  }
+  return best;
+}
+
+Prediction as_chosen(const scenario::Scenario& scenario, const Options& options, reshard::Strategy strategy) {
+  auto chosen = scenario;
+  chosen.resharding.strategy = strategy;
+  auto options_of_it = options;
+  options_of_it.chosen = true;
+  auto prediction = predict(chosen, options_of_it);
+  prediction.assumptions.push_back(fmt::format("resharding auto: of all ways the step takes least with {}.",
+                                               strategy == reshard::Strategy::automatic
+                                                   ? "what is fastest for each border alone"
+                                                   : std::string(reshard::name(strategy))));
+  return prediction;
 }
 
 }  // namespace
 
 Prediction predict(const scenario::Scenario& scenario, const Options& options) {
+  if (!options.chosen)
+    if (const auto strategy = best_resharding(scenario, options)) return as_chosen(scenario, options, *strategy);
   auto question = std::make_shared<Question>(prepare(scenario, options.without));
   const auto simulator = engine::make_sim();
   backend::RunOptions run;
@@ -49,6 +101,13 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
       question->warnings.emplace_back(
           "'training.optimizer_sync' post-validation changes nothing here: no iteration can begin before the last "
           "ends");
+    else if (shares_table(question->graph))
+      question->warnings.push_back(
+          fmt::format("'training.optimizer_sync' post-validation saves {:.1f} % here: the embedding is tied "
+                      "(model.tie_embeddings), so the first stage steps when the last one has its gradient of the "
+                      "table, and begins "
+                      "no iteration before that",
+                      100 - 100 * (prediction.timeline.makespan() / barrier)));
   }
   std::optional<Served> served;
   if (scenario.data_parallel.served())
@@ -66,10 +125,10 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   }
   prediction.assumptions = std::move(question->assumptions);
   prediction.warnings = std::move(question->warnings);
-  if (options.idle_keys && scenario.concrete) {
-    for (auto& warning : idle_keys(scenario, *question)) prediction.warnings.push_back(std::move(warning));
-  }
   prediction.question = std::move(question);
+  if (options.reread && scenario.concrete) {
+    for (auto& warning : idle_keys(prediction, options.reread)) prediction.warnings.push_back(std::move(warning));
+  }
   return prediction;
 }
 

@@ -4,6 +4,7 @@
 // An answer owns what it points to: it may outlive the scenario, be copied and be kept. Answers of one question share
 // its graph.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,11 +71,15 @@ struct Answer {
 };
 using Prediction = Answer;  // of the simulator
 
+// The scenario as it is read with further values, KEY=VALUE; throws UserError.
+using Reread = std::function<scenario::Scenario(const std::vector<std::string>& sets)>;
+
 struct Options {
   std::string engine = "auto";      // backend::RunOptions
   const Effect* without = nullptr;  // one effect of the cost model left out
   SummaryParts summary = {};        // what the summary may leave out
-  bool idle_keys = false;           // warn of keys that are set and change nothing: costs a few lowerings
+  bool chosen = false;              // what the scenario leaves to the step (resharding auto) has been chosen
+  Reread reread = {};               // given: warn of keys that are set and change nothing; costs a few predictions
 };
 
 // Throws UserError as prepare() does.

@@ -227,8 +227,9 @@ Served in_turn(Question& question, Time all) {
   auto served = synchronous(question.scenario, Time(all.count() / n));
   double sum = 0;
   for (std::int64_t i = 0; i < n; ++i) sum += double(std::min(i, data.delay));
-  served.staleness_mean = sum / double(n), served.staleness_max = std::min(n - 1, data.delay);
-  served.versions = served.staleness_max + 1;
+  const auto most = std::min(n - 1, data.delay);
+  served.staleness_mean = sum / double(n), served.staleness_max = double(most);
+  served.versions = most + 1;
   question.assumptions.push_back(
       fmt::format("Parameter servers with delay {}: {} iterations that overlap are one graph, and what is called an "
                   "iteration; behind them all parameters are the same again. Messages that come early wait in the "
@@ -268,9 +269,11 @@ Served delayed(Question& question, timeline::Timeline& timeline, backend::RunOpt
         staleness.add(double(old), old, workers[i].count);
       }
     }
-  served.staleness_mean = staleness.sum / staleness.samples, served.staleness_max = staleness.most;
+  const double updates = data.unbounded() ? double(scenario.parallelism.data) : 1;  // of a step
+  served.staleness_mean = staleness.sum / staleness.samples / updates;
+  served.staleness_max = double(staleness.most) / updates;
   served.versions = versions_in_use(workers, window, data);
-  served.updates_per_sample = double(data.unbounded() ? scenario.parallelism.data : 1) / double(scenario.batch.global);
+  served.updates_per_sample = updates / double(scenario.batch.global);
 
   const Time period = seconds(1 / served.steps_per_s);
   put_into(timeline, question, iterations, window);
@@ -286,9 +289,8 @@ Served delayed(Question& question, timeline::Timeline& timeline, backend::RunOpt
       "their steady period; a worker has room for one set of gradients on their way while it computes the next.",
       data.unbounded() ? "unbounded" : std::to_string(data.delay), n));
   question.warnings.push_back(
-      fmt::format("'data_parallel.delay' lets gradients be {:.3g} updates old in the mean and {} at most: more steps "
-                  "per second are "
-                  "not more convergence",
+      fmt::format("'data_parallel.delay' lets gradients be {:.3g} steps old in the mean and {:.3g} at most: more steps "
+                  "per second are not more convergence",
                   served.staleness_mean, served.staleness_max));
   return served;
 }

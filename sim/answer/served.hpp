@@ -15,12 +15,13 @@ namespace rehearsal::answer {
 struct Served {
   std::int64_t servers = 1;
   double steps_per_s = 0;  // iterations of all workers, in the mean over them
-  // Updates between the parameters that gradients were computed from and those that they are added to.
-  double staleness_mean = 0;
-  std::int64_t staleness_max = 0;
+  // Between the parameters that gradients were computed from and those that they are added to, in steps of all workers:
+  // an update of one worker is 1/workers of one, so that delays with and without a bound compare.
+  double staleness_mean = 0, staleness_max = 0;
   bool by_worker = false;     // an update is of one worker
   std::int64_t versions = 1;  // states of the parameters that are in use at once, the newest counted
   double updates_per_sample = 0;
+  friend bool operator==(const Served&, const Served&) = default;
 };
 
 Served synchronous(const scenario::Scenario& scenario, Time iteration);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "answer/reserved_memory.hpp"
 #include "base/parallel.hpp"
@@ -146,6 +147,21 @@ RankId last_worker(const graph::TaskGraph& graph, const Timeline& timeline) {
 }
 
 }  // namespace
+
+bool same_answer(const Summary& a, const Summary& b) {
+  const auto numbers = [](const Summary& s) {
+    return std::tie(s.iteration, s.samples_per_s, s.tokens_per_s, s.model_tflops_per_gpu, s.hardware_tflops_per_gpu,
+                    s.mfu, s.hfu, s.useful, s.bubble_rate, s.peak, s.fits, s.capacity, s.tiers, s.offload_efficiency,
+                    s.gpus, s.microbatches, s.breakdown, s.ranks, s.traffic, s.served, s.contention, s.contended);
+  };
+  const auto job = [](const Summary& s) {
+    using Totals = std::optional<job::Totals>;
+    return s.job ? std::tuple(s.job->steps, Totals(s.job->expected), s.job->low, s.job->high, s.job->failures,
+                              s.job->checkpoint_interval_s, s.job->checkpoint_bytes, s.job->checkpoint_save_s)
+                 : std::tuple(0., Totals(), Totals(), Totals(), 0., 0., 0., 0.);
+  };
+  return numbers(a) == numbers(b) && job(a) == job(b);
+}
 
 Summary summarize(const Question& question, const Timeline& timeline, const SummaryParts& parts) {
   Summary s;

@@ -18,6 +18,7 @@ namespace rehearsal::answer {
 struct MemoryFigures {
   double allocated = 0;  // bytes; abstract scenarios: their unit
   std::optional<double> reserved, device;
+  friend bool operator==(const MemoryFigures&, const MemoryFigures&) = default;
 };
 
 struct RankSummary {
@@ -28,6 +29,7 @@ struct RankSummary {
   std::uint32_t allocator_retries =
       0;  // the device was full, cached memory went back; the time it takes is not modelled
   timeline::MemoryByCategory memory{};
+  friend bool operator==(const RankSummary&, const RankSummary&) = default;
 };
 
 struct PathSegment {  // of the critical path: neighbouring tasks of one rank and pass
@@ -42,6 +44,7 @@ struct Contended {
   std::uint32_t count = 1;
   Time slowed;  // of each
   double busy = 0;
+  friend bool operator==(const Contended&, const Contended&) = default;
 };
 
 struct Summary {
@@ -59,6 +62,7 @@ struct Summary {
   struct Useful {
     double overflow_rate = 0;
     Time skipped, step;
+    friend bool operator==(const Useful&, const Useful&) = default;
   };
   std::optional<Useful> useful;
   double bubble_rate = 0;
@@ -79,6 +83,10 @@ struct Summary {
   std::optional<Time> contention;    // by which the iteration is longer because works share what they use
   std::vector<Contended> contended;  // the worst of what they share
 };
+
+// Whether the same step comes out, number by number: times, rates, memory on every tier, traffic, and what a job makes
+// of them. Not of what, by whom, or along which path.
+bool same_answer(const Summary& a, const Summary& b);
 
 // What may be left out of a summary, because it takes a while: peaks of memory with what fits (a framework's allocator
 // is replayed), and the critical path.

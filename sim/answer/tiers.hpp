@@ -18,6 +18,7 @@ struct TierSummary {
   timeline::MemoryByCategory at_peak{};  // of that GPU
   std::optional<double> capacity;        // of a node
   std::optional<bool> fits;
+  friend bool operator==(const TierSummary&, const TierSummary&) = default;
 };
 
 // Of the tiers beyond the device on which something is kept.
@@ -29,6 +30,7 @@ std::vector<TierSummary> tier_summaries(const Question& question, const timeline
 struct OffloadEfficiency {
   double simulated = 1, together = 1;
   std::optional<double> parameters, optimizer, activations;
+  friend bool operator==(const OffloadEfficiency&, const OffloadEfficiency&) = default;
 };
 // `computes`: how long the GPU does. None where nothing has left the device.
 std::optional<OffloadEfficiency> offload_efficiency(const Question& question, Time computes, Time iteration);

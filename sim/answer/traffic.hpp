@@ -40,6 +40,7 @@ struct LinkTraffic {
   std::uint64_t count = 1;  // one way of a cable is a link
   double bytes = 0;         // over each
   double busy_share = 0;    // bytes / (rate x iteration)
+  friend bool operator==(const LinkTraffic&, const LinkTraffic&) = default;
 };
 
 // Of the GPU that sends most over the data axis, beside what theory says (plan/data_volume.hpp).
@@ -47,6 +48,7 @@ struct DataParallelTraffic {
   double bytes = 0, closed_form_bytes = 0;
   std::string form;       // "2 Psi"
   double parameters = 0;  // Psi
+  friend bool operator==(const DataParallelTraffic&, const DataParallelTraffic&) = default;
 };
 
 struct Traffic {
@@ -54,6 +56,7 @@ struct Traffic {
   AxisBytes all_gpus;                                // together
   std::optional<DataParallelTraffic> data_parallel;  // of a framework with replicas
   std::vector<LinkTraffic> links;                    // busiest first; none where nothing says what surrounds works
+  friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
 inline constexpr std::size_t kMostLinks = 20;  // of a summary; a class of equal links counts once

@@ -13,6 +13,7 @@ job::Step job_step(const scenario::Scenario& scenario) {
   step.sequences = double(scenario.batch.global);
   step.tokens = step.sequences * double(scenario.batch.sequence);
   step.gpus = scenario.parallelism.gpus(), step.nodes = c.cluster.nodes, step.gpus_per_node = c.cluster.gpus_per_node;
+  step.server_gpus = scenario.data_parallel.own_nodes() * c.cluster.gpus_per_node;
   step.replicas = scenario.parallelism.data;
   step.gpu_watts = c.cluster.gpu.power_limit;
   const auto states = plan::state_bytes(c.training);

@@ -99,11 +99,19 @@ int run_run(const Arguments& arguments) {
   if (jobs) return run_jobs(*jobs, options, common);
 
   answer::Options asked;
-  asked.idle_keys = true, asked.summary.threads = std::max(1u, std::thread::hardware_concurrency());
+  asked.summary.threads = std::max(1u, std::thread::hardware_concurrency());
   std::vector<answer::Prediction> predictions;
   for (const auto& scenario : scenarios) {
+    asked.reread = [&](std::vector<std::string> sets) {
+      sets.insert(sets.begin(), common.set.begin(), common.set.end());
+      return scenario::load(scenario.file, sets);
+    };
     auto& prediction = predictions.emplace_back(answer::predict(scenario, asked));
-    if (!scenario.faults.empty()) prediction.faulted = answer::faulted(*prediction.question, prediction.timeline);
+    if (!scenario.faults.empty()) {
+      prediction.faulted = answer::faulted(*prediction.question, prediction.timeline);
+      if (auto anomaly = answer::anomaly_of_faults(*prediction.faulted, prediction.summary.iteration))
+        prediction.warnings.push_back(*std::move(anomaly));
+    }
     prediction.other_software = explore::with_other_software(scenario, common.set);
     auto worth = explore::software_worth(scenario, prediction.other_software, prediction.summary.iteration);
     if (!worth.empty()) prediction.warnings.push_back(std::move(worth));

@@ -20,7 +20,7 @@ class Run {
   double failures = 0, lost = 0, waited = 0, slow = 0, shrunk = 0;
 
   double length() {
-    failure_ = exponential(failures_of(f_)), draw_slow();
+    failure_ = exponential(failures_of(f_)), draw_slow(0);
     while (safe_ < c_.work && now_ < kHopeless * c_.work) step();
     return now_;
   }
@@ -33,7 +33,7 @@ class Run {
   double exponential(double rate) { return rate > 0 ? -std::log1p(-uniform()) / rate : kNever; }
 
   // Rates are without memory: what is drawn anew is as good as what was drawn before.
-  void draw_slow() { slow_at_ = now_ + exponential(double(f_.nodes) * f_.slow_rate); }
+  void draw_slow(double since) { slow_at_ = since + exponential(double(f_.nodes) * f_.slow_rate); }
 
   double speed() const {
     double speed = notice_ < kNever ? 1 / f_.slowdown : 1;
@@ -133,9 +133,11 @@ class Run {
     go_down(c_.down, group ? std::min(f_.group_nodes, f_.nodes) : 1);
   }
 
+  // Further nodes that become slow before the first is noticed change nothing, however many they are.
   void become_slow() {
-    if (notice_ == kNever) notice_ = now_ + f_.notice;
-    draw_slow();
+    notice_ = now_ + f_.notice;
+    draw_slow(now_);
+    if (slow_at_ < notice_) draw_slow(notice_);
   }
 
   // The slow node goes; nothing is lost but the time of a checkpoint and a restart.

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kHour = 3600, kDay = 86400;
 constexpr double kFewestRuns = 50, kMostRuns = 400;
+constexpr double kMostEvents = 1e6;  // of one run
 constexpr double kMostCycles = 1e6;  // of all simulated runs together, so that an answer takes a moment
 
 double steps_of(const Job& job, const Step& step) {
@@ -87,6 +88,10 @@ class Maker {
 
   // Useful seconds.
   double begin() {
+    if (step_.server_gpus > 0)
+      run_.assumptions.push_back(fmt::format(
+          "job: the {} GPUs of the nodes with parameter servers are paid for and draw power as the others do.",
+          step_.server_gpus));
     run_.steps = steps_of(job_, step_);
     run_.spare_gpus = job_.spares.value_or(0) * step_.gpus_per_node;
     watts();
@@ -113,7 +118,8 @@ class Maker {
   Totals totals(double clock, double useful) const {
     Totals t;
     t.days = clock / kDay, t.goodput = useful / clock;
-    const double gpus = double(step_.gpus + run_.spare_gpus), nodes = double(step_.nodes + job_.spares.value_or(0));
+    const double gpus = double(step_.gpus + step_.server_gpus + run_.spare_gpus),
+                 nodes = double(step_.nodes + job_.spares.value_or(0));
     t.gpu_hours = gpus * clock / kHour;
     if (job_.gpu_hour) t.cost = t.gpu_hours * *job_.gpu_hour;
     if (watts_) {
@@ -189,12 +195,25 @@ class Maker {
     if (!(closed < kHopeless * cycle.work)) hopeless(cycle);
     if (ask == Ask::mean && never_short()) return {closed, true, {}};
     const double cycles = std::ceil(cycle.work / cycle.interval);
+    too_many(closed);
     const int runs = static_cast<int>(std::clamp(kMostCycles / cycles, kFewestRuns, kMostRuns));
     length.runs = simulate(cycle, fleet_, job_.seed, runs);
     length.closed = fleet_.slow_rate <= 0 && length.runs.waited <= 0 && length.runs.shrunk <= 0;
     length.mean = length.closed ? closed : length.runs.mean;
     if (length.runs.p95 >= kHopeless * cycle.work) hopeless(cycle);
     return length;
+  }
+
+  // What happens in a run of about so long is walked one by one. A slow node stops it once it is noticed.
+  void too_many(double length) const {
+    const double slow = double(fleet_.nodes) * fleet_.slow_rate;
+    const double stops = slow > 0 ? length / (1 / slow + fleet_.notice) : 0;
+    const double events = length * cycle_.failures + stops;
+    if (events > kMostEvents)
+      throw UserError(
+          fmt::format("'job.failures': about {:.2g} failures and slow nodes in a run are more than the {:g} that are "
+                      "simulated; lower the rates, or give the nodes that are slow a longer 'notice'",
+                      events, kMostEvents));
   }
 
   [[noreturn]] static void hopeless(const Cycle& cycle) {

@@ -16,15 +16,17 @@ struct Step {
   std::optional<double> low, high;   // of `seconds`, 1 = as predicted: its error band
   double sequences = 0, tokens = 0;  // that it trains
   std::int64_t gpus = 0, nodes = 0, gpus_per_node = 1, replicas = 1;
-  double gpu_watts = 0;    // the limit of a GPU; 0: unknown
-  double state_bytes = 0;  // parameters and optimizer states, once
-  double to_host = 0;      // bytes a second that a GPU copies to its host; 0: unknown
+  std::int64_t server_gpus = 0;  // of the nodes of parameter servers: there and paid for, but they train nothing
+  double gpu_watts = 0;          // the limit of a GPU; 0: unknown
+  double state_bytes = 0;        // parameters and optimizer states, once
+  double to_host = 0;            // bytes a second that a GPU copies to its host; 0: unknown
 };
 
 // At one speed of the step.
 struct Totals {
   double days = 0, gpu_hours = 0, goodput = 1;
   std::optional<double> cost, energy_mwh, carbon_t;
+  friend bool operator==(const Totals&, const Totals&) = default;
 };
 
 struct WholeRun {

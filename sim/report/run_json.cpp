@@ -70,6 +70,7 @@ Json served(const answer::Served& s) {
           {"staleness",
            {{"mean", s.staleness_mean},
             {"max", s.staleness_max},
+            {"unit", "steps of all workers"},
             {"update", s.by_worker ? "one worker's gradients" : "the sum of all workers' gradients"}}},
           {"versions", s.versions},
           {"updates_per_sample", s.updates_per_sample}};
@@ -202,6 +203,7 @@ Json faulted(const answer::Faulted& f, Time iteration) {
                      {"most_s", to_seconds(w.most)}});
   return {{"without_s", to_seconds(f.without)},
           {"cost_s", to_seconds(iteration - f.without)},
+          {"anomaly", f.anomaly},
           {"each", each},
           {"waits", waits}};
 }

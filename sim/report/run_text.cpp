@@ -176,8 +176,8 @@ class TextReport {
 
   void servers(const answer::Served& s) {
     line("  Servers      {}; {:.3g} steps/s, {:.3g} updates a sample", s.servers, s.steps_per_s, s.updates_per_sample);
-    line("  Staleness    {:.3g} updates {}in the mean, {} at most; {} version{} in use", s.staleness_mean,
-         s.by_worker ? "of single workers " : "", s.staleness_max, s.versions, s.versions == 1 ? "" : "s");
+    line("  Staleness    {:.3g} steps in the mean, {:.3g} at most; {} version{} in use", s.staleness_mean,
+         s.staleness_max, s.versions, s.versions == 1 ? "" : "s");
   }
 
   static std::string rate(double tflops) {
@@ -295,9 +295,12 @@ class TextReport {
     line("");
     line("{}", paint_.bold("What the faults cost"));
     const Time cost = s_.iteration - f.without;
-    line("  {} more than the {} on a sound machine, {:.1f} %", show(cost), show(f.without), 100 * (cost / f.without));
+    const auto size = [](Time time) { return show(time < Time{} ? Time{} - time : time); };
+    line("  {} {} than the {} on a sound machine, {:.1f} %", size(cost), cost < Time{} ? "less" : "more",
+         show(f.without), 100 * (cost / f.without));
     if (f.each.size() > 1)
-      for (const auto& [fault, mended] : f.each) line("  {:>12} less with this one mended: {}", show(mended), fault);
+      for (const auto& [fault, mended] : f.each)
+        line("  {:>12} {} with this one mended: {}", size(mended), mended < Time{} ? "more" : "less", fault);
     else
       for (const auto& [fault, mended] : f.each) line("  {}", fault);
     for (const auto& w : f.waits)

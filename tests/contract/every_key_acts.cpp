@@ -34,8 +34,13 @@ struct Told {
 
 Told ask(const std::string& file, const std::vector<std::string>& sets) {
   Told told;
-  told.scenario = scenario::load(PROJECT_ROOT "/scenarios/" + file, sets);
-  const auto prediction = answer::predict(told.scenario, {.summary = {.critical_path = false}, .idle_keys = true});
+  const auto read = [&](const std::vector<std::string>& more) {
+    auto all = sets;
+    all.insert(all.end(), more.begin(), more.end());
+    return scenario::load(PROJECT_ROOT "/scenarios/" + file, all);
+  };
+  told.scenario = read({});
+  const auto prediction = answer::predict(told.scenario, {.summary = {.critical_path = false}, .reread = read});
   const auto& summary = prediction.summary;
   told.iteration = summary.iteration, told.fits = summary.fits, told.warnings = prediction.warnings;
   told.samples_per_s = summary.samples_per_s;
@@ -284,6 +289,38 @@ TEST_CASE("every number and every choice acts, or the program says why not") {
     if (!kExceptions.count(field.key)) CHECK(met[Outcome::acts] + met[Outcome::refused] > 0);
   }
   CHECK(acting > 80);
+}
+
+TEST_CASE("what moves anything in the answer is not called idle: times, rates, memory of any tier") {
+  ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
+  ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
+  const auto idle = [](const std::vector<std::string>& sets) {
+    std::vector<std::string> keys;
+    for (const auto& w : ask("llama3-8b-dgx-h100.yaml", sets).warnings)
+      if (w.find("changes nothing in this answer") != std::string::npos)
+        keys.push_back(w.substr(w.find('\'') + 1, w.find('\'', w.find('\'') + 1) - w.find('\'') - 1));
+    return keys;
+  };
+  const auto named_idle = [&](const std::string& key, std::vector<std::string> sets) {
+    const auto keys = idle(sets);
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
+  // Of the rated bandwidth another one follows, by which kernels are priced.
+  CHECK_FALSE(named_idle(
+      "cluster.gpu.memory_bandwidth",
+      {"batch.global=8", "cluster={use: dgx-h100, nodes: 1, gpu: {use: h100-80g-sxm, memory_bandwidth: 0.3TB/s}}"}));
+  // Bytes on the host, and a rate that utilisation is measured by.
+  CHECK_FALSE(named_idle("training.moments", {"batch.global=8", "training.recompute=full", "training.moments=bf16",
+                                              "training.offload={optimizer: host}"}));
+  CHECK_FALSE(named_idle("cluster.gpu.peak.fp8", {"batch.global=8", "training.precision=fp8", "software=megatron-2025",
+                                                  "cluster.gpu.peak.fp8=3000TFLOP/s"}));
+  CHECK_FALSE(named_idle("cluster.gpu.memory", {"batch.global=8", "cluster.gpu.memory=90GiB"}));
+  CHECK_FALSE(named_idle("training.allocator", {"batch.global=8", "training.allocator=exact"}));
+  // Own kernels instead of a framework's are another program; its partition may be another one, too.
+  CHECK_FALSE(
+      named_idle("software.own_kernels", {"batch.global=8", "parallelism={pipeline: 2, data: 4, zero: 1}",
+                                          "software={use: megatron-2025, own_kernels: false}", "partition=balanced"}));
+  CHECK(named_idle("training.learning_rate", {"batch.global=8", "training.learning_rate=0.1"}));
 }
 
 TEST_CASE("an old NCCL lacks the switch's all-reduce: slower, though the curves were measured with a new one") {

@@ -140,3 +140,18 @@ TEST_CASE("a slow worker holds up all others") {
   const auto slow = predicted(kWorkers, with(sets, {"faults=[{gpu: 13, slowdown: 2}]"}));
   CHECK(to_seconds(slow.summary.iteration) > 1.3 * to_seconds(sound.summary.iteration));
 }
+
+TEST_CASE("what a job pays for and what draws power are the same machines") {
+  const Sets job{"data_parallel.servers=4",
+                 "job={steps: 1000, gpu_hour: 2, currency: USD, power: {gpu: 500W, node: 0W, pue: 1}}"};
+  const auto total = [&](const Sets& more) {
+    const auto run = predicted(kWorkers, with(job, more));
+    REQUIRE(run.summary.job);
+    const auto& all = run.summary.job->expected;
+    CHECK(*all.energy_mwh == doctest::Approx(all.gpu_hours * 500e-6));
+    CHECK(*all.cost == doctest::Approx(2 * all.gpu_hours));
+    return all.gpu_hours / (all.days * 24);
+  };
+  CHECK(total({}) == doctest::Approx(64 + 4 * 8));  // each server on a node of its own
+  CHECK(total({"data_parallel.placement=colocated"}) == doctest::Approx(64));
+}

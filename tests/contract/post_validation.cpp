@@ -91,3 +91,15 @@ TEST_CASE("random pipelines of every schedule that flushes: no rank waits for it
   }
   CHECK(trained > 100);
 }
+
+TEST_CASE("a tied embedding is named as what leaves nothing to gain") {
+  const auto warned = [](const char* tied) {
+    const auto run =
+        predicted_file("llama3-8b-dgx-h100.yaml", with(kAsked, {"batch.global=16", "parallelism={pipeline: 4, data: 2}",
+                                                                std::string("model.tie_embeddings=") + tied}));
+    return std::any_of(run.warnings.begin(), run.warnings.end(),
+                       [](const auto& w) { return says(w, "the embedding is tied (model.tie_embeddings)"); });
+  };
+  CHECK(warned("true"));
+  CHECK_FALSE(warned("false"));
+}

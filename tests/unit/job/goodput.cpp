@@ -144,3 +144,12 @@ TEST_CASE("the same seed gives the same runs, another seed others") {
   CHECK(simulate(cycle, fleet, 1, 20).mean == simulate(cycle, fleet, 1, 20).mean);
   CHECK(simulate(cycle, fleet, 1, 20).mean != simulate(cycle, fleet, 2, 20).mean);
 }
+
+TEST_CASE("nodes that become slow all the time are walked once for each that is noticed") {
+  // A million a second, noticed after an hour: the run stops about once an hour, and no more happens than that.
+  const Cycle cycle{.work = 1e6, .interval = 3600, .stall = 30, .save = 30, .down = 600, .failures = 0};
+  const Fleet fleet{.nodes = 1000, .slow_rate = 1e3, .slowdown = 1.5, .notice = 3600, .restart = 300};
+  const auto runs = simulate(cycle, fleet, 1, 50);
+  CHECK(runs.slow == doctest::Approx(runs.mean).epsilon(.01));
+  CHECK(runs.mean > 1.5e6);
+}

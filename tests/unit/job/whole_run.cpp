@@ -123,3 +123,23 @@ TEST_CASE("a pace is what the run expects, and never below what it takes at leas
   CHECK(failing > 1000);
   CHECK(lost > 300);  // the bound knows of failures
 }
+
+TEST_CASE("nodes of parameter servers are paid for as they draw power") {
+  Job job;
+  job.steps = Count(8640), job.gpu_hour = 2;
+  job.power.pue = 1, job.power.node = Power(1000);
+  auto s = step();
+  s.nodes = 12, s.server_gpus = 32;  // four nodes of servers
+  const auto run = whole_run(job, s);
+  CHECK(run.expected.gpu_hours == doctest::Approx(96 * 24));
+  CHECK(*run.expected.cost == doctest::Approx(96 * 24 * 2));
+  CHECK(*run.expected.energy_mwh == doctest::Approx((96 * 400 + 12 * 1000) * 24 * 1e-6));
+}
+
+TEST_CASE("more failures than can be walked are refused, and not waited for") {
+  Job job;
+  job.steps = Count(8640);
+  job.failures.emplace();
+  job.failures->slow_per_1000_node_days = 1e15, job.failures->notice = Duration(1e-6);
+  CHECK_THROWS_AS(whole_run(job, step()), UserError);
+}
