@@ -105,13 +105,14 @@ class Crossings::Planner {
   Sent& add(std::uint32_t from, std::uint32_t to, std::int64_t bytes, std::uint32_t chunks, Bytes gathered = {},
             GroupShape gather = {}) {
     const auto pair = plan_.machine->alike(gpu(from), gpu(to));
-    if (plan_.job.resharding.strategy == reshard::Strategy::signal) bytes = 1, gathered = {};
+    const bool signal = plan_.job.resharding.strategy == reshard::Strategy::signal;  // arrives at once
+    if (signal) bytes = 0;
     graph::Message message{Bytes(bytes), static_cast<std::uint32_t>(pair.first),
                            static_cast<std::uint32_t>(pair.second), gathered, gather};
     message.chunks = chunks;
     auto& sent = sent_.emplace_back();
     sent.from = from, sent.to = to, sent.bytes = bytes;
-    sent.message = builder_.intern(message);
+    sent.message = signal ? builder_.intern(graph::Wait{}) : builder_.intern(message);
     sent.leaves_domain = plan_.machine->reach(pair.first, pair.second).leaves_domain;
     return sent;
   }

@@ -62,12 +62,15 @@ const Description& resharding_fields() {
            {"broadcast", Strategy::broadcast},
            {"send-recv", Strategy::send_recv},
            {"local-allgather", Strategy::local_allgather},
+           {"alpa-allgather", Strategy::alpa_allgather},
            {"global-allgather", Strategy::global_allgather},
            {"signal", Strategy::signal}},
           kUsual,
           "how activations and their gradients get from a stage to one that is cut otherwise "
-          "(`stages`), or to any; auto: the plan that takes least time; signal: a byte in the place of "
-          "each message of send-recv, the bound that no way of sending exceeds"),
+          "(`stages`), or to any; auto: the way by which the step takes least; local-allgather: a part to each GPU of "
+          "a "
+          "host, which gather them; alpa-allgather: the narrower rule of the original; signal: what crosses arrives at "
+          "once, the bound that no way of sending exceeds"),
       field<&R::planner>("planner", text(), kUsual, "who sends what, and when: a planner of `rehearse reshard`"),
       or_also(field<&R::chunks>("chunks", whole(1, kMostCount), {[](const R&) -> std::int64_t { return 0; }, "auto"},
                                 "of a broadcast; auto: as many as make it shortest"),

@@ -190,7 +190,8 @@ Plan plan_of_layouts(Job job) {
   plan.of_stages = std::move(plans), plan.borders = std::move(borders);
   plan.formation = Formation(std::move(meshes));
   if (plan.job.resharding.strategy == reshard::Strategy::signal)
-    plan.assumptions.emplace_back("A byte is sent in the place of each activation between stages: a bound, not a run.");
+    plan.assumptions.emplace_back(
+        "What crosses between stages arrives at once, and nobody takes anything from others: a bound, not a run.");
   else
     plan.assumptions.emplace_back(
         "What crosses between stages that are cut otherwise goes as it was planned, message by message; ranks that "

@@ -25,8 +25,8 @@ std::optional<std::string> too_large(const Resharding& problem, Strategy strateg
   }
   const double senders = problem.source.mesh.devices() / source_tiles;
   const double receivers = problem.destination.mesh.devices() / destination_tiles;
-  const bool one_each =
-      strategy == Strategy::send_recv || strategy == Strategy::local_allgather || strategy == Strategy::striped;
+  const bool one_each = strategy == Strategy::send_recv || strategy == Strategy::local_allgather ||
+                        strategy == Strategy::striped || strategy == Strategy::alpa_allgather;
   const double count = units * (one_each ? receivers : 1);
   if (count > double(kMostTransfers))
     return fmt::format("{:.0f} transfers are more than {}; use smaller meshes or specs that split less", count,
@@ -48,19 +48,18 @@ std::vector<Strategy> strategies(const std::vector<Transfer>& transfers) {
   return result;
 }
 
-// The original's rule for local all-gather does not reach every destination (transfers.hpp), and then sends full
+// The original's rule for all-gathers does not reach every destination (transfers.hpp), and then sends full
 // copies. (Where a tile has one receiver any strategy comes to a message, which is no other answer.)
 std::vector<std::string> departures(const Question& question, const std::vector<Transfer>& transfers) {
-  if (!question.resharding || question.method.strategy != Strategy::local_allgather) return {};
-  if (local_allgather_applies(side_of(question.resharding->destination, question.resharding->shape))) return {};
+  if (!question.resharding || question.method.strategy != Strategy::alpa_allgather) return {};
+  if (alpa_allgather_applies(side_of(question.resharding->destination, question.resharding->shape))) return {};
   std::set<std::uint32_t> units;
   for (const auto& t : transfers) units.insert(t.unit);
   if (units.size() == transfers.size()) return {};
   return {
-      "strategy local-allgather was performed as send-recv: by its rule tiles are gathered where all their copies "
-      "share "
+      "strategy alpa-allgather was performed as send-recv: by its rule tiles are gathered where all their copies share "
       "a host and their number divides a side of the tile, which is not so here; set strategy to auto, broadcast or "
-      "global-allgather for fewer copies over the NICs"};
+      "local-allgather for fewer copies over the NICs"};
 }
 
 Answer planned(const Question& question, Strategy strategy) {
@@ -100,7 +99,7 @@ Answer chosen(const Question& question) {
   // one per host), so whole plans are compared. The first of equals stays.
   Answer best = planned(question, Strategy::broadcast);
   for (const auto strategy : {Strategy::automatic, Strategy::striped, Strategy::local_allgather,
-                              Strategy::global_allgather, Strategy::send_recv}) {
+                              Strategy::alpa_allgather, Strategy::global_allgather, Strategy::send_recv}) {
     if (strategy == Strategy::striped && question.method.nic == NicSharing::host) continue;
     // Each task on its own: anything may come of it, at most as much as of send/recv.
     const auto largest = strategy == Strategy::automatic ? Strategy::send_recv : strategy;

@@ -19,6 +19,8 @@ std::string_view name(Strategy strategy) {
       return "striped";
     case Strategy::signal:
       return "signal";
+    case Strategy::alpa_allgather:
+      return "alpa-allgather";
     case Strategy::automatic:
       return "auto";
   }

@@ -10,8 +10,8 @@
 
 namespace rehearsal::reshard {
 
-// Signal: send/recv of a byte in the place of every message, which no run could do; the bound that Zhuang et al.
-// compare with.
+// Signal: what crosses arrives at once, which no run could do. (Zhuang et al. compare with send/recv of a byte in the
+// place of every message; a broadcast, which has fewer of them, can be faster than that.)
 enum class Strategy : std::uint8_t {
   send_recv,
   local_allgather,
@@ -19,7 +19,8 @@ enum class Strategy : std::uint8_t {
   broadcast,
   striped,
   automatic,
-  signal
+  signal,
+  alpa_allgather
 };
 std::string_view name(Strategy strategy);
 

@@ -19,9 +19,9 @@ class Maker {
 
   std::vector<Transfer> make() {
     const auto strategy = method_.strategy;
-    if (strategy == Strategy::local_allgather && local_allgather_applies(destination_)) {
+    if (strategy == Strategy::alpa_allgather && alpa_allgather_applies(destination_)) {
       finer();
-    } else if (strategy == Strategy::send_recv || strategy == Strategy::local_allgather) {
+    } else if (strategy == Strategy::send_recv || strategy == Strategy::alpa_allgather) {
       device_by_device(unit_tasks(source_.tiles, destination_.tiles));
     } else {
       const auto units = unit_tasks(source_.tiles, destination_.tiles);
@@ -32,8 +32,10 @@ class Maker {
             for (const auto device : units[u].receivers) add(u, units[u], units[u].box, {device}, chosen);
             break;
           case Strategy::local_allgather:
+            within_hosts(u, units[u]);
+            break;
           case Strategy::striped:
-            parted(u, units[u], chosen);
+            striped(u, units[u]);
             break;
           default:
             add(u, units[u], units[u].box, units[u].receivers, chosen);
@@ -94,33 +96,52 @@ class Maker {
 
   void finer();
 
-  // The box in as many parts as a host has receiving devices; device j of every host gets part j.
-  void parted(std::uint32_t unit, const UnitTask& task, Strategy strategy) {
+  // Part j of n of a box, along the dimension with most elements; parts differ by one row at most.
+  static Box part(const Box& whole, std::int64_t j, std::int64_t n) {
+    const auto d = longest(whole);
+    Box box = whole;
+    box[d] = {whole[d].low + whole[d].length() * j / n, whole[d].low + whole[d].length() * (j + 1) / n};
+    return box;
+  }
+  static std::size_t longest(const Box& box) {
+    return std::size_t(std::max_element(box.begin(), box.end(),
+                                        [](const Interval& a, const Interval& b) { return a.length() < b.length(); }) -
+                       box.begin());
+  }
+
+  // A part to each receiving device of a host, which gather the box; a host with one is sent it whole.
+  void within_hosts(std::uint32_t unit, const UnitTask& task) {
+    std::vector<std::vector<std::uint32_t>> hosts;
+    for (const auto d : task.receivers) {
+      if (hosts.empty() || destination_.host[d] != destination_.host[hosts.back().front()]) hosts.emplace_back();
+      hosts.back().push_back(d);
+    }
+    const auto length = task.box[longest(task.box)].length();
+    const auto parts_of = [&](const auto& host) { return std::min(std::int64_t(host.size()), length); };
+    bool some = true;
+    for (std::int64_t j = 0; std::exchange(some, false); j++)
+      for (const auto& host : hosts) {
+        if (j >= parts_of(host)) continue;
+        some = true;
+        if (host.size() == 1) {
+          add(unit, task, task.box, host, Strategy::send_recv);
+          continue;
+        }
+        auto& t = add(unit, task, part(task.box, j, parts_of(host)), {host[std::size_t(j)]}, Strategy::local_allgather);
+        t.gathered = task.size, t.gatherers = std::uint32_t(host.size()), t.gather_with = host;
+      }
+  }
+
+  // The box in as many parts as each host has receiving devices; part j goes along the devices j of all hosts.
+  void striped(std::uint32_t unit, const UnitTask& task) {
     const auto to = receivers_of(task.receivers);
     const std::uint32_t parts = to.devices / to.hosts;
-    // Along the dimension with most elements; shares differ by one element at most.
-    const auto longest = std::max_element(task.box.begin(), task.box.end(),
-                                          [](const Interval& a, const Interval& b) { return a.length() < b.length(); });
-    const auto d = std::size_t(longest - task.box.begin());
-    const std::int64_t length = longest->length(), n = std::min<std::int64_t>(parts, length);
+    const auto n = std::min<std::int64_t>(parts, task.box[longest(task.box)].length());
     for (std::int64_t j = 0; j < n; j++) {
-      Box box = task.box;
-      box[d] = {task.box[d].low + length * j / n, task.box[d].low + length * (j + 1) / n};
-      std::vector<std::vector<std::uint32_t>> targets, beside;  // of each transfer of this part
-      for (std::uint32_t h = 0; h < to.hosts; h++) {
-        const auto device = task.receivers[h * parts + std::size_t(j)];
-        const auto host = task.receivers.begin() + std::ptrdiff_t(h * parts);
-        if (strategy != Strategy::striped || beside.empty()) beside.emplace_back();
-        beside.back().insert(beside.back().end(), host, host + std::ptrdiff_t(parts));
-        if (strategy == Strategy::striped && !targets.empty())
-          targets.front().push_back(device);
-        else
-          targets.push_back({device});
-      }
-      for (std::size_t i = 0; i < targets.size(); i++) {
-        auto& t = add(unit, task, box, std::move(targets[i]), strategy);
-        t.gathered = task.size, t.gatherers = parts, t.gather_with = std::move(beside[i]);
-      }
+      std::vector<std::uint32_t> rail;
+      for (std::uint32_t h = 0; h < to.hosts; h++) rail.push_back(task.receivers[h * parts + std::size_t(j)]);
+      auto& t = add(unit, task, part(task.box, j, n), std::move(rail), Strategy::striped);
+      t.gathered = task.size, t.gatherers = parts, t.gather_with = task.receivers;
     }
   }
 
@@ -146,8 +167,7 @@ class Maker {
       consider(Strategy::striped, std::ceil(stripes / at_once) * chain(part, rail, pieces, link).seconds(rail) +
                                       gather_seconds(bytes, stripes, link));
     }
-    if (even && method_.nic == NicSharing::host)
-      consider(Strategy::local_allgather, local_allgather_seconds(bytes, to, link));
+    if (even) consider(Strategy::local_allgather, local_allgather_seconds(bytes, to, link));
     consider(Strategy::global_allgather, global_allgather_seconds(bytes, to, link));
     consider(Strategy::send_recv, send_recv_seconds(bytes, to, link));
     return best;
@@ -222,7 +242,7 @@ void Maker::finer() {
   device_by_device(units);
   for (auto& t : made_) {
     const auto& whole = destination_.tiles[fine[units[t.unit].destination_tile].of];
-    t.strategy = Strategy::local_allgather;
+    t.strategy = Strategy::alpa_allgather;
     t.gathered = elements(whole.box);
     t.gatherers = std::uint32_t(parts);
     // Of every part the same copy.
@@ -235,7 +255,7 @@ void Maker::finer() {
 
 }  // namespace
 
-bool local_allgather_applies(const Side& destination) {
+bool alpa_allgather_applies(const Side& destination) {
   const auto cuts = rule_cuts(destination);
   return std::any_of(cuts.begin(), cuts.end(), [](auto cut) { return cut > 1; });
 }

@@ -2,7 +2,10 @@
 //
 // broadcast          one transfer per unit task to all of its receivers
 // send-recv          one per unit task and receiving device, device after device
-// local-allgather    the original's rewriting of the destination (below), then send-recv
+// local-allgather    a box in B parts for the B devices of each receiving host, which gather them by NVLink: every host
+// is
+//                    sent every element once (Zhuang et al., section 3, figure 3b)
+// alpa-allgather     what the original makes of that: its rewriting of the destination (below), then send-recv
 // global-allgather   one per unit task; its NICs are held for (2A - 1)/A of the box, A = receiving hosts
 // striped            with a NIC for every GPU: a box in B parts for the B devices of each host, every part a chain over
 //                    the hosts along one rail, then an all-gather by NVLink
@@ -10,7 +13,7 @@
 // (answer.hpp
 //                    weighs it against the same strategy for all)
 //
-// The original's rule for local all-gather (alpa, commit b8078a9): no rewriting unless the destination is split over
+// The original's rule (alpa, commit b8078a9): no rewriting unless the destination is split over
 // its hosts already, so that the copies of a tile share a host. Then, dimension by dimension, the tile is cut into
 // gcd(copies left, local length) parts. Copies left over at the end are sent in full. Two blind spots follow, and are
 // kept: a tile on several hosts gets no all-gather at all, and lengths that the number of copies does not divide (2^28
@@ -66,7 +69,7 @@ struct Numbered {
 };
 Numbered number(const std::vector<Transfer>& transfers);
 
-// Whether the original would rewrite the destination for local all-gather.
-bool local_allgather_applies(const Side& destination);
+// Whether the original would rewrite the destination for an all-gather.
+bool alpa_allgather_applies(const Side& destination);
 
 }  // namespace rehearsal::reshard

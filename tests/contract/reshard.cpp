@@ -100,23 +100,28 @@ TEST_CASE("case 9 in numbers") {
 }
 
 TEST_CASE("strategies: what each needs of the NICs") {
-  // Case 7: four quarters to 2 hosts of 4, replicated. Messages: 8 full copies of everything from one NIC; no local
-  // all-gather by the original's rule, since the copies lie on two hosts; all over: once and a half; broadcast: once.
+  // Case 7: four quarters to 2 hosts of 4, replicated. Messages: 8 full copies of everything from one NIC; parts for
+  // each host: 2; no all-gather by the original's rule, since the copies lie on two hosts; all over: once and a half;
+  // broadcast: once.
   const std::string file = "'" + kCases + "case7.yaml' --set strategy=";
   const std::int64_t tensor = 1024LL * 1024 * 512;
   CHECK(plan_of(file + "send-recv")["makespan"] == 8 * tensor);
-  const auto departed = plan_of(file + "local-allgather");
+  const auto departed = plan_of(file + "alpa-allgather");
   CHECK(departed["makespan"] == 8 * tensor);
-  CHECK(departed["strategy"] == "local-allgather");
+  CHECK(departed["strategy"] == "alpa-allgather");
   CHECK(departed["performed"] == json{"send-recv"});
   REQUIRE(departed["warnings"].size() == 1);
   CHECK(contains(departed["warnings"][0].get<std::string>(), "performed as send-recv"));
-  CHECK(contains(shell(std::string(REHEARSE_BINARY) + " reshard " + file + "local-allgather").out,
-                 "send-recv instead of local-allgather"));
+  CHECK(contains(shell(std::string(REHEARSE_BINARY) + " reshard " + file + "alpa-allgather").out,
+                 "send-recv instead of alpa-allgather"));
   // Where the copies of a tile share a host the rule holds.
-  const auto kept = plan_of("'" + kCases + "case1.yaml' --set strategy=local-allgather");
-  CHECK(kept["performed"] == json{"local-allgather"});
+  const auto kept = plan_of("'" + kCases + "case1.yaml' --set strategy=alpa-allgather");
+  CHECK(kept["performed"] == json{"alpa-allgather"});
   CHECK(kept["warnings"].empty());
+  const auto twice = plan_of(file + "local-allgather");
+  CHECK(twice["makespan"] == 2 * tensor);
+  CHECK(twice["performed"] == json{"local-allgather"});
+  CHECK(twice["warnings"].empty());
   CHECK(plan_of(file + "global-allgather")["makespan"] == tensor * 3 / 2);
   CHECK(plan_of(file + "broadcast")["makespan"] == tensor);
   CHECK(plan_of(file + "auto")["makespan"] == tensor);

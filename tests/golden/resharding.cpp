@@ -205,10 +205,11 @@ TEST_CASE("send/recv with and without the original's local all-gather, message b
     CHECK(plan_of(messages, "normal").makespan == plain.at("makespan"));
 
     const auto& gathered = row.at("results").at("send_recv_local_allgather");
-    REQUIRE(local_allgather_applies(side_of(resharding.destination, resharding.shape)) == gathered.at("applicable").get<bool>());
-    if (!local_allgather_applies(side_of(resharding.destination, resharding.shape))) continue;
+    const bool applies = alpa_allgather_applies(side_of(resharding.destination, resharding.shape));
+    REQUIRE(applies == gathered.at("applicable").get<bool>());
+    if (!applies) continue;
     rewritten++;
-    method.strategy = Strategy::local_allgather;
+    method.strategy = Strategy::alpa_allgather;
     const auto parts = transfers(resharding, method);
     CHECK(parts.size() == gathered.at("messages"));
     CHECK(plan_of(parts, "normal").makespan == gathered.at("makespan"));

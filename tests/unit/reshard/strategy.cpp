@@ -85,9 +85,9 @@ TEST_CASE("one sender and 1 GiB at 10 Gb/s, as the model of the paper has it") {
     same(chain(bytes, to, std::int64_t(cell[4]), link).seconds(to), cell[10]);
     // The original's rule: which of them it would gather, and what its send/recv takes then.
     const auto resharding = one_to({hosts, per_host}, std::int64_t(bytes) / 4);
-    CHECK(local_allgather_applies(side_of(resharding.destination, resharding.shape)) == (cell[11] == 1));
+    CHECK(alpa_allgather_applies(side_of(resharding.destination, resharding.shape)) == (cell[11] == 1));
     Method method;
-    method.strategy = Strategy::local_allgather;
+    method.strategy = Strategy::alpa_allgather;
     double elements = 0;
     for (const auto& t : transfers(resharding, method)) elements += double(t.work);
     same(elements * 4 / link.nic, cell[12]);
@@ -95,9 +95,9 @@ TEST_CASE("one sender and 1 GiB at 10 Gb/s, as the model of the paper has it") {
   CHECK(rows == 7);
 }
 
-TEST_CASE("blind spots of the original's local all-gather") {
+TEST_CASE("blind spots of the original's all-gather") {
   Method method;
-  method.strategy = Strategy::local_allgather;
+  method.strategy = Strategy::alpa_allgather;
   // 2^28 elements for 3 GPUs of one host: gcd(3, 2^28) = 1, three full copies.
   CHECK(transfers(one_to({1, 3}, 1 << 28), method).front().work == 1 << 28);
   // Two hosts, replicated: no all-gather at all.
@@ -106,6 +106,26 @@ TEST_CASE("blind spots of the original's local all-gather") {
   const auto halves = transfers(one_to({1, 4}, 6), method);
   REQUIRE(halves.size() == 4);
   for (const auto& t : halves) CHECK(t.work == 3);
+}
+
+TEST_CASE("local all-gather sends each host every element once, split over its devices") {
+  Method method;
+  method.strategy = Strategy::local_allgather;
+  // Each of these is a blind spot of the original: 3 GPUs of a host, two hosts with all of it, 6 elements for 4 GPUs.
+  for (const auto& [mesh, elements] :
+       std::vector<std::pair<Mesh, std::int64_t>>{{{1, 3}, 1 << 28}, {{2, 4}, 1024}, {{1, 4}, 6}}) {
+    CAPTURE(mesh.rows);
+    CAPTURE(elements);
+    std::vector<std::int64_t> into(mesh.rows);  // each host
+    for (const auto& t : transfers(one_to(mesh, elements), method)) {
+      REQUIRE(t.receiver_devices.size() == 1);
+      into[t.receiver_devices.front() / mesh.columns] += t.size;
+      CHECK(t.size <= (elements + mesh.columns - 1) / mesh.columns);
+      CHECK(t.gathered == elements);
+      CHECK(t.gatherers == mesh.columns);
+    }
+    CHECK(into == std::vector<std::int64_t>(mesh.rows, elements));
+  }
 }
 
 TEST_CASE("a receiver set of one device never broadcasts") {

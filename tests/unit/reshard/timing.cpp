@@ -71,8 +71,8 @@ TEST_CASE("auto is never slower than any strategy for all tasks") {
           q.method.strategy = Strategy::automatic;
           const auto chosen = answer(q);
           bool beats_all = true;
-          for (const auto fixed : std::array{Strategy::send_recv, Strategy::local_allgather, Strategy::global_allgather,
-                                             Strategy::broadcast}) {
+          for (const auto fixed : std::array{Strategy::send_recv, Strategy::local_allgather, Strategy::alpa_allgather,
+                                             Strategy::global_allgather, Strategy::broadcast}) {
             q.method.strategy = fixed;
             const double seconds = answer(q).seconds;
             CHECK(chosen.seconds <= seconds);
