@@ -18,7 +18,7 @@ std::size_t FreeBlocks::first_of(std::int64_t size) const {
 }
 
 // How many places are higher.
-std::ptrdiff_t FreeBlocks::above(const Places& places, std::int64_t address) {
+std::ptrdiff_t FreeBlocks::above(const std::vector<Place>& places, std::int64_t address) {
   const Place* first = places.data();
   for (std::size_t left = places.size(); left > 0;) {  // as in first_of
     const std::size_t half = (left + 1) / 2;
@@ -26,6 +26,12 @@ std::ptrdiff_t FreeBlocks::above(const Places& places, std::int64_t address) {
     left -= half;
   }
   return first - places.data();
+}
+
+// The first that is not below the address, of places in ascending order.
+std::vector<FreeBlocks::Place>::iterator FreeBlocks::up_to(std::vector<Place>& places, std::int64_t address) {
+  return std::lower_bound(places.begin(), places.end(), address,
+                          [](const Place& place, std::int64_t a) { return place.address < a; });
 }
 
 void FreeBlocks::insert(const Entry& entry) {
@@ -37,16 +43,21 @@ void FreeBlocks::insert(const Entry& entry) {
     unused_.pop_back();
   }
   Places& places = places_[where_[index]];
-  places.insert(places.begin() + above(places, entry.address), {entry.address, entry.block});
+  const Place place{entry.address, entry.block};
+  if (places.empty() || places.holds_low(entry.address))
+    places.low.insert(places.low.begin() + above(places.low, entry.address), place);
+  else
+    places.high.insert(up_to(places.high, entry.address), place);
 }
 
 void FreeBlocks::erase(const Entry& entry) {
   const std::size_t index = first_of(entry.size);
   INVARIANT(index < sizes_.size() && sizes_[index] == entry.size, "a free block is listed");
   Places& places = places_[where_[index]];
-  const auto at = places.begin() + above(places, entry.address);
-  INVARIANT(at != places.end() && at->block == entry.block, "a free block is listed");
-  places.erase(at);
+  auto& list = places.holds_low(entry.address) ? places.low : places.high;
+  const auto at = &list == &places.low ? list.begin() + above(list, entry.address) : up_to(list, entry.address);
+  INVARIANT(at != list.end() && at->block == entry.block, "a free block is listed");
+  list.erase(at);
   if (places.empty()) close(index);
 }
 
@@ -54,8 +65,12 @@ bool FreeBlocks::take(std::int64_t size, Entry& taken) {
   const std::size_t index = first_of(size);
   if (index == sizes_.size()) return false;
   Places& places = places_[where_[index]];
-  taken = {sizes_[index], places.back().address, places.back().block};
-  places.pop_back();
+  if (places.low.empty()) {
+    places.low.assign(places.high.rbegin(), places.high.rend());
+    places.high.clear();
+  }
+  taken = {sizes_[index], places.low.back().address, places.low.back().block};
+  places.low.pop_back();
   if (places.empty()) close(index);
   return true;
 }
@@ -68,9 +83,12 @@ void FreeBlocks::close(std::size_t index) {
 
 std::vector<FreeBlocks::Entry> FreeBlocks::all(std::int64_t at_least) const {
   std::vector<Entry> entries;
-  for (std::size_t i = first_of(at_least); i < sizes_.size(); i++)
-    for (auto place = places_[where_[i]].rbegin(); place != places_[where_[i]].rend(); ++place)
+  for (std::size_t i = first_of(at_least); i < sizes_.size(); i++) {
+    const auto& places = places_[where_[i]];
+    for (auto place = places.low.rbegin(); place != places.low.rend(); ++place)
       entries.push_back({sizes_[i], place->address, place->block});
+    for (const auto& place : places.high) entries.push_back({sizes_[i], place.address, place.block});
+  }
   return entries;
 }
 

@@ -1,7 +1,8 @@
 // The free blocks of one pool of the caching allocator, found by size, at equal size by address.
 //
-// A pool holds many blocks of few sizes: a sorted list of the sizes, and for each the addresses, the lowest last. What
-// became empty is kept for the next size, so that the replay of an iteration soon asks for no more memory. (With
+// A pool holds many blocks of few sizes: a sorted list of the sizes, and for each the addresses, the lowest last.
+// Higher ones than all of those come in a second list: blocks of new segments, of which a deep model leaves thousands.
+// What became empty is kept for the next size, so that the replay of an iteration soon asks for no more memory. (With
 // std::set it took two thirds of the time of a prediction.)
 #pragma once
 #include <cstdint>
@@ -28,9 +29,15 @@ class FreeBlocks {
     std::int64_t address;
     std::uint32_t block;
   };
-  using Places = std::vector<Place>;  // from the highest address to the lowest
+  struct Places {
+    std::vector<Place> low;   // from the highest address to the lowest
+    std::vector<Place> high;  // above all of those, from the lowest to the highest
+    bool empty() const { return low.empty() && high.empty(); }
+    bool holds_low(std::int64_t address) const { return !low.empty() && address <= low.front().address; }
+  };
 
-  static std::ptrdiff_t above(const Places& places, std::int64_t address);
+  static std::ptrdiff_t above(const std::vector<Place>& places, std::int64_t address);
+  static std::vector<Place>::iterator up_to(std::vector<Place>& places, std::int64_t address);
   std::size_t first_of(std::int64_t size) const;  // index of the first size that is not below
   void close(std::size_t index);                  // no block of that size is left
 

@@ -100,6 +100,8 @@ Folds::Layout Folds::made(std::uint32_t staged, Grouping grouping) const {
     layout.slot.push_back(slot);
   }
   layout.in_buffer.resize(layout.instances.size());
+  layout.born.resize(layout.instances.size()), layout.dies.resize(layout.instances.size());
+  layout.place.resize(layout.instances.size());
   return layout;
 }
 
@@ -201,7 +203,7 @@ TaskRecipe Folds::folded(std::uint32_t staged, Pass pass, const std::vector<std:
   task.work = sequence(works, works_);
   if (uses.size() == 1) task.layer = stage_uses[uses.front()].layer;
 
-  std::vector<bool> born(layout.instances.size()), dies(layout.instances.size());
+  auto &born = layout.born, &dies = layout.dies;
   for (const auto& event : all) (event.born ? born : dies)[event.instance] = true;
   const auto within = [&](std::size_t instance) { return born[instance] && dies[instance]; };
 
@@ -209,7 +211,6 @@ TaskRecipe Folds::folded(std::uint32_t staged, Pass pass, const std::vector<std:
   constexpr std::uint32_t kFreed = 0x40000000;    // counted behind what it allocates, once that is known
   std::map<std::uint32_t, std::uint32_t> use_of;  // slot -> which of the uses that allocate
   std::vector<graph::TensorList> tensors;
-  std::vector<std::uint32_t> place(layout.instances.size());
   std::uint32_t inside = 0;
   MemoryByCategory level{};
   Bytes now{}, most{};
@@ -221,7 +222,7 @@ TaskRecipe Folds::folded(std::uint32_t staged, Pass pass, const std::vector<std:
     // What came from an earlier pass counts as it did there.
     const bool again = from_here ? pass != Pass::forward : it.crosses == Crosses::input_to_weight;
     const auto as = again ? it.again : it.category;
-    auto& at = place[event.instance];
+    auto& at = layout.place[event.instance];
     if (event.born && within(event.instance)) {
       at = AllocationStep::kWithin + inside++;
     } else if (event.born) {
@@ -252,6 +253,7 @@ TaskRecipe Folds::folded(std::uint32_t staged, Pass pass, const std::vector<std:
     fold.highest[index(buffer.category)] -= buffer.size;
     if (tensors[a].size() > 1) buffer.tensors = program_.tensors(std::move(tensors[a]));
   }
+  for (const auto& event : all) born[event.instance] = dies[event.instance] = false;
   while (task.first_births < all.size() && all[task.first_births].born && all[task.first_births].operation == 0)
     ++task.first_births;
   if (!fold.steps.empty()) task.fold = std::move(fold);

@@ -67,6 +67,10 @@ class Folds {
     std::map<Key, std::uint32_t> known;    // slots
     std::vector<std::uint32_t> slot;       // of each instance
     std::vector<std::uint32_t> in_buffer;  // which tensor of its buffer it is
+    // Of the fold that is being made, and nothing between two of them: a pass that comes part by part is as many folds
+    // as it has parts.
+    std::vector<std::uint8_t> born, dies;
+    std::vector<std::uint32_t> place;
   };
   Layout& layout(std::uint32_t staged, Grouping grouping);
   Layout made(std::uint32_t staged, Grouping grouping) const;

@@ -301,9 +301,12 @@ void add_layout(const plan::Plan& plan, GraphBuilder& builder, Parts& parts) {
 
 // Both ends of a skip connection, where they are of one stage.
 void pair_skips(StageParts& stage) {
-  for (std::size_t i = 0; i < stage.uses.size(); ++i)
-    for (std::size_t j = 0; j < stage.uses.size(); ++j)
-      if (i != j && stage.uses[i].skip && stage.uses[i].skip == stage.uses[j].skip) stage.uses[i].partner = j;
+  std::map<std::uint32_t, std::size_t> begun;
+  for (std::size_t i = 0; i < stage.uses.size(); ++i) {
+    if (!stage.uses[i].skip) continue;
+    const auto [other, first] = begun.try_emplace(*stage.uses[i].skip, i);
+    if (!first) stage.uses[i].partner = other->second, stage.uses[other->second].partner = i;
+  }
 }
 
 }  // namespace
