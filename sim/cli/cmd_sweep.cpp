@@ -125,7 +125,7 @@ int run_sweep(const Arguments& arguments) {
   const auto what = variants_of(options, line->operands);
   const auto& variants = what.all;
   std::vector<store::Point> points;
-  for (const auto& variant : variants) points.push_back(point_of(variant, common.set));
+  for (const auto& variant : variants) points.push_back(point_of(file, variant, common.set));
 
   store::Store store(file, std::string(version()), stored_columns(), store::Access::write);
   const auto who = launched();
@@ -145,8 +145,10 @@ int run_sweep(const Arguments& arguments) {
                stderr);
   if (!first) return 0;
   std::vector<report::CompareRow> rows;
-  for (std::size_t i = 0; i < points.size(); i++)
+  for (std::size_t i = 0; i < points.size(); i++) {
     rows.push_back(row_of(store.row(points[i], false).value(), variants[i].set));
+    rows.back().file = variants[i].file;  // as it was named here
+  }
   emit_rows(common, options, what.varied, rows,
             [&](std::size_t i) { return store.row(points[i], true).value().result; });
   return 0;

@@ -28,7 +28,8 @@ bool goes_to_terminal(const CommonOptions& common) { return common.output.empty(
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(path_) {
+AtomicFile::AtomicFile(std::string path, std::string option)
+    : path_(std::move(path)), target_(path_), option_(std::move(option)) {
   struct stat found {};
   if (path_.empty() || path_ == "-") {
     descriptor_ = STDOUT_FILENO, direct_ = true;
@@ -74,10 +75,10 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
-void AtomicFile::check(const std::string& path) {
+void AtomicFile::check(const std::string& path, const std::string& option) {
   struct stat found {};
   if (stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) return;
-  AtomicFile probe(path);  // dropped again
+  AtomicFile probe(path, option);  // dropped again
 }
 
 void AtomicFile::fail(int error) const {
@@ -86,7 +87,8 @@ void AtomicFile::fail(int error) const {
   const std::string message =
       fmt::format("cannot write {}: {}", standard ? "standard output" : "'" + path_ + "'", std::strerror(error));
   if (error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG) throw MachineError(message);
-  throw UserError(message + (standard ? "" : "; give --output a file in a folder that exists and may be written"));
+  throw UserError(message +
+                  (standard ? "" : "; give " + option_ + " a file in a folder that exists and may be written"));
 }
 
 void AtomicFile::push(const char* data, std::size_t size) {

@@ -89,14 +89,15 @@ class ClosedPipe : public std::exception {
 // Throws UserError when the file cannot be made, MachineError when the disk is full, ClosedPipe.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::string path);
+  // `option`: who named it, for messages.
+  explicit AtomicFile(std::string path, std::string option = "--output");
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   // Throws as the constructor does, and leaves nothing behind: for refusing a bad name before the work. Pipes and
   // devices are not touched, since opening one may block.
-  static void check(const std::string& path);
+  static void check(const std::string& path, const std::string& option);
 
   void write(std::string_view text);
   void flush();   // hands what was written to the reader; matters for standard output only
@@ -107,8 +108,9 @@ class AtomicFile {
   void push(const char* data, std::size_t size);
   [[noreturn]] void fail(int error) const;
 
-  std::string path_;       // as the user gave it, for messages
-  std::string target_;     // with symbolic links followed
+  std::string path_;    // as the user gave it, for messages
+  std::string target_;  // with symbolic links followed
+  std::string option_;
   std::string temporary_;  // name of the temporary file; empty when it has none
   std::string buffer_;
   int descriptor_ = -1;

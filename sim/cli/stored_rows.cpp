@@ -1,6 +1,7 @@
 #include "cli/stored_rows.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 #include <tuple>
 
@@ -9,6 +10,7 @@
 namespace rehearsal::cli {
 
 using report::Figure;
+namespace fs = std::filesystem;
 
 std::vector<store::Column> stored_columns() {
   std::vector<store::Column> columns;
@@ -19,14 +21,28 @@ std::vector<store::Column> stored_columns() {
   return columns;
 }
 
-store::Point point_of(const explore::Variant& variant, const std::vector<std::string>& common) {
+namespace {
+
+// The same from wherever the sweep is started, and after the store has moved with its scenarios: by the place of the
+// store. Two folders may have files of one name.
+std::string seen_from(const std::string& store, const std::string& file) {
+  std::error_code unknown;
+  const auto folder = fs::weakly_canonical(fs::absolute(store), unknown).parent_path();
+  const auto seen = fs::weakly_canonical(fs::absolute(file), unknown).lexically_proximate(folder);
+  return unknown || seen.empty() ? file : seen.generic_string();
+}
+
+}  // namespace
+
+store::Point point_of(const std::string& store, const explore::Variant& variant,
+                      const std::vector<std::string>& common) {
   Json set = Json::object();
   for (const auto& one : common) {
     const auto equals = one.find('=');
     set.append(one.substr(0, equals), report::value_of(one.substr(equals + 1)));
   }
   for (const auto& [key, value] : variant.set) set.append(key, report::value_of(value));
-  return {variant.file, set.dump()};
+  return {seen_from(store, variant.file), set.dump()};
 }
 
 explore::Settings settings_of(const store::Point& point) {

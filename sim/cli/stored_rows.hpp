@@ -13,7 +13,8 @@ namespace rehearsal::cli {
 std::vector<store::Column> stored_columns();
 
 // What was set, as the point holds it and back.
-store::Point point_of(const explore::Variant& variant, const std::vector<std::string>& common);
+store::Point point_of(const std::string& store, const explore::Variant& variant,
+                      const std::vector<std::string>& common);
 explore::Settings settings_of(const store::Point& point);
 
 store::Row stored(const store::Point& point, const std::string& digest, const report::CompareRow& row,

@@ -35,6 +35,8 @@ constexpr const char* kChoices[] = {"training.attention",
                                     "experts.dispatch",
                                     "experts.balance",
                                     "parallelism.sequence"};
+// An allocator without fragmentation is for comparing with; nobody can run one.
+constexpr const char* kNoChoice = "exact";
 // The software's own way where a scenario says nothing, so both are tried.
 constexpr const char* kSwitches[] = {"training.overlap.gradients", "training.overlap.parameters",
                                      "training.overlap.pipeline", "training.overlap.tensor"};
@@ -129,7 +131,9 @@ class Changes {
       // Names that mean what another one does ("cpu", "host") are one value.
       auto other = scenario_;
       field.set(&other, value);
-      if (const auto meant = field.get(&other); meant != now) add({fmt::format("{}={}", key, fields::written(meant))});
+      const auto meant = field.get(&other);
+      if (meant != now && meant != Value(std::string(kNoChoice)))
+        add({fmt::format("{}={}", key, fields::written(meant))});
     }
   }
 

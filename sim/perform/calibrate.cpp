@@ -281,7 +281,7 @@ int calibrate(const cli::Calibration& options, const cli::Arguments& arguments, 
     std::filesystem::create_directories(folder, failed);
     if (failed) throw UserError(fmt::format("calibrate: cannot make {}: {}", folder, failed.message()));
     file = scenario::profile_file(options.backend);
-    AtomicFile::check(file);
+    AtomicFile::check(file, "--output");
   }
   const auto machine = calibrate::this_machine();
   const auto wanted = options.scenarios.empty() ? Wanted{} : wanted_by(options.scenarios[0], common, options.backend);

@@ -28,9 +28,12 @@ std::vector<std::uint32_t> read_nodes(Context& context, const Node& node, std::i
   std::vector<std::uint32_t> nodes;
   std::vector<const Node*> parts{&node};
   if (node.kind == Node::Kind::sequence) parts = node.items;
+  if (parts.empty())
+    problems.error(node.where(),
+                   "'nodes' is an empty list; a job needs a range such as 0-15, a node, or a list of these");
   for (const Node* part : parts) {
     std::int64_t first = 0, last = 0;
-    if (part->kind != Node::Kind::scalar || !read_range(part->text, first, last) || last < first) {
+    if (part->kind != Node::Kind::scalar || !read_range(part->text, first, last) || first < 0 || last < first) {
       problems.error(part->where(), fmt::format("'nodes' is a range such as 0-15, a node, or a list of these; found {}",
                                                 describe(*part)));
       return {};

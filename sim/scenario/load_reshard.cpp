@@ -177,6 +177,7 @@ reshard::Question read_reshard(Context& context, const std::string& path, const 
   question.method.strategy = top.choice<Strategy>("strategy",
                                                   {{"send-recv", send_recv},
                                                    {"local-allgather", local_allgather},
+                                                   {"alpa-allgather", alpa_allgather},
                                                    {"global-allgather", global_allgather},
                                                    {"broadcast", broadcast},
                                                    {"auto", automatic}},

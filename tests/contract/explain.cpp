@@ -11,6 +11,7 @@
 
 #include "../rehearse.hpp"
 #include "answer/predict.hpp"
+#include "explore/advice.hpp"
 
 namespace {
 
@@ -165,6 +166,17 @@ TEST_CASE("by default ten changes are advised, all of which fit and gain") {
     CHECK(row["fits"] == true);
     CHECK(row["iteration_change"].get<double>() < 0);
   }
+}
+
+TEST_CASE("an allocator that nobody has is not advised") {
+  ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
+  std::size_t allocators = 0;
+  for (const auto& change : explore::changes(scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml")))
+    for (const auto& set : change) {
+      CHECK(set != "training.allocator=exact");
+      allocators += set.starts_with("training.allocator=");
+    }
+  CHECK(allocators == 1);  // expandable segments
 }
 
 TEST_CASE("the critical path is told whole, and limits are of this step") {

@@ -77,6 +77,16 @@ TEST_CASE("no output goes onto an input, whatever it is called") {
   }
 }
 
+TEST_CASE("who names a file that cannot be made is told by the option that named it") {
+  const Files f;
+  for (const char* option : {"svg", "html", "trace", "timeline", "output"}) {
+    CAPTURE(option);
+    const auto run = rehearse(fmt::format("run {} --{} /nonexistent/x.svg", f.teaching.string(), option));
+    CHECK(run.status == 2);
+    CHECK(run.err.find(fmt::format("give --{} a file in a folder", option)) != std::string::npos);
+  }
+}
+
 TEST_CASE("two outputs never share a file or standard output") {
   const Files f;
   const auto check = [&](const std::string& line, const std::string& hint) {

@@ -92,6 +92,29 @@ TEST_CASE("what is there is not computed again, and rows are those of compare") 
   CHECK(counts(bench.sweep("--vary schedule=gpipe,1f1b --vary batch.microbatches=4,8,12")) == Counts{6, 6, 0, 0});
 }
 
+TEST_CASE("scenarios of two folders may have one name, and a store knows them from wherever it is filled") {
+  const Bench bench;
+  const auto in = [&](const std::string& folder, const std::string& scenario, const std::string& more) {
+    fs::create_directories(folder);
+    const auto run = shell(
+        fmt::format("cd '{}' && '{}' sweep {} --store '{}' {}", folder, REHEARSE_BINARY, scenario, bench.store, more) +
+        " 2>'" + folder + "/err'");
+    return Run{run.status, run.out, read(folder + "/err")};
+  };
+  const auto a = (bench.folder / "a").string(), b = (bench.folder / "b").string();
+  fs::create_directories(a), fs::create_directories(b);
+  std::ofstream(a + "/s.yaml") << kScenario;
+  std::ofstream(b + "/s.yaml") << kScenario << "memory: {activation: 1}\n";
+  CHECK(counts(in(a, "s.yaml", "")) == Counts{1, 1, 0, 0});
+  CHECK(counts(in(b, "s.yaml", "")) == Counts{1, 1, 0, 0});
+  CHECK(counts(in(a, "s.yaml", "")) == Counts{1, 0, 1, 0});  // not taken away by the other
+  CHECK(counts(in(b, "../a/s.yaml", "")) == Counts{1, 0, 1, 0});
+  const auto rows = rehearse("compare '" + bench.store + "' --format csv").out;
+  CHECK(std::count(rows.begin(), rows.end(), '\n') == 3);
+  CHECK(contains(rows, "a/s.yaml"));
+  CHECK(contains(rows, "b/s.yaml"));
+}
+
 TEST_CASE("text, CSV and JSON are the same for every number of threads, batch and history") {
   const std::string vary = "--vary schedule=gpipe,1f1b,nonsense --vary batch.microbatches=" + numbers(4, 20);
   const Bench bench;
