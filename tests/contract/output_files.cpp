@@ -83,7 +83,7 @@ TEST_CASE("who names a file that cannot be made is told by the option that named
     CAPTURE(option);
     const auto run = rehearse(fmt::format("run {} --{} /nonexistent/x.svg", f.teaching.string(), option));
     CHECK(run.status == 2);
-    CHECK(run.err.find(fmt::format("give --{} a file in a folder", option)) != std::string::npos);
+    CHECK(run.out.find(fmt::format("give --{} a file in a folder", option)) != std::string::npos);
   }
 }
 
