@@ -65,11 +65,17 @@ class Transformers {
     const Index table = b.parameter(token_table(TensorKind::token_table));
     const Index x = tokens(b, local_.hidden);
     b.add(embed, "embedding", {}, {x}, {table});
-    const Index y = leave(b, x);
-    if (gpt_) {
-      b.segment();
+    Index y = leave(b, x);
+    if (gpt_ && (model_.learned_positions || model_.embedding_norm)) b.segment();
+    if (gpt_ && model_.learned_positions) {
       const Index positions = b.parameter(whole(TensorKind::position_table, options_.shard.sequence, local_.hidden));
       b.add(add_positions, "positions", {y}, {y}, {positions});
+    }
+    if (gpt_ && model_.embedding_norm) {
+      const List norms = norm_parameters(b, TensorKind::norm_gain, TensorKind::norm_bias);
+      const Index normed = residual(b);
+      b.add(norm, "embedding norm", {y}, {normed}, norms);
+      y = normed;
     }
     return b.finish(std::nullopt, y);
   }

@@ -27,7 +27,10 @@ struct ExpertSettings {
   std::optional<std::int64_t> limit_nodes;  // that a token may be sent to (DeepSeek-V3, section 2.1.2)
   Dispatch dispatch = Dispatch::all_to_all;
   ExpertBalance balance = ExpertBalance::none;
-  std::int64_t redundant = 0;         // replicas beside one of each expert
+  // Replicas beside one of each expert; at most so many, unless they are `settled`: fewer where more make a step
+  // longer.
+  std::int64_t redundant = 0;
+  bool settled = false;
   std::optional<std::int64_t> every;  // steps from one placement to the next
 };
 

@@ -79,6 +79,9 @@ const Description& model_fields() {
       field<&T::tie_embeddings>("tie_embeddings", boolean(),
                                 {[](const T& m) { return m.family == Family::gpt; }, "true of gpt, else false"},
                                 "one matrix for embedding and head"),
+      field<&T::learned_positions>("learned_positions", boolean(), kUsual,
+                                   "of gpt: a table of them is added to the embedding; false: ALiBi"),
+      field<&T::embedding_norm>("embedding_norm", boolean(), kUsual, "of gpt: a layer norm behind the embedding"),
       aside<&T::source>("citations move no answer"));
   return all;
 }
@@ -105,7 +108,9 @@ const Description& expert_fields() {
                           {{"none", ExpertBalance::none}, {"eplb", ExpertBalance::eplb}, {"best", ExpertBalance::best}},
                           kUsual, "who places experts on GPUs: their order, EPLB or `rehearse balance`'s own search"),
       field<&E::redundant>("redundant", whole(0, kMostRedundant), kUsual,
-                           "replicas of experts beside the first of each; with `balance`"),
+                           "replicas of experts beside the first of each, at most; fewer where more make the step longer; "
+                           "with `balance`"),
+      aside<&E::settled>("whoever looks for the best number says which one is tried"),
       field<&E::every>("every", whole(1, 1e9), std::nullopt, "steps from one placement to the next (never again)"));
   return all;
 }
@@ -316,8 +321,6 @@ const Description& software_fields() {
                                  "host comes on top"),
       field<&S::host_optimizer_bytes>("host_optimizer_bytes", number(0, kMostTraffic), kUsual,
                                       "and of one step on the host"),
-      field<&S::host_update_overhead>("host_update_overhead", time(), kUsual,
-                                      "per parameter, what a process takes around its step on the host besides"),
       field<&S::host_seconds_per_kernel>("host_time_per_kernel", time(), kUsual, "what a launch takes of the host"),
       field<&S::host_backward_factor>("host_backward_factor", number(0, 10), kUsual,
                                       "of it in the backward: the autograd thread launches faster"),
@@ -421,10 +424,11 @@ const Description& software_fields() {
                        {{"vocabulary-parallel", LossKernels::vocabulary_parallel},
                         {"in-place", LossKernels::in_place},
                         {"torch", LossKernels::torch},
-                        {"fused", LossKernels::fused}},
+                        {"fused", LossKernels::fused},
+                        {"compiled", LossKernels::compiled}},
                        kUsual,
                        "cross-entropy: Megatron's, the same with its softmax in place of the fp32 logits, torch's "
-                       "kernels one by one, or fused"),
+                       "kernels one by one, or fused; compiled: torch's, fused with `compiled`"),
       field<&S::saves_casts>("saves_casts", boolean(), kUsual,
                              "in fp8 the narrow copy of what a product reads is kept for its weight gradient"),
       field<&S::saves_gathered>("saves_gathered", boolean(), kUsual,

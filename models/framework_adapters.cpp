@@ -39,14 +39,14 @@ FrameworkRewrite::Adapter FrameworkRewrite::adapter_of(const Operator& op) const
 void FrameworkRewrite::forward_adapter(const Operator& op) {
   const auto [down, up] = adapter_of(op);
   const double columns = double(up.m) * double(up.n);
-  const Index narrow = value(2. * double(down.m) * double(down.n)), wide = value(2 * columns);
+  const Index narrow = value(element_ * double(down.m) * double(down.n)), wide = value(element_ * columns);
   narrow_[&op] = narrow;
   part_.forward.push_back({"adapter down", down, {read(op.in[0]), write(narrow)}});
   part_.forward.push_back({"adapter up", up, {read(narrow), write(wide)}});
   Operands sum{read(wide)};
   for (const auto v : op.out) sum.push_back(read(v)), sum.push_back(write(v));
   const bool fused = run_.compiled();
-  part_.forward.push_back(plain("adapter sum", (kAdded + (fused ? 0 : kScaled)) * columns, fused ? 1 : 2, sum));
+  part_.forward.push_back(plain("adapter sum", wide_ * (kAdded + (fused ? 0 : kScaled)) * columns, fused ? 1 : 2, sum));
 }
 
 // `at_hand`: the input for a backward in one pass; `kept`: until a weight gradient in a pass of its own.
@@ -64,7 +64,7 @@ void FrameworkRewrite::backward_adapter(const Operator& op, Index at_hand, Index
     return all;
   };
   if (!run_.compiled())
-    list.push_back(plain("adapter scale gradient", kScaled * double(up.m) * double(up.n), 1, gradients));
+    list.push_back(plain("adapter scale gradient", wide_ * kScaled * double(up.m) * double(up.n), 1, gradients));
   list.push_back({"adapter up gradient", input_gradient(up), with(gradients, write(of_narrow))});
   weights_.push_back({"adapter up gradient",
                       {"adapter up weights", weight_gradient(up), with(gradients, read(narrow))},
@@ -74,7 +74,7 @@ void FrameworkRewrite::backward_adapter(const Operator& op, Index at_hand, Index
                       {"adapter down weights", weight_gradient(down), {read(of_narrow), read(at_hand)}},
                       {read(of_narrow), read(kept)}});
   const Index sum = *gradients_[in];
-  list.push_back(plain("adapter gradient sum", kAdded * double(block_.values[in].elements), 1,
+  list.push_back(plain("adapter gradient sum", wide_ * kAdded * double(block_.values[in].elements), 1,
                        {read(partial), read(sum), write(sum)}));
 }
 

@@ -22,14 +22,14 @@ void FrameworkRewrite::forward_attention(const Operator& op) {
     list.push_back({"attention", fused_attention(false), with({write(op.out[0]), write(*state_)})});
     return;
   }
-  const Index raw = value(2 * scores_);
-  state_ = value(2 * scores_);
+  const Index raw = value(element_ * scores_);
+  state_ = value(element_ * scores_);
   list.push_back(batched("scores", shard.sequence, local_.head_dim, with({write(raw)})));  // also when causal
   Operands softmax{read(raw), write(*state_)};
   dropped_ = state_;
   if (const auto dropout = mask(scores_)) {
     score_mask_ = dropout;
-    dropped_ = value(2 * scores_);
+    dropped_ = value(element_ * scores_);
     softmax.push_back(write(*dropout)), softmax.push_back(write(*dropped_));
   }
   list.push_back(traffic(run_.software.dropout ? "softmax+dropout" : "softmax", cost_.scores.bytes * scores_,
@@ -55,7 +55,8 @@ void FrameworkRewrite::backward_attention(const Operator& op) {
     list.push_back({"attention gradient", fused_attention(true), with({read(op.out[0]), read(*state_)}, true)});
     return;
   }
-  const Index ddropped = value(2 * scores_), dscores = value(2 * scores_);  // each product has two gradients
+  const Index ddropped = value(element_ * scores_),
+              dscores = value(element_ * scores_);  // each product has two gradients
   list.push_back(batched("values gradient", local_.head_dim, shard.sequence, with({write(ddropped)}, false)));
   list.push_back(batched("values gradient", local_.head_dim, shard.sequence, with({read(*dropped_)}, true)));
   Operands softmax{read(ddropped), read(*state_), write(dscores)};
@@ -81,8 +82,9 @@ FrameworkRewrite::Operands FrameworkRewrite::gradients_of_attended(const Operato
 FusedAttention FrameworkRewrite::fused_attention(bool backward) const {
   const auto& shard = run_.shard;
   const std::int64_t values = run_.model.mla ? run_.model.value_dim() : 0;
-  return {shard.micro_batch,      local_.heads,         shard.sequence, shard.sequence,
-          run_.model.score_dim(), run_.training.causal, backward,       values};
+  const auto precision = element_ > 2 ? run_.training.precision : Precision::bf16;
+  return {shard.micro_batch,    local_.heads, shard.sequence, shard.sequence, run_.model.score_dim(),
+          run_.training.causal, backward,     values,         precision};
 }
 
 // Latent heads are split and put together again: one and a half times their columns, read and written.

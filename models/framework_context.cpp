@@ -16,9 +16,9 @@
 namespace rehearsal::models {
 namespace {
 
-// Bytes per element when the part of one block is added to a sum: 2 read of the part, 4 read and 4 written of the fp32
-// sum.
-constexpr double kAddPart = 2 + 4 + 4;
+// Bytes per element of a part of one block that is added to a sum, beside those of the part: 4 read and 4 written of
+// the fp32 sum.
+constexpr double kAddPart = 4 + 4;
 
 }  // namespace
 
@@ -58,9 +58,9 @@ FusedAttention FrameworkRewrite::ring_block(std::int64_t step, bool backward) co
 void FrameworkRewrite::ring_forward(const Operator& op) {
   const auto c = run_.shard.context;
   const double rows = double(local_.tokens), results = double(block_.values[op.out[0]].elements);
-  const double travels = 2 * rows * (context_columns(true) + context_columns(false));
+  const double travels = element_ * rows * (context_columns(true) + context_columns(false));
   const std::array buffers{value(travels, Value::Holds::gathered), value(travels, Value::Holds::gathered)};
-  const Index sum = value(4 * results), part = value(2 * results);
+  const Index sum = value(4 * results), part = value(element_ * results);
   state_ = value(4 * rows * double(local_.heads));  // an fp32 log-sum-exp per query and head
   auto& list = part_.forward;
   for (std::int64_t i = 0; i < c; ++i) {
@@ -74,7 +74,7 @@ void FrameworkRewrite::ring_forward(const Operator& op) {
     if (!last) step.what = OverlappedKernel{block, 1, {CollectiveKind::shift, Axis::context, bytes(travels)}};
     list.push_back(std::move(step));
     if (i > 0)  // by their log-sum-exps
-      list.push_back(plain("attention sum", kAddPart * results, 1,
+      list.push_back(plain("attention sum", (element_ + kAddPart) * results, 1,
                            {read(part), write(sum), write(*state_), last ? write(op.out[0]) : read(part)}));
   }
 }
@@ -83,9 +83,9 @@ void FrameworkRewrite::ring_forward(const Operator& op) {
 void FrameworkRewrite::ring_backward(const Operator& op) {
   const auto c = run_.shard.context;
   const double rows = double(local_.tokens), queries = rows * double(local_.heads * run_.model.score_dim());
-  const double keys = rows * (context_columns(true) + context_columns(false)), travels = 2 * 2 * keys;
+  const double keys = rows * (context_columns(true) + context_columns(false)), travels = 2 * element_ * keys;
   const std::array buffers{value(travels, Value::Holds::gathered), value(travels, Value::Holds::gathered)};
-  const Index sum = value(4 * queries), part = value(2 * (queries + keys));
+  const Index sum = value(4 * queries), part = value(element_ * (queries + keys));
   const Operands seen = attended(op), made = gradients_of_attended(op);
   auto& list = part_.input_gradient_steps;
   for (std::int64_t i = 0; i < c; ++i) {
@@ -103,7 +103,8 @@ void FrameworkRewrite::ring_backward(const Operator& op) {
     const double met = block.causal ? .5 : 1;  // of the keys of this block
     Operands added{read(part), write(sum)};
     if (last) added.insert(added.end(), made.begin(), made.end());
-    list.push_back(plain("attention gradient sum", kAddPart * (queries + met * keys), 1, std::move(added)));
+    list.push_back(
+        plain("attention gradient sum", (element_ + kAddPart) * (queries + met * keys), 1, std::move(added)));
   }
 }
 
@@ -112,9 +113,10 @@ void FrameworkRewrite::ring_backward(const Operator& op) {
 void FrameworkRewrite::gather_context(const Operator& op, bool back) {
   const std::int64_t s = run_.shard.sequence, own = s / run_.shard.context;
   const bool causal = run_.training.causal, balanced = run_.training.context_balance;
-  const auto block = causal && !balanced ? context_block(s - own / 2, false, back) : context_block(s, causal, back);
+  auto block = causal && !balanced ? context_block(s - own / 2, false, back) : context_block(s, causal, back);
+  block.counted_keys = s;
   const double all =
-      2 * double(local_.tokens) * double(run_.shard.context) * (context_columns(true) + context_columns(false));
+      element_ * double(local_.tokens) * double(run_.shard.context) * (context_columns(true) + context_columns(false));
   const Operands seen = attended(op);
   const auto with = [&](Operands operands) {
     operands.insert(operands.end(), seen.begin(), seen.end());
@@ -149,8 +151,9 @@ void FrameworkRewrite::exchange_heads(const Operator& op, bool back) {
   const double rows = double(local_.tokens), heads = double(local_.heads);
   const double keys = run_.model.mla ? heads : context_columns(true) / double(local_.head_dim);
   const double copies = keys < double(c) ? double(c) / keys : 1;
-  const std::array sizes{2 * rows * heads * double(run_.model.score_dim()), 2 * rows * context_columns(true) * copies,
-                         2 * rows * context_columns(false) * copies, 2. * double(block_.values[op.out[0]].elements)};
+  const std::array sizes{
+      element_ * rows * heads * double(run_.model.score_dim()), element_ * rows * context_columns(true) * copies,
+      element_ * rows * context_columns(false) * copies, element_ * double(block_.values[op.out[0]].elements)};
   constexpr std::array kNames{"context all-to-all of queries", "context all-to-all of keys",
                               "context all-to-all of values", "context all-to-all of results"};
   auto& list = back ? part_.input_gradient_steps : part_.forward;

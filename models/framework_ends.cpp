@@ -6,7 +6,8 @@
 
 namespace rehearsal::models {
 
-// 16 bytes per element in all: look-up 4, positions 6 (or scaling), dropout or cast 2 forward; 4 backward. The gradient
+// 16 bytes per element in all: look-up 4, positions 6 (or scaling), dropout or cast 2 forward; 4 backward. Gpt without
+// learned positions has two kernels of 6 bytes. The gradient
 // of a look-up is dense here: cleared and written over the whole slice, then added to the buffer.
 void FrameworkRewrite::embed(const Operator& op, bool back) {
   const Index x = op.out[0];
@@ -15,12 +16,13 @@ void FrameworkRewrite::embed(const Operator& op, bool back) {
     Operands operands{write(x)};
     masks_[0] = mask(local_.residual);
     if (masks_[0]) operands.push_back(write(*masks_[0]));
-    return part_.forward.push_back(plain(op.name, 12 * size, 3, std::move(operands)));
+    const bool adds = !run_.model.is_gpt() || run_.model.learned_positions;
+    return part_.forward.push_back(plain(op.name, wide_ * (adds ? 12 : 6) * size, adds ? 3 : 2, std::move(operands)));
   }
   const Index dx = *gradients_[x];
   Operands operands{read(dx)};
   if (masks_[0]) operands.push_back(read(*masks_[0]));
-  part_.input_gradient_steps.push_back(plain("embedding gradient", 4 * size, 1, std::move(operands)));
+  part_.input_gradient_steps.push_back(plain("embedding gradient", wide_ * 4 * size, 1, std::move(operands)));
   if (run_.training.frozen()) return;
   const auto table = double(block_.tensor(op.parameters[0]).elements());
   const double dense = (4 + accumulation_bytes(run_.training, run_.software, run_.shard)) * table;
@@ -41,14 +43,16 @@ void FrameworkRewrite::loss(const Operator& op, bool back) {
   const double size = double(block_.values[logits].elements);
   const auto holds = Value::Holds::loss;
   part_.values[logits].holds = holds;
-  const bool torch = run_.software.loss == LossKernels::torch, fused = run_.software.loss == LossKernels::fused;
-  const bool in_place = run_.software.loss == LossKernels::in_place;
+  auto kernels = run_.software.loss;
+  if (kernels == LossKernels::compiled) kernels = run_.compiled() ? LossKernels::fused : LossKernels::torch;
+  const bool torch = kernels == LossKernels::torch, fused = kernels == LossKernels::fused;
+  const bool in_place = kernels == LossKernels::in_place;
   const bool stepwise = torch && run_.cut(), compiled = run_.compiled();
   Operands operands{read(logits)};
   if (!back) {
     if (!fused) {
       state_ = value(4 * size, holds);
-      if (!in_place) operands.push_back(write(value(4 * size, holds)));
+      if (!in_place && element_ < 4) operands.push_back(write(value(4 * size, holds)));
       operands.push_back(write(*state_));
       if (stepwise) operands.push_back(write(value(4 * size, holds)));
     }
@@ -56,7 +60,7 @@ void FrameworkRewrite::loss(const Operator& op, bool back) {
   }
   if (!torch && !fused) operands.clear();
   if (state_) operands.push_back(read(*state_));
-  gradients_[logits] = value((torch ? 4 : 2) * size, holds);
+  gradients_[logits] = value((torch ? 4 : element_) * size, holds);
   operands.push_back(write(*gradients_[logits]));
   if (torch) operands.push_back(write(value(4 * size, holds)));
   if (stepwise) operands.push_back(write(value(4 * size, holds)));

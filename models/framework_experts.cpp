@@ -65,11 +65,12 @@ void FrameworkRewrite::exchange(const Operator& op, bool back, Index from, Index
   const bool narrow = run.fp8() && run.software.fp8_dispatch && to_experts;
   const std::int64_t tokens = local_.tokens / run.shard.tensor;
   (back ? part_.input_gradient_steps : part_.forward)
-      .push_back({name,
-                  TokenDispatch{tokens, narrow ? Bytes(model.hidden + 4 * model.hidden / 128) : Bytes(2 * model.hidden),
-                                model.experts, model.experts_per_token, run.routing.most_domains, run.routing.two_hop,
-                                run.routing.load},
-                  {read(from), write(to)}});
+      .push_back(
+          {name,
+           TokenDispatch{
+               tokens, narrow ? Bytes(model.hidden + 4 * model.hidden / 128) : bytes(element_ * double(model.hidden)),
+               model.experts, model.experts_per_token, run.routing.most_domains, run.routing.two_hop, run.routing.load},
+           {read(from), write(to)}});
   run_beside(op, back);
 }
 
@@ -206,11 +207,11 @@ void FrameworkRewrite::join(const Operator& op, bool back) {
     return part_.input_gradient_steps.push_back(
         plain(op.name, 0, 0, {read(*gradients_[op.in[1]]), write(*part_.skip.taken_gradient)}));
   }
-  part_.forward.push_back(plain(op.name, 6 * double(block_.values[op.out[0]].elements), 1,
+  part_.forward.push_back(plain(op.name, wide_ * 6 * double(block_.values[op.out[0]].elements), 1,
                                 {read(op.in[0]), read(op.in[1]), write(op.out[0])}));
 }
 void FrameworkRewrite::concatenate(const Operator& op, bool back) {
-  const double moved = 4 * double(block_.values[op.out[0]].elements);
+  const double moved = wide_ * 4 * double(block_.values[op.out[0]].elements);
   if (!back)
     return part_.forward.push_back(plain(op.name, moved, 1, {read(op.in[0]), read(op.in[1]), write(op.out[0])}));
   part_.input_gradient_steps.push_back(plain(
@@ -222,7 +223,7 @@ void FrameworkRewrite::pass_on(const Operator& op, bool back) {
     part_.skip.given_gradient = gradients_[op.out[0]] = like(op.in[0]);
   }
   if (!back) return part_.forward.push_back(plain(op.name, 0, 0, {read(op.in[0]), write(op.out[0])}));
-  part_.input_gradient_steps.push_back(plain(op.name, 6 * double(block_.values[op.in[0]].elements), 1,
+  part_.input_gradient_steps.push_back(plain(op.name, wide_ * 6 * double(block_.values[op.in[0]].elements), 1,
                                              {read(*gradients_[op.out[0]]), write(gradient_of(op.in[0]))}));
 }
 

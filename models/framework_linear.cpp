@@ -77,7 +77,7 @@ void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands&
     double gradients = 0;
     const bool whole = scaling == Fp8Scaling::rowwise;
     for (const auto v : op.out)
-      gradients += before_gather_[v] && !whole ? double(part_.values[*before_gather_[v]].size.count()) / 2
+      gradients += before_gather_[v] && !whole ? double(part_.values[*before_gather_[v]].size.count()) / element_
                                                : double(block_.values[v].elements);
     moved = scaling == Fp8Scaling::tensorwise ? gradients : 2 * gradients + inputs;
     last = "qkv";

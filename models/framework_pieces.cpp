@@ -19,6 +19,7 @@ FusedAttention FrameworkRewrite::piece_block(bool backward) const {
   const std::int64_t own = run_.shard.sequence / run_.shard.pieces;
   block.queries = block.keys = own;
   if (run_.shard.piece > 0) block.keys = own * run_.shard.piece + own / 2, block.causal = false;
+  block.counted_keys = own * (2 * run_.shard.piece + 1);  // of all pieces together the whole square
   return block;
 }
 
@@ -37,7 +38,7 @@ void FrameworkRewrite::piece_backward(const Operator& op) {
   const auto own = run_.shard.piece, last = run_.shard.pieces - 1;
   auto& list = part_.input_gradient_steps;
   const auto sum_of = [&](std::int64_t piece) {
-    const Index sum = value(2 * piece_of_keys());
+    const Index sum = value(element_ * piece_of_keys());
     part_.carried.push_back(
         {.value = sum, .piece = piece, .gradient = true, .begins = own == last, .ends = own == piece});
     return sum;
@@ -49,11 +50,11 @@ void FrameworkRewrite::piece_backward(const Operator& op) {
   Operands sums;
   for (std::int64_t piece = 0; piece < own; ++piece)
     if (own == last) sums.push_back(write(sum_of(piece)));
-  const Index made = value(2 * piece_of_keys() * double(own));
+  const Index made = value(element_ * piece_of_keys() * double(own));
   if (own > 0) operands.push_back(write(made)), sums.push_back(read(made));
   list.push_back({"attention gradient", piece_block(true), std::move(operands)});
   if (own > 0)
-    list.push_back(plain("attention gradient sum", kAddTo * piece_of_keys() * double(own), 1, std::move(sums)));
+    list.push_back(plain("attention gradient sum", wide_ * kAddTo * piece_of_keys() * double(own), 1, std::move(sums)));
 }
 
 // Later pieces see keys and values that a recomputation would bring back for the own backward only: they stay.
@@ -73,7 +74,7 @@ void FrameworkRewrite::keep_keys(const List& again) {
     return std::any_of(seen.begin(), seen.end(), [&](const Operand& o) { return !o.written && writes(step, o.index); });
   });
   if (!dropped) return;
-  const Index keys = value(2 * piece_of_keys());
+  const Index keys = value(element_ * piece_of_keys());
   part_.values[keys].stays = true;
   forward->operands.push_back(write(keys));
   at(part_.input_gradient_steps, "attention gradient")->operands.push_back(read(keys));

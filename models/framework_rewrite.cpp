@@ -24,6 +24,8 @@ FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
       local_(local_shape(run.model, run.shard)),
       cost_(forward_traffic(run.model, run.training, run.software)),
       back_(backward_traffic(run.model, run.training, run.software)),
+      element_(double(bytes_per_element(unscaled(run.training.precision)))),
+      wide_(element_ / 2),
       scores_(double(run.shard.micro_batch * local_.heads) * double(run.shard.sequence) * double(run.shard.sequence)),
       fused_(run.compiled() ? run.software.compiled_traffic : 1),
       gradients_(block.values.size()),
@@ -31,7 +33,7 @@ FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
       casts_(block.values.size()),
       entered_from_(block.values.size()),
       masks_(block.operators.size()) {
-  for (const auto& v : block.values) value(2. * double(v.elements));
+  for (const auto& v : block.values) value(element_ * double(v.elements));
 }
 
 Part FrameworkRewrite::build(Recompute recompute) {
@@ -169,6 +171,13 @@ FrameworkRewrite::Index FrameworkRewrite::value(double size, Value::Holds holds)
 std::optional<FrameworkRewrite::Index> FrameworkRewrite::mask(double elements) {
   return run_.software.dropout ? std::optional(value(elements)) : std::nullopt;
 }
+void FrameworkRewrite::keep_between(const Operator& op, const ElementCost& cost, Operands& operands) {
+  const Index made = op.out[0];
+  if (const auto known = between_.find(made); known != between_.end()) return operands.push_back(read(known->second));
+  if (cost.kept == 0) return;
+  between_[made] = value(element_ * cost.kept * double(block_.values[made].elements));
+  operands.insert(operands.begin(), write(between_[made]));
+}
 FrameworkRewrite::Index FrameworkRewrite::gradient_of(Index v) {
   if (!gradients_[v]) gradients_[v] = like(v);
   return *gradients_[v];
@@ -181,7 +190,7 @@ Step FrameworkRewrite::traffic(std::string_view name, double moved, std::int64_t
   const Traffic kind = !run_.software.dropout ? Traffic::plain
                        : back                 ? Traffic::with_dropout_backward
                                               : Traffic::with_dropout_forward;
-  return {name, MemoryBound{bytes(moved), kernels, kind}, std::move(operands)};
+  return {name, MemoryBound{bytes(wide_ * moved), kernels, kind}, std::move(operands)};
 }
 Step FrameworkRewrite::plain(std::string_view name, double moved, std::int64_t kernels, Operands operands) const {
   return {name, MemoryBound{bytes(moved), kernels, Traffic::plain}, std::move(operands)};
@@ -192,7 +201,7 @@ Step FrameworkRewrite::batched(std::string_view name, std::int64_t n, std::int64
           std::move(operands)};
 }
 GroupCollective FrameworkRewrite::of_tokens(CollectiveKind kind, Index whole) const {
-  return {kind, Axis::tensor, Bytes(2 * block_.values[whole].elements)};
+  return {kind, Axis::tensor, bytes(element_ * double(block_.values[whole].elements))};
 }
 Step FrameworkRewrite::collective(std::string_view name, CollectiveKind kind, Index whole, Operands operands) const {
   return {name, of_tokens(kind, whole), std::move(operands)};
@@ -307,8 +316,9 @@ void FrameworkRewrite::forward_norm(const Operator& op) {
   const double size = double(block_.values[op.in[0]].elements);
   const double norm = cost_.norm.bytes * size, residual = cost_.residual.bytes * size;
   Operands operands{read(op.in[0]), write(op.out[0])};
+  keep_between(op, cost_.norm, operands);
   if (op.section == Section::none)
-    return part_.forward.push_back(plain(op.name, norm, cost_.norm.kernels, std::move(operands)));
+    return part_.forward.push_back(plain(op.name, wide_ * norm, cost_.norm.kernels, std::move(operands)));
   if (!run_.compiled())
     return part_.forward.push_back(traffic("norm", norm, cost_.norm.kernels, false, std::move(operands)));
   operands.insert(operands.end(), pending_.begin(), pending_.end());
@@ -319,12 +329,14 @@ void FrameworkRewrite::backward_norm(const Operator& op) {
   const double size = double(block_.values[op.in[0]].elements);
   const double norm = back_.norm.bytes * size, residual = back_.residual.bytes * size;
   Operands operands{read(op.in[0]), read(*gradients_[op.out[0]])};
+  keep_between(op, cost_.norm, operands);
   if (const auto branch = gradients_[op.in[0]]) operands.push_back(read(*branch));
   gradients_[op.in[0]] = like(op.in[0]);
   operands.push_back(write(*gradients_[op.in[0]]));
   auto& list = part_.input_gradient_steps;
   if (op.section == Section::none)
-    list.push_back(plain("final norm gradient", norm, back_.norm.kernels, std::move(operands)));
+    list.push_back(plain(is_embedding() ? "embedding norm gradient" : "final norm gradient", wide_ * norm,
+                         back_.norm.kernels, std::move(operands)));
   else if (run_.compiled())
     list.push_back(traffic("add+norm gradient", fused_ * (norm + residual), 2, true, std::move(operands)));
   else
@@ -363,6 +375,7 @@ void FrameworkRewrite::activate(const Operator& op, bool back) {
   const double bytes = op.section == Section::experts ? expert_activation_bytes(back) : fused * cost.bytes;
   Operands operands;
   for (const auto v : op.in) operands.push_back(read(v));
+  if (op.section != Section::experts) keep_between(op, cost_.activation, operands);
   if (back) {
     operands.push_back(read(*gradients_[op.out[0]]));
     for (const auto v : op.in) operands.push_back(write(gradient_of(v)));

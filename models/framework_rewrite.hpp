@@ -50,7 +50,9 @@ class FrameworkRewrite {
   Index value(double size, Value::Holds holds = Value::Holds::activation);
   Index like(Index other) { return value(double(part_.values[other].size.count())); }
   std::optional<Index> mask(double elements);  // of a dropout
-  Index gradient_of(Index v);                  // made now where there is none
+  // What the operations of a step keep for their gradients, ElementCost::kept; made by the forward.
+  void keep_between(const Operator& op, const ElementCost& cost, Operands& operands);
+  Index gradient_of(Index v);  // made now where there is none
 
   // Operators and their gradients.
   void forward(const Operator& op, std::size_t number);
@@ -155,14 +157,17 @@ class FrameworkRewrite {
   bool flash() const { return run_.training.attention == AttentionKind::flash; }
   bool llama() const { return !run_.model.is_gpt(); }  // and what is made like it
   bool is_layer() const { return block_.input && block_.output; }
+  bool is_embedding() const { return !block_.input; }
   double cast_elements(Index v) const;
 
   const Block& block_;
   const FrameworkRun run_;
   const LocalShape local_;
   const LayerTraffic cost_, back_;
-  const double scores_;  // b a/t s^2
-  const double fused_;   // bytes of elementwise kernels that a compiler leaves
+  const double element_;  // bytes of an element of an activation: 2, and 4 in fp32
+  const double wide_;     // over 2, in which bytes of kernels are counted (masks of dropouts with them)
+  const double scores_;   // b a/t s^2
+  const double fused_;    // bytes of elementwise kernels that a compiler leaves
   Part part_;
   std::vector<std::optional<Index>> gradients_;      // by value of the block
   std::vector<std::optional<Index>> before_gather_;  // of a gradient: what every rank keeps of it
@@ -175,6 +180,7 @@ class FrameworkRewrite {
   Operands pending_;                                 // of an add that a compiler fuses with what follows
   std::vector<WeightGradient> weights_;
   std::map<const Operator*, std::uint16_t> first_tile_;
+  std::map<Index, Index> between_;           // by the result of operations that are not fused: what those keep
   std::map<const Operator*, Index> narrow_;  // of an adapter: what its first product makes
   std::map<Index, double> updates_;  // gradients that are used up inside the backward, and of how many parameters
 };

@@ -37,7 +37,7 @@ void FrameworkRewrite::forward_tiles(const Operator& op, const Operands& inputs,
   first_tile_[&op] = static_cast<std::uint16_t>(part_.tiles.size());
   Operands made;
   for (const auto& tile : tiles) {
-    const Index columns = value(2. * double(whole.m) * double(tile.columns));
+    const Index columns = value(element_ * double(whole.m) * double(tile.columns));
     Step step{op.name, with_columns(whole, tile.columns), inputs};
     step.operands.push_back(write(columns));
     step.tile = static_cast<std::uint16_t>(part_.tiles.size());
@@ -46,7 +46,8 @@ void FrameworkRewrite::forward_tiles(const Operator& op, const Operands& inputs,
     made.push_back(read(columns));
   }
   for (const auto v : op.out) made.push_back(write(v));
-  part_.forward.push_back(plain("tiles together", 2 * 2. * double(whole.m) * double(whole.n), 1, std::move(made)));
+  part_.forward.push_back(
+      plain("tiles together", 2 * element_ * double(whole.m) * double(whole.n), 1, std::move(made)));
 }
 
 // `step` and `weight`: of the whole operator, with what they read. Whatever is gathered again is so for the first tile.
@@ -74,7 +75,7 @@ void FrameworkRewrite::backward_tiles(Step step, const WeightGradient& weight, I
     gradient.step.completes = next++;
     weights_.push_back(std::move(gradient));
     if (!first)
-      list.push_back(plain("sum of tiles", 3 * 2. * double(block_.values[in].elements), 1,
+      list.push_back(plain("sum of tiles", 3 * element_ * double(block_.values[in].elements), 1,
                            {read(sum), read(partial), write(sum)}));
   }
 }

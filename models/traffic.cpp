@@ -27,14 +27,16 @@ LayerTraffic unfused_forward(const Transformer& model, const Software& software)
   const bool llama = !model.is_gpt();
   LayerTraffic t;
   // Llama: square 4, mean 2, plus epsilon and 1/sqrt (of rows: 0), times 4, gain 4. GPT also: mean 2, minus mean 4,
-  // bias 4.
-  t.norm = llama ? ElementCost{14, 6} : ElementCost{24, 9};
+  // bias 4. Of a product autograd keeps both sides: the quotient by the root, before the gain; of GPT's the difference
+  // from the mean, too.
+  t.norm = llama ? ElementCost{14, 6, 1} : ElementCost{24, 9, 2};
   t.residual = {6, 1};  // two operands and their sum
   if (software.dropout) t.residual.bytes += 5, t.residual.kernels++;
   if (!llama) t.residual.bytes += 4, t.residual.kernels++;  // bias of the GEMM before
   // sigmoid 4, times gate 6, times up 6; or, x/2 (1 + tanh(sqrt(2/pi) (x + .044715 x^3))): cube 4, times 4, plus x 6,
-  // times 4, tanh 4, plus one 4, half of x 4, product 6.
-  t.activation = activation(model, {36, 8}, {16, 3}, kSquaredRelu);
+  // times 4, tanh 4, plus one 4, half of x 4, product 6. Kept: sigmoid and its product with the gate; or tanh, half of
+  // x and one plus tanh.
+  t.activation = activation(model, {36, 8, 3}, {16, 3, 2}, kSquaredRelu);
   if (!llama) t.activation.bytes += 4, t.activation.kernels++;  // bias
   t.scores = {19, 5};                                           // scale 4, mask 4, softmax 4, dropout 5, clearing 2
   return t;

@@ -11,6 +11,9 @@ namespace rehearsal::models {
 struct ElementCost {
   double bytes = 0;          // read and written, per element
   std::int64_t kernels = 0;  // that share it
+  // What its operations hand on and their gradients read, in elements for each of its result, beside its operands and
+  // the result.
+  double kept = 0;
 };
 
 // One of the layer's two norms or residual additions; activation: per element of the MLP's inner width; scores: per

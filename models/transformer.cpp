@@ -65,8 +65,7 @@ double parameters_with(const Transformer& m, std::int64_t experts) {
     const double up = double(m.ffn) * (m.ffn_kind == FfnKind::swiglu ? 2 : 1);
     layer += (q + 2 * kv) + h + up + h  // biases of the four linear layers: 9 h when f = 4 h
              + 4 * h;                   // two layer norms, weight and bias: 13 h in all
-    ends += double(m.sequence) * h;     // learned positions
-    // The final norm's 2 h are left out, as in the published formula; 1e-7 of a 1 B model.
+    ends += (m.learned_positions ? double(m.sequence) * h : 0) + (m.embedding_norm ? 4 : 2) * h;  // norms: 2 h each
   } else {
     layer += 2 * h + (m.mla ? double(m.mla->query_rank + m.mla->kv_rank) : 0);  // norms
     ends += h + double(m.mtp_layers) * 3 * h;  // of a module: of both hidden states and before the head
@@ -79,16 +78,18 @@ double parameters_with(const Transformer& m, std::int64_t experts) {
 double parameters(const Transformer& m) { return parameters_with(m, m.experts); }
 double active_parameters(const Transformer& m) { return parameters_with(m, m.experts_per_token); }
 
-Flops model_flops(const Transformer& m, std::int64_t sequence, std::int64_t sequences) {
+Flops model_flops(const Transformer& m, std::int64_t sequence, std::int64_t sequences, ModelWork work) {
   if (m.family == Family::mlp)
     return Flops(3 * double(m.layers) * 4 * double(m.hidden) * double(m.ffn) * double(sequence) * double(sequences));
   const double s = double(sequence), modules = double(m.mtp_layers);
   // Per token, forward: 2 FLOP per matrix entry; scores 2 s a d and values as many; logits 2 h V. Backward is twice
-  // that.
+  // that: a gradient of either side of every product.
   const double attention = 2 * s * double(m.heads * (m.score_dim() + m.value_dim()));
-  const double forward = 2 * met_matrices(m, m.experts_per_token) + (double(m.layers) + modules) * attention +
-                         (1 + modules) * 2 * double(m.hidden) * double(m.vocabulary);
-  return Flops(3 * forward * s * double(sequences));
+  const double met = met_matrices(m, m.experts_per_token), routed = met - met_matrices(m, 0);
+  const double weights =
+      2 * (met - (1 - work.kept) * routed) + (1 + modules) * 2 * double(m.hidden) * double(m.vocabulary);
+  const double token = (work.frozen ? 2 : 3) * weights + 3 * (double(m.layers) + modules) * attention;
+  return Flops(token * s * double(sequences));
 }
 
 std::int64_t vocabulary_slice(const Transformer& m, std::int64_t tensor) {

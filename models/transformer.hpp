@@ -51,6 +51,8 @@ struct Transformer {
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocabulary = 0, sequence = 0;
   FfnKind ffn_kind = FfnKind::gelu;
   bool tie_embeddings = true;
+  bool learned_positions = true;  // of gpt; without, attention sees distances (ALiBi)
+  bool embedding_norm = false;    // a layer norm behind the embedding of gpt (BLOOM, arXiv 2211.05100, section 3.2)
   std::optional<Mla> mla;
   // Of each layer with experts: so many of width `expert_ffn`, of which a token sees `experts_per_token`, and what
   // every token sees besides, `shared_ffn` wide in all. The first `dense_layers` are dense, `ffn` wide.
@@ -81,7 +83,7 @@ struct Transformer {
 };
 
 // All parameters, unsharded and unpadded: weights, biases and norms of GPT (12 l h^2 (1 + 13/(12h)) + (V+s)h with tied
-// embeddings, Megatron 2021 eq. 2), or of Llama and mixtures of experts (no biases, no learned positions, RMS norms).
+// embeddings, Megatron 2021 eq. 2, and the 2 h of the final norm, which that leaves out), or of Llama and mixtures of experts (no biases, no learned positions, RMS norms).
 double parameters(const Transformer& model);
 // Those that one token meets: all but the experts that it is not sent to. Both ends count, the looked-up one too, and
 // modules of multi-token prediction.
@@ -89,8 +91,13 @@ double active_parameters(const Transformer& model);
 
 // Model FLOPs of one iteration (forward + backward without recomputation) over `sequences`: matrix multiplications and
 // full attention, for GPT Korthikanti 2205.05198 eq. 7: 72 B l s h^2 (1 + s/(6h) + V/(12 h l)), generalised to GQA,
-// SwiGLU, latent attention and the experts that a token is sent to.
-Flops model_flops(const Transformer& model, std::int64_t sequence, std::int64_t sequences);
+// SwiGLU, latent attention and the experts that a token is sent to. Counts what training needs: no gradients of weights
+// that are frozen (adapters, which are small, are left out), and of experts only rows that are kept.
+struct ModelWork {
+  bool frozen = false;
+  double kept = 1;  // of the rows of experts: Routed::kept
+};
+Flops model_flops(const Transformer& model, std::int64_t sequence, std::int64_t sequences, ModelWork work = {});
 
 enum class Recompute : std::uint8_t { none, selective, full };
 // What selective recomputation repeats, one by one, as Megatron-Core names them (`--recompute-modules`).
@@ -227,8 +234,9 @@ enum class AttentionKernel : std::uint8_t { flash2, flash3, cudnn };
 enum class Fp8Scaling : std::uint8_t { tensorwise, rowwise, blockwise, mx };
 // The cross-entropy: Megatron's over a slice of the vocabulary, whose softmax is another fp32 array or overwrites the
 // fp32 copy (Megatron-Core); or torch's kernels, one after the other. The latter's fused relatives (flash-attn's,
-// Transformer Engine's) never make a copy in fp32.
-enum class LossKernels : std::uint8_t { vocabulary_parallel, in_place, torch, fused };
+// Transformer Engine's) never make a copy in fp32. Compiled: torch's, of which torch.compile makes such a one wherever
+// the software compiles.
+enum class LossKernels : std::uint8_t { vocabulary_parallel, in_place, torch, fused, compiled };
 
 // What of a layer with experts runs as a CUDA graph, without launches of its own: attention, routing too, or the whole
 // iteration.
@@ -247,7 +255,6 @@ struct Software {
   double scaling_bytes = 8;          // and of looking for infinities where the loss is scaled, beyond that
   double host_optimizer_bytes = 28;  // likewise of one that runs on the host
   double optimizer_overhead = 2e-3;  // seconds of a step besides its traffic: many small kernels, norms, the loss scale
-  double host_update_overhead = 0;   // seconds per parameter that a process takes around it besides
   double host_seconds_per_kernel = 0;
   bool launch_blocking = false;       // CUDA_LAUNCH_BLOCKING=1: the host launches nothing while a kernel runs
   double host_backward_factor = .62;  // the autograd thread launches faster than the Python forward

@@ -81,13 +81,11 @@ Question prepare_concrete(const scenario::Scenario& scenario, const Effect* with
   question.layers = staged.layers;
   question.edges = std::move(edges);
   const auto& c = *scenario.concrete;
-  question.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global) *
+  const models::ModelWork needed{c.training.frozen(), staged.kept};
+  question.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global, needed) *
                          double(std::max(1, scenario.data_parallel.performed));
-  // Ranks of the graph stand for all GPUs, so executed work counts with its multiplicity. Pieces of
-  // a sequence meet the keys up to the middle of their own (models/framework_pieces.cpp), the first all of its own:
-  // (p^2 + 1) / 2p^2 of the scores. A mask is not discounted, and neither is that.
-  const auto pieces = double(scenario.schedule.cut());
-  question.hardware_flops = graph::executed_flops(question.graph, 2 / (1 + 1 / (pieces * pieces)));
+  // Ranks of the graph stand for all GPUs, so executed work counts with its multiplicity.
+  question.hardware_flops = graph::executed_flops(question.graph);
   const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   append(question.warnings, staged.warnings);
   append(question.assumptions, staged.assumptions);

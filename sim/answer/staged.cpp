@@ -1,5 +1,7 @@
 #include "answer/staged.hpp"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <optional>
 #include <set>
@@ -73,13 +75,16 @@ std::vector<std::int64_t> balanced_layers(plan::Job job, const cost::CostModel& 
   return plan::deal_balanced(times, static_cast<std::int64_t>(stages));
 }
 
-// What an iteration takes when the layers are dealt so.
-Time iteration(scenario::Scenario scenario, std::vector<std::int64_t> layers, const Effect* without) {
-  scenario.concrete->partition = {plan::Partition::Kind::listed, std::move(layers)};
+Time iteration(scenario::Scenario scenario, const Effect* without) {
   scenario.simulate.detail = graph::Detail::stage;  // every detail takes the same time
   scenario.simulate.symmetry = true;
   if (without && without->in_scenario) without->in_scenario(*scenario.concrete);
   return estimate(scenario).iteration;
+}
+// When the layers are dealt so.
+Time iteration(scenario::Scenario scenario, std::vector<std::int64_t> layers, const Effect* without) {
+  scenario.concrete->partition = {plan::Partition::Kind::listed, std::move(layers)};
+  return iteration(std::move(scenario), without);
 }
 
 // An even slowest stage is not always the shortest iteration: what a stage does only once, its place in the pipeline
@@ -91,6 +96,28 @@ bool even_is_faster(const scenario::Scenario& scenario, const std::vector<std::i
     return iteration(scenario, even, without) < iteration(scenario, balanced, without);
   } catch (const UserError&) {  // a schedule or a model that cannot have it so
     return false;
+  }
+}
+
+// Replicas even out loads, and cost weights that are read, gradients that are written and updated, products of fewer
+// rows. So of those that there may be as many are used as make the shortest iteration: none, twice as many again and
+// again, or all.
+std::int64_t replicas_used(const scenario::Scenario& scenario, const Effect* without) {
+  const auto& experts = scenario.concrete->experts;
+  const std::int64_t most = experts.redundant, step = scenario.parallelism.expert;
+  if (most == 0 || experts.settled || scenario.concrete->software.own_kernels) return most;
+  std::optional<Time> best;
+  std::int64_t used = most;
+  for (std::int64_t count = 0;; count = std::min(most, std::max(step, 2 * count))) {
+    auto variant = scenario;
+    variant.concrete->experts.redundant = count, variant.concrete->experts.settled = true;
+    try {
+      const auto takes = iteration(std::move(variant), without);
+      if (!best || takes < *best) best = takes, used = count;
+    } catch (const UserError&) {  // the answer itself says what is wrong
+      return most;
+    }
+    if (count == most) return used;
   }
 }
 
@@ -145,6 +172,11 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
                 .data_parallel = scenario.data_parallel,
                 .resharding = scenario.resharding};
   std::vector<std::string> dealt;
+  if (const auto used = replicas_used(scenario, without); used < job.experts.redundant) {
+    dealt.push_back(fmt::format("experts.redundant: {} of {} replicas are used; more make the iteration longer here",
+                                used, job.experts.redundant));
+    job.experts.redundant = used;
+  }
   if (job.partition.kind == plan::Partition::Kind::balanced) {
     auto layers = placed(places.layout, [&] { return balanced_layers(job, cost, ranks); });
     std::vector<std::string> ignored;
@@ -167,11 +199,13 @@ Staged stage(const scenario::Scenario& scenario, const Effect* without) {
       !plan.job.data_parallel.served())
     volume = plan::data_volume(plan, ranks);
   const auto kinds = kinds_of_stages(plan);
+  const double kept = plan.kept;
   Staged staged{std::move(cost),
                 lower::Lowering(std::move(plan), ranks),
                 {},
                 std::move(layers),
                 std::move(volume),
+                kept,
                 std::move(warnings),
                 std::move(assumptions)};
   const auto durations = placed(places.cluster, [&] { return staged.cost.price(staged.lowering.works()); });

@@ -18,6 +18,7 @@ struct Staged {
   schedule::Problem problem;                    // with the knobs of the scenario's schedule
   std::vector<std::int64_t> layers;             // of each stage of one copy
   std::optional<plan::DataVolume> data_volume;  // of a framework with replicas
+  double kept = 1;                              // of the rows of experts
   std::vector<std::string> warnings, assumptions;
 };
 

@@ -51,6 +51,23 @@ double share_of(const cluster::ClusterSpec& c, Tier tier) {
                    host.nvme_write.value_or(Bandwidth{}).value() / gpus});
 }
 
+// Bytes/s at which states of the optimizer (16 a parameter, read and written) are read, updated and written: by the
+// host as it was priced, and where they are on disks over these besides.
+double rate_of_states(const Question& question) {
+  constexpr double kMoved = 2 * 16;
+  const auto& c = *question.scenario.concrete;
+  double parameters = 0, host = 0;
+  const auto works = question.graph.works();
+  for (std::size_t w = 0; w < works.size(); ++w)
+    if (const auto* step = std::get_if<graph::HostStep>(&works[w]))
+      parameters += step->parameters, host += to_seconds(question.durations[w]);
+  const double each = parameters > 0 ? host / parameters / kMoved : 0;
+  const double disks = c.training.offload.optimizer == Tier::nvme ? 1 / share_of(c.cluster, Tier::nvme) : 0;
+  const double gpus = double(c.cluster.gpus_per_node);
+  const double memory = each > 0 ? each : gpus / c.cluster.host.memory_bandwidth->value();
+  return 1 / (memory + disks);
+}
+
 }  // namespace
 
 std::optional<OffloadEfficiency> offload_efficiency(const Question& question, Time computes, Time iteration) {
@@ -73,10 +90,7 @@ std::optional<OffloadEfficiency> offload_efficiency(const Question& question, Ti
     add(all.parameters, models::intensity_of_parameters(tokens),
         share_of(c.cluster, offload.parameters) * (offload.one_owner ? 1 : replicas));
   if (offload.optimizer != Tier::device)
-    add(all.optimizer, models::intensity_of_optimizer(tokens),
-        replicas * (offload.optimizer == Tier::nvme
-                        ? share_of(c.cluster, Tier::nvme)
-                        : c.cluster.host.memory_bandwidth->value() / double(c.cluster.gpus_per_node)));
+    add(all.optimizer, models::intensity_of_optimizer(tokens), replicas * rate_of_states(question));
   if (c.training.checkpoints_on() != Tier::device)
     add(all.activations, models::intensity_of_checkpoints(double(c.model.hidden), 1),
         share_of(c.cluster, c.training.checkpoints_on()) * (c.training.cuts_checkpoints() ? double(p.tensor) : 1));

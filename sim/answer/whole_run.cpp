@@ -5,6 +5,18 @@
 #include "plan/plan.hpp"
 
 namespace rehearsal::answer {
+namespace {
+
+// What a checkpoint has to bring back: frozen weights are where they were read from.
+double learning_parameters(const scenario::Concrete& c) {
+  if (!c.training.frozen()) return models::parameters(c.model);
+  const auto network = models::framework_network(c.model, c.training, c.software, {.sequence = c.model.sequence}, {});
+  double all = 0;
+  for (std::int64_t l = 0; l < c.model.layers; ++l) all += network.layer(c.model.kind(l)).learning;
+  return all;
+}
+
+}  // namespace
 
 job::Step job_step(const scenario::Scenario& scenario) {
   INVARIANT(scenario.job && scenario.concrete, "a whole run without a job or a model");
@@ -17,7 +29,7 @@ job::Step job_step(const scenario::Scenario& scenario) {
   step.replicas = scenario.parallelism.data;
   step.gpu_watts = c.cluster.gpu.power_limit;
   const auto states = plan::state_bytes(c.training);
-  step.state_bytes = models::parameters(c.model) * (states.parameters + states.optimizer);
+  step.state_bytes = learning_parameters(c) * (states.parameters + states.optimizer);
   if (const auto& pcie = c.cluster.host.pcie) step.to_host = pcie->value();
   return step;
 }

@@ -225,14 +225,14 @@ FusedAttention fused_attention(const Kernel& k) {
   switch (k.kind) {
     case KernelKind::attention:
     case KernelKind::attention_gradient:
-      return {b, heads, s, s, d, mask != 0, k.kind == KernelKind::attention_gradient};
+      return {b, heads, s, s, d, mask != 0, k.kind == KernelKind::attention_gradient, 0, k.precision};
     default: {
       // In order, the last rank sees all of the others' keys, and the step lasts as long as it does; balanced, each
       // rank sees half of them in every step.
       const bool half =
           static_cast<Mask>(mask) == Mask::causal_balanced || (static_cast<Mask>(mask) == Mask::causal && step == 0);
       const std::int64_t keys = step == kAllBlocks ? c * s : s;
-      return {b, heads, s, keys, d, half, k.kind == KernelKind::attention_part_gradient};
+      return {b, heads, s, keys, d, half, k.kind == KernelKind::attention_part_gradient, 0, k.precision};
     }
   }
 }

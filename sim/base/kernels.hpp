@@ -1,6 +1,7 @@
 // Kernels by shape: the shared vocabulary of models (how much), graph (what), cost (how long) and hw (really).
 // All counts are per GPU, after sharding.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -51,13 +52,22 @@ struct Gemm {
   bool weight_gradient = false;  // accumulates over tokens: another kernel family with its own rate
   friend auto operator<=>(const Gemm&, const Gemm&) = default;
   Flops flops() const { return Flops(2. * double(m) * double(n) * double(k) * double(batch)); }
+  // Both operands and the result once; no result has fewer than 16 bits.
+  double operand_bytes() const {
+    const double in = double(bytes_per_element(precision)), out = std::max(2., in);
+    return (in * double(k) * double(m + n) + out * double(m) * double(n)) * double(batch);
+  }
 };
 
 // One fused (flash) attention kernel; scores never reach memory.
 struct FusedAttention {
   std::int64_t batch = 1, heads = 0, queries = 0, keys = 0, head_dim = 0;
   bool causal = true, backward = false;
-  std::int64_t value_dim = 0;  // columns of a head of the values, where keys have others; 0: as head_dim
+  std::int64_t value_dim = 0;             // columns of a head of the values, where keys have others; 0: as head_dim
+  Precision precision = Precision::bf16;  // of any 16 bits, or fp32 or tf32
+  // Keys that each query counts with where a causal mask is not discounted (graph/flops.hpp), of kernels that are given
+  // exactly what the mask leaves; 0: all that it is given.
+  std::int64_t counted_keys = 0;
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
   friend auto operator<=>(const FusedAttention&, const FusedAttention&) = default;
   // Forward 2 s^2 (d + d_v) per head (half when causal), backward 2.5 times that (FlashAttention-2, arXiv 2307.08691,
@@ -65,6 +75,11 @@ struct FusedAttention {
   Flops flops() const {
     return Flops(2. * double(batch) * double(heads) * double(queries) * double(keys) * double(head_dim + values()) *
                  (causal ? .5 : 1.) * (backward ? 2.5 : 1.));
+  }
+  // Queries, keys, values and the output once; backward the four gradients besides.
+  double operand_bytes() const {
+    return double(bytes_per_element(precision)) * double(batch * heads) * double(head_dim + values()) *
+           double(queries + keys) * (backward ? 2 : 1);
   }
 };
 

@@ -78,6 +78,9 @@ struct NodeGroup {
 
 // What GPUs of a node share besides links between them: where states go that do not fit into their memory.
 struct Host {
+  // Of a node, which has so many hosts with as many GPUs each (a rack of superchips); a job on some of its GPUs has
+  // those that they hang on.
+  std::int64_t domains = 1;
   std::optional<std::int64_t> cores;          // of a node
   std::optional<Bytes> memory;                // likewise
   std::optional<Bandwidth> memory_bandwidth;  // of a node, read and written: what a stream triad sustains

@@ -97,6 +97,9 @@ const Description& host_fields() {
   static const Description all = describe<Host>(
       {.groups = {{.key = "pcie", .help = "between a GPU and its host: PCIe, or NVLink-C2C"},
                   {.key = "nvme", .help = "disks of a node, together"}}},
+      field<&Host::domains>(
+          "domains", whole(1, 1024), kUsual,
+          "hosts of a node, with as many of its GPUs each; a job on some GPUs has those that they hang on"),
       field<&Host::cores>("cores", whole(1, 100'000), std::nullopt, "of a node"),
       field<&Host::memory>("memory", size(), std::nullopt, "of a node"),
       field<&Host::memory_bandwidth>("memory_bandwidth", bandwidth(), std::nullopt,

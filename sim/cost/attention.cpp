@@ -65,6 +65,22 @@ double head_rate(const Direction& d, double head) {
   return std::min(head, 256.) <= 128 ? 1 : 1 + (d.head256 - 1) * (std::min(head, 256.) - 128) / 128;
 }
 
+// Rates are those of 16 bits, the format of all published kernels; where a GPU computes in fp32 alone, of that. In
+// fp32 (a framework then runs another kernel: FlashAttention has none) products are assumed to reach the same share of
+// their peak.
+double of_precision(const cluster::Gpu& gpu, Precision precision) {
+  const auto peak = [&](std::initializer_list<Precision> first_of) {
+    for (const auto p : first_of)
+      if (const auto found = gpu.peak.find(p); found != gpu.peak.end()) return found->second.value();
+    return 0.;
+  };
+  using enum Precision;
+  if (bytes_per_element(precision) < 4) return 1;
+  const double known = peak({bf16, fp16, fp32, tf32}),
+               own = precision == tf32 ? peak({tf32, fp32}) : peak({fp32, tf32});
+  return own > 0 ? std::min(1., own / known) : 1;
+}
+
 }  // namespace
 
 AttentionKernel attention_kernel(const cluster::Gpu& gpu, AttentionKernel asked) {
@@ -72,7 +88,8 @@ AttentionKernel attention_kernel(const cluster::Gpu& gpu, AttentionKernel asked)
 }
 
 // t = FLOPs / (R c e_d) (1 + h/s) (1 + x/u): u blocks for each slot of an SM, of which about x are lost at the end,
-// when other slots have run dry.
+// when other slots have run dry. A last block that is not full counts by its rows; one is the least. Operands are read
+// and results written once, which is the floor of short rows.
 double attention_time(const cluster::Gpu& gpu, const FusedAttention& shape, AttentionKernel asked) {
   const AttentionKernel kernel = attention_kernel(gpu, asked);
   const double rate = rate_of(gpu, kernel).value();
@@ -80,15 +97,18 @@ double attention_time(const cluster::Gpu& gpu, const FusedAttention& shape, Atte
     throw UserError(fmt::format("GPU '{}' has no fused attention kernel; set training.attention to unfused", gpu.name));
   const AttentionFit& fit = fit_of(kernel);
   const Direction& d = shape.backward ? fit.backward : fit.forward;
-  const double ideal =
-      rate * d.rate * (shape.causal ? 1 : fit.square_rate) * head_rate(d, double(shape.head_dim + shape.values()) / 2);
+  const double ideal = rate * of_precision(gpu, shape.precision) * d.rate * (shape.causal ? 1 : fit.square_rate) *
+                       head_rate(d, double(shape.head_dim + shape.values()) / 2);
   const double ends = 1 + (shape.causal ? d.causal : d.square) / double(shape.keys);
   // Thread blocks own rows of the queries forward, of the keys backward (FlashAttention-2, section 3.2).
   const std::int64_t owned = shape.backward ? shape.keys : shape.queries;
-  const double rows = double((owned + std::int64_t(kRows) - 1) / std::int64_t(kRows));
+  const double rows = std::max(1., double(owned) / kRows);
   const double blocks = double(shape.batch * shape.heads) * rows / (kBlocksPerSm * double(gpu.sms));
   const double tail = 1 + (shape.backward ? kBackwardTail : gpu.attention_tail) / blocks;
-  return shape.flops().value() / ideal * ends * tail;
+  const auto peak = gpu.peak.find(shape.precision);
+  const double least = peak == gpu.peak.end() ? 0 : shape.flops().value() / peak->second.value();
+  return std::max({shape.flops().value() / ideal * ends * tail, least,
+                   shape.operand_bytes() / gpu.sustained_memory_bandwidth.value()});
 }
 
 }  // namespace rehearsal::cost

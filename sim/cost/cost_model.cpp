@@ -89,7 +89,10 @@ double CostModel::gemm(const Gemm& shape) const {
   }
   // fp32 on a GPU that has no rate for it but tf32: a framework would use tensor cores or nothing.
   if (shape.precision == Precision::fp32 && !gpu.peak.count(Precision::fp32)) counted_as = Precision::tf32;
-  return gemm_time(gpu, shape, counted_as, gpu.clock(), speedup) + to_seconds(gpu.kernel_gap);
+  // What narrow formats gain over bf16 was measured on another machine: the own peak is a limit all the same.
+  const auto own = gpu.peak.find(shape.precision);
+  const double least = own == gpu.peak.end() ? 0 : shape.flops().value() / own->second.value();
+  return std::max(gemm_time(gpu, shape, counted_as, gpu.clock(), speedup), least) + to_seconds(gpu.kernel_gap);
 }
 
 double CostModel::attention(const FusedAttention& shape) const {

@@ -50,7 +50,6 @@ class CostModel {
   // By the host of a rank, with its share of the cores. Throw UserError where the cluster does not say what they need.
   double copy(const graph::Copy& work) const;
   double host_step(const graph::HostStep& work) const;
-  double around(const graph::HostStep& work) const;
 
   // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Beside) may
   // only refer to smaller ids. `conditions`: of each; none = all is as the cluster says.

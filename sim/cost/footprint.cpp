@@ -34,17 +34,6 @@ fluid::Phase on_gpu(const std::vector<Footprint>& all) {
 // A share never exceeds what it was derived from: alone, everything fits.
 constexpr double kRoundedDown = 1 - 0x1p-40;
 
-double operand_bytes(const Gemm& w) {
-  const double m = double(w.m), n = double(w.n), k = double(w.k), in = double(bytes_per_element(w.precision));
-  return (in * (m * k + k * n) + std::max(2., in) * m * n) * double(w.batch);
-}
-
-// Queries, keys, values and the output once, in 16 bits; backward the four gradients besides.
-double operand_bytes(const FusedAttention& w) {
-  const double rows = double(w.queries) + double(w.keys);  // queries and keys, values and the output
-  return 2 * double(w.batch * w.heads) * double(w.head_dim + w.values()) * rows * (w.backward ? 2 : 1);
-}
-
 double memory_per_byte(CollectiveKind kind) {
   const bool reduces = kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
   return reduces ? kMemoryPerReducedByte : kMemoryPerCopiedByte;
@@ -162,11 +151,11 @@ Footprint CostModel::footprint(const graph::Work& work, Time price) const {
     } else if constexpr (std::is_same_v<Kind, graph::Dispatch>) {
       return of_dispatch(w, price);
     } else if constexpr (std::is_same_v<Kind, Gemm>) {
-      auto f = of_kernel(gpu, price, operand_bytes(w));
+      auto f = of_kernel(gpu, price, w.operand_bytes());
       if (f.moving > Time{} && fills_in_rounds(gpu, w)) f.shares.push_back({Way::rounds, f.shares.front().weight});
       return f;
     } else if constexpr (std::is_same_v<Kind, FusedAttention>) {
-      return of_kernel(gpu, price, operand_bytes(w));
+      return of_kernel(gpu, price, w.operand_bytes());
     } else if constexpr (std::is_same_v<Kind, MemoryBound>) {
       return of_kernel(gpu, price, double(w.traffic.count()));
     } else if constexpr (std::is_same_v<Kind, Kernel>) {
@@ -190,7 +179,7 @@ std::vector<double> CostModel::memory_traffic(std::span<const graph::Work> works
   const auto touched = [&](const auto& w) -> double {
     using Kind = std::decay_t<decltype(w)>;
     if constexpr (std::is_same_v<Kind, Gemm> || std::is_same_v<Kind, FusedAttention>) {
-      return operand_bytes(w);
+      return w.operand_bytes();
     } else if constexpr (std::is_same_v<Kind, MemoryBound> || std::is_same_v<Kind, graph::OptimizerStep>) {
       return double(w.traffic.count());
     } else if constexpr (std::is_same_v<Kind, Kernel>) {

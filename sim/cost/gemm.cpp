@@ -31,17 +31,6 @@ constexpr double kSplitTraffic = 4;
 constexpr double kUnlimitedClock = .95;
 constexpr double kLimitOrder = 8;
 
-// Of the fp32 peak, what batched products of 16 bits reach whose rows do not begin on 16 bytes: their library leaves
-// the tensor cores (NVIDIA, Matrix Multiplication Background User's Guide, "Tensor Core Requirements"). Single products
-// are padded by newer libraries, and nothing is modelled for them.
-constexpr double kVectorShare = .6;
-constexpr std::int64_t kAlignedElements = 8;
-
-bool leaves_tensor_cores(const Gemm& shape) {
-  return shape.batch > 1 && bytes_per_element(shape.precision) == 2 &&
-         (shape.k % kAlignedElements != 0 || shape.n % kAlignedElements != 0);
-}
-
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 FlopRate peak_of(const cluster::Gpu& gpu, Precision precision, Precision asked) {
@@ -61,14 +50,14 @@ double overlapped(double compute, double memory) {
 
 // t = t0 + min over tile and split s of |w (c + min(t_pro, max(0, c - t_pro))), bytes/BW|_4 + the sum over the pieces,
 // where w is waves, ceil(tiles s / SMs), c = 2 bm bn k/s / r and r an SM's rate with that tile. t_pro, the prologue and
-// the epilogue of a tile, goes by its area.
+// the epilogue of a tile, goes by its area. A piece has kLeastSplitDepth of K at least, if need be of padding: every
+// candidate grows with every dimension, so their least does too.
 double time_at(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as, double clock, double speedup) {
   const double rate = peak_of(gpu, counted_as, shape.precision).value() * clock * speedup * gpu.gemm_efficiency;
   const double sm_rate = rate / double(gpu.sms);
-  const double m = double(shape.m), n = double(shape.n), k = double(shape.k), batch = double(shape.batch);
-  const double in = double(bytes_per_element(shape.precision)), out = std::max(2., in);
+  const double k = double(shape.k), outputs = double(shape.m) * double(shape.n) * double(shape.batch);
   const double bandwidth = gpu.sustained_memory_bandwidth.value();
-  const double memory = (in * (m * k + k * n) + out * m * n) * batch / bandwidth;
+  const double memory = shape.operand_bytes() / bandwidth;
   const double tile_overhead = to_seconds(gpu.tile_overhead);
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
@@ -76,22 +65,24 @@ double time_at(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as,
     const std::int64_t tiles = ceil_div(shape.m, tile.rows) * ceil_div(shape.n, tile.columns) * shape.batch;
     // Small tiles load more operand elements a FLOP: 1/rows + 1/columns of them.
     const double loss = 1 + gpu.small_tile_loss * (128 / rows + 128 / columns - 1.5);
-    const double deep = 2 * rows * columns * k * loss / sm_rate;  // one tile, whole K
+    const double per_depth = 2 * rows * columns * loss / sm_rate;  // of one tile, an element of K
     const double overhead = tile_overhead * (rows * columns / kLargestTile);
+    double depth = std::numeric_limits<double>::infinity();
     for (const std::int64_t split : kSplits) {
-      if (split > 1 && k < kLeastSplitDepth * double(split)) break;
+      if (depth <= kLeastSplitDepth) break;  // more pieces of the same
+      depth = split > 1 ? std::max(k / double(split), kLeastSplitDepth) : k;
       const double waves = double(ceil_div(tiles * split, gpu.sms));
-      const double loop = deep / double(split);
+      const double loop = per_depth * depth;
       // A main loop as short as the ends hides them under another thread block's of the SM, one twice as long does not.
       // Assumed: no measured product is that short.
       const double compute = waves * (loop + std::clamp(loop - overhead, 0., overhead));
-      const double sum = split > 1 ? kSplitTraffic * double(split) * m * n * batch / bandwidth + kSplitOverhead : 0;
+      const double sum = split > 1 ? kSplitTraffic * double(split) * outputs / bandwidth + kSplitOverhead : 0;
       if (std::max(compute, memory) + sum >= best) continue;  // a bound of what follows, without roots
       best = std::min(best, overlapped(compute, memory) + sum);
     }
   }
   const double alone = to_seconds(gpu.gemm_overhead) + best;
-  return alone / (shape.weight_gradient ? gpu.weight_gradient_rate : 1);
+  return shape.weight_gradient ? std::max(alone / gpu.weight_gradient_rate, memory) : alone;
 }
 
 }  // namespace
@@ -104,11 +95,6 @@ std::int64_t largest_tiles(const Gemm& shape) {
 // tiles or traffic make them pause runs at a higher clock than one that does not, and no product is faster than the
 // energy of its FLOPs allows.
 double gemm_time(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as, double clock, double speedup) {
-  if (const auto vector = gpu.peak.find(Precision::fp32); leaves_tensor_cores(shape) && vector != gpu.peak.end()) {
-    const double rate = std::min(peak_of(gpu, counted_as, shape.precision).value() * gpu.gemm_efficiency,
-                                 kVectorShare * vector->second.value());
-    return to_seconds(gpu.gemm_overhead) + shape.flops().value() / rate;
-  }
   if (clock >= kUnlimitedClock) return time_at(gpu, shape, counted_as, clock, speedup);
   const double unlimited = time_at(gpu, shape, counted_as, kUnlimitedClock, speedup);
   const double rate = peak_of(gpu, counted_as, shape.precision).value() * clock * speedup * gpu.gemm_efficiency;

@@ -67,12 +67,9 @@ double CostModel::host_step(const graph::HostStep& w) const {
   if (const auto measured = measured_tiers() ? measured_step(*measured_tiers(), w) : std::nullopt) return *measured;
   const auto& host = machine_.host;
   const double cores = double(needed(host.cores, "cores")) / double(machine_.gpus_per_node);
-  const Bandwidth memory = needed(host.memory_bandwidth, "memory_bandwidth") * kHostStepShare;
-  return seconds_for(w.traffic, std::min(memory, host.core_bandwidth * cores)) + around(w);
+  const Bandwidth memory = needed(host.memory_bandwidth, "memory_bandwidth") * (kHostStepShare / double(host.domains));
+  return seconds_for(w.traffic, std::min(memory, host.core_bandwidth * cores));
 }
-
-// What a framework does with one core: it loads nothing that others wait for.
-double CostModel::around(const graph::HostStep& w) const { return w.parameters * software_.host_update_overhead; }
 
 Footprint CostModel::of_copy(const graph::Copy& w, Time price) const {
   const auto way = route(machine_.host, w);
@@ -91,7 +88,7 @@ Footprint CostModel::of_copy(const graph::Copy& w, Time price) const {
 
 // A loop that reaches a part of what memory sustains keeps memory busy all the same.
 Footprint CostModel::of_host_step(const graph::HostStep& w, Time price) const {
-  Footprint f = evenly(price, counted(around(w)), double(w.traffic.count()));
+  Footprint f = evenly(price, Time{}, double(w.traffic.count()));
   if (f.moving == Time{}) return f;
   if (measured_tiers() && measured_step(*measured_tiers(), w)) {  // by all cores, and ranks have their parts of them
     f.shares.push_back({Way::host_memory, weight_of(f, machine_.host.memory_bandwidth->value())});

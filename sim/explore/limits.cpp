@@ -29,7 +29,7 @@ ByPrecision operations(const graph::Work& work, const std::vector<ByPrecision>& 
   if (const auto* gemm = std::get_if<Gemm>(&work)) {
     sum[gemm->precision] = gemm->flops().value();
   } else if (const auto* attention = std::get_if<FusedAttention>(&work)) {
-    sum[Precision::bf16] = attention->flops().value();  // in 16 bits, whichever
+    sum[attention->precision] = attention->flops().value();
   } else if (const auto* kernel = std::get_if<Kernel>(&work)) {
     sum[kernel->precision] = kernel->flops().value();
   } else if (const auto* both = std::get_if<graph::Beside>(&work)) {

@@ -75,6 +75,7 @@ struct AddWork {
     out.number(w.batch), out.number(w.heads), out.number(w.queries), out.number(w.keys), out.number(w.head_dim);
     out.number(w.causal), out.number(w.backward);
     if (w.value_dim > 0) out.number(w.value_dim);
+    if (bytes_per_element(w.precision) > 2) out.number(w.precision);
   }
   void operator()(const MemoryBound& w) const { out.number(w.traffic), out.number(w.kernels), out.number(w.kind); }
   void operator()(const Collective& w) const {

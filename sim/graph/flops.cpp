@@ -4,25 +4,25 @@
 
 namespace rehearsal::graph {
 
-Flops flops(const Work& work, std::span<const Work> works, double whole_scores) {
+Flops flops(const Work& work, std::span<const Work> works) {
   if (const auto* gemm = std::get_if<Gemm>(&work)) return gemm->flops();
   if (const auto* attention = std::get_if<FusedAttention>(&work)) {
     auto whole = *attention;
     whole.causal = false;
-    return whole.flops() * whole_scores;
+    if (whole.counted_keys > 0) whole.keys = whole.counted_keys;
+    return whole.flops();
   }
   if (const auto* kernel = std::get_if<Kernel>(&work)) return kernel->flops();
-  if (const auto* both = std::get_if<Beside>(&work)) return flops(works[both->kernel.index()], works, whole_scores);
+  if (const auto* both = std::get_if<Beside>(&work)) return flops(works[both->kernel.index()], works);
   Flops sum;
   if (const auto* sequence = std::get_if<Sequence>(&work))
-    for (const auto& item : sequence->items)
-      sum += flops(works[item.work.index()], works, whole_scores) * double(item.count);
+    for (const auto& item : sequence->items) sum += flops(works[item.work.index()], works) * double(item.count);
   return sum;
 }
 
-Flops executed_flops(const TaskGraph& graph, double whole_scores) {
+Flops executed_flops(const TaskGraph& graph) {
   std::vector<Flops> of_work;
-  for (const auto& work : graph.works()) of_work.push_back(flops(work, graph.works(), whole_scores));
+  for (const auto& work : graph.works()) of_work.push_back(flops(work, graph.works()));
   std::vector<Flops> of_program;
   for (const auto& program : graph.programs()) {
     Flops sum;

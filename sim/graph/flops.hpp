@@ -9,10 +9,9 @@
 
 namespace rehearsal::graph {
 
-// `whole_scores`: how often what attention computes is to be counted, where it leaves out more than a mask does.
-Flops flops(const Work& work, std::span<const Work> works, double whole_scores = 1);
+Flops flops(const Work& work, std::span<const Work> works);
 
 // Over all tasks and the ranks they stand for.
-Flops executed_flops(const TaskGraph& graph, double whole_scores = 1);
+Flops executed_flops(const TaskGraph& graph);
 
 }  // namespace rehearsal::graph

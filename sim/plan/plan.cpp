@@ -183,9 +183,8 @@ void note_kernels(Plan& plan) {
         "gradients of 2 bytes; no framework's way was compared.");
   if (plan.job.training.kernels == models::Kernels::unfused)
     notes.push_back(
-        "Unfused kernels: traffic is counted from what each operation reads and writes, never compared with a run; "
-        "what "
-        "they keep for the backward beyond the fused ones is not counted.");
+        "Unfused kernels: traffic, and what is kept for the backward, are counted from what each operation reads and "
+        "writes, and never compared with a run.");
 }
 
 }  // namespace
@@ -301,6 +300,7 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   check_adapters(job);
   const auto routed = job.software.own_kernels ? models::Routed{} : routing(job);
   if (!job.software.own_kernels) note_routing(plan, routed);
+  plan.kept = routed.kept;
   for (auto shard = plan.shard; shard.piece < shard.pieces; ++shard.piece)
     plan.networks.push_back(std::make_shared<const models::Network>(network_of(job, shard, routed)));
 

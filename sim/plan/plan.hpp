@@ -100,6 +100,7 @@ struct Plan {
   const models::Network& network() const { return *networks.front(); }
   GroupShape tensor_group, context_group, data_group, expert_data_group, embedding_group;
   Bytes message, message_gathered;  // a pipeline send of one GPU; what its receivers gather afterwards
+  double kept = 1;                  // of the rows that tokens send to experts: Routed::kept
   std::vector<std::string> warnings, assumptions;
 
   // What the ranks of a pipeline rank see.

@@ -35,18 +35,23 @@ std::vector<std::vector<Loads>> loads_of(const models::ExpertSettings& settings,
   return {{loads}};
 }
 
-// Rows of the busiest rank over the mean, in the mean of all steps and layers.
+double mean_of(const std::vector<double>& all) {
+  return std::accumulate(all.begin(), all.end(), 0.) / double(all.size());
+}
+
+// Rows of the busiest rank over the mean, in the mean of all steps and layers. Without replicas experts may stay where
+// they are, so balancing never makes it worse.
 double busiest(const Job& job, const std::vector<std::vector<Loads>>& steps) {
   const auto& settings = job.experts;
   const auto ranks = static_cast<std::uint32_t>(job.parallelism.expert);
   const auto experts = static_cast<std::uint32_t>(job.model.experts);
   if (ranks == 1 || settings.skew.kind == Skew::Kind::uniform) return 1;
-  std::vector<double> all;
-  if (settings.balance == models::ExpertBalance::none) {
-    const balance::Shape shape{false, experts, experts, 1, 1, ranks};
-    for (const auto& step : steps)
-      for (const auto& loads : step) all.push_back(balance::max_over_mean(balance::gpu_loads_in_order(shape, loads)));
-  } else {
+  std::vector<double> in_order, all;
+  const balance::Shape shape{false, experts, experts, 1, 1, ranks};
+  for (const auto& step : steps)
+    for (const auto& loads : step)
+      in_order.push_back(balance::max_over_mean(balance::gpu_loads_in_order(shape, loads)));
+  if (settings.balance != models::ExpertBalance::none) {
     balance::Question question;
     question.problem = {steps.front(),
                         experts + static_cast<std::uint32_t>(settings.redundant),
@@ -63,7 +68,8 @@ double busiest(const Job& job, const std::vector<std::vector<Loads>>& steps) {
     if (answer.steps.empty())
       for (const auto& layer : answer.layers) all.push_back(layer.max_over_mean);
   }
-  return std::accumulate(all.begin(), all.end(), 0.) / double(all.size());
+  if (settings.redundant > 0) return mean_of(all);
+  return all.empty() ? mean_of(in_order) : std::min(mean_of(all), mean_of(in_order));
 }
 
 }  // namespace

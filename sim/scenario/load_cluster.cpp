@@ -226,13 +226,26 @@ void size_laid_out(Context& context, ClusterChoice& cluster, ParallelismChoice& 
   }
 }
 
+// Of a node that others share: GPUs next to each other from its first.
+void take_part_of_node(cluster::ClusterSpec& spec, std::int64_t gpus) {
+  auto& host = spec.host;
+  const std::int64_t each = std::max<std::int64_t>(1, spec.gpus_per_node / host.domains), all = host.domains;
+  const std::int64_t met = std::min(all, (gpus + each - 1) / each);
+  const double share = double(met) / double(all);
+  if (host.cores) host.cores = std::max<std::int64_t>(1, *host.cores * met / all);
+  if (host.memory) host.memory = bytes(double(host.memory->count()) * share);
+  if (host.memory_bandwidth) host.memory_bandwidth = *host.memory_bandwidth * share;
+  host.domains = met;
+  spec.gpus_per_node = gpus;
+}
+
 }  // namespace
 
 void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism, std::int64_t more_nodes) {
   auto& problems = context.problems;
   auto& spec = cluster.spec;
   auto& p = parallelism.value;
-  if (cluster.gpus) spec.gpus_per_node = *cluster.gpus, spec.nodes = 1;
+  if (cluster.gpus) take_part_of_node(spec, *cluster.gpus), spec.nodes = 1;
   if (cluster.nodes) spec.nodes = *cluster.nodes;
   if (spec.nodes > kDegree.high / spec.gpus_per_node) {
     problems.error(cluster.node->where(), fmt::format("{} nodes of {} GPUs are more than {} GPUs", spec.nodes,
@@ -276,7 +289,7 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
     }
     spec.nodes = whole ? product / spec.gpus_per_node : 1;
     most = spec.gpus_per_node;
-    if (!whole) spec.gpus_per_node = product;
+    if (!whole) take_part_of_node(spec, product);
   }
   if (spec.nodes > 1 || spec.nics_per_node > 0) {
     spec.nodes += more_nodes;
@@ -316,7 +329,7 @@ NamedCluster load_named_cluster(const std::string& name, const std::vector<std::
   const auto choice = root ? load_cluster(context, *root) : std::nullopt;
   context.problems.throw_if_any();
   NamedCluster cluster{choice->spec, choice->curves, choice->nodes || choice->gpus, {}};
-  if (choice->gpus) cluster.spec.gpus_per_node = *choice->gpus, cluster.spec.nodes = 1;
+  if (choice->gpus) take_part_of_node(cluster.spec, *choice->gpus), cluster.spec.nodes = 1;
   if (choice->nodes) cluster.spec.nodes = *choice->nodes;
   for (const auto& w : context.problems.warnings()) cluster.warnings.push_back(w.message);
   return cluster;

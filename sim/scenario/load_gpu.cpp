@@ -18,9 +18,10 @@ bool gives(const Node& over, std::string_view key) {
 
 // A named GPU is what was measured. Where its multiprocessors or its memory are replaced, whatever goes with their
 // number or their bandwidth goes along, unless it is given too: every multiprocessor computes as fast as before, and
-// kernels reach the same share of the memory's peak.
+// kernels reach the same share of the memory's peak. Likewise of peaks: products in 8 and 4 bits, which are said
+// against bf16, reach the same share of their own.
 void keep_shares(Context& context, const Part& part, const Node& over, cluster::Gpu& gpu, Citations& citations) {
-  if (!part.base || !(over.find("sms") || over.find("memory_bandwidth"))) return;
+  if (!part.base || !(over.find("sms") || over.find("memory_bandwidth") || over.find("peak"))) return;
   GpuChoice file;
   MapReader map(context.problems, *part.base, "gpu");
   Citations ignored;
@@ -37,6 +38,20 @@ void keep_shares(Context& context, const Part& part, const Node& over, cluster::
     if (const auto* bandwidth = std::get_if<Bandwidth>(&value)) field.set(&gpu, *bandwidth * factor);
     citations.sources[field.key] =
         fmt::format("as of GPU {}, by its {}", part.name, of_memory ? "memory_bandwidth" : "sms");
+  }
+  const auto grown = [&](Precision precision) {
+    const auto before = file.gpu.peak.find(precision), now = gpu.peak.find(precision);
+    return before == file.gpu.peak.end() || now == gpu.peak.end() ? 1 : now->second / before->second;
+  };
+  for (const auto& field : cluster::gpu_fields().fields) {
+    if (!field.key.starts_with("fp8_") && !field.key.starts_with("fp4_")) continue;
+    const auto precision = field.key.starts_with("fp8_") ? Precision::fp8 : Precision::fp4;
+    const double factor = grown(precision) / grown(Precision::bf16);
+    const auto value = field.get(&gpu);
+    const auto* speedup = std::get_if<double>(&value);
+    if (!speedup || factor == 1 || gives(over, field.key)) continue;
+    field.set(&gpu, *speedup * factor);
+    citations.sources[field.key] = fmt::format("as of GPU {}, by its peaks", part.name);
   }
 }
 

@@ -86,6 +86,9 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   if (!model) return;
   const bool llama = model->family == models::Family::llama, moe = model->family == models::Family::moe;
   if (moe) check_own_experts(context, root, software, *model, experts);
+  refuse("model.learned_positions", model->is_gpt() && !model->learned_positions,
+         "adds learned positions to the embedding of gpt and knows no ALiBi; leave 'learned_positions' out");
+  refuse("model.embedding_norm", model->embedding_norm, "has no norm behind the embedding; leave 'embedding_norm' out");
   refuse("model.ffn_kind", moe && model->ffn_kind != models::FfnKind::swiglu,
          "builds experts with swiglu; leave 'ffn_kind' out");
   refuse("model.ffn_kind", !moe && model->ffn_kind != (llama ? models::FfnKind::swiglu : models::FfnKind::gelu),

@@ -53,6 +53,13 @@ void check_experts(MapReader& map, const models::Transformer& model) {
     problems.warn(map.at("shared_experts"), "'shared_experts' changes nothing where 'shared_ffn' is given");
 }
 
+void check_ends(MapReader& map, const models::Transformer& model) {
+  for (const char* key : {"learned_positions", "embedding_norm"})
+    if (!model.is_gpt() && map.given(key))
+      map.problems().error(map.at(key),
+                           fmt::format("'{}' is a key of families gpt and u-transformer; leave it out", key));
+}
+
 void check_latent(MapReader& map, const models::Transformer& model) {
   const bool rotary = model.family == models::Family::llama || model.family == models::Family::moe;
   for (const char* key : {"mla", "mtp_layers"})
@@ -87,6 +94,7 @@ std::optional<models::Transformer> load_model(Context& context, const Node& node
     map.require("heads", "a whole number from 1 to 1000000");
   check_experts(map, model);
   check_latent(map, model);
+  check_ends(map, model);
   map.finish();
   if (problems.count() != before) return std::nullopt;
   if (!mlp) check_heads(map, model);

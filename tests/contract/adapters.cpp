@@ -1,6 +1,7 @@
 // Low-rank adapters, AdamW inside the backward and gathers in 8 bits: what each is worth, and what it does not go with.
 #include <doctest/doctest.h>
 
+#include "answer/whole_run.hpp"
 #include "predicted.hpp"
 
 using namespace rehearsal;
@@ -89,4 +90,18 @@ TEST_CASE("beside a collective, products that fill a GPU in rounds take longer")
   // Alone they take what they take.
   const Sets serial = with(sharded, {"training.overlap={gradients: false, parameters: false}"});
   CHECK(ask(with(serial, {"cluster.gpu.persistent_gemms=false"})).summary.iteration == ask(serial).summary.iteration);
+}
+
+TEST_CASE("a checkpoint of a job holds what learns, and no frozen weights") {
+  const auto checkpoint = [](const Sets& more) {
+    const auto p = ask(with({"parallelism={data: 8, zero: 1}", "job={tokens: 1B}"}, more));
+    return answer::whole_run(*p.question, p.summary).checkpoint_bytes;
+  };
+  const double whole = checkpoint({}), adapters = checkpoint({"training.lora=16"});
+  CHECK(whole == doctest::Approx(14 * 8'030'261'248.));
+  // Two matrices for each of four products, of queries, keys and values together: 16 (4096 + 6144 + 8192 + 4096 + 28672
+  // + 14336 + 4096) in 32 layers, or with products apart, whose second matrices are as large.
+  CHECK(adapters >= 14 * 32 * 16. * 69632);
+  CHECK(adapters < .01 * whole);
+  CHECK(checkpoint({"training.lora=32"}) == doctest::Approx(2 * adapters));
 }

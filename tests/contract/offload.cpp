@@ -23,7 +23,7 @@ cluster:
          nvme: {capacity: 10TB, read: 20GB/s, write: 10GB/s, latency: 0us}}
 batch: {global: 2, micro: 2}
 training: {precision: fp16, recompute: full, attention: unfused, overlap: {gradients: true}}
-software: {use: deepspeed-2021, host_update_overhead: 0ns, host_optimizer_bytes: 28}
+software: {use: deepspeed-2021, host_optimizer_bytes: 28}
 )";
 const Sets kSixteen{"cluster.gpus=16", "parallelism={data: 16, zero: 3}", "batch.global=32"};
 
@@ -252,4 +252,37 @@ TEST_CASE("what no rule allows is refused with the way out") {
           "'cluster.host.memory' is needed");
   refused({"training.offload={optimizer: host, gradients: host, parameters: host, delayed_update: true}"},
           "leave training.offload.parameters on the device");
+}
+
+TEST_CASE("what overlaps nothing is no better than what overlaps, and both know how fast the host updates") {
+  for (const char* machine : {"cluster={use: gb200-nvl72, gpus: 1}", "cluster={use: dgx-h100, gpus: 1}",
+                              "cluster={use: dgx2-v100-32g, gpus: 1}"})
+    for (const char* batch : {"batch={global: 2, micro: 2}", "batch={global: 64, micro: 2}"}) {
+      CAPTURE(machine);
+      CAPTURE(batch);
+      const auto p = predicted(kSmall, {machine, batch, "training.offload={optimizer: host, gradients: host}",
+                                        "software={use: deepspeed-2021}"});
+      REQUIRE(p.summary.offload_efficiency);
+      CHECK(p.summary.offload_efficiency->together <= 1.05 * p.summary.offload_efficiency->simulated);
+    }
+}
+
+// A Grace updates a billion parameters in .098 s with DeepSpeed's CPU-Adam (28 bytes each, configs/software), where it
+// serves one GPU; two share it, and a rack has 36.
+TEST_CASE("a job on part of a rack has the hosts of its GPUs, and takes what their memory takes") {
+  const auto host_seconds = [](int gpus) {
+    const auto p = predicted(
+        kSmall, {fmt::format("cluster={{use: gb200-nvl72, gpus: {}}}", gpus),
+                 fmt::format("parallelism={{data: {}}}", gpus), fmt::format("batch={{global: {}, micro: 2}}", 2 * gpus),
+                 "training.offload={optimizer: host, gradients: host}"});
+    double parameters = 0, took = 0;
+    const auto works = p.question->graph.works();
+    for (std::size_t w = 0; w < works.size(); ++w)
+      if (const auto* step = std::get_if<graph::HostStep>(&works[w]))
+        parameters += step->parameters, took += to_seconds(p.question->durations[w]);
+    return took / parameters * 1e9;
+  };
+  CHECK(host_seconds(1) == doctest::Approx(.098).epsilon(.02));
+  CHECK(host_seconds(2) == doctest::Approx(28 / 225.).epsilon(.02));  // half of its cores
+  CHECK(host_seconds(72) == doctest::Approx(host_seconds(2)).epsilon(1e-6));
 }

@@ -114,7 +114,7 @@ TEST_CASE("what configurations call fitted to runs stands in the registry") {
   std::set<std::string> keys;
   for (const auto& c : published::read_constants()) keys.insert(c.key.substr(c.key.rfind('.') + 1));
   // Memory alone, or shares of an entry.
-  for (const char* known : {"flat_gradient_bytes", "host_update_overhead", "host_backward_factor"}) keys.insert(known);
+  for (const char* known : {"flat_gradient_bytes", "host_optimizer_bytes", "host_backward_factor"}) keys.insert(known);
   static const std::regex entry(R"(^([a-z0-9_]+):)");
   for (const char* folder : {"gpus", "software", "clusters"})
     for (const auto& file : std::filesystem::directory_iterator(PROJECT_ROOT "/configs/" + std::string(folder))) {

@@ -29,12 +29,10 @@ scenario::Scenario load(const std::string& text, const std::vector<std::string>&
 double adam_bytes(const std::string& framework) { return framework.starts_with("PyTorch") ? 76 : 28; }
 
 double adam_seconds(const Row& row) {
-  auto c =
-      *load(
-           "version: 1\nmodel: llama3-8b\ncluster: {use: gb200-nvl72, nodes: 1}\nparallelism: {data: 72, zero: 3}\n"
-           "batch: {global: 72, micro: 1}\nsoftware: fsdp-2023\n")
-           .concrete;
-  c.cluster.gpus_per_node = 1, c.cluster.host.cores = 72, c.cluster.host.memory_bandwidth = Bandwidth(450e9);
+  const auto c = *load(
+                      "version: 1\nmodel: llama3-8b\ncluster: {use: gb200-nvl72, gpus: 1}\nparallelism: {data: 1}\n"
+                      "batch: {global: 1, micro: 1}\nsoftware: fsdp-2023\n")
+                      .concrete;
   const cost::CostModel model(c.cluster, c.curves, c.software);
   const double parameters = std::stod(row.at("params_b")) * 1e9;
   return model.host_step({parameters, bytes(parameters * adam_bytes(row.at("framework")))});

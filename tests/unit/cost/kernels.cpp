@@ -54,21 +54,43 @@ TEST_CASE("a thin GEMM is bound by memory") {
   CHECK(model().gemm({16, 16384, 16384, 1, Precision::fp16}) == Approx(wanted).epsilon(1e-12));
 }
 
-TEST_CASE("batched products of rows that begin on no 16 bytes have no tensor cores") {
-  // Scores of 16 heads of 108: 16 x 2 x 2048 x 2048 x 108 = 14.5e9 FLOP at .6 x 19.5e12 = 1239 us, + .3 us + gap; with
-  // heads of 104 or 112 about a tenth. Where the 108 is the outputs (probabilities times values) alike.
-  auto machine = dgx_a100(2);
+TEST_CASE("heads of any width are priced by their width") {
+  // Scores of 16 heads, and probabilities times values: 108 columns between 104 and 112, in tokens likewise.
+  for (const bool scores : {true, false}) {
+    const auto time = [&](std::int64_t head, std::int64_t tokens) {
+      return model().gemm({tokens, scores ? tokens : head, scores ? head : tokens, 16, Precision::fp16});
+    };
+    CHECK(time(104, 2048) <= time(108, 2048));
+    CHECK(time(108, 2048) <= time(112, 2048));
+    CHECK(time(112, 2047) <= time(112, 2048));
+    CHECK(time(112, 2049) < 1.15 * time(112, 2048));  // a row and a column of tiles more, of 8 and 16
+  }
+}
+
+TEST_CASE("a piece of K is no shorter than 256: where it begins to pay nothing jumps") {
+  const auto time = [](std::int64_t k) { return model().gemm({256, 256, k, 1, Precision::fp16}); };
+  for (const std::int64_t k : {256, 512, 768, 1024, 3072}) {
+    CHECK(time(k - 1) <= time(k));
+    CHECK(time(k) <= time(k + 1));
+    CHECK(time(k + 1) <= time(k) * (1 + 2. / double(k)));
+  }
+}
+
+TEST_CASE("a weight gradient is no faster than its traffic") {
+  // 16384 x 16384 x 16 writes 537 MB of 538: 332.1 us at 1.62 TB/s, which 1.13 times the rate would undercut.
+  const double memory = 2. * (16384. * 16384 + 2 * 16384. * 16) / 1.62e12;
+  CHECK(model().gemm({16384, 16384, 16, 1, Precision::fp16, true}) >= memory + kGap);
+}
+
+TEST_CASE("fused attention in fp32 reaches the same share of its peak, and moves twice the bytes") {
+  auto machine = dgx_a100();
   machine.gpu.peak[Precision::fp32] = FlopRate(19.5e12);
   const cost::CostModel model(machine, a100_curves(), megatron_2021());
-  const double slow = 16 * 2. * 2048 * 2048 * 108 / (.6 * 19.5e12) + .3e-6 + kGap;
-  CHECK(slow == Approx(1241.3e-6).epsilon(1e-4));
-  CHECK(model.gemm({2048, 2048, 108, 16, Precision::fp16}) == Approx(slow).epsilon(1e-12));
-  CHECK(model.gemm({2048, 108, 2048, 16, Precision::bf16}) == Approx(slow).epsilon(1e-12));
-  for (const std::int64_t aligned : {104, 112})
-    CHECK(model.gemm({2048, 2048, aligned, 16, Precision::fp16}) < slow / 6);
-  // m may be anything, fp32 has no tensor cores to leave, and a single product is padded.
-  CHECK(model.gemm({2047, 2048, 112, 16, Precision::fp16}) < slow / 6);
-  CHECK(model.gemm({2048, 2048, 108, 1, Precision::fp16}) < slow / 16);
+  FusedAttention shape{4, 32, 2048, 2048, 128, true, false};
+  const double narrow = model.attention(shape) - kGap;
+  shape.precision = Precision::fp32;
+  CHECK(model.attention(shape) - kGap == Approx(narrow * 312 / 19.5).epsilon(1e-12));
+  CHECK(shape.operand_bytes() == 4. * 4 * 32 * 256 * 4096);
 }
 
 TEST_CASE("split-K fills an empty GPU") {
