@@ -229,7 +229,8 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
   s.breakdown_rank = question.graph.ranks()[last.index()].job_rank;
   using graph::Category;
   const auto part = [&](Category c) { return s.breakdown[static_cast<std::size_t>(c)]; };
-  s.offload_efficiency = offload_efficiency(question, part(Category::compute) + part(Category::recompute), s.iteration);
+  s.offload_efficiency =
+      offload_efficiency(question, last, part(Category::compute) + part(Category::recompute), s.iteration);
   if (timeline.contention && question.surroundings) {
     constexpr std::size_t kMostContended = 10;
     s.contention = s.iteration - timeline.contention->without;

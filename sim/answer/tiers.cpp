@@ -70,7 +70,8 @@ double rate_of_states(const Question& question) {
 
 }  // namespace
 
-std::optional<OffloadEfficiency> offload_efficiency(const Question& question, Time computes, Time iteration) {
+std::optional<OffloadEfficiency> offload_efficiency(const Question& question, RankId rank, Time computes,
+                                                    Time iteration) {
   const auto& scenario = question.scenario;
   if (!scenario.concrete || !scenario.concrete->training.leaves_device() || computes <= Time{}) return std::nullopt;
   const auto& c = *scenario.concrete;
@@ -81,10 +82,8 @@ std::optional<OffloadEfficiency> offload_efficiency(const Question& question, Ti
   const double peak = question.hardware_flops.value() / double(p.gpus()) / to_seconds(computes);
   OffloadEfficiency all;
   all.simulated = computes / iteration;
-  double waits = 0;  // for each second of computing
   const auto add = [&](std::optional<double>& to, double intensity, double rate) {
     to = models::efficiency(intensity, rate, peak);
-    waits += peak / (intensity * rate);
   };
   if (offload.parameters != Tier::device)
     add(all.parameters, models::intensity_of_parameters(tokens),
@@ -94,7 +93,11 @@ std::optional<OffloadEfficiency> offload_efficiency(const Question& question, Ti
   if (c.training.checkpoints_on() != Tier::device)
     add(all.activations, models::intensity_of_checkpoints(double(c.model.hidden), 1),
         share_of(c.cluster, c.training.checkpoints_on()) * (c.training.cuts_checkpoints() ? double(p.tensor) : 1));
-  all.together = 1 / (1 + waits);
+  Time serial;
+  const auto& graph = question.graph;
+  for (const WorkId work : graph.program_of(graph.ranks()[rank.index()]).work)
+    serial = serial + question.durations[work.index()];
+  all.together = computes / std::max(serial, iteration);
   return all;
 }
 

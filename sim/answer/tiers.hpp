@@ -24,15 +24,17 @@ struct TierSummary {
 // Of the tiers beyond the device on which something is kept.
 std::vector<TierSummary> tier_summaries(const Question& question, const timeline::Timeline& timeline);
 
-// What share of a step computes: as it was simulated, and by the closed form of ZeRO-Infinity (arXiv 2104.07857, eq.
-// 6), which overlaps nothing, for each state that has left the device alone and for all of them. The rate of a GPU's
-// own share of links, disks and memory counts, times the replicas among which a state is dealt.
+// What share of a step computes: as it was simulated, if everything that the rank does came one after the other, and for
+// each state that has left the device alone by the closed form of ZeRO-Infinity (arXiv 2104.07857, eq. 6), which overlaps
+// nothing. There the rate of a GPU's own share of links, disks and memory counts, times the replicas among which a state
+// is dealt; the optimizer's is that of the host's steps.
 struct OffloadEfficiency {
   double simulated = 1, together = 1;
   std::optional<double> parameters, optimizer, activations;
   friend bool operator==(const OffloadEfficiency&, const OffloadEfficiency&) = default;
 };
-// `computes`: how long the GPU does. None where nothing has left the device.
-std::optional<OffloadEfficiency> offload_efficiency(const Question& question, Time computes, Time iteration);
+// Of a rank that computes for so long. None where nothing has left the device.
+std::optional<OffloadEfficiency> offload_efficiency(const Question& question, RankId rank, Time computes,
+                                                    Time iteration);
 
 }  // namespace rehearsal::answer

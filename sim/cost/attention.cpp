@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -87,9 +88,9 @@ AttentionKernel attention_kernel(const cluster::Gpu& gpu, AttentionKernel asked)
   return rate_of(gpu, asked).value() > 0 ? asked : AttentionKernel::flash2;
 }
 
-// t = FLOPs / (R c e_d) (1 + h/s) (1 + x/u): u blocks for each slot of an SM, of which about x are lost at the end,
-// when other slots have run dry. A last block that is not full counts by its rows; one is the least. Operands are read
-// and results written once, which is the floor of short rows.
+// t = FLOPs / (R c e_d) (1 + h/s) (1 + x/u): s rows that a block goes through, u blocks for each slot of an SM, of
+// which about x are lost at the end, when other slots have run dry. A last block that is not full counts by its rows;
+// one is the least. Operands are read and results written once, which is the floor of short rows.
 double attention_time(const cluster::Gpu& gpu, const FusedAttention& shape, AttentionKernel asked) {
   const AttentionKernel kernel = attention_kernel(gpu, asked);
   const double rate = rate_of(gpu, kernel).value();
@@ -99,9 +100,11 @@ double attention_time(const cluster::Gpu& gpu, const FusedAttention& shape, Atte
   const Direction& d = shape.backward ? fit.backward : fit.forward;
   const double ideal = rate * of_precision(gpu, shape.precision) * d.rate * (shape.causal ? 1 : fit.square_rate) *
                        head_rate(d, double(shape.head_dim + shape.values()) / 2);
-  const double ends = 1 + (shape.causal ? d.causal : d.square) / double(shape.keys);
-  // Thread blocks own rows of the queries forward, of the keys backward (FlashAttention-2, section 3.2).
-  const std::int64_t owned = shape.backward ? shape.keys : shape.queries;
+  // Thread blocks own rows of the queries forward, of the keys backward (FlashAttention-2, section 3.2), and go through
+  // all of the other.
+  const auto [owned, met] =
+      shape.backward ? std::pair(shape.keys, shape.queries) : std::pair(shape.queries, shape.keys);
+  const double ends = 1 + (shape.causal ? d.causal : d.square) / double(met);
   const double rows = std::max(1., double(owned) / kRows);
   const double blocks = double(shape.batch * shape.heads) * rows / (kBlocksPerSm * double(gpu.sms));
   const double tail = 1 + (shape.backward ? kBackwardTail : gpu.attention_tail) / blocks;

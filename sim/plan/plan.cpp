@@ -429,11 +429,11 @@ StateBytes Plan::resident_bytes(std::int64_t replicas, Tier tier) const {
   if (offload.states()) {
     const double shards = zero() > 0 ? double(replicas) : 1;
     const auto all = state_bytes(job.training);
-    const auto kept = [&](Tier where, double each, int shared_from) {
+    const auto held_by = [&](Tier where, double each, int shared_from) {
       return where == tier ? each / (zero() >= shared_from ? shards : 1) : 0;
     };
-    return {kept(offload.parameters, all.parameters, 3), kept(offload.gradients, all.gradients, 2),
-            kept(offload.optimizer, all.optimizer, 1)};
+    return {held_by(offload.parameters, all.parameters, 3), held_by(offload.gradients, all.gradients, 2),
+            held_by(offload.optimizer, all.optimizer, 1)};
   }
   if (tier != Tier::device) return {};
   auto states = state_bytes(job.training);

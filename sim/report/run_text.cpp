@@ -186,7 +186,8 @@ class TextReport {
 
   std::string fit(bool fits) const { return fits ? "fits" : paint_.bold("DOES NOT FIT"); }
 
-  // Beside what nothing that overlaps would leave of it (ZeRO-Infinity, eq. 6).
+  // Beside what is left of it when everything that the rank does comes one after the other, and by each state alone
+  // (ZeRO-Infinity, eq. 6).
   void efficiency(const answer::OffloadEfficiency& e) {
     std::string parts;
     const auto add = [&](const char* state, const std::optional<double>& share) {

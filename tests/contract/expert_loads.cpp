@@ -95,19 +95,18 @@ TEST_CASE("any number of experts takes what rows and weights take") {
 }
 
 TEST_CASE("balanced experts, with replicas or without, are never slower, and replicas win where there is skew") {
-  for (const auto& text : {kQwen, kTwoRanks})
-    for (const double exponent : {0., .001, .05, .2, .5, .8, 1., 1.3})
-      for (const char* balance : {"best", "eplb"}) {
-        CAPTURE(exponent);
-        CAPTURE(balance);
-        const double none = seconds_of(text, {zipf(exponent)});
-        const auto balanced = [&](int redundant) {
-          return seconds_of(text, {zipf(exponent), fmt::format("experts.balance={}", balance),
-                                   fmt::format("experts.redundant={}", redundant)});
-        };
-        const double placed = balanced(0), replicated = balanced(32);
-        CHECK(placed <= none);
-        CHECK(replicated <= placed);
-        if (exponent >= .001) CHECK(replicated < none);
-      }
+  for (const auto& [text, balance] :
+       {std::pair(kQwen, "eplb"), std::pair(kTwoRanks, "eplb"), std::pair(kTwoRanks, "best")})
+    for (const double exponent : {0., .001, .2, 1.3}) {
+      CAPTURE(exponent);
+      const double none = seconds_of(text, {zipf(exponent)});
+      const auto balanced = [&, balance = balance, &text = text](int redundant) {
+        return seconds_of(text, {zipf(exponent), fmt::format("experts.balance={}", balance),
+                                 fmt::format("experts.redundant={}", redundant)});
+      };
+      const double placed = balanced(0), replicated = balanced(32);
+      CHECK(placed <= none);
+      CHECK(replicated <= placed);
+      if (exponent > 0) CHECK(replicated < none);
+    }
 }

@@ -29,7 +29,7 @@ constexpr double kRounding = 1e-9;
 
 std::uint64_t cases_asked() {
   const char* asked = std::getenv("REHEARSAL_LAW_CASES");
-  return asked ? std::strtoull(asked, nullptr, 10) : 4000;
+  return asked ? std::strtoull(asked, nullptr, 10) : 40'000;
 }
 
 // A node of GPUs of this kind, and nothing else that a kernel's price rests on.
@@ -37,7 +37,7 @@ scenario::Concrete machine(const std::string& gpu) {
   settle();
   auto c = *scenario::load_text(
                 "version: 1\nmodel: {family: gpt, layers: 1, hidden: 128, heads: 1}\nparallelism: {data: 1}\nbatch: "
-                "{global: 1}\nsoftware: megatron-2025\ntraining: {attention: unfused}\n",
+                "{global: 1}\nsoftware: megatron-2025\ntraining: {attention: unfused, precision: fp32}\n",
                 "laws",
                 {fmt::format(
                     "cluster={{gpu: {}, gpus_per_node: 1, nodes: 1, links: {{nvlink: {{bandwidth: 300GB/s}}}}}}", gpu)})
@@ -128,6 +128,12 @@ std::vector<Precision> precisions(const cluster::Gpu& gpu) {
   return all;
 }
 
+// Whose rate kernels of attention have.
+Precision main_format(const cluster::Gpu& gpu) {
+  return gpu.peak.count(Precision::bf16)   ? Precision::bf16
+         : gpu.peak.count(Precision::fp16) ? Precision::fp16
+                                           : Precision::fp32;
+}
 double gap(const cost::CostModel& model) { return to_seconds(model.machine().gpu.kernel_gap); }
 double bandwidth(const cost::CostModel& model) { return model.machine().gpu.sustained_memory_bandwidth.value(); }
 std::string of(const cost::CostModel& model, const graph::Work& work) {
@@ -247,10 +253,14 @@ TEST_CASE("fused attention: larger is never cheaper, one more costs its share, a
       const double after = model.attention(next), now = double(shape.*member);
       laws.holds(time <= after * (1 + kRounding) && time <= model.attention(more) * (1 + kRounding),
                  [&] { return of(model, shape) + ": slower than " + of(model, next) + " or " + of(model, more); });
-      laws.holds(after <= time * (1 + 1 / now) * (1 + kRounding),
+      // Wide heads reach a little less of the rate: there a column costs up to a quarter more than its share.
+      const bool columns = member == &A::head_dim || member == &A::value_dim;
+      laws.holds(after <= time * (1 + (columns ? 1.25 : 1) / now) * (1 + kRounding),
                  [&] { return fmt::format("{}: {} s, {}: {}", of(model, shape), time, of(model, next), after); });
     }
-    if (gpu.peak.count(Precision::fp32) && bytes_per_element(shape.precision) == 2) {
+    const auto fp32 = gpu.peak.find(Precision::fp32);
+    if (fp32 != gpu.peak.end() && bytes_per_element(shape.precision) == 2 &&
+        fp32->second <= std::min(gpu.peak.at(shape.precision), gpu.peak.at(main_format(gpu)))) {
       auto wide = shape;
       wide.precision = Precision::fp32;
       laws.holds(time <= model.attention(wide) * (1 + kRounding),

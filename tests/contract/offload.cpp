@@ -255,15 +255,15 @@ TEST_CASE("what no rule allows is refused with the way out") {
 }
 
 TEST_CASE("what overlaps nothing is no better than what overlaps, and both know how fast the host updates") {
-  for (const char* machine : {"cluster={use: gb200-nvl72, gpus: 1}", "cluster={use: dgx-h100, gpus: 1}",
-                              "cluster={use: dgx2-v100-32g, gpus: 1}"})
-    for (const char* batch : {"batch={global: 2, micro: 2}", "batch={global: 64, micro: 2}"}) {
+  for (const std::string machine : {"cluster={use: gb200-nvl72, gpus: 1}", "cluster={use: dgx-h100, gpus: 1}",
+                                    "cluster={use: dgx2-v100-32g, gpus: 1}"})
+    for (const std::string batch : {"batch={global: 2, micro: 2}", "batch={global: 64, micro: 2}"}) {
       CAPTURE(machine);
       CAPTURE(batch);
       const auto p = predicted(kSmall, {machine, batch, "training.offload={optimizer: host, gradients: host}",
                                         "software={use: deepspeed-2021}"});
       REQUIRE(p.summary.offload_efficiency);
-      CHECK(p.summary.offload_efficiency->together <= 1.05 * p.summary.offload_efficiency->simulated);
+      CHECK(p.summary.offload_efficiency->together <= p.summary.offload_efficiency->simulated);
     }
 }
 
@@ -271,10 +271,10 @@ TEST_CASE("what overlaps nothing is no better than what overlaps, and both know 
 // serves one GPU; two share it, and a rack has 36.
 TEST_CASE("a job on part of a rack has the hosts of its GPUs, and takes what their memory takes") {
   const auto host_seconds = [](int gpus) {
-    const auto p = predicted(
-        kSmall, {fmt::format("cluster={{use: gb200-nvl72, gpus: {}}}", gpus),
-                 fmt::format("parallelism={{data: {}}}", gpus), fmt::format("batch={{global: {}, micro: 2}}", 2 * gpus),
-                 "training.offload={optimizer: host, gradients: host}"});
+    const auto p = predicted(kSmall, {fmt::format("cluster={{use: gb200-nvl72, gpus: {}}}", gpus),
+                                      fmt::format("parallelism={{data: {}, zero: 2}}", gpus),
+                                      fmt::format("batch={{global: {}, micro: 2}}", 2 * gpus),
+                                      "training.offload={optimizer: host, gradients: host}"});
     double parameters = 0, took = 0;
     const auto works = p.question->graph.works();
     for (std::size_t w = 0; w < works.size(); ++w)

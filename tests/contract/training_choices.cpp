@@ -210,10 +210,10 @@ TEST_CASE("what a process takes before it allocates, and a flat bucket") {
 
 TEST_CASE("a loss that torch.compile fuses is torch's without it") {
   const auto peak = [](const char* software) {
-    return *ask(scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml",
-                               {"batch={global: 16, micro: 2}", "parallelism={data: 8, zero: 3}",
-                                "training.recompute=full", fmt::format("software={{use: titan-2025{}}}", software)}))
-                .peak.allocated;
+    return ask(scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml",
+                              {"batch={global: 16, micro: 2}", "parallelism={data: 8, zero: 3}",
+                               "training.recompute=full", fmt::format("software={{use: titan-2025{}}}", software)}))
+        .peak.allocated;
   };
   CHECK(peak(", compiled: false") == peak(", compiled: false, loss: torch"));
   CHECK(peak(", compiled: false") > peak(", compiled: false, loss: fused"));
