@@ -26,7 +26,7 @@ CommandText collective_text() {
           .operands = "NAME --ranks N [OPTIONS]",
           .summary =
               "Shows one collective on one machine, step by step: who sends what, bytes on every link,\n"
-              "the closed form with its numbers, the algorithm that NCCL would choose, and why.",
+              "the closed form with its numbers, the algorithm that the machine's library would choose, and why.",
           .more =
               "NAME is a kind, and then NCCL's choice is shown: all-reduce, all-gather, reduce-scatter,\n"
               "all-to-all, broadcast; or one algorithm:\n" +
@@ -92,7 +92,7 @@ int run_collective(const Arguments& arguments) {
     for (const auto& warning : cluster.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
   const auto group = cost::place(question, cluster.spec, cluster.sized);
   const cost::CommunicationModel model(cluster.spec, cluster.curves,
-                                       {.version = line->has("nccl") ? nccl_version(nccl) : kNewestNccl});
+                                       line->has("nccl") ? nccl_version(nccl) : kNewestNccl);
   const auto one = cost::step_by_step(model, question, group);
   write_pages(pages, [&] {
     return report::collective_page(model, one, as_asked("collective", arguments, ""), std::string(version()));

@@ -15,6 +15,7 @@
 #include "collective/registry.hpp"
 #include "page/layout.hpp"
 #include "report/model_report.hpp"
+#include "scenario/cluster_file.hpp"
 #include "scenario/scenario.hpp"
 #include "scenario/schema.hpp"
 #include "schedule/registry.hpp"
@@ -66,12 +67,17 @@ std::vector<Item> schedules() {
 }
 std::vector<Item> collectives() {
   auto items = registered(collective::registry());
+  const auto libraries = scenario::named_libraries();
   for (auto& item : items) {
     const auto& a = collective::registry().at(item.name);
     item.facts = {{"does", name(a.kind)},
                   {"pieces at once", yes_no(a.pipelined)},
-                  {"across nodes", a.across_nodes ? "one kind of wire inside, another between" : "one kind of wire"},
-                  {"NCCL", a.nccl_since ? "since " + show(*a.nccl_since) : "never runs it"}};
+                  {"across nodes", a.across_nodes ? "one kind of wire inside, another between" : "one kind of wire"}};
+    for (const auto& library : libraries) {
+      const auto entry = library.algorithms.find(item.name);
+      item.facts.emplace_back(library.title, entry == library.algorithms.end() ? "never runs it"
+                                                                               : "since " + show(entry->second.since));
+    }
     if (!a.needs.empty()) item.facts.emplace_back("needs", a.needs);
   }
   return items;
@@ -126,6 +132,8 @@ std::vector<Item> models() {
 }
 std::vector<Item> clusters() { return configured("clusters"); }
 std::vector<Item> gpus() { return configured("gpus"); }
+std::vector<Item> interconnects() { return configured("interconnects"); }
+std::vector<Item> libraries() { return configured("libraries"); }
 std::vector<Item> software() { return configured("software"); }
 
 std::string closed_forms(const std::string&, const std::string& name, const CommonOptions& common) {
@@ -232,12 +240,16 @@ std::string facts_report(const std::string& kind, const std::string& name, const
 
 constexpr std::array kKinds{
     Kind{"schedules", "pipeline schedules; with a name, what it asks of ranks and chunks", schedules, facts_report},
-    Kind{"collectives", "collective algorithms; with a name, what it does and when NCCL runs it", collectives,
+    Kind{"collectives", "collective algorithms; with a name, what it does and which libraries run it", collectives,
          facts_report},
     Kind{"topologies", "what a cluster can be wired as; with a name, its parameters", topologies, facts_report},
     Kind{"models", "networks of models/zoo; with a name, FLOPs and bytes of its layers", models, closed_forms},
     Kind{"clusters", "kinds of cluster (configs/clusters); with a name, its numbers", clusters, constants_report},
     Kind{"gpus", "GPU types (configs/gpus); with a name, its numbers", gpus, constants_report},
+    Kind{"interconnects", "what joins GPUs (configs/interconnects); with a name, its numbers", interconnects,
+         constants_report},
+    Kind{"libraries", "who runs collectives (configs/libraries); with a name, which of them, since when", libraries,
+         constants_report},
     Kind{"software", "frameworks of a day (configs/software); with a name, its numbers", software, constants_report},
     Kind{"backends", "what can rehearse or perform a task graph", listed_backends, facts_report},
 };

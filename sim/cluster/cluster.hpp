@@ -10,6 +10,7 @@
 
 #include "base/kernels.hpp"
 #include "base/units.hpp"
+#include "cluster/interconnect.hpp"
 
 namespace rehearsal::cluster {
 
@@ -106,7 +107,8 @@ struct ClusterSpec {
   std::vector<WrittenLink> written;              // of topology "links"
   Bandwidth nvlink;                              // one GPU, one way
   Time nvlink_latency;
-  int nvlink_generation = 0;  // 2 V100, 3 A100, 4 H100, 5 B200; 0 = told by its rate
+  Interconnect interconnect;  // what those links are
+  Library library;            // that runs collectives over them
   Bandwidth nvlink_message;   // what a pipeline send reaches inside a node
   Bandwidth nvlink_gather;    // all-gather that puts a sharded send together
   std::int64_t nics_per_node = 0;

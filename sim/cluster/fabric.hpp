@@ -14,7 +14,7 @@ constexpr Time kSwitchLatency = picoseconds(500'000);
 // GPUs of a domain behind one switch that does not block.
 inline void through_nvswitch(Topology& t) {
   t.role = Topology::Role::node;
-  t.uniform = true;
+  t.uniform = t.reduces = true;
   t.path = [](const Machine& m, std::int64_t a, std::int64_t b, std::int64_t) {
     return Path{m.gpu(a), {DeviceKind::nvswitch, static_cast<std::uint32_t>(a / m.domain()), 0}, m.gpu(b)};
   };

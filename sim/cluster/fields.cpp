@@ -93,6 +93,45 @@ const Description& gpu_fields() {
   return all;
 }
 
+const char* name(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::nvlink:
+      return "nvlink";
+    case LinkKind::xgmi:
+      return "xgmi";
+    case LinkKind::pcie:
+      return "pcie";
+    case LinkKind::memory:
+      return "memory";
+  }
+  return "";
+}
+
+const Description& interconnect_fields() {
+  using I = Interconnect;
+  static const Description all = describe<I>(
+      {}, settled(field<&I::name>("name", text(), kUsual, "")), aside<&I::title>("words"),
+      choice<&I::kind>("kind",
+                       {{name(LinkKind::nvlink), LinkKind::nvlink},
+                        {name(LinkKind::xgmi), LinkKind::xgmi},
+                        {name(LinkKind::pcie), LinkKind::pcie},
+                        {name(LinkKind::memory), LinkKind::memory}},
+                       kRequired, "what the links are; with nothing else, the cautious constants of that kind"),
+      field<&I::ring_share>("ring_share", fraction(), kRequired, "of the one-way rate sold, that rings reach"),
+      field<&I::launch>("launch", time(), kRequired, "start of a collective"),
+      field<&I::step>("step", time(), kRequired, "of a ring, where `latency` is not given"),
+      field<&I::ramp>("ramp", time(), kRequired, "r of T = ... + w + sqrt(r w), w the time on the wire"),
+      field<&I::switch_share>("switch_share", number(0, 1), kUsual,
+                              "of the one-way rate, where switches add (NVLS); 0: they cannot"),
+      field<&I::switch_ranks>("switch_ranks", whole(2, 100'000), kUsual, "from which on the library lets switches add"),
+      field<&I::switch_launch>("switch_launch", time(), kUsual, "start of a collective in which switches add"),
+      field<&I::switch_ramp>("switch_ramp", time(), kUsual, "`ramp` of that"),
+      field<&I::library>("library", name_of("collective library"), kUsual, "a name in `configs/libraries`"),
+      aside<&I::basis>("words"), aside<&I::sources>("citations move no answer"),
+      aside<&I::assumed>("citations move no answer"));
+  return all;
+}
+
 const Description& host_fields() {
   static const Description all = describe<Host>(
       {.groups = {{.key = "pcie", .help = "between a GPU and its host: PCIe, or NVLink-C2C"},
@@ -152,12 +191,20 @@ const Description& cluster_fields() {
           },
           "nodes with GPUs of another kind, in the order of the nodes"),
       field<&ClusterSpec::nvlink>("links.nvlink.bandwidth", bandwidth(), kRequired, "of one GPU, one way"),
-      assumed(field<&ClusterSpec::nvlink_latency>("links.nvlink.latency", time(),
-                                                  {[](const ClusterSpec&) { return microseconds(1.22); }, "1.22us"},
-                                                  "of a message between two GPUs of a node, a step of a ring")),
-      field<&ClusterSpec::nvlink_generation>("links.nvlink.generation", whole(2, 5),
-                                             {[](const ClusterSpec&) { return 0; }, "told by the bandwidth"},
-                                             "2 (V100) to 5 (B200)"),
+      nested<&ClusterSpec::interconnect>("links.nvlink.interconnect", interconnect_fields()),
+      settled(opaque<&ClusterSpec::library>(
+          "library", "algorithms",
+          [](const Library& library) {
+            std::string text = library.name;
+            for (const auto& [name, entry] : library.algorithms)
+              text += fmt::format(" {} {} {};", name, show(entry.since), show(entry.on_two_nodes));
+            return text;
+          },
+          "")),
+      assumed(field<&ClusterSpec::nvlink_latency>(
+          "links.nvlink.latency", time(),
+          {[](const ClusterSpec& c) { return c.interconnect.step; }, "the interconnect's `step`"},
+          "of a message between two GPUs of a node, a step of a ring")),
       assumed(field<&ClusterSpec::nvlink_message>(
           "links.nvlink.message", bandwidth(),
           {[](const ClusterSpec& c) { return c.nvlink * kMessageShare; }, "0.27 of `bandwidth`"},

@@ -17,7 +17,7 @@
 
 namespace rehearsal::cluster {
 
-struct WrittenGraph;  // routes over links that were written out
+class WrittenGraph;  // routes over links that were written out
 
 // Where a group leaves one domain for another.
 struct Boundary {
@@ -78,6 +78,9 @@ class Machine {
 
   const Reach& reach(const GroupShape& group) const;
   const Reached& reach(std::int64_t from, std::int64_t to) const;
+  // What each member reaches inside its domain while it sends to all others there at once; a port's rate where all pairs
+  // are alike.
+  Bandwidth pairs(const GroupShape& group) const;
   // The first pair of GPUs that is as far apart: pairs that nothing tells apart are one work.
   std::pair<std::int64_t, std::int64_t> alike(std::int64_t from, std::int64_t to) const;
   // Out of one domain for a group, by counting its flows on their routes: what levels stand for.
@@ -116,6 +119,7 @@ class Machine {
     std::mutex mutex;
     std::map<GroupShape, Reach> groups;
     std::map<std::array<std::int64_t, 2>, Reached> pairs;
+    std::map<GroupShape, Bandwidth> all_pairs;
   };
   std::shared_ptr<Known> known_;
 };

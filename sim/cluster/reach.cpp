@@ -82,6 +82,20 @@ const Reach& Machine::reach(const GroupShape& group) const {
   return reach;
 }
 
+Bandwidth Machine::pairs(const GroupShape& group) const {
+  const Reach& reach = this->reach(group);
+  if (inside_->uniform || reach.in_domain <= 2) return reach.port;
+  const std::lock_guard lock(known_->mutex);
+  const auto [at, fresh] = known_->all_pairs.try_emplace(group);
+  if (!fresh) return at->second;
+  Load load(*this);
+  const double share = 1 / double(reach.in_domain - 1);
+  for (std::int64_t a = 0; a < reach.in_domain; ++a)
+    for (std::int64_t b = 0; b < reach.in_domain; ++b)
+      if (a != b) load.add(a * group.stride, b * group.stride, 0, share);
+  return at->second = load.least() * port_;
+}
+
 // Those beside the members of one domain.
 std::int64_t Machine::nics_beside(std::int64_t stride, std::int64_t members) const {
   std::set<Device> nics;

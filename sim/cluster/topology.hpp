@@ -69,6 +69,7 @@ struct Topology {
 
   // Of a node.
   bool uniform = false;                                          // every pair of GPUs is alike
+  bool reduces = false;                                          // has switches, which may add (Interconnect)
   std::function<std::int64_t(const Machine&)> domain{};          // GPUs that it joins; none: those of a node
   std::function<Path(const Machine&, std::int64_t gpu)> exit{};  // devices from a GPU to what its NICs hang on
   // What NCCL's rings over `members` GPUs, `stride` apart, reach at each; none: one ring in the order of ranks.

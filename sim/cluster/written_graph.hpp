@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,14 +16,22 @@ struct ListedLink {  // both ways
   Link link;
 };
 
-struct WrittenGraph {
+class WrittenGraph {
+ public:
   explicit WrittenGraph(const std::vector<ListedLink>& links);
-  Path route(const Device& from, const Device& to) const;  // empty: there is no way
-  const Link& link(const Device& a, const Device& b) const { return links.at({a, b}); }
+  WrittenGraph(WrittenGraph&&) noexcept;
+  ~WrittenGraph();
+  bool knows(const Device& device) const { return vertices_.contains(device); }
+  Path route(const Device& from, const Device& to) const;  // empty: there is no way. From several threads at once.
+  const Link& link(const Device& a, const Device& b) const { return links_.at({a, b}); }
 
-  std::map<Device, std::size_t> vertices;
-  std::vector<Device> devices;
-  std::map<std::pair<Device, Device>, Link> links;  // several between the same two add up
+ private:
+  struct Routes;  // the graph, and shortest-path trees of those sources that were asked for
+
+  std::map<Device, std::size_t> vertices_;
+  std::vector<Device> devices_;
+  std::map<std::pair<Device, Device>, Link> links_;  // several between the same two add up
+  std::unique_ptr<Routes> routes_;
 };
 
 // What a user wrote, with GPUs as devices of their nodes. Throws UserError: a GPU without a link, a name such as "gpu9"

@@ -1,4 +1,5 @@
-// Collective algorithms: what they move and how long they take alone (alpha-beta), independent of any machine.
+// Collective algorithms: what they move and how long they take alone (alpha-beta), independent of any machine but for
+// the constants of its links.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -8,8 +9,7 @@
 
 #include "base/kernels.hpp"
 #include "base/units.hpp"
-#include "base/version.hpp"
-#include "collective/nvlink.hpp"
+#include "cluster/interconnect.hpp"
 
 namespace rehearsal::collective {
 
@@ -55,8 +55,8 @@ struct Transfer {
   bool reduce;
 };
 
-// How NCCL's implementation differs from the alpha-beta form: the start of a call, the share of the link rate sold that
-// it counts on, and the ramp r of T = ... + w + sqrt(r w), w = time on the wire: small messages fill neither the
+// How a library's implementation differs from the alpha-beta form: the start of a call, the share of the link rate sold
+// that it reaches, and the ramp r of T = ... + w + sqrt(r w), w = time on the wire: small messages fill neither the
 // channels nor their pipelines.
 struct Protocol {
   double launch = 0;  // s
@@ -76,6 +76,8 @@ struct Algorithm {
   // Cut into many pieces that follow each other, so that all steps are at work at once: the time is the latency of
   // every step and the bytes of the busiest port. Without, steps come one after the other.
   bool pipelined = false;
+  // Pieces follow each other along a way, and the latency of a hop holds up no port.
+  bool streamed = false;
   bool across_nodes = false;  // uses two kinds of wire
   std::function<std::uint32_t(Shape)> steps;
   std::function<Bytes(Shape, Bytes size)> bytes_sent_per_rank;  // by the busiest rank
@@ -84,18 +86,16 @@ struct Algorithm {
   std::function<double(Shape, Bytes size, const Wires& wires)> time;  // closed form, seconds
   std::function<std::vector<std::vector<Transfer>>(Shape)> schedule;  // of every step, for the symbolic check
 
-  // When NCCL runs it: since a version (none: never), where it applies; pricing takes the fastest that does.
-  std::optional<Version> nccl_since{};
-  std::function<bool(Shape, const NvLink&, Version)> applies{};  // none: everywhere
-  std::string needs{};                                           // what applies() asks for, in words
-  std::function<Protocol(const NvLink&, const Fit&)> protocol{};
+  // Where it runs; since when a library has it says cluster::Library. Pricing takes the fastest of those that do.
+  std::function<bool(Shape, const cluster::Interconnect&)> applies{};  // none: everywhere
+  std::string needs{};                                                 // what applies() asks for, in words
+  std::function<Protocol(const cluster::Interconnect&)> protocol{};    // none: that of rings
   // "63 hops": what decides its time, for reports.
   std::function<std::string(Shape)> why{};
 };
 
 Split split(const Algorithm& algorithm, Shape shape, Bytes size);
 
-// Which ring the others' protocol is compared with: that of NCCL's rings, on links of a generation.
-Protocol ring_protocol(const NvLink& links, const Fit& fit);
+Protocol ring_protocol(const cluster::Interconnect& links);
 
 }  // namespace rehearsal::collective

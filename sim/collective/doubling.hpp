@@ -54,8 +54,7 @@ inline double doubling_time(Shape s, Bytes size, const Wires& w) {
 }
 
 inline void doubling_in_nccl(Algorithm& pat) {
-  pat.nccl_since = Version{2, 23};
-  pat.applies = [](Shape s, const NvLink&, Version) { return s.nodes() > 1 && s.per_node == 1; };
+  pat.applies = [](Shape s, const cluster::Interconnect&) { return s.nodes() > 1 && s.per_node == 1; };
   pat.needs = "several nodes, one GPU of each";
   pat.why = [](Shape s) { return fmt::format("one GPU a node: log2 k steps instead of {} hops", s.ranks - 1); };
 }

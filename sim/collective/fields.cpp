@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "collective/nvlink.hpp"
+#include "cluster/fields.hpp"
 
 namespace rehearsal::collective {
 
@@ -44,11 +44,22 @@ const Description& measured_on_fields() {
       describe<O>({}, field<&O::topology>("topology", name_of("topology"), kUsual, "inside the node"),
                   field<&O::gpus>("gpus", whole(1, 4096), kUsual, "of the node"),
                   field<&O::nvlink>("nvlink", bandwidth(), kRequired, "of one GPU, one way"),
-                  field<&O::latency>("latency", time(), {[](const O&) { return seconds(Fit{}.step); }, "1.22us"},
+                  opaque<&O::interconnect>(
+                      "interconnect", "a name in `configs/interconnects`",
+                      [](const cluster::Interconnect& links) {
+                        std::string text = links.name;
+                        for (const auto& f : cluster::interconnect_fields().fields)
+                          if (f.acts) text += " " + written(f.get(&links));
+                        return text;
+                      },
+                      "what the links were; absent: those of the cluster"),
+                  field<&O::latency>("latency", time(),
+                                     {[](const O& o) { return o.interconnect.step; }, "the interconnect's `step`"},
                                      "between two GPUs"),
-                  field<&O::generation>("generation", whole(2, 5),
-                                        {[](const O&) { return 0; }, "told by the bandwidth"}, "2 (V100) to 5 (B200)"),
-                  field<&O::nccl>("nccl", version(), kUsual, "which algorithms there were"));
+                  field<&O::nccl>("nccl", version(), kUsual, "which algorithms there were"),
+                  field<&O::nics>("nics", whole(1, 4096), std::nullopt, "of a node, of curves of several nodes"),
+                  field<&O::nic>("nic", bandwidth(), std::nullopt, "of one NIC, one way"),
+                  field<&O::nic_latency>("nic_latency", time(), std::nullopt, "one hop between nodes"));
   return all;
 }
 

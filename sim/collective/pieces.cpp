@@ -15,18 +15,19 @@ constexpr double kLeastTreeChunk = 32 << 10, kSmallTreeChunk = 128 << 10;  // by
 }  // namespace
 
 double ring_pieces(Shape shape, Bytes size, int phases, double channels) {
-  const double loops = std::ceil(double(size.count()) / (channels * shape.ranks * kChunk));
+  const double loops = std::max(1., double(size.count()) / (channels * shape.ranks * kChunk));
   return std::max(1., loops * phases * (shape.ranks - 1.) * kSlicesPerChunk);
 }
 
-// Halved as for LL128, the protocol of what is small; the large takes whole steps in either.
+// Cut as for LL128, the protocol of what is small, where NCCL halves chunks until there are 64, then 16 of them for
+// each level; the large takes whole steps in either.
 double tree_pieces(Shape shape, Bytes size, double channels) {
   const double each = double(size.count()) / channels, members = shape.per_node;
   const double depth = std::bit_width(shape.nodes()) + .1 * members;  // 1 + log2 k, and the chain inside
-  double chunk = kStep;
-  while (each / chunk < depth * 64 / members && chunk > kSmallTreeChunk) chunk /= 2;
-  while (each / chunk < depth * 16 / members && chunk > kLeastTreeChunk) chunk /= 2;
-  return std::max(1., each / chunk);
+  const auto cut = [&](double pieces, double least, double most) {
+    return std::clamp(each / (depth * pieces / members), least, most);
+  };
+  return std::max(1., each / cut(16, kLeastTreeChunk, cut(64, kSmallTreeChunk, kStep)));
 }
 
 double pipelined(double inside, double wire, double pieces) {

@@ -8,7 +8,8 @@
 
 namespace rehearsal::collective {
 
-// That follow each other over one edge of a channel; at least one. `phases`: 2 of an all-reduce, 1 of its halves.
+// That follow each other over one edge of a channel; at least one, and no whole number: a byte more adds no loop, since
+// NCCL deals out what is left. `phases`: 2 of an all-reduce, 1 of its halves.
 double ring_pieces(Shape shape, Bytes size, int phases, double channels);
 double tree_pieces(Shape shape, Bytes size, double channels);
 

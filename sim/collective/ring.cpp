@@ -27,6 +27,10 @@ Bytes ring_bytes(std::uint32_t n, Bytes size, int phases) {
   return bytes(phases * double(size.count()) * (double(n) - 1) / double(n));
 }
 
+Protocol ring_protocol(const cluster::Interconnect& links) {
+  return {to_seconds(links.launch), links.ring_share, to_seconds(links.ramp)};
+}
+
 Split split(const Algorithm& algorithm, Shape shape, Bytes size) {
   if (shape.ranks <= 1) return {};
   if (algorithm.split) return algorithm.split(shape, size);

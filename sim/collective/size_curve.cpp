@@ -23,7 +23,7 @@ double interpolate(const std::vector<Point>& table, Bytes size) {
 
 namespace {
 
-// Where the time of `kind` may come from, best first: {kind to ask, factor}. A ring all-reduce is a reduce-scatter and
+// What a curve of one kind may come from, best first: {kind to ask, factor}. A ring's all-reduce is a reduce-scatter and
 // an all-gather of equal cost.
 struct Source {
   CollectiveKind kind;
@@ -33,7 +33,7 @@ std::vector<Source> sources(CollectiveKind kind) {
   using enum CollectiveKind;
   switch (kind) {
     case all_reduce:
-      return {{all_reduce, 1}};
+      return {{all_reduce, 1}, {all_gather, 2}};
     case reduce_scatter:
       return {{reduce_scatter, 1}, {all_gather, 1}, {all_reduce, .5}};
     case all_gather:
@@ -46,13 +46,6 @@ std::vector<Source> sources(CollectiveKind kind) {
   return {};
 }
 
-// The same where no table of this number of ranks answers: of an all-reduce perhaps only the halves are known.
-std::vector<Source> sources_in_part(CollectiveKind kind) {
-  auto all = sources(kind);
-  if (kind == CollectiveKind::all_reduce) all.push_back({CollectiveKind::all_gather, 2});
-  return all;
-}
-
 }  // namespace
 
 double FittedCurve::time(Bytes size) const {
@@ -60,48 +53,74 @@ double FittedCurve::time(Bytes size) const {
   return to_seconds(fixed) + s / rate.value() * (1 + std::sqrt(double(half_size.count()) / s));
 }
 
-bool SizeCurves::holds(CollectiveKind kind) const {
-  for (const auto& [other, factor] : sources_in_part(kind)) {
-    if (fitted.count(other)) return true;
-    for (const auto& [key, table] : measured)
-      if (key.first == other && !table.empty()) return true;
-  }
-  return false;
+double SizeCurves::Curve::time(Bytes size) const {
+  return factor * (table ? interpolate(*table, size) : fit->time(size));
 }
 
-double SizeCurves::time(CollectiveKind kind, std::uint32_t ranks, Bytes size, bool* measured_used) const {
-  if (measured_used) *measured_used = false;
-  if (ranks <= 1 || size.count() <= 0) return 0;
-  return time_factor * as_measured(kind, ranks, size, measured_used);
+double SizeCurves::Curve::start(Bytes size) const {
+  if (!table) return factor * to_seconds(fit->fixed);
+  double least = interpolate(*table, size);
+  for (const auto& point : *table)
+    if (point.size <= size) least = std::min(least, to_seconds(point.time));
+  return factor * least;
 }
 
-double SizeCurves::as_measured(CollectiveKind kind, std::uint32_t ranks, Bytes size, bool* measured_used) const {
+// Tables and the fit of the first source that has any.
+std::vector<SizeCurves::Curve> SizeCurves::curves(CollectiveKind kind, Of of) const {
+  std::vector<Curve> all;
+  const bool itself = measured_on.nvlink.value() <= 0;  // a profile: all are of its one machine
   for (const auto& [other, factor] : sources(kind)) {
-    if (const auto table = measured.find({other, ranks}); table != measured.end() && !table->second.empty()) {
-      if (measured_used) *measured_used = true;
-      return factor * interpolate(table->second, size);
-    }
-  }
-  const auto candidates = sources_in_part(kind);
-  for (const auto& [other, factor] : candidates) {
-    if (const auto curve = fitted.find(other); curve != fitted.end()) {
-      // The wire carries (n-1)/n of the array per phase; the fixed part stays.
-      const double sent = (1 - 1. / ranks) / (1 - 1. / fitted_ranks);
-      const double fixed = to_seconds(curve->second.fixed);
-      return factor * (fixed + sent * (curve->second.time(size) - fixed));
-    }
-  }
-  for (const auto& [other, factor] : candidates) {  // nearest group size, the larger of two equally near
-    const std::vector<Point>* nearest = nullptr;
-    std::uint32_t distance = 0;
     for (const auto& [key, table] : measured) {
-      if (key.first != other || table.empty()) continue;
-      const std::uint32_t d = key.second > ranks ? key.second - ranks : ranks - key.second;
-      if (!nearest || d <= distance) nearest = &table, distance = d;  // keys ascend
+      const bool whole_nodes = !itself && std::int64_t{key.second} > measured_on.gpus;
+      if (key.first == other && !table.empty() && whole_nodes == (of == Of::whole_nodes))
+        all.push_back({key.second, factor, &table, nullptr});  // keys ascend
     }
-    if (nearest) return factor * interpolate(*nearest, size);
+    const auto fit = fitted.find(other);
+    const auto at = std::find_if(all.begin(), all.end(), [&](const Curve& c) { return c.ranks >= fitted_ranks; });
+    if (of == Of::one_node && fit != fitted.end() && (at == all.end() || at->ranks != fitted_ranks))
+      all.insert(at, {fitted_ranks, factor, nullptr, &fit->second});
+    if (!all.empty()) break;
   }
-  throw UserError("collective curves '" + name + "' hold no curve for a group of " + std::to_string(ranks) + " ranks");
+  return all;
+}
+
+bool SizeCurves::holds(CollectiveKind kind, Of of) const { return !curves(kind, of).empty(); }
+
+std::uint32_t SizeCurves::most_ranks() const {
+  std::uint32_t most = 0;
+  for (const auto& [key, table] : measured) most = std::max(most, key.second);
+  return most;
+}
+
+bool SizeCurves::across_nodes() const {
+  return measured_on.nvlink.value() > 0 && std::int64_t{most_ranks()} > measured_on.gpus;
+}
+
+double SizeCurves::time(CollectiveKind kind, std::uint32_t ranks, Bytes size, const Form& form, Of of) const {
+  if (ranks <= 1 || size.count() <= 0) return 0;
+  const auto all = curves(kind, of);
+  if (all.empty())
+    throw UserError("collective curves '" + name + "' hold no curve for a group of " + std::to_string(ranks) +
+                    " ranks");
+  const auto above = std::find_if(all.begin(), all.end(), [&](const Curve& c) { return c.ranks >= ranks; });
+  if (above != all.end() && above->ranks == ranks) return time_factor * above->time(size);
+  const double here = form(ranks, size);
+  const auto multiple = [&](const Curve& of_others) {
+    return of_others.time(size) * here / form(of_others.ranks, size);
+  };
+  if (above == all.end()) return time_factor * multiple(all.back());
+  if (above == all.begin()) {
+    if (of == Of::whole_nodes) return time_factor * multiple(*above);
+    const double start = form(ranks, Bytes(1)), moved = form(above->ranks, size) - form(above->ranks, Bytes(1));
+    const double correction = moved > 0 ? (above->time(size) - above->start(size)) / moved : 1;
+    return time_factor * std::min(multiple(*above), start + (here - start) * correction);
+  }
+  const auto below = above - 1;
+  const double low = form(below->ranks, size), high = form(above->ranks, size);
+  if ((here - low) * (high - here) < 0 || low == high)  // not between them
+    return time_factor * multiple(std::abs(here - low) < std::abs(here - high) ? *below : *above);
+  const double part = std::log(here / low) / std::log(high / low);
+  return time_factor * below->time(size) * std::pow(above->time(size) / below->time(size), part);
 }
 
 }  // namespace rehearsal::collective

@@ -1,7 +1,10 @@
 // Time of a collective by message size, as measured: log-log interpolation between points (exact at the points), or a
 // three-parameter curve T = a + S/B (1 + sqrt(Sg/S)) where there is no table (spec: models/README.md).
 #pragma once
+#include <functional>
+#include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +12,7 @@
 #include "base/kernels.hpp"
 #include "base/units.hpp"
 #include "base/version.hpp"
+#include "cluster/interconnect.hpp"
 
 namespace rehearsal::collective {
 
@@ -29,17 +33,22 @@ struct FittedCurve {
   double time(Bytes size) const;  // seconds
 };
 
-// The node that curves were measured on: on other links they are corrections, not answers (sim/cost/communication.hpp).
+// The machine that curves were measured on: on other links they are corrections, not answers
+// (sim/cost/communication.hpp).
 struct MeasuredOn {
   std::string topology = "nvswitch";  // inside the node
-  std::int64_t gpus = 8;
-  Bandwidth nvlink;  // one GPU, one way; 0 = the machine itself, as a profile has it
+  std::int64_t gpus = 8;              // of a node
+  Bandwidth nvlink;                   // one GPU, one way; 0 = the machine itself, as a profile has it
   Time latency;
-  int generation = 0;
+  cluster::Interconnect interconnect{};
   Version nccl = kNewestNccl;
+  // Between nodes, of curves of more ranks than a node has; absent: as the cluster that uses them.
+  std::optional<std::int64_t> nics;  // of a node
+  std::optional<Bandwidth> nic;      // one NIC, one way
+  std::optional<Time> nic_latency;
 };
 
-// Curves of one system inside a node, by kind and number of ranks (configs/collectives/*.yaml).
+// Curves of one system by kind and number of ranks (configs/collectives/*.yaml): inside a node, or of whole nodes.
 struct SizeCurves {
   std::string name;
   std::map<std::pair<CollectiveKind, std::uint32_t>, std::vector<Point>> measured;  // ascending sizes
@@ -52,12 +61,31 @@ struct SizeCurves {
   std::string source;
   MeasuredOn measured_on;
 
+  enum class Of : std::uint8_t { one_node, whole_nodes };
+
   bool empty() const { return measured.empty() && fitted.empty(); }
-  bool holds(CollectiveKind kind) const;  // itself, or what it is made of
-  // Seconds; 0 for one rank or nothing to move. `measured_used` (if given) tells whether a table answered.
-  double time(CollectiveKind kind, std::uint32_t ranks, Bytes size, bool* measured_used = nullptr) const;
-  double as_measured(CollectiveKind kind, std::uint32_t ranks, Bytes size,
-                     bool* measured_used) const;  // of two or more
+  bool holds(CollectiveKind kind, Of of = Of::one_node) const;  // itself, or what it is made of
+  bool across_nodes() const;                                    // some are of more ranks than a node has
+  std::uint32_t most_ranks() const;
+  // Seconds of the closed form on the measured machine, never less for more ranks or bytes there.
+  using Form = std::function<double(std::uint32_t ranks, Bytes size)>;
+  // Seconds on the measured machine; 0 for one rank or nothing to move. Exact where it was measured. Between two
+  // numbers of ranks a power of both times, by where the closed form stands between its own two; beyond the largest
+  // the closed form's multiple of it; and below the smallest what the closed form says, its bytes corrected: the start
+  // of a call among many ranks is not that among few.
+  double time(CollectiveKind kind, std::uint32_t ranks, Bytes size, const Form& form, Of of = Of::one_node) const;
+
+ private:
+  // Of one number of ranks: a table, or a fit.
+  struct Curve {
+    std::uint32_t ranks;
+    double factor;
+    const std::vector<Point>* table;
+    const FittedCurve* fit;
+    double time(Bytes size) const;
+    double start(Bytes size) const;  // the least that it knows of up to this size
+  };
+  std::vector<Curve> curves(CollectiveKind kind, Of of) const;  // ascending ranks
 };
 
 }  // namespace rehearsal::collective

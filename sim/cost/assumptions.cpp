@@ -182,10 +182,8 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
         0);
   const auto spent = spent_on(works, durations, runs, machine_.gpus_per_node);
   if (communication_.curves().empty() && spent.in_node + spent.nested > 0)
-    add(fmt::format(
-            "Collectives inside a node of {} are priced from its links, taken as NVLink {}: systems left out of "
-            "the fit are met within 3 to 16 % above 256 MB, and within 6 to 25 % over all sizes.",
-            machine_.name, collective::nvlink(machine_.nvlink_generation, machine_.nvlink).generation),
+    add(fmt::format("Collectives inside a node of {} are priced from its links, taken as {}: {}.", machine_.name,
+                    machine_.interconnect.title, machine_.interconnect.basis),
         kTenth * (spent.in_node + spent.nested));
   if (spent.dropout > 0)
     add(fmt::format("Memory-bound kernels of a model with dropout take {} (forward) and {} (backward) times bytes over "
@@ -233,7 +231,9 @@ std::vector<std::string> CostModel::algorithms(std::span<const graph::Work> work
                             communication_.where(c->group), why(*c)));
   }
   if (uses.empty()) return {};
-  return {fmt::format("Collectives run as NCCL would choose: {}.", fmt::join(uses, "; "))};
+  const auto& links = machine_.interconnect;
+  return {fmt::format("Collectives run as {} would choose{}: {}.", machine_.library.title,
+                      links.kind == cluster::LinkKind::nvlink ? "" : " over " + links.title, fmt::join(uses, "; "))};
 }
 
 }  // namespace rehearsal::cost

@@ -16,64 +16,104 @@ void need_link(const cluster::ClusterSpec& machine, Bandwidth rate) {
     throw UserError(fmt::format("cluster '{}' has no link between GPUs that communicate", machine.name));
 }
 
-// The machine that size curves were measured on: one node.
-cluster::ClusterSpec measured_on(const collective::SizeCurves& curves) {
-  const auto& reference = curves.measured_on;
-  cluster::ClusterSpec spec;
+// The machine that size curves were measured on: one node, or as many as its largest curve is of. What it does not say
+// of the way between them is as here.
+cluster::ClusterSpec measured_on(const collective::SizeCurves& curves, const cluster::ClusterSpec& here) {
+  const auto& there = curves.measured_on;
+  auto spec = here;
   spec.name = "of the curves " + curves.name;
-  spec.topology.name = reference.topology;
-  spec.gpus_per_node = reference.gpus;
-  spec.nvlink = reference.nvlink * (1 / curves.time_factor);
-  spec.nvlink_latency = seconds(to_seconds(reference.latency) * curves.time_factor);
-  spec.nvlink_generation = reference.generation;
+  spec.groups.clear();
+  spec.topology = {there.topology, {}}, spec.node_topology = {};
+  spec.gpus_per_node = there.gpus, spec.nodes = 1;
+  spec.nvlink = there.nvlink * (1 / curves.time_factor);
+  spec.nvlink_latency = seconds(to_seconds(there.latency) * curves.time_factor);
+  spec.interconnect = there.interconnect;
+  if (!curves.across_nodes()) return spec;
+  spec.nodes = (curves.most_ranks() + there.gpus - 1) / there.gpus;
+  spec.topology = here.nodes > 1 ? here.topology : cluster::TopologyChoice{"rail-optimized", {}};
+  spec.node_topology = {there.topology, {}};
+  spec.nics_per_node = there.nics.value_or(here.nics_per_node > 0 ? here.nics_per_node : there.gpus);
+  spec.nic = there.nic.value_or(here.nic) * (1 / curves.time_factor);
+  spec.nic_latency = seconds(to_seconds(there.nic_latency.value_or(here.nic_latency)) * curves.time_factor);
   return spec;
+}
+
+// What runs over these links: a switch that the topology has not cannot add.
+collective::Runtime runtime_on(const cluster::Machine& machine, Version version,
+                               const collective::Registry& algorithms) {
+  collective::Runtime runtime{machine.spec().interconnect, machine.spec().library, version, &algorithms};
+  if (!machine.inside().reduces) runtime.links.switch_share = 0;
+  return runtime;
 }
 
 }  // namespace
 
-CommunicationModel::CommunicationModel(const cluster::ClusterSpec& spec, collective::SizeCurves curves,
-                                       collective::Nccl nccl)
-    : machine_(spec), curves_(std::move(curves)), nccl_(nccl) {
-  if (!curves_.empty() && curves_.measured_on.nvlink.value() > 0) reference_.emplace(measured_on(curves_));
+CommunicationModel::CommunicationModel(const cluster::ClusterSpec& spec, collective::SizeCurves curves, Version version,
+                                       const collective::Registry& algorithms)
+    : machine_(spec),
+      curves_(std::move(curves)),
+      runtime_(runtime_on(machine_, version, algorithms)),
+      rings_(runtime_) {
+  rings_.links.switch_share = 0;
+  if (curves_.empty() || curves_.measured_on.nvlink.value() <= 0) return;
+  const auto there = measured_on(curves_, spec);
+  auto one_node = there;
+  if (curves_.across_nodes()) one_node.nodes = 1, one_node.topology = there.node_topology, one_node.node_topology = {};
+  cluster::Machine machine(one_node);
+  auto runtime = runtime_on(machine, curves_.measured_on.nccl, algorithms);
+  reference_.emplace(Reference{std::move(machine), std::move(runtime)});
+  if (!curves_.across_nodes()) return;
+  auto of_one_node = curves_;
+  std::erase_if(of_one_node.measured,
+                [&](const auto& curve) { return std::int64_t{curve.first.second} > curves_.measured_on.gpus; });
+  whole_ = std::make_shared<const CommunicationModel>(there, std::move(of_one_node), curves_.measured_on.nccl,
+                                                      algorithms);
 }
 
-const collective::NvLink& CommunicationModel::nvlink(const cluster::Machine& machine) {
-  return collective::nvlink(machine.spec().nvlink_generation, machine.spec().nvlink);
-}
-
-collective::Wires CommunicationModel::wires_inside(const cluster::Machine& machine, const cluster::Reach& reach) {
+// Rings are laid over whatever joins the members; those who all send to all take the way that there is.
+collective::Wires CommunicationModel::wires_inside(const cluster::Machine& machine, const GroupShape& group,
+                                                   CollectiveKind kind) {
+  const auto& reach = machine.reach(group);
   collective::Wires wires;
-  wires.rate = reach.port;
+  wires.rate = kind == CollectiveKind::all_to_all ? machine.pairs(group) : reach.port;
   wires.latency = to_seconds(reach.latency);
   need_link(machine.spec(), wires.rate);
   return wires;
 }
 
-// The fastest algorithm among `ranks` neighbours of a domain on the wires of `machine`, without what was measured.
-collective::Choice CommunicationModel::formula(const cluster::Machine& machine, const cluster::Reach& reach,
-                                               CollectiveKind kind, Bytes size, Version nccl, bool switches_add) const {
-  auto asked = nccl_;
-  asked.version = nccl;
-  auto links = nvlink(machine);
-  if (!switches_add) links.in_switch = 0;
-  return collective::inside_node(kind, static_cast<std::uint32_t>(reach.in_domain), size, wires_inside(machine, reach),
-                                 links, asked);
-}
-
-double CommunicationModel::reference(std::uint32_t ranks, CollectiveKind kind, Bytes size) const {
-  return formula(*reference_, reference_->reach({ranks, 1}), kind, size, curves_.measured_on.nccl).seconds;
+// The fastest algorithm among neighbours of a domain on the wires of `machine`, without what was measured.
+collective::Choice CommunicationModel::formula(const cluster::Machine& machine, const GroupShape& group,
+                                               CollectiveKind kind, Bytes size, const collective::Runtime& runtime) {
+  return collective::inside_node(kind, static_cast<std::uint32_t>(machine.reach(group).in_domain), size,
+                                 wires_inside(machine, group, kind), runtime);
 }
 
 // A measured curve holds everything that formulas leave out, on the wires that it was measured on. On others it is
-// scaled as the formulas are: exact on the measured machine, moved by every link elsewhere.
+// scaled as the formulas are: exact on the measured machine, moved by every link elsewhere. Nothing undercuts the wire.
 collective::Choice CommunicationModel::inside(const GroupShape& group, CollectiveKind kind, Bytes size) const {
   const auto& reach = machine_.reach(group);
-  auto choice = formula(machine_, reach, kind, size, nccl_.version);
+  auto choice = formula(machine_, group, kind, size, runtime_);
   if (!choice.algorithm || !curves_.holds(kind)) return choice;
   const auto ranks = static_cast<std::uint32_t>(reach.in_domain);
-  const double scale = reference_ ? choice.seconds / reference(ranks, kind, size) : 1;
-  choice.seconds = curves_.time(kind, ranks, size) * scale;
+  const auto there = [&](std::uint32_t n, Bytes bytes) {
+    return reference_ ? formula(reference_->machine, {n, 1}, kind, bytes, reference_->runtime).seconds
+                      : formula(machine_, {n, 1}, kind, bytes, runtime_).seconds;
+  };
+  const double scale = reference_ ? choice.seconds / there(ranks, size) : 1;
+  choice.seconds = std::max(curves_.time(kind, ranks, size, there) * scale,
+                            collective::on_the_wire(*choice.algorithm, ranks, size, wires_inside(machine_, group, kind).rate));
   return choice;
+}
+
+// What was measured of whole nodes over what the same prices say of that machine, for as many nodes as here.
+std::optional<double> CommunicationModel::across(const GroupShape& group, CollectiveKind kind, Bytes size) const {
+  using enum collective::SizeCurves::Of;
+  if (!whole_ || !curves_.holds(kind, whole_nodes)) return std::nullopt;
+  const auto& reach = machine_.reach(group);
+  const auto nodes = (reach.ranks + reach.in_domain - 1) / reach.in_domain;
+  const auto ranks = static_cast<std::uint32_t>(nodes * curves_.measured_on.gpus);
+  const auto there = [&](std::uint32_t n, Bytes bytes) { return whole_->choose({n, 1}, kind, bytes).seconds; };
+  return curves_.time(kind, ranks, size, there, whole_nodes) / there(ranks, size);
 }
 
 collective::Wires CommunicationModel::wires_across(const GroupShape& group, CollectiveKind kind, Bytes size) const {
@@ -85,8 +125,9 @@ collective::Wires CommunicationModel::wires_across(const GroupShape& group, Coll
     const auto choice = inside(group, kind, size);
     wires.inside = wires.ring_inside = choice.seconds;
     if (choice.algorithm && choice.algorithm->switches > 0)
-      wires.ring_inside = formula(machine_, reach, kind, size, nccl_.version, false).seconds;
-    wires.rate = reach.port * nvlink(machine_).ring;
+      wires.ring_inside *= formula(machine_, group, kind, size, rings_).seconds /
+                           formula(machine_, group, kind, size, runtime_).seconds;
+    wires.rate = wires_inside(machine_, group, kind).rate * runtime_.links.ring_share;
     wires.latency = to_seconds(reach.latency);
   }
   Bandwidth narrowest;
@@ -104,10 +145,13 @@ collective::Wires CommunicationModel::wires_across(const GroupShape& group, Coll
 collective::Choice CommunicationModel::choose(const GroupShape& group, CollectiveKind kind, Bytes size) const {
   if (group.ranks <= 1 || size.count() <= 0) return {};
   const auto& reach = machine_.reach(group);
+  const collective::Shape shape(group.ranks, static_cast<std::uint32_t>(reach.in_domain));
   auto choice = reach.out.empty()
                     ? inside(group, kind, size)
-                    : collective::across_nodes(kind, {group.ranks, static_cast<std::uint32_t>(reach.in_domain)}, size,
-                                               wires_across(group, kind, size), nvlink(machine_), nccl_);
+                    : collective::across_nodes(kind, shape, size, wires_across(group, kind, size), runtime_);
+  if (const auto measured = reach.out.empty() ? std::nullopt : across(group, kind, size); measured && choice.algorithm)
+    choice.seconds = std::max(choice.seconds * *measured, collective::split(*choice.algorithm, shape, size).out /
+                                                              reach.out.front().rate.value());
   // A kernel that copies to one peer does not fill the links: its messages are what they are elsewhere.
   if (kind == CollectiveKind::shift && choice.algorithm)
     for (const auto& send : sends_of_shift(group, size)) choice.seconds = std::max(choice.seconds, message(send));
@@ -135,10 +179,11 @@ Quote CommunicationModel::quote(const GroupShape& group, CollectiveKind kind, By
   if (reach.in_domain > 1) {
     quote.inside = inside(group, kind, size);
     if (curves_.holds(kind))
-      quote.correction = quote.inside.seconds / formula(machine_, reach, kind, size, nccl_.version).seconds;
+      quote.correction = quote.inside.seconds / formula(machine_, group, kind, size, runtime_).seconds;
   }
-  quote.wires = reach.out.empty() ? wires_inside(machine_, reach) : wires_across(group, kind, size);
-  quote.candidates = collective::candidates(kind, quote.shape, size, quote.wires, nvlink(machine_), nccl_);
+  quote.wires = reach.out.empty() ? wires_inside(machine_, group, kind) : wires_across(group, kind, size);
+  if (!reach.out.empty()) quote.across = across(group, kind, size);
+  quote.candidates = collective::candidates(kind, quote.shape, size, quote.wires, runtime_);
   return quote;
 }
 
@@ -162,7 +207,7 @@ std::string CommunicationModel::where(const GroupShape& group) const {
 
 std::optional<double> CommunicationModel::extrapolates() const {
   if (!reference_) return std::nullopt;
-  const double ratio = machine_.spec().nvlink.value() / reference_->spec().nvlink.value();
+  const double ratio = machine_.spec().nvlink.value() / reference_->machine.spec().nvlink.value();
   if (ratio > 2 || ratio < .5) return ratio;
   return std::nullopt;
 }

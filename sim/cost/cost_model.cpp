@@ -41,7 +41,7 @@ cluster::ClusterSpec launched_by(const models::Software& software, cluster::Clus
 CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software,
                      std::shared_ptr<const Profile> profile, const collective::Registry& algorithms)
     : machine_(launched_by(software, std::move(machine))),
-      communication_(machine_, std::move(curves), {.version = software.nccl, .algorithms = &algorithms}),
+      communication_(machine_, std::move(curves), software.nccl, algorithms),
       software_(std::move(software)),
       profile_(std::move(profile)) {
   need_rates();

@@ -28,6 +28,21 @@ class Loads {
     auto& load = loads_[{hop.from, hop.to}];
     load = {hop.from, hop.to, hop.link.rate, load.bytes + bytes};
   }
+  // Over all links from a GPU to others of its group in proportion to their rates, as rings of different orders use
+  // them; by its routes where it has none.
+  void spread(const GroupShape& group, std::int64_t from, std::int64_t to, double bytes) {
+    const auto members = machine_.reach(group).in_domain, first = from / members * members;
+    const auto gpu = [&](std::int64_t rank) { return machine_.gpu(rank * group.stride); };
+    double all = 0;
+    for (std::int64_t other = first; other < first + members; ++other)
+      if (other != from) all += machine_.link(gpu(from), gpu(other)).rate.value();
+    if (all <= 0) return send(from * group.stride, to * group.stride, bytes);
+    for (std::int64_t other = first; other < first + members; ++other) {
+      if (other == from) continue;
+      const auto link = machine_.link(gpu(from), gpu(other));
+      if (link.rate.value() > 0) add({gpu(from), gpu(other), link}, bytes * link.rate.value() / all);
+    }
+  }
   void send(std::int64_t from, std::int64_t to, double bytes, std::int64_t stripes = 1) {
     for (std::int64_t stripe = 0; stripe < stripes; ++stripe)
       for (const auto& hop : machine_.route(from, to, stripe)) add(hop, bytes / double(stripes));
@@ -64,6 +79,9 @@ std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective
   const auto split = collective::split(*one.algorithm, one.quote.shape, one.question.size);
   const double kept = inside > 0 ? split.inside * ranks / inside : 1;
   const double left = out_of_domain > 0 ? split.out * one.quote.shape.nodes() / out_of_domain : 1;
+  const auto kind = one.question.kind;
+  const bool rings_on_links = machine.inside().port && !machine.inside().reduces &&
+                              kind != CollectiveKind::all_to_all && kind != CollectiveKind::shift;
   std::map<std::pair<std::int64_t, std::int64_t>, double> across;  // bytes, from domain to domain
   for (const auto& [ends, parts] : sent) {
     const auto [from, to] = ends;
@@ -73,6 +91,8 @@ std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective
       loads.add(machine.route(from * stride, (from + 1) % ranks * stride).front(), bytes);
     } else if (from >= ranks) {
       loads.add(machine.route((to + 1) % ranks * stride, to * stride).back(), bytes);
+    } else if (!crosses && rings_on_links) {
+      loads.spread(one.group, from, to, bytes);
     } else if (!crosses) {
       loads.send(from * stride, to * stride, bytes);
     } else {
@@ -185,11 +205,11 @@ OneCollective step_by_step(const CommunicationModel& model, const CollectiveQues
   INVARIANT(found != one.quote.candidates.end(), "an algorithm is no candidate of its kind");
   if (!found->form)
     throw UserError(
-        fmt::format("{} cannot run here: it {}", one.algorithm->name, collective::reason(*found, model.nccl())));
+        fmt::format("{} cannot run here: it {}", one.algorithm->name, collective::reason(*found, one.quote.shape, model.runtime())));
   one.form = *found->form;
   one.share = found->share;
   const bool across = !reach.out.empty();
-  // Curves were measured of what NCCL ran.
+  // Curves were measured of what the library ran.
   if (one.chosen || across) one.correction = one.quote.correction;
   one.seconds = one.chosen ? one.quote.choice.seconds : found->seconds;
   if (!(one.seconds < kLongest)) throw UserError("the collective takes more than 90 days; give a smaller --size");

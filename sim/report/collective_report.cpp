@@ -93,9 +93,9 @@ std::vector<Row> closed_form(const cost::CommunicationModel& model, const OneCol
 
 std::string candidate_note(const cost::CommunicationModel& model, const OneCollective& one,
                            const collective::Candidate& candidate) {
-  if (auto why = collective::reason(candidate, model.nccl()); !why.empty()) return why;
+  if (auto why = collective::reason(candidate, one.quote.shape, model.runtime()); !why.empty()) return why;
   const auto* fastest = one.quote.choice.algorithm;
-  if (candidate.algorithm == fastest) return "NCCL's choice: the fastest that applies";
+  if (candidate.algorithm == fastest) return model.runtime().library.title + "'s choice: the fastest that applies";
   for (const auto& other : one.quote.candidates)
     if (other.algorithm == fastest) return fmt::format("{:.3g} times as long", candidate.seconds / other.seconds);
   return "";
@@ -171,7 +171,9 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
                      "\n\n";
   text += fmt::format("  Time        {}\n", paint.bold(time_text(one.seconds)));
   text += fmt::format("  Algorithm   {}: {}{}\n", paint.bold(one.algorithm->name), one.why,
-                      one.chosen ? "" : fmt::format("; NCCL would run {}", one.quote.choice.algorithm->name));
+                      one.chosen ? ""
+                                 : fmt::format("; {} would run {}", model.runtime().library.title,
+                                               one.quote.choice.algorithm->name));
   text += fmt::format("  Bandwidth   {} of the algorithm, {} on the bus (x {:.4g})\n",
                       rate_text(Bandwidth(one.algorithm_bandwidth())),
                       paint.bold(rate_text(Bandwidth(one.bus_bandwidth()))), one.bus_factor());
@@ -186,7 +188,8 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
   for (const auto& candidate : one.quote.candidates)
     rows.push_back({candidate.algorithm->name, candidate.form ? time_text(candidate.seconds) : "-",
                     candidate_note(model, one, candidate)});
-  text += "\n" + paint.bold(fmt::format("Candidates by their closed forms (NCCL {})", show(model.nccl().version))) +
+  text += "\n" + paint.bold(fmt::format("Candidates by their closed forms ({} {})", model.runtime().library.title,
+                                         show(model.runtime().version))) +
           "\n" + rows_text(rows, style.width, paint);
 
   if (one.steps.empty())
@@ -207,8 +210,8 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
   text += table(links, paint);
   if (across(one) && one.quote.shape.per_node > 1)
     text +=
-        paint.dim("  " + wrap("What leaves a node is dealt out to the NICs of its ranks: NCCL runs as many rings or "
-                              "trees at a time, and each leaves and enters by another one.",
+        paint.dim("  " + wrap("What leaves a node is dealt out to the NICs of its ranks: as many rings or "
+                              "trees run at a time, and each leaves and enters by another one.",
                               std::size_t(style.width - 2), "  ")) +
         "\n";
   return text;
@@ -218,7 +221,6 @@ Json to_json(const cost::CommunicationModel& model, const OneCollective& one) {
   const auto& form = one.form;
   Json candidates = Json::array(), steps = Json::array(), links = Json::array();
   for (const auto& c : one.quote.candidates) {
-    const auto why = collective::reason(c, model.nccl());
     candidates.push_back({{"algorithm", c.algorithm->name},
                           {"applies", c.refusal == collective::Refusal::none},
                           {"time_s", c.form ? Json(c.seconds) : Json(nullptr)},

@@ -21,4 +21,8 @@ struct NamedCluster {
 NamedCluster load_named_cluster(const std::string& name, const std::vector<std::string>& sets = {},
                                 const Files& files = disk());
 
+// Of configs/interconnects and configs/libraries. Throw UserError.
+cluster::Interconnect named_interconnect(const std::string& name, const Files& files = disk());
+std::vector<cluster::Library> named_libraries(const Files& files = disk());  // all, by name
+
 }  // namespace rehearsal::scenario

@@ -25,7 +25,7 @@ struct Shorthand {
 constexpr std::array kShorthands{Shorthand{"schedule", "name"},  Shorthand{"cluster", "use"},
                                  Shorthand{"model", "use"},      Shorthand{"software", "use"},
                                  Shorthand{"recompute", "mode"}, Shorthand{"gpu", "use"},
-                                 Shorthand{"collectives", "use"}};
+                                 Shorthand{"collectives", "use"}, Shorthand{"interconnect", "use"}};
 
 }  // namespace
 
@@ -153,7 +153,7 @@ const Node* Documents::overlay(const Node* base, const Node* over) {
     }
     // `gpu: a100` below, `gpu: {memory: 40GB}` above: that GPU with another memory.
     const Node* value = overlay(old->value, e.value);
-    if ((e.key->text == "gpu" || e.key->text == "collectives") && old->value->kind == Node::Kind::scalar &&
+    if ((e.key->text == "gpu" || e.key->text == "collectives" || e.key->text == "interconnect") && old->value->kind == Node::Kind::scalar &&
         value->kind == Node::Kind::map && !value->find("use")) {
       Node* use = make(Node::Kind::scalar, *old->value);
       use->text = "use";

@@ -103,6 +103,10 @@ Key made() {
         "what was measured of the machine or of its GPU: a file, or a name in `configs/profiles`")
       .said = "of `this-machine`: the user's own";
   library(cluster, "gpu", "GPU", "").required = true;
+  Key& links = library(cluster.at("links.nvlink"), "interconnect", "interconnect", "what the links are");
+  links.said = "NVLink, or PCIe with `pcie-host`, with cautious constants";
+  extra(links, "title", {fields::text()}, "in sentences");
+  extra(links, "basis", {fields::text()}, "how good its constants are, for reports");
   extra(cluster, "groups", {fields::list_of(fields::table("{nodes, gpu}"))},
         "nodes with GPUs of another kind, in the order of the nodes");
   add<ClusterChoice>(cluster, cluster_choice_fields(), true);
@@ -214,6 +218,8 @@ std::vector<std::string> names_of(const Files& files, const std::string& what) {
                                                          {"cluster", "configs/clusters"},
                                                          {"GPU", "configs/gpus"},
                                                          {"software profile", "configs/software"},
+                                                         {"interconnect", "configs/interconnects"},
+                                                         {"collective library", "configs/libraries"},
                                                          {"set of collective curves", "configs/collectives"}};
   for (const auto& [kind, folder] : folders)
     if (what == kind) return files.names_in(files.home() + "/" + folder);

@@ -13,6 +13,8 @@ std::string folder_of(const std::string& kind) {
   const std::vector<std::pair<std::string, std::string>> folders = {{"models", "models/zoo"},
                                                                     {"clusters", "configs/clusters"},
                                                                     {"gpus", "configs/gpus"},
+                                                                    {"interconnects", "configs/interconnects"},
+                                                                    {"libraries", "configs/libraries"},
                                                                     {"software", "configs/software"}};
   std::vector<std::string> kinds;
   for (const auto& [name, folder] : folders) {

@@ -370,6 +370,8 @@ bool check_part(Context& context, const std::string& folder, const Node& root) {
   if (folder == "gpus") return load_gpu(context, root), true;
   if (folder == "clusters") return load_cluster(context, root), true;
   if (folder == "collectives") return load_curves(context, root), true;
+  if (folder == "interconnects") return load_interconnect(context, root), true;
+  if (folder == "libraries") return load_library(context, root), true;
   if (folder == "software") return load_software(context, root), true;
   if (folder == "zoo") return load_model(context, root), true;
   return false;

@@ -53,6 +53,16 @@ struct GpuChoice {
 };
 std::optional<GpuChoice> load_gpu(Context& context, const Node& node);
 
+// What the links of a node are: a name in configs/interconnects, that with some keys replaced, or a mapping whose `kind`
+// gives what it leaves out.
+std::optional<cluster::Interconnect> load_interconnect(Context& context, const Node& node);
+// What `links` says of that: its `interconnect`, or `generation: N` of older files for nvlink-N; null: nothing.
+const Node* said_interconnect(Context& context, const Node* links);
+// That of links of which nothing more is known.
+std::optional<cluster::Interconnect> assumed_interconnect(Context& context, cluster::LinkKind kind, const Node& place);
+std::optional<cluster::Library> load_library(Context& context, const Node& node);
+std::optional<cluster::Library> library_of(Context& context, const cluster::Interconnect& links, const Node& place);
+
 struct ClusterChoice {
   cluster::ClusterSpec spec;  // nodes and topology are settled by size_cluster
   collective::SizeCurves curves;
@@ -62,8 +72,10 @@ struct ClusterChoice {
   const Node* node = nullptr;
 };
 std::optional<ClusterChoice> load_cluster(Context& context, const Node& node);
-// Those of a profile were measured on the machine itself and name no links.
-std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node, bool of_profile = false);
+// `here`: the cluster that they are for. A profile was measured on the machine itself and names no links.
+std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node,
+                                                  const cluster::ClusterSpec* here = nullptr,
+                                                  bool of_profile = false);
 std::optional<cost::Profile> load_profile(Context& context, const Node& root, const std::string& name);
 // The profile of a cluster: `node` = its key `profile` (a file, or a name in configs/profiles) or nullptr; `cluster` =
 // its name. Null when there is none, or an error was reported.

@@ -97,6 +97,32 @@ const cluster::Topology* known_topology(Diagnostics& problems, const Node& at, c
   return topology;
 }
 
+const std::string kInterconnectKey = "links.nvlink.interconnect.";
+
+// What the links of a node are, and whose library runs over them. Where nothing says so, what is inside the node tells
+// the kind: PCIe below a host, NVLink elsewhere.
+void read_interconnect(Context& context, const Node& cluster, ClusterChoice& choice) {
+  auto& spec = choice.spec;
+  const auto below = [](const Node* node, const char* key) {
+    return node && node->kind == Node::Kind::map ? node->find(key) : nullptr;
+  };
+  const Node* nvlink = below(below(&cluster, "links"), "nvlink");
+  const auto is_pcie = [&](const char* key) {
+    const Node* topology = below(&cluster, key);
+    if (const Node* name = below(topology, "name")) topology = name;
+    return topology && topology->kind == Node::Kind::scalar && topology->text == "pcie-host";
+  };
+  const Node* named = said_interconnect(context, nvlink);
+  const auto kind =
+      is_pcie("topology") || is_pcie("node_topology") ? cluster::LinkKind::pcie : cluster::LinkKind::nvlink;
+  auto links = named ? load_interconnect(context, *named)
+                     : assumed_interconnect(context, kind, nvlink ? *nvlink : cluster);
+  if (!links) return;
+  spec.interconnect = std::move(*links);
+  if (auto library = library_of(context, spec.interconnect, named ? *named : cluster))
+    spec.library = std::move(*library);
+}
+
 // A name, or {name: X, parameter: value, ...}; {links: [...]} needs no name.
 void read_topology(MapReader& map, const char* key, cluster::TopologyChoice& choice, cluster::ClusterSpec& spec) {
   const Node* node = map.find(key);
@@ -160,8 +186,10 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   // All that is between GPUs may be written out; what a kernel reaches is then the link itself.
   const Node* written = part.node->find("links");
   if (written && written->kind != Node::Kind::sequence) written = nullptr;
+  read_interconnect(context, *part.node, choice);
   map.fill(cluster_choice_fields(), &choice,
-           {"gpu", "groups", "collectives", "topology", "node_topology", written ? "links" : "gpu"});
+           {"gpu", "groups", "collectives", "topology", "node_topology", "links.nvlink.interconnect",
+            "links.nvlink.generation", written ? "links" : "gpu"});
   if (written) {
     spec.written = written_links(problems, *map.find("links"));
     spec.topology.name = "links";
@@ -181,13 +209,13 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   if (choice.profile && choice.profile->tiers) spec = cost::with_tiers(std::move(spec), *choice.profile);
   read_topology(map, "topology", spec.topology, spec);
   read_topology(map, "node_topology", spec.node_topology, spec);
-  const Node* collectives = map.find("collectives");
+  const Node* collectives = map.nullable("collectives");
   if (choice.profile) spec.profile = choice.profile->name;
   if (choice.profile && choice.profile->has_collectives()) {  // measured on the machine itself
     choice.curves = choice.profile->collectives;
     spec.collectives = choice.curves.name;
   } else if (collectives) {
-    if (auto curves = load_curves(context, *collectives)) choice.curves = std::move(*curves);
+    if (auto curves = load_curves(context, *collectives, &spec)) choice.curves = std::move(*curves);
     spec.collectives = choice.curves.name;
   }  // else none: priced from the links
   map.finish();
@@ -195,6 +223,8 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
 
   spec.sources = std::move(citations.sources);
   spec.assumed = std::move(citations.assumed);
+  for (const auto& key : spec.interconnect.assumed) spec.assumed.push_back(kInterconnectKey + key);
+  for (const auto& [key, source] : spec.interconnect.sources) spec.sources[kInterconnectKey + key] = source;
   return choice;
 }
 

@@ -1,6 +1,7 @@
 // Measured times of collectives by size (configs/collectives).
 #include <fmt/format.h>
 
+#include "base/quantity_text.hpp"
 #include "base/spelling.hpp"
 #include "cluster/registry.hpp"
 #include "collective/fields.hpp"
@@ -71,9 +72,48 @@ void read_fitted(Context& context, const Node& node, collective::SizeCurves& cur
   fitted.finish();
 }
 
+// Whether what was measured can have been measured there, and says anything about this cluster.
+void check_machine(Context& context, const Node& on, const collective::SizeCurves& curves,
+                   const cluster::ClusterSpec& here) {
+  auto& problems = context.problems;
+  const auto& there = curves.measured_on;
+  if (there.interconnect.kind != here.interconnect.kind)
+    problems.error(on.where(), fmt::format("collective curves {} were measured over {}, and the GPUs of cluster {} are "
+                                           "joined by {}; leave 'collectives' out, or give curves of such links",
+                                           in_quotes(curves.name), there.interconnect.title, in_quotes(here.name),
+                                           here.interconnect.title));
+  const bool across = curves.across_nodes();
+  if (!across && (there.nics || there.nic || there.nic_latency))
+    problems.error(on.where(),
+                   fmt::format("'nics', 'nic' and 'nic_latency' are of curves across nodes, and none is of more ranks "
+                               "than the {} GPUs of its node; leave them out, or set 'gpus'",
+                               there.gpus));
+  if (across && there.topology == "nvl-rack")
+    problems.error(on.where(), "curves of several racks have no meaning here; give those of one");
+  for (const auto& [key, points] : curves.measured) {
+    const auto& [kind, ranks] = key;
+    if (std::int64_t{ranks} > there.gpus && std::int64_t{ranks} % there.gpus != 0)
+      problems.error(on.where(), fmt::format("curves of {} ranks are of no whole number of nodes with {} GPUs; set "
+                                             "'gpus' of 'measured_on' to those of a node",
+                                             ranks, there.gpus));
+    if (std::int64_t{ranks} > there.gpus) continue;
+    // Each rank sends all but its own part of the array once, and an all-reduce of links alone twice.
+    const double parts = kind == CollectiveKind::all_reduce && there.interconnect.switch_share <= 0 ? 2 : 1;
+    for (const auto& point : points) {
+      const double wire = parts * (1 - 1. / ranks) * double(point.size.count()) / there.nvlink.value();
+      if (to_seconds(point.time) * curves.time_factor >= wire) continue;
+      problems.error(on.where(), fmt::format("{} of {} among {} ranks in {} needs more than the {} of each GPU that "
+                                             "'nvlink' says; that rate is one way and of all its links together",
+                                             name(kind), show(point.size), ranks, show(point.time), fields::shown(there.nvlink)));
+      return;
+    }
+  }
+}
+
 }  // namespace
 
-std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node, bool of_profile) {
+std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node,
+                                                  const cluster::ClusterSpec* here, bool of_profile) {
   const auto before = context.problems.count();
   const Part part = resolve(context, node, "configs/collectives", "set of collective curves");
   if (!part.node) return std::nullopt;
@@ -89,7 +129,11 @@ std::optional<collective::SizeCurves> load_curves(Context& context, const Node& 
                 "are scaled");
   if (on) {
     MapReader links(context.problems, *on, "measured_on");
-    links.fill(collective::measured_on_fields(), &curves.measured_on);
+    if (here) curves.measured_on.interconnect = here->interconnect;
+    links.find("interconnect"), links.find("generation");
+    if (const Node* named = said_interconnect(context, on))
+      if (auto loaded = load_interconnect(context, *named)) curves.measured_on.interconnect = std::move(*loaded);
+    links.fill(collective::measured_on_fields(), &curves.measured_on, {"interconnect"});
     const auto& name = curves.measured_on.topology;
     const auto* inside = cluster::registry().find(name);
     if (!inside || inside->role != cluster::Topology::Role::node)
@@ -104,6 +148,8 @@ std::optional<collective::SizeCurves> load_curves(Context& context, const Node& 
   if (const Node* measured = map.find("measured")) read_measured(context, *measured, curves);
   if (const Node* fitted = map.find("fitted")) read_fitted(context, *fitted, curves);
   map.finish();
+  if (context.problems.count() != before) return std::nullopt;
+  if (here && on) check_machine(context, *on, curves, *here);
   if (context.problems.count() != before) return std::nullopt;
   if (!assumption.empty()) context.assume(fmt::format("collectives {}: {}", curves.name, assumption));
   return curves;

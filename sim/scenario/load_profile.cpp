@@ -181,7 +181,7 @@ std::optional<Profile> load_profile(Context& context, const Node& root, const st
     if (const Node* kernels = measured_section(map, key)) read_kernels(problems, *kernels, key, precision, profile);
   if (const Node* messages = measured_section(map, "messages")) read_messages(problems, *messages, profile);
   if (const Node* collectives = measured_section(map, "collectives"))
-    if (auto curves = load_curves(context, *collectives, true)) {
+    if (auto curves = load_curves(context, *collectives, nullptr, true)) {
       profile.collectives = std::move(*curves);
       profile.collectives.name = name, profile.collectives.source = "profile " + name;
     }

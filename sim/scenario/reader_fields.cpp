@@ -199,6 +199,8 @@ void MapReader::fill_group(const fields::Description& description, void* object,
   MapReader below(problems_, *node, name);
   if (citations_) below.cite(*citations_, prefix_ + name + ".");
   below.fill(description, object, key + ".", except);
+  for (const auto& read : except)  // by the caller
+    if (read.starts_with(key + ".")) below.find(read.substr(key.size() + 1));
   below.finish();
   if (citations_ && !(shared.sources.empty() && shared.assumed.empty()))
     for (const auto& e : node->entries) {

@@ -303,7 +303,7 @@ TEST_CASE("the numbers of a GPU and of a cluster, each with its source") {
 
 TEST_CASE("one entry of any kind, by its name alone where one kind has it") {
   for (const char* kind :
-       {"schedules", "collectives", "topologies", "models", "clusters", "gpus", "software", "backends"}) {
+       {"schedules", "collectives", "topologies", "models", "clusters", "gpus", "interconnects", "libraries", "software", "backends"}) {
     const auto all = json::parse(rehearse(std::string("list ") + kind + " --format json").out);
     REQUIRE_FALSE(all.empty());
     const auto name = all[0]["name"].get<std::string>();

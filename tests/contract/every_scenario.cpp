@@ -63,7 +63,7 @@ TEST_CASE("every file of several jobs is right") {
 }
 
 TEST_CASE("every part of configs and models is right") {
-  for (const char* folder : {"configs/gpus", "configs/clusters", "configs/collectives", "configs/profiles",
+  for (const char* folder : {"configs/gpus", "configs/clusters", "configs/collectives", "configs/interconnects", "configs/libraries", "configs/profiles",
                              "configs/software", "models/zoo"})
     for (const auto& file : yaml_below(kRoot / folder)) {
       INFO(file.string());

@@ -1,7 +1,7 @@
 // NCCL's measured collectives against what the house predicts for them, always on measurements that the prediction has
 // not seen. Sources stand beside every row of the tables.
 //   every second size:  a size curve of every other point, asked for the points between
-//   a system left out:  links alone (collective/nccl.hpp), constants fitted on the other systems
+//   a system left out:  links alone (collective/choice.hpp), constants fitted on the other systems
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -14,13 +14,17 @@
 #include <set>
 #include <sstream>
 
-#include "collective/nccl.hpp"
+#include "../links.hpp"
+#include "collective/choice.hpp"
 #include "collective/registry.hpp"
+#include "cluster/fields.hpp"
 #include "collective/size_curve.hpp"
 #include "cost/cost_model.hpp"
+#include "scenario/cluster_file.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::collective;
+using test::Fit;
 
 namespace {
 
@@ -101,28 +105,31 @@ const std::string kHeader = fmt::format("\n{:<48} {:>6} {:>6} {:>6} {:>6} {:>6} 
 constexpr std::size_t kTerms = 7;
 using Terms = std::array<double, kTerms>;
 
-NvLink links_of(const Sweep& s) {
+int generation_of(const Sweep& s) {
   static const std::map<std::string, int> numbers{{"V100", 2}, {"A100", 3}, {"H100", 4}, {"H200", 4}, {"B200", 5}};
-  NvLink g = nvlink(numbers.at(s.system), Bandwidth(1));
-  if (s.ring) g.in_switch = 0;
-  return g;
+  return numbers.at(s.system);
 }
-Bandwidth rate_of(const Sweep& s) { return Bandwidth(links_of(s).rate * (s.links > 0 ? s.links / 6. : 1)); }
+cluster::Interconnect links_of(const Sweep& s, const Fit& fit) {
+  auto links = test::nvlink(generation_of(s), fit);
+  if (s.ring) links.switch_share = 0;
+  return links;
+}
+Bandwidth rate_of(const Sweep& s) {
+  return Bandwidth(test::as_sold(generation_of(s)) * (s.links > 0 ? s.links / 6. : 1));
+}
 
 Choice predicted(const Sweep& s, Bytes size, const Fit& fit = {}) {
   Wires wires;
   wires.rate = rate_of(s), wires.latency = fit.step;
-  Nccl nccl;
-  nccl.fit = fit;
-  return inside_node(s.kind, s.ranks, size, wires, links_of(s), nccl);
+  return inside_node(s.kind, s.ranks, size, wires, {links_of(s, fit), test::nccl()});
 }
 
 Terms terms(const Sweep& s, Bytes size) {
-  const auto links = links_of(s);
+  const auto links = links_of(s, {});
   const auto& algorithm = *predicted(s, size).algorithm;
   const bool nvls = algorithm.name == "nvls-all-reduce";
   Wires wires;
-  wires.rate = rate_of(s) * (nvls ? links.in_switch : links.ring);
+  wires.rate = rate_of(s) * (nvls ? links.switch_share / Fit{}.nvls : links.ring_share / Fit{}.ring);
   const double w = algorithm.time(s.ranks, size, wires);
   if (nvls) return {0, 0, 0, 0, 1, w, std::sqrt(w)};
   return {1, double(algorithm.steps(s.ranks)), w, std::sqrt(w), 0, 0, 0};
@@ -257,7 +264,20 @@ TEST_CASE("a system left out is predicted from its links") {
     CHECK(mean(means) <= reached.all);
     CHECK(mean(large) <= reached.large);
     if (!reached.out.empty()) continue;
-    const Fit kept;  // the constants of the house are this fit
+    // The constants of the house are this fit, here and in configs/interconnects.
+    const Fit kept;
+    for (const int generation : {2, 3, 4, 5}) {
+      const auto file = scenario::named_interconnect(fmt::format("nvlink-{}", generation));
+      const auto of_fit = test::nvlink(generation, kept);
+      for (const auto& field : cluster::interconnect_fields().fields) {
+        CAPTURE(field.key);
+        const auto a = field.get(&file), b = field.get(&of_fit);
+        if (const auto* share = std::get_if<double>(&a))
+          CHECK(*share == doctest::Approx(std::get<double>(b)).epsilon(1e-5));
+        else if (!(generation < 4 && field.key.starts_with("switch_")))
+          CHECK(fields::written(a) == fields::written(b));
+      }
+    }
     CHECK(kept.launch == doctest::Approx(fit.launch).epsilon(.03));
     CHECK(kept.step == doctest::Approx(fit.step).epsilon(.03));
     CHECK(kept.ring == doctest::Approx(fit.ring).epsilon(.01));

@@ -23,13 +23,25 @@ namespace {
 
 constexpr double kLarge = 16e6;  // bytes
 
+const cluster::Interconnect& links_of(const std::string& generation) {
+  static std::map<std::string, cluster::Interconnect> known;
+  const auto [at, fresh] = known.try_emplace(generation);
+  if (fresh) at->second = scenario::named_interconnect("nvlink-" + generation);
+  return at->second;
+}
+const cluster::Library& nccl() {
+  static const auto all = scenario::named_libraries();
+  return *std::find_if(all.begin(), all.end(), [](const auto& library) { return library.name == "nccl"; });
+}
+
 cluster::ClusterSpec described(const Row& row, std::int64_t domains) {
   cluster::ClusterSpec c;
   c.name = row.at("machine");
   c.gpus_per_node = std::stoi(row.at("gpus_per_domain")), c.nodes = domains;
   c.topology.name = "rail-optimized";
-  c.nvlink = Bandwidth(std::stod(row.at("nvlink_gbs")) * 1e9), c.nvlink_generation = std::stoi(row.at("generation"));
-  c.nvlink_latency = seconds(collective::Fit{}.step);
+  c.nvlink = Bandwidth(std::stod(row.at("nvlink_gbs")) * 1e9), c.interconnect = links_of(row.at("generation"));
+  c.library = nccl();
+  c.nvlink_latency = c.interconnect.step;
   c.nics_per_node = std::stoi(row.at("nics")), c.nic = Bandwidth(std::stod(row.at("nic_gbits")) * 1e9 / 8);
   c.nic_latency = seconds(25e-6);  // as in configs/clusters
   c.nic_efficiency = c.nic_message_efficiency = std::stod(row.at("nic_efficiency"));
@@ -51,7 +63,7 @@ double predicted(const cluster::ClusterSpec& machine, const collective::SizeCurv
   const auto ranks = static_cast<std::uint32_t>(std::stoul(row.at("ranks")));
   const Bytes size(std::stoll(row.at("size_bytes")));
   // NCCL without its in-switch reduction is NCCL of before there was one, which had the rest.
-  const cost::CommunicationModel model(machine, curves, {nvls ? nccl : std::min(nccl, Version{2, 16})});
+  const cost::CommunicationModel model(machine, curves, nvls ? nccl : std::min(nccl, Version{2, 16}));
   if (row.at("kind") == "send-recv") {
     const auto last = static_cast<std::uint32_t>(machine.gpus_per_node) - 1;  // whose neighbour is in the next node
     return model.message({size, last, last + 1, {}});

@@ -7,7 +7,10 @@
 namespace rehearsal::collective {
 namespace {
 
-constexpr std::uint32_t kPieces = 16;  // of the array; each follows the one before along the chain
+constexpr std::uint32_t kPieces = 16;  // of the array, of which each follows the one before; as many as are drawn
+// Bytes of a piece: two of the eight steps of 512 KiB that a channel's buffer holds (pieces.hpp) are under way while the
+// others wait to be sent on.
+constexpr double kPiece = double(1 << 20);
 
 std::vector<std::vector<Transfer>> chain(std::uint32_t n) {
   if (n <= 1) return {};
@@ -23,8 +26,7 @@ void register_chain_broadcast(Registry& registry) {
   Algorithm chain_of;
   chain_of.name = "chain-broadcast";
   chain_of.summary =
-      "Rank 0's array travels along a chain in pieces: n - 2 steps to fill it, then a piece a step (NCCL's broadcast, "
-      "a "
+      "Rank 0's array travels along a chain in pieces: n - 2 steps to fill it, then a piece a step (NCCL's broadcast, a "
       "ring without its last link).";
   chain_of.kind = CollectiveKind::broadcast;
   chain_of.parts = kPieces;
@@ -34,17 +36,18 @@ void register_chain_broadcast(Registry& registry) {
     const double all = double(size.count());
     return Split{all * (s.per_node - 1) / s.per_node, all * (s.nodes() - 1) / s.nodes()};
   };
+  chain_of.streamed = true;
+  // The first piece passes every hop; then the slower kind of hop sets the pace of the others.
   chain_of.time = [](Shape s, Bytes size, const Wires& w) {
     if (s.ranks <= 1) return 0.;
-    const double steps = double(s.ranks) - 2 + kPieces;
-    if (s.nodes() <= 1) return w.fixed + steps * (w.latency + seconds_for(size, w.rate) / kPieces);
-    // A piece crosses k - 1 borders; the slower of the two kinds of link sets the pace.
-    const auto out = w.net_rate * double(s.per_node);
-    const auto pace = s.per_node > 1 ? std::min(w.rate, out) : out;
-    return w.fixed + (double(s.nodes()) - 1) * w.net_latency + steps * (w.latency + seconds_for(size, pace) / kPieces);
+    const double out = std::max(0., double(s.nodes()) - 1), inside = double(s.ranks) - 1 - out;
+    const double piece = std::min(1., kPiece / double(size.count()));  // of the array
+    const double slow = out > 0 ? seconds_for(size, w.net_rate * double(s.per_node)) : 0;
+    const double fast = inside > 0 ? seconds_for(size, w.rate) : 0;
+    return w.fixed + inside * (w.latency + piece * fast) + out * (w.net_latency + piece * slow) +
+           (1 - piece) * std::max(fast, slow);
   };
   chain_of.schedule = [](Shape s) { return chain(s.ranks); };
-  chain_of.nccl_since = Version{2, 0};
   chain_of.why = [](Shape s) { return fmt::format("a chain of {}", s.ranks); };
   registry.add(std::move(chain_of));
 }

@@ -38,14 +38,12 @@ void register_nvls_all_reduce(Registry& registry) {
     return s.ranks > 1 ? w.fixed + 4 * w.latency + (1 + 1. / s.ranks) * seconds_for(size, w.rate) : 0.;
   };
   nvls.schedule = [](Shape s) { return through_switch(s.ranks); };
-  nvls.nccl_since = Version{2, 17};
-  nvls.applies = [](Shape s, const NvLink& links, Version) {
-    return s.nodes() == 1 && links.in_switch > 0 && s.ranks >= links.nvls_from;
+  nvls.applies = [](Shape s, const cluster::Interconnect& links) {
+    return s.nodes() == 1 && links.switch_share > 0 && s.ranks >= links.switch_ranks;
   };
-  nvls.needs = "one node whose NVSwitch adds (NVLink 4 and 5), and 5 or 6 GPUs of it";
-  // Its four steps are in the fitted start of the call.
-  nvls.protocol = [](const NvLink& links, const Fit& fit) {
-    return Protocol{fit.nvls_launch - 4 * fit.step, links.in_switch * fit.nvls, fit.nvls_ramp};
+  nvls.needs = "one node whose switches add (NVSwitch with NVLink 4 and 5), and 5 or 6 GPUs of it";
+  nvls.protocol = [](const cluster::Interconnect& links) {
+    return Protocol{to_seconds(links.switch_launch), links.switch_share, to_seconds(links.switch_ramp)};
   };
   nvls.why = [](Shape) { return std::string("the switch adds"); };
   registry.add(std::move(nvls));

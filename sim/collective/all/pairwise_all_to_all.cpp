@@ -43,7 +43,6 @@ void register_pairwise_all_to_all(Registry& registry) {
     return w.fixed + w.net_latency + busiest;
   };
   pairs.schedule = [](Shape s) { return shifts(s.ranks); };
-  pairs.nccl_since = Version{2, 7};
   pairs.why = [](Shape s) { return fmt::format("{} sends a rank", s.ranks - 1); };
   registry.add(std::move(pairs));
 }

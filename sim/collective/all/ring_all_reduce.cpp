@@ -18,7 +18,6 @@ void register_ring_all_reduce(Registry& registry) {
     for (auto& step : ring_all_gather_steps(s.ranks)) steps.push_back(std::move(step));
     return steps;
   };
-  ring.nccl_since = Version{2, 0};
   ring.why = ring_hops;
   registry.add(std::move(ring));
 }

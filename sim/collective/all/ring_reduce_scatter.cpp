@@ -12,7 +12,6 @@ void register_ring_reduce_scatter(Registry& registry) {
   ring.bytes_sent_per_rank = [](Shape s, Bytes size) { return ring_bytes(s.ranks, size, 1); };
   ring.time = [](Shape s, Bytes size, const Wires& w) { return ring_time(s, size, 1, w); };
   ring.schedule = [](Shape s) { return ring_reduce_scatter_steps(s.ranks); };
-  ring.nccl_since = Version{2, 0};
   ring.why = ring_hops;
   registry.add(std::move(ring));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "collective/pieces.hpp"
@@ -55,17 +56,17 @@ std::vector<std::vector<Transfer>> both_trees(std::uint32_t n) {
 // children. Less than four ranks have no such node beside the root.
 std::uint32_t halves(std::uint32_t n) { return n <= 1 ? 0 : n == 2 ? 2 : n == 3 ? 3 : 4; }
 
-constexpr Version kTwoNodes{2, 9};
 constexpr double kTreeRate = .92;  // of rings' bus bandwidth: NCCL 2.30, src/graph/tuning.cc
 
-// Share of its rate that a tree reaches at a size, 64 B to 128 MB in powers of two: "trees are not perfectly sticking
+// Share of its rate that a tree reaches at a size, 64 B to 128 MB, from one power of two to the next: "trees are not perfectly sticking
 // to the model for medium sizes", where pieces are few for so many levels. NCCL's table for LL128
 // (src/graph/tuning.cc).
 double reached(Bytes size) {
   static constexpr std::array kReached{1., 1., 1., 1., 1., .9, .8, .8, .8, .7, .6,
                                        .6, .6, .5, .6, .6, .7, .7, .8, .9, .9, 1.};
-  const auto power = std::bit_width(static_cast<std::uint64_t>(size.count()) >> 6U);
-  return power == 0 ? 1 : kReached.at(std::min<std::size_t>(power, kReached.size()) - 1);
+  const double power = std::clamp(std::log2(double(size.count()) / 64), 0., double(kReached.size() - 1));
+  const auto at = std::min(static_cast<std::size_t>(power), kReached.size() - 2);
+  return std::lerp(kReached.at(at), kReached.at(at + 1), power - double(at));
 }
 
 // NCCL's trees join nodes: chains inside, or the switch adds there, and the two trees between. An inner node sends half
@@ -103,11 +104,8 @@ void register_tree_all_reduce(Registry& registry) {
     return w.fixed + 2 * levels(s.ranks) * w.latency + halves(s.ranks) / 2. * seconds_for(size, w.rate);
   };
   tree.schedule = [](Shape s) { return both_trees(s.ranks); };
-  tree.nccl_since = Version{2, 4};
-  // 2.8 prices a ring of two nodes by the links inside them, which makes it faster than any tree (src/graph/tuning.cc
-  // @01afd20; training on two nodes in those years agrees); 2.9.9 exceeds the NICs of two nodes (issues/837).
-  tree.applies = [](Shape s, const NvLink&, Version v) { return s.nodes() > 2 || (s.nodes() == 2 && v >= kTwoNodes); };
-  tree.needs = fmt::format("several nodes, and for two of them NCCL {}", show(kTwoNodes));
+  tree.applies = [](Shape s, const cluster::Interconnect&) { return s.nodes() > 1; };
+  tree.needs = "several nodes";
   tree.why = [](Shape s) {
     if (s.nodes() == 2) return std::string("half of what a ring sends between two nodes");
     return fmt::format("{} hops at {} of the rate instead of {}", levels(s.nodes()), kTreeRate, s.nodes() - 1);

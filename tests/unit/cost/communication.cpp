@@ -20,7 +20,7 @@ CostModel model(std::int64_t nodes, std::int64_t nics_per_group = 0, double fabr
   machine.nics_per_group = nics_per_group, machine.fabric = fabric;
   collective::SizeCurves curves;
   curves.name = "by hand";
-  curves.measured_on = {"nvswitch", 8, machine.nvlink, machine.nvlink_latency, 0};
+  curves.measured_on = {"nvswitch", 8, machine.nvlink, machine.nvlink_latency, machine.interconnect};
   for (const auto& [ranks, ms] : {std::pair{8U, 8.}, {4U, 6.}, {2U, 5.}})
     curves.measured[{all_reduce, ranks}] = {{Bytes(1'000'000'000), seconds(ms * 1e-3)}};
   return {machine, curves, test::megatron_2021()};
@@ -40,13 +40,15 @@ double gather_time(const CostModel& m, std::uint32_t ranks, std::uint32_t per_no
 double ring(double wire, double inside, double pieces, double members) {
   return wire + inside / pieces + 25e-6 + (members - 1) * 1.22e-6;
 }
+// 1 GB in chunks of 2 MiB for each rank and channel, n - 1 steps of 2 slices.
+double pieces(double channels, double ranks) { return 1e9 / (channels * ranks * (2 << 20)) * (ranks - 1) * 2; }
 
 }  // namespace
 
 TEST_CASE("all GPUs of a node, or one of each, use every NIC") {
   // 16 ranks on 2 nodes: 15/16 GB / 170 GB/s = 5.515 ms, inside half of 8 ms. 16 channels send chunks of 2 MiB in 2
-  // slices: 1 GB / (16 x 16 x 2 MiB) = 2 loops of 15 steps, 60 pieces.
-  const double whole = ring(.9375e9 / 170e9, 4e-3, 60, 8);
+  // slices: 1 GB / (16 x 16 x 2 MiB) = 1.86 loops of 15 steps, 56 pieces.
+  const double whole = ring(.9375e9 / 170e9, 4e-3, pieces(16, 16), 8);
   CHECK(gather_time(model(2), 16, 8, 1) == Approx(whole).epsilon(1e-9));
   CHECK(gather_time(model(2, 1), 16, 8, 1) == Approx(whole).epsilon(1e-9));
   // Eight groups of 2 ranks: 1/2 x 8 GB / 170 GB/s = 23.53 ms + 25 us, nothing inside the node.
@@ -57,21 +59,21 @@ TEST_CASE("all GPUs of a node, or one of each, use every NIC") {
 
 TEST_CASE("a group of several but not all GPUs of a node reaches few NICs") {
   // Two groups of 8 ranks, 4 in a node: 7/8 x 2 GB = 1.75 GB over 170 GB/s, or over 2 or 4 NICs of 25 GB/s at .85. Two
-  // channels a NIC: 1 GB / (8 x 8 x 2 MiB) = 8 loops of 7 steps of 2 slices; 30 and 15 loops.
-  CHECK(gather_time(model(2), 8, 4, 2) == Approx(ring(1.75e9 / 170e9, 3e-3, 112, 4)).epsilon(1e-9));
-  CHECK(gather_time(model(2, 1), 8, 4, 2) == Approx(ring(1.75e9 / 42.5e9, 3e-3, 420, 4)).epsilon(1e-9));
-  CHECK(gather_time(model(2, 2), 8, 4, 2) == Approx(ring(1.75e9 / 85e9, 3e-3, 210, 4)).epsilon(1e-9));
-  // Four groups of 4 ranks, 2 in a node: 4 NICs; 3/4 x 4 GB = 3 GB; 60 loops of 3 steps.
-  CHECK(gather_time(model(2, 1), 4, 2, 4) == Approx(ring(3e9 / 85e9, 2.5e-3, 360, 2)).epsilon(1e-9));
+  // channels a NIC.
+  CHECK(gather_time(model(2), 8, 4, 2) == Approx(ring(1.75e9 / 170e9, 3e-3, pieces(8, 8), 4)).epsilon(1e-9));
+  CHECK(gather_time(model(2, 1), 8, 4, 2) == Approx(ring(1.75e9 / 42.5e9, 3e-3, pieces(2, 8), 4)).epsilon(1e-9));
+  CHECK(gather_time(model(2, 2), 8, 4, 2) == Approx(ring(1.75e9 / 85e9, 3e-3, pieces(4, 8), 4)).epsilon(1e-9));
+  // Four groups of 4 ranks, 2 in a node: 4 NICs; 3/4 x 4 GB = 3 GB.
+  CHECK(gather_time(model(2, 1), 4, 2, 4) == Approx(ring(3e9 / 85e9, 2.5e-3, pieces(2, 4), 2)).epsilon(1e-9));
   CHECK(model(2, 1).why({all_gather, kSize, group(4, 2, 4)}) == "1 hop, over 1 of 8 NICs of a node");
   // More than there are: all.
-  CHECK(gather_time(model(2, 8), 4, 2, 4) == Approx(ring(3e9 / 170e9, 2.5e-3, 180, 2)).epsilon(1e-9));
+  CHECK(gather_time(model(2, 8), 4, 2, 4) == Approx(ring(3e9 / 170e9, 2.5e-3, pieces(4, 4), 2)).epsilon(1e-9));
 }
 
 TEST_CASE("a fabric of collisions slows the wire alone") {
   const double factor = cluster::kFabricEcmp / cluster::kFabricInfiniband;  // .6/.96 = .625: 106.25 GB/s
   CHECK(factor == Approx(.625));
-  CHECK(gather_time(model(2, 0, factor), 16, 8, 1) == Approx(ring(.9375e9 / 106.25e9, 4e-3, 60, 8)).epsilon(1e-9));
+  CHECK(gather_time(model(2, 0, factor), 16, 8, 1) == Approx(ring(.9375e9 / 106.25e9, 4e-3, pieces(16, 16), 8)).epsilon(1e-9));
 }
 
 TEST_CASE("between two nodes a tree sends half of what a ring does") {
@@ -81,10 +83,10 @@ TEST_CASE("between two nodes a tree sends half of what a ring does") {
   CHECK(two.algorithm->name == "tree-all-reduce");
   CHECK(two.seconds == Approx(8e-3 + 1e9 / 170e9 / .92 / (1e9 / 16 / (512 << 10)) + 2 * 25e-6).epsilon(1e-9));
   CHECK(model(2).why({all_reduce, kSize, group(16, 8, 1)}) == "half of what a ring sends between two nodes");
-  // From three on a node sends twice the array: the ring, 2 x 23/24 GB. Two loops of 46 steps of 2 slices.
+  // From three on a node sends twice the array: the ring, 2 x 23/24 GB, in both phases.
   const auto three = model(3).choose({all_reduce, kSize, group(24, 8, 1)});
   CHECK(three.algorithm->name == "ring-all-reduce");
-  CHECK(three.seconds == Approx(2. * 23 / 24 * 1e9 / 170e9 + 8e-3 / 184 + 4 * (25e-6 + 7 * 1.22e-6)).epsilon(1e-9));
+  CHECK(three.seconds == Approx(2. * 23 / 24 * 1e9 / 170e9 + 8e-3 / (2 * pieces(16, 24)) + 4 * (25e-6 + 7 * 1.22e-6)).epsilon(1e-9));
 }
 
 TEST_CASE("trees from where their hops are worth their rate") {
@@ -137,7 +139,7 @@ TEST_CASE("a cluster without curves is priced from its links, one without links 
   const double w = 1.75e9 / 242.88e9;
   CHECK(cost.collective({all_reduce, kSize, group(8, 8, 1)}) ==
         Approx(3.7e-6 + 14 * 1.22e-6 + w + std::sqrt(35e-6 * w)).epsilon(1e-9));
-  machine.nvlink = Bandwidth(), machine.nvlink_generation = 0;
+  machine.nvlink = Bandwidth();
   CHECK_THROWS_AS(CostModel(machine, {}, {}), UserError);
 }
 
@@ -181,7 +183,6 @@ TEST_CASE("measured curves correct the formulas: exact on their links, moved by 
   const auto on = [&](double nvlink, double latency_us) {
     auto machine = test::dgx_a100();
     machine.nvlink = Bandwidth(nvlink), machine.nvlink_latency = seconds(latency_us * 1e-6);
-    machine.nvlink_generation = 3;
     return CostModel(machine, test::a100_curves(), {}).collective({all_reduce, Bytes(1 << 30), eight});
   };
   CHECK(on(300e9, 1.22) == 8193e-6);  // the table's
@@ -198,14 +199,16 @@ TEST_CASE("an algorithm that joins the registry changes the price, and one that 
   collective::Registry shelf("collective");
   for (const auto& [name, algorithm] : collective::registry()) shelf.add(algorithm);
   collective::Algorithm magic = collective::registry().at("ring-all-reduce");
-  magic.name = "magic-all-reduce", magic.nccl_since = Version{3, 0};
+  magic.name = "magic-all-reduce";
   magic.time = [](collective::Shape, Bytes, const collective::Wires& w) { return w.fixed + 1e-6; };
-  magic.protocol = [](const collective::NvLink&, const collective::Fit&) { return collective::Protocol{}; };
+  magic.protocol = [](const cluster::Interconnect&) { return collective::Protocol{}; };
   shelf.add(magic);
   const auto priced = [&](Version version) {
     models::Software software;
     software.nccl = version;
-    return CostModel(test::dgx_a100(), {}, software, nullptr, shelf).choose({all_reduce, kSize, {8, 1}});
+    auto machine = test::dgx_a100();
+    machine.library.algorithms["magic-all-reduce"] = {{3, 0}, {3, 0}};
+    return CostModel(machine, {}, software, nullptr, shelf).choose({all_reduce, kSize, {8, 1}});
   };
   CHECK(priced({3, 0}).algorithm->name == "magic-all-reduce");
   CHECK(priced({3, 0}).seconds == Approx(1e-6));

@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 
+#include "../../links.hpp"
 #include "cost/cost_model.hpp"
 
 namespace rehearsal::test {
@@ -30,7 +31,7 @@ inline cluster::Gpu a100() {
 inline collective::SizeCurves a100_curves() {
   collective::SizeCurves curves;
   curves.name = "a100";
-  curves.measured_on = {"nvswitch", 8, Bandwidth(300e9), seconds(1.22e-6), 3};
+  curves.measured_on = {"nvswitch", 8, Bandwidth(300e9), seconds(1.22e-6), nvlink(3)};
   const auto table = [&](std::uint32_t ranks, std::array<double, 11> us) {
     auto& points = curves.measured[{CollectiveKind::all_reduce, ranks}];
     for (std::size_t i = 0; i < us.size(); ++i) points.push_back({Bytes(1 << (20 + i)), seconds(us[i] * 1e-6)});
@@ -51,6 +52,7 @@ inline cluster::ClusterSpec dgx_a100(std::int64_t nodes = 1) {
   c.topology.name = "rail-optimized";
   c.nvlink = Bandwidth(300e9);
   c.nvlink_latency = seconds(1.22e-6);
+  c.interconnect = nvlink(3), c.library = nccl();
   c.nvlink_message = Bandwidth(80e9);
   c.nvlink_gather = Bandwidth(220e9);
   c.nics_per_node = 8;

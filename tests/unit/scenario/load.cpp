@@ -187,11 +187,12 @@ TEST_CASE("what a fabric and NCCL's groups do to the NICs") {
   CHECK(named.nics_per_group == 1);
   CHECK(named.fabric == 1);
   const auto changed = load_text(kGood, {"cluster.links.nic.fabric=ecmp", "cluster.links.nic.per_group=8",
-                                         "cluster.links.nvlink.generation=4"})
+                                         "cluster.links.nvlink.interconnect=nvlink-4"})
                            .concrete->cluster;
   CHECK(changed.nics_per_group == 8);
   CHECK(changed.fabric == doctest::Approx(.6 / .96));
-  CHECK(changed.nvlink_generation == 4);
+  CHECK(named.interconnect.name == "nvlink-3");
+  CHECK(changed.interconnect.name == "nvlink-4");
 }
 
 TEST_CASE("an inline cluster states what it took for granted") {
@@ -204,11 +205,13 @@ TEST_CASE("an inline cluster states what it took for granted") {
   CHECK(c.nic.value() == doctest::Approx(12.5e9));
   CHECK(c.nvlink_message.value() == doctest::Approx(80e9));  // as measured on the A100: 80 of 300
   CHECK(s.concrete->curves.fitted.empty());                  // priced from the links
-  CHECK(c.nvlink_generation == 0);
+  CHECK(c.interconnect.name == "assumed-nvlink");  // whatever its rate
+  CHECK(c.interconnect.switch_share == 0);
   CHECK(c.nics_per_group == 0);
   CHECK(c.fabric == 1);
   const std::vector<std::string> taken = {"links.nvlink.latency", "links.nvlink.message",         "links.nvlink.gather",
-                                          "links.nic.efficiency", "links.nic.message_efficiency", "message_overhead"};
+                                          "links.nic.efficiency", "links.nic.message_efficiency", "message_overhead",
+                                          "links.nvlink.interconnect.ring_share"};
   CHECK(c.assumed == taken);
 }
 
