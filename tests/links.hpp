@@ -1,5 +1,6 @@
-// NVLink by generation and NCCL as tests need them, independent of the files in configs/: shares that NCCL's tables count
-// on (20, 20, 20.6 and 40.1 GB/s a link; .85 and .74 in switches), and what a fit to sweeps of one node makes of them.
+// NVLink by generation and NCCL as tests need them, independent of the files in configs/: shares that NCCL's tables
+// count on (20, 20, 20.6 and 40.1 GB/s a link; .85 and .74 in switches), and what a fit to sweeps of one node makes of
+// them.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -28,7 +29,8 @@ inline cluster::Interconnect nvlink(int generation, const Fit& fit = {}) {
   links.ring_share = std::array{.80, .80, .824, .802}.at(at) * fit.ring;
   links.launch = seconds(fit.launch), links.step = seconds(fit.step), links.ramp = seconds(fit.ramp);
   links.switch_share = switches * fit.nvls, links.switch_ranks = generation == 5 ? 6 : 5;
-  links.switch_launch = seconds(std::max(0., fit.nvls_launch - 4 * fit.step)), links.switch_ramp = seconds(fit.nvls_ramp);
+  links.switch_launch = seconds(std::max(0., fit.nvls_launch - 4 * fit.step)),
+  links.switch_ramp = seconds(fit.nvls_ramp);
   return links;
 }
 

@@ -75,8 +75,8 @@ std::vector<Item> collectives() {
                   {"across nodes", a.across_nodes ? "one kind of wire inside, another between" : "one kind of wire"}};
     for (const auto& library : libraries) {
       const auto entry = library.algorithms.find(item.name);
-      item.facts.emplace_back(library.title, entry == library.algorithms.end() ? "never runs it"
-                                                                               : "since " + show(entry->second.since));
+      item.facts.emplace_back(
+          library.title, entry == library.algorithms.end() ? "never runs it" : "since " + show(entry->second.since));
     }
     if (!a.needs.empty()) item.facts.emplace_back("needs", a.needs);
   }

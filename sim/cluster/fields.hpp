@@ -12,9 +12,9 @@ namespace rehearsal::cluster {
 inline constexpr double kFabricInfiniband = .96, kFabricRoceTuned = .92, kFabricEcmp = .6,
                         kFabricEcmpOneLeaf = kFabricInfiniband;
 
-const fields::Description& gpu_fields();      // of Gpu
-const fields::Description& host_fields();     // of Host
+const fields::Description& gpu_fields();           // of Gpu
+const fields::Description& host_fields();          // of Host
 const fields::Description& interconnect_fields();  // of Interconnect
-const fields::Description& cluster_fields();  // of ClusterSpec; the GPU is described by itself
+const fields::Description& cluster_fields();       // of ClusterSpec; the GPU is described by itself
 
 }  // namespace rehearsal::cluster

@@ -1,5 +1,5 @@
-// What the GPUs of a node are joined by, and which library runs their collectives: the constants that rates do not tell.
-// The rate of a link is the cluster's own; it never says what the link is.
+// What the GPUs of a node are joined by, and which library runs their collectives: the constants that rates do not
+// tell. The rate of a link is the cluster's own; it never says what the link is.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -39,7 +39,7 @@ struct Library {
     Version since, on_two_nodes;  // the latter of groups of just two nodes
   };
   std::string name;
-  std::string title;                         // "NCCL"
+  std::string title;                          // "NCCL"
   std::map<std::string, Entry> algorithms{};  // by the names of sim/collective/all
 };
 

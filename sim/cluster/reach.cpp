@@ -96,6 +96,25 @@ Bandwidth Machine::pairs(const GroupShape& group) const {
   return at->second = load.least() * port_;
 }
 
+double Machine::on_shared_links(const GroupShape& group, double inside, double out) const {
+  if (!inside_->exit) return 0;
+  const auto members = reach(group).in_domain;
+  std::map<std::pair<Device, Device>, double> bytes;
+  const auto add = [&](const Path& path, double amount) {
+    for (std::size_t i = 1; i < path.size(); ++i) bytes[{path[i - 1], path[i]}] += amount;
+  };
+  for (std::int64_t k = 0; k < members; ++k) {
+    if (members > 1) add(path(k * group.stride, (k + 1) % members * group.stride), inside);
+    auto way = exit(k * group.stride, 0);
+    way.pop_back();  // the NIC itself is no link of GPUs
+    add(way, out / double(members));
+  }
+  double most = 0;
+  for (const auto& [ends, amount] : bytes)
+    most = std::max(most, amount / (link(ends.first, ends.second).rate.value() * port_));
+  return most;
+}
+
 // Those beside the members of one domain.
 std::int64_t Machine::nics_beside(std::int64_t stride, std::int64_t members) const {
   std::set<Device> nics;

@@ -43,9 +43,9 @@ struct MeasuredOn {
   cluster::Interconnect interconnect{};
   Version nccl = kNewestNccl;
   // Between nodes, of curves of more ranks than a node has; absent: as the cluster that uses them.
-  std::optional<std::int64_t> nics;  // of a node
-  std::optional<Bandwidth> nic;      // one NIC, one way
-  std::optional<Time> nic_latency;
+  std::optional<std::int64_t> nics{};  // of a node
+  std::optional<Bandwidth> nic{};      // one NIC, one way
+  std::optional<Time> nic_latency{};
 };
 
 // Curves of one system by kind and number of ranks (configs/collectives/*.yaml): inside a node, or of whole nodes.

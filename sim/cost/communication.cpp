@@ -46,6 +46,17 @@ collective::Runtime runtime_on(const cluster::Machine& machine, Version version,
   return runtime;
 }
 
+// Whether collectives of a kind may run in switches.
+bool switches_add(const collective::Runtime& runtime, CollectiveKind kind) {
+  return runtime.links.switch_share > 0 &&
+         std::any_of(runtime.algorithms->begin(), runtime.algorithms->end(), [&](const auto& named) {
+           const auto& [name, algorithm] = named;
+           const auto entry = runtime.library.algorithms.find(name);
+           return algorithm.kind == kind && algorithm.switches > 0 && entry != runtime.library.algorithms.end() &&
+                  entry->second.since <= runtime.version;
+         });
+}
+
 }  // namespace
 
 CommunicationModel::CommunicationModel(const cluster::ClusterSpec& spec, collective::SizeCurves curves, Version version,
@@ -66,8 +77,8 @@ CommunicationModel::CommunicationModel(const cluster::ClusterSpec& spec, collect
   auto of_one_node = curves_;
   std::erase_if(of_one_node.measured,
                 [&](const auto& curve) { return std::int64_t{curve.first.second} > curves_.measured_on.gpus; });
-  whole_ = std::make_shared<const CommunicationModel>(there, std::move(of_one_node), curves_.measured_on.nccl,
-                                                      algorithms);
+  whole_ =
+      std::make_shared<const CommunicationModel>(there, std::move(of_one_node), curves_.measured_on.nccl, algorithms);
 }
 
 // Rings are laid over whatever joins the members; those who all send to all take the way that there is.
@@ -88,20 +99,27 @@ collective::Choice CommunicationModel::formula(const cluster::Machine& machine, 
                                  wires_inside(machine, group, kind), runtime);
 }
 
+// What was measured where switches add says nothing of links alone, nor the other way round.
+bool CommunicationModel::corrects(CollectiveKind kind) const {
+  return curves_.holds(kind) &&
+         (!reference_ || switches_add(reference_->runtime, kind) == switches_add(runtime_, kind));
+}
+
 // A measured curve holds everything that formulas leave out, on the wires that it was measured on. On others it is
 // scaled as the formulas are: exact on the measured machine, moved by every link elsewhere. Nothing undercuts the wire.
 collective::Choice CommunicationModel::inside(const GroupShape& group, CollectiveKind kind, Bytes size) const {
   const auto& reach = machine_.reach(group);
   auto choice = formula(machine_, group, kind, size, runtime_);
-  if (!choice.algorithm || !curves_.holds(kind)) return choice;
+  if (!choice.algorithm || !corrects(kind)) return choice;
   const auto ranks = static_cast<std::uint32_t>(reach.in_domain);
   const auto there = [&](std::uint32_t n, Bytes bytes) {
     return reference_ ? formula(reference_->machine, {n, 1}, kind, bytes, reference_->runtime).seconds
                       : formula(machine_, {n, 1}, kind, bytes, runtime_).seconds;
   };
   const double scale = reference_ ? choice.seconds / there(ranks, size) : 1;
+  const auto port = wires_inside(machine_, group, kind).rate;
   choice.seconds = std::max(curves_.time(kind, ranks, size, there) * scale,
-                            collective::on_the_wire(*choice.algorithm, ranks, size, wires_inside(machine_, group, kind).rate));
+                            collective::on_the_wire(*choice.algorithm, ranks, size, port));
   return choice;
 }
 
@@ -125,8 +143,8 @@ collective::Wires CommunicationModel::wires_across(const GroupShape& group, Coll
     const auto choice = inside(group, kind, size);
     wires.inside = wires.ring_inside = choice.seconds;
     if (choice.algorithm && choice.algorithm->switches > 0)
-      wires.ring_inside *= formula(machine_, group, kind, size, rings_).seconds /
-                           formula(machine_, group, kind, size, runtime_).seconds;
+      wires.ring_inside *=
+          formula(machine_, group, kind, size, rings_).seconds / formula(machine_, group, kind, size, runtime_).seconds;
     wires.rate = wires_inside(machine_, group, kind).rate * runtime_.links.ring_share;
     wires.latency = to_seconds(reach.latency);
   }
@@ -150,8 +168,13 @@ collective::Choice CommunicationModel::choose(const GroupShape& group, Collectiv
                     ? inside(group, kind, size)
                     : collective::across_nodes(kind, shape, size, wires_across(group, kind, size), runtime_);
   if (const auto measured = reach.out.empty() ? std::nullopt : across(group, kind, size); measured && choice.algorithm)
-    choice.seconds = std::max(choice.seconds * *measured, collective::split(*choice.algorithm, shape, size).out /
-                                                              reach.out.front().rate.value());
+    choice.seconds = std::max(choice.seconds * *measured,
+                              collective::split(*choice.algorithm, shape, size).out / reach.out.front().rate.value());
+  if (choice.algorithm && !reach.out.empty()) {
+    const auto moved = collective::split(*choice.algorithm, shape, size);
+    choice.seconds =
+        std::max(choice.seconds, machine_.on_shared_links(group, moved.inside, moved.out) / runtime_.links.ring_share);
+  }
   // A kernel that copies to one peer does not fill the links: its messages are what they are elsewhere.
   if (kind == CollectiveKind::shift && choice.algorithm)
     for (const auto& send : sends_of_shift(group, size)) choice.seconds = std::max(choice.seconds, message(send));
@@ -178,7 +201,7 @@ Quote CommunicationModel::quote(const GroupShape& group, CollectiveKind kind, By
   if (!quote.choice.algorithm) return quote;
   if (reach.in_domain > 1) {
     quote.inside = inside(group, kind, size);
-    if (curves_.holds(kind))
+    if (corrects(kind))
       quote.correction = quote.inside.seconds / formula(machine_, group, kind, size, runtime_).seconds;
   }
   quote.wires = reach.out.empty() ? wires_inside(machine_, group, kind) : wires_across(group, kind, size);

@@ -65,6 +65,7 @@ class CommunicationModel {
                                     Bytes size, const collective::Runtime& runtime);
   collective::Choice inside(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   std::optional<double> across(const GroupShape& group, CollectiveKind kind, Bytes size) const;
+  bool corrects(CollectiveKind kind) const;  // whether curves say something of this kind inside a node of this machine
 
   cluster::Machine machine_;
   collective::SizeCurves curves_;

@@ -71,34 +71,40 @@ std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective
   for (const auto& step : one.steps)
     for (const auto& t : step) ++sent[{t.from, t.to}];
   // Transfers that know of no nodes cross more often than what is run among several GPUs of each (Algorithm::split).
-  double inside = 0, out_of_domain = 0;
+  double out_of_domain = 0;
   for (const auto& [ends, parts] : sent)
-    (ends.first < ranks && ends.second < ranks && ends.first / members != ends.second / members ? out_of_domain
-                                                                                                : inside) +=
-        double(parts) * one.part_bytes();
+    if (ends.first < ranks && ends.second < ranks && ends.first / members != ends.second / members)
+      out_of_domain += double(parts) * one.part_bytes();
   const auto split = collective::split(*one.algorithm, one.quote.shape, one.question.size);
-  const double kept = inside > 0 ? split.inside * ranks / inside : 1;
   const double left = out_of_domain > 0 ? split.out * one.quote.shape.nodes() / out_of_domain : 1;
   const auto kind = one.question.kind;
-  const bool rings_on_links = machine.inside().port && !machine.inside().reduces &&
-                              kind != CollectiveKind::all_to_all && kind != CollectiveKind::shift;
+  const bool rings = kind != CollectiveKind::all_to_all && kind != CollectiveKind::shift;
+  const bool on_links = rings && machine.inside().port && !machine.inside().reduces;
+  const auto inside = [&](std::int64_t from, std::int64_t to, double bytes) {
+    if (on_links)
+      loads.spread(one.group, from, to, bytes);
+    else
+      loads.send(from * stride, to * stride, bytes);
+  };
   std::map<std::pair<std::int64_t, std::int64_t>, double> across;  // bytes, from domain to domain
   for (const auto& [ends, parts] : sent) {
     const auto [from, to] = ends;
     const bool crosses = from < ranks && to < ranks && from / members != to / members;
-    const double bytes = double(parts) * one.part_bytes() * (crosses ? left : kept);
+    const double bytes = double(parts) * one.part_bytes() * (crosses ? left : 1);
     if (to >= ranks) {  // a switch is the first device of every route inside
       loads.add(machine.route(from * stride, (from + 1) % ranks * stride).front(), bytes);
     } else if (from >= ranks) {
       loads.add(machine.route((to + 1) % ranks * stride, to * stride).back(), bytes);
-    } else if (!crosses && rings_on_links) {
-      loads.spread(one.group, from, to, bytes);
-    } else if (!crosses) {
-      loads.send(from * stride, to * stride, bytes);
-    } else {
+    } else if (!crosses && !(rings && members < ranks)) {
+      inside(from, to, bytes);
+    } else if (crosses) {
       across[{from / members, to / members}] += bytes;
     }
   }
+  // Rings through several domains enter and leave each by another member, so that all send as much to their next.
+  if (rings && members > 1 && members < ranks)
+    for (std::int64_t rank = 0; rank < ranks; ++rank)
+      inside(rank, rank / members * members + (rank + 1) % members, split.inside);
   for (const auto& [ends, bytes] : across)
     for (std::int64_t i = 0; i < out; ++i)
       loads.send((ends.first * members + i) * stride, (ends.second * members + i) * stride, bytes / double(out),
@@ -204,8 +210,8 @@ OneCollective step_by_step(const CommunicationModel& model, const CollectiveQues
                                   [&](const auto& candidate) { return candidate.algorithm == one.algorithm; });
   INVARIANT(found != one.quote.candidates.end(), "an algorithm is no candidate of its kind");
   if (!found->form)
-    throw UserError(
-        fmt::format("{} cannot run here: it {}", one.algorithm->name, collective::reason(*found, one.quote.shape, model.runtime())));
+    throw UserError(fmt::format("{} cannot run here: it {}", one.algorithm->name,
+                                collective::reason(*found, one.quote.shape, model.runtime())));
   one.form = *found->form;
   one.share = found->share;
   const bool across = !reach.out.empty();

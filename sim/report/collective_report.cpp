@@ -88,6 +88,9 @@ std::vector<Row> closed_form(const cost::CommunicationModel& model, const OneCol
   add("hops", form.hops * form.net_latency, count_of(form.hops, form.net_latency) + " between nodes");
   add("steps", form.steps * form.latency, count_of(form.steps, form.latency) + " inside nodes");
   rows.push_back({"sum", time_text(form.seconds()), ""});
+  if (one.chosen && one.quote.across)
+    rows.push_back({"measured", time_text(one.seconds),
+                    fmt::format("{:.4g} x the sum, by the size curves {} of whole nodes", *one.quote.across, curves)});
   return rows;
 }
 
@@ -170,10 +173,10 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
                                     std::size_t(style.width))) +
                      "\n\n";
   text += fmt::format("  Time        {}\n", paint.bold(time_text(one.seconds)));
-  text += fmt::format("  Algorithm   {}: {}{}\n", paint.bold(one.algorithm->name), one.why,
-                      one.chosen ? ""
-                                 : fmt::format("; {} would run {}", model.runtime().library.title,
-                                               one.quote.choice.algorithm->name));
+  text += fmt::format(
+      "  Algorithm   {}: {}{}\n", paint.bold(one.algorithm->name), one.why,
+      one.chosen ? ""
+                 : fmt::format("; {} would run {}", model.runtime().library.title, one.quote.choice.algorithm->name));
   text += fmt::format("  Bandwidth   {} of the algorithm, {} on the bus (x {:.4g})\n",
                       rate_text(Bandwidth(one.algorithm_bandwidth())),
                       paint.bold(rate_text(Bandwidth(one.bus_bandwidth()))), one.bus_factor());
@@ -188,8 +191,9 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
   for (const auto& candidate : one.quote.candidates)
     rows.push_back({candidate.algorithm->name, candidate.form ? time_text(candidate.seconds) : "-",
                     candidate_note(model, one, candidate)});
-  text += "\n" + paint.bold(fmt::format("Candidates by their closed forms ({} {})", model.runtime().library.title,
-                                         show(model.runtime().version))) +
+  text += "\n" +
+          paint.bold(fmt::format("Candidates by their closed forms ({} {})", model.runtime().library.title,
+                                 show(model.runtime().version))) +
           "\n" + rows_text(rows, style.width, paint);
 
   if (one.steps.empty())
@@ -209,11 +213,10 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
                      fmt::format("{:.1f} %", 100 * kind.most / kind.rate.value() / one.seconds)});
   text += table(links, paint);
   if (across(one) && one.quote.shape.per_node > 1)
-    text +=
-        paint.dim("  " + wrap("What leaves a node is dealt out to the NICs of its ranks: as many rings or "
-                              "trees run at a time, and each leaves and enters by another one.",
-                              std::size_t(style.width - 2), "  ")) +
-        "\n";
+    text += paint.dim("  " + wrap("What leaves a node is dealt out to the NICs of its ranks: as many rings or "
+                                  "trees run at a time, and each leaves and enters by another one.",
+                                  std::size_t(style.width - 2), "  ")) +
+            "\n";
   return text;
 }
 
@@ -258,7 +261,7 @@ Json to_json(const cost::CommunicationModel& model, const OneCollective& one) {
             {"hidden_s", form.hidden},
             {"ramp_s", form.ramp},
             {"time_s", form.seconds()},
-            {"measured_over_closed_form", number(one.correction)}}},
+            {"measured_over_closed_form", number(one.quote.across && one.chosen ? one.quote.across : one.correction)}}},
           {"bytes_sent_per_rank", one.algorithm->bytes_sent_per_rank(one.quote.shape, one.question.size).count()},
           {"chunks", collective::parts_of(*one.algorithm, one.quote.shape)},
           {"candidates", candidates},

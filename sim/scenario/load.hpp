@@ -57,7 +57,8 @@ std::optional<GpuChoice> load_gpu(Context& context, const Node& node);
 // gives what it leaves out.
 std::optional<cluster::Interconnect> load_interconnect(Context& context, const Node& node);
 // What `links` says of that: its `interconnect`, or `generation: N` of older files for nvlink-N; null: nothing.
-const Node* said_interconnect(Context& context, const Node* links);
+// `asked`: who reads the other keys of that mapping.
+const Node* said_interconnect(Context& context, const Node* links, MapReader* asked = nullptr);
 // That of links of which nothing more is known.
 std::optional<cluster::Interconnect> assumed_interconnect(Context& context, cluster::LinkKind kind, const Node& place);
 std::optional<cluster::Library> load_library(Context& context, const Node& node);

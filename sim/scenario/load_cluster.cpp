@@ -115,8 +115,8 @@ void read_interconnect(Context& context, const Node& cluster, ClusterChoice& cho
   const Node* named = said_interconnect(context, nvlink);
   const auto kind =
       is_pcie("topology") || is_pcie("node_topology") ? cluster::LinkKind::pcie : cluster::LinkKind::nvlink;
-  auto links = named ? load_interconnect(context, *named)
-                     : assumed_interconnect(context, kind, nvlink ? *nvlink : cluster);
+  auto links =
+      named ? load_interconnect(context, *named) : assumed_interconnect(context, kind, nvlink ? *nvlink : cluster);
   if (!links) return;
   spec.interconnect = std::move(*links);
   if (auto library = library_of(context, spec.interconnect, named ? *named : cluster))

@@ -102,9 +102,10 @@ void check_machine(Context& context, const Node& on, const collective::SizeCurve
     for (const auto& point : points) {
       const double wire = parts * (1 - 1. / ranks) * double(point.size.count()) / there.nvlink.value();
       if (to_seconds(point.time) * curves.time_factor >= wire) continue;
-      problems.error(on.where(), fmt::format("{} of {} among {} ranks in {} needs more than the {} of each GPU that "
-                                             "'nvlink' says; that rate is one way and of all its links together",
-                                             name(kind), show(point.size), ranks, show(point.time), fields::shown(there.nvlink)));
+      problems.error(on.where(),
+                     fmt::format("{} of {} among {} ranks in {} needs more than the {} of each GPU that "
+                                 "'nvlink' says; that rate is one way and of all its links together",
+                                 name(kind), show(point.size), ranks, show(point.time), fields::shown(there.nvlink)));
       return;
     }
   }
@@ -112,8 +113,8 @@ void check_machine(Context& context, const Node& on, const collective::SizeCurve
 
 }  // namespace
 
-std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node,
-                                                  const cluster::ClusterSpec* here, bool of_profile) {
+std::optional<collective::SizeCurves> load_curves(Context& context, const Node& node, const cluster::ClusterSpec* here,
+                                                  bool of_profile) {
   const auto before = context.problems.count();
   const Part part = resolve(context, node, "configs/collectives", "set of collective curves");
   if (!part.node) return std::nullopt;
@@ -130,8 +131,7 @@ std::optional<collective::SizeCurves> load_curves(Context& context, const Node& 
   if (on) {
     MapReader links(context.problems, *on, "measured_on");
     if (here) curves.measured_on.interconnect = here->interconnect;
-    links.find("interconnect"), links.find("generation");
-    if (const Node* named = said_interconnect(context, on))
+    if (const Node* named = said_interconnect(context, on, &links))
       if (auto loaded = load_interconnect(context, *named)) curves.measured_on.interconnect = std::move(*loaded);
     links.fill(collective::measured_on_fields(), &curves.measured_on, {"interconnect"});
     const auto& name = curves.measured_on.topology;

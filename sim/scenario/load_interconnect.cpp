@@ -54,7 +54,9 @@ std::optional<cluster::Interconnect> load_interconnect(Context& context, const N
   return links;
 }
 
-const Node* said_interconnect(Context& context, const Node* links) {
+const Node* said_interconnect(Context& context, const Node* links, MapReader* asked) {
+  if (asked)
+    for (const char* key : {"interconnect", "generation"}) asked->find(key);
   if (!links || links->kind != Node::Kind::map) return nullptr;
   if (const Node* named = links->find("interconnect"); named && named->kind != Node::Kind::null) return named;
   const Node* generation = links->find("generation");
@@ -79,7 +81,8 @@ std::optional<cluster::Library> load_library(Context& context, const Node& node)
   MapReader map(problems, part.node, "library", node);
   for (const char* key : kAbout) map.find(key);
   library.title = map.text("title", library.name);
-  if (const Node* list = map.require("algorithms", "which algorithms it runs, such as {ring-all-reduce: {since: 2.0}}")) {
+  if (const Node* list =
+          map.require("algorithms", "which algorithms it runs, such as {ring-all-reduce: {since: 2.0}}")) {
     MapReader algorithms(problems, *list, "algorithms");
     for (const auto& [algorithm, plugin] : collective::registry()) {
       const Node* said = algorithms.find(algorithm);

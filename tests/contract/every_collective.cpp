@@ -234,7 +234,9 @@ TEST_CASE("bytes inside nodes and out of them") {
 TEST_CASE("closed form = unrolled run without contention") {
   for_every([](const Algorithm& a, Shape s) {
     const Bytes size(16 << 20);  // a piece of a broadcast is a MiB
-    const double run = a.streamed ? streamed(a, s, size, kWires) : a.pipelined ? all_at_once(a, s, size, kWires) : one_after_the_other(a, s, size, kWires);
+    const double run = a.streamed    ? streamed(a, s, size, kWires)
+                       : a.pipelined ? all_at_once(a, s, size, kWires)
+                                     : one_after_the_other(a, s, size, kWires);
     CHECK(a.time(s, size, kWires) == doctest::Approx(run).epsilon(1e-12));
   });
 }

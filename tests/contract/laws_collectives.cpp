@@ -2,7 +2,8 @@
 // runs, with measured curves and without. Seeded; REHEARSAL_LAW_CASES asks for more than run by default.
 //   never faster than its bytes on the wires that its route has      links are never busier than they can be
 //   more bytes, latency or ranks are never faster, more rate never slower      a byte more is about nothing
-//   one rank costs nothing      `rehearse collective` and a step say the same      a cluster written out is the named one
+//   one rank costs nothing      `rehearse collective` and a step say the same      a cluster written out is the named
+//   one
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -83,11 +84,11 @@ struct Case {
   GroupShape group() const { return group(members, domains); }
   double seconds() const { return model().choose(group(), kind, size).seconds; }
   std::string text() const {
-    return fmt::format("{} {} in {}, {} of {} x {}, {} B; NVLink {:.4g} {} ps {}, NIC {} x {:.4g} {} ps, fabric {}, {} {}",
-                       spec.name, spec.topology.name, spec.node_topology.name, name(kind), members, domains,
-                       size.count(), spec.nvlink.value(), spec.nvlink_latency.count(), spec.interconnect.name,
-                       spec.nics_per_node, spec.nic.value(), spec.nic_latency.count(), spec.fabric, curves.name,
-                       show(version));
+    return fmt::format(
+        "{} {} in {}, {} of {} x {}, {} B; NVLink {:.4g} {} ps {}, NIC {} x {:.4g} {} ps, fabric {}, {} {}", spec.name,
+        spec.topology.name, spec.node_topology.name, name(kind), members, domains, size.count(), spec.nvlink.value(),
+        spec.nvlink_latency.count(), spec.interconnect.name, spec.nics_per_node, spec.nic.value(),
+        spec.nic_latency.count(), spec.fabric, curves.name, show(version));
   }
 };
 
@@ -117,7 +118,7 @@ Case drawn(Drawn& d) {
     s.nic_efficiency = d.between(.5, 1), s.nic_message_efficiency = d.between(.5, 1);
     s.fabric = d.of({1., 1., .96, .625});
     s.nvlink_message = s.nvlink * d.between(.1, 1), s.nvlink_gather = s.nvlink * .7;
-    s.message_overhead = d.of({Time(), microseconds(250)});
+    s.message_overhead = d.of({Time(), seconds(250e-6)});
   }
   c.spec.nodes = 8;
   c.version = d.of<Version>({{2, 7}, {2, 12}, {2, 18}, {2, 29}});
@@ -168,7 +169,6 @@ double least_seconds(const Case& c, const cluster::Machine& machine, bool switch
 // curves, no exception.
 double noise(const Case& c) { return c.curves.empty() ? 1e-9 : .15; }
 
-
 }  // namespace
 
 TEST_CASE("collectives: wires, bytes, latency, rates, ranks and links") {
@@ -200,7 +200,8 @@ TEST_CASE("collectives: wires, bytes, latency, rates, ranks and links") {
 
     CHECK(model.choose({1, 1}, c.kind, c.size).seconds == 0);
     CHECK(of(group, Bytes()) == 0);
-    const double least = least_seconds(c, model.machine(), choice.algorithm->switches > 0 || c.spec.interconnect.switch_share > 0);
+    const double least =
+        least_seconds(c, model.machine(), choice.algorithm->switches > 0 || c.spec.interconnect.switch_share > 0);
     law("faster than its wires", t >= least * (1 - 1e-9), t, least);
 
     const double more = of(group, bytes(double(c.size.count()) * d.between(1.01, 4)));
@@ -209,25 +210,29 @@ TEST_CASE("collectives: wires, bytes, latency, rates, ranks and links") {
     law("a byte is a cliff", std::abs(one_more / t - 1) <= 1e-4 + 4 / double(c.size.count()), one_more, t);
 
     const double slower = 1 + d.between(.01, 3);
-    const double late = changed([&](Case& o) { o.spec.nvlink_latency = Time(std::llround(double(c.spec.nvlink_latency.count()) * slower)); });
+    const double late = changed(
+        [&](Case& o) { o.spec.nvlink_latency = Time(std::llround(double(c.spec.nvlink_latency.count()) * slower)); });
     law("latency inside is faster", late >= t * (1 - 1e-9), late, t);
-    const double net_late = changed([&](Case& o) { o.spec.nic_latency = Time(std::llround(double(c.spec.nic_latency.count()) * slower)); });
+    const double net_late =
+        changed([&](Case& o) { o.spec.nic_latency = Time(std::llround(double(c.spec.nic_latency.count()) * slower)); });
     law("latency between is faster", net_late >= t * (1 - 1e-9), net_late, t);
     const double quick = changed([&](Case& o) { o.spec.nvlink = c.spec.nvlink * slower; });
     law("faster links are slower", quick <= t * (1 + 1e-9), quick, t);
     const double net_quick = changed([&](Case& o) { o.spec.nic = c.spec.nic * slower; });
     law("faster NICs are slower", net_quick <= t * (1 + 1e-9), net_quick, t);
 
-    // One rank, or one node, more. Exceptions: direct links, of which more members have more; and the switch that adds
-    // from some number of ranks on, which takes half of a ring's bytes at the least.
+    // One rank, or one node, more. Exceptions: direct links, of which more members have more; the switch that adds from
+    // some number of ranks on, which takes half of a ring's bytes at the least; and between nodes what is hidden but
+    // for one piece of many, for rings through more nodes have smaller pieces.
     const bool direct = !model.machine().inside().uniform || model.machine().inside().name == "full-mesh";
-    const auto grown = c.domains > 1 && c.domains < c.spec.nodes ? c.group(c.members, c.domains + 1)
+    const auto grown = c.domains > 1 && c.domains < c.spec.nodes            ? c.group(c.members, c.domains + 1)
                        : c.domains == 1 && c.members < c.spec.gpus_per_node ? c.group(c.members + 1, 1)
                                                                             : group;
     if (grown.ranks > group.ranks && !direct && c.kind != shift) {
       const auto larger = model.choose(grown, c.kind, c.size);
       const bool adds = larger.algorithm->switches > choice.algorithm->switches;
-      law("more ranks are faster", larger.seconds >= t * (adds ? .5 : 1 - noise(c)), larger.seconds, t);
+      law("more ranks are faster", larger.seconds >= t * (adds ? .5 : 1 - noise(c) - (c.domains > 1 ? .07 : 0)),
+          larger.seconds, t);
     }
 
     if (group.ranks > 64) continue;
@@ -245,7 +250,7 @@ TEST_CASE("collectives: wires, bytes, latency, rates, ranks and links") {
   CHECK(judged >= std::min<std::size_t>(cases(), 1000));
   for (const char* algorithm : {"ring-all-reduce", "ring-all-gather", "ring-reduce-scatter", "tree-all-reduce",
                                 "nvls-all-reduce", "pairwise-all-to-all", "chain-broadcast", "neighbour-shift"})
-    CHECK_MESSAGE(seen[algorithm] > 0, algorithm);
+    CHECK_MESSAGE(seen[algorithm] > 0, std::string(algorithm));
 }
 
 TEST_CASE("a link's rate never says what it is: no switch adds where there is none") {
@@ -276,8 +281,13 @@ TEST_CASE("a link's rate never says what it is: no switch adds where there is no
 TEST_CASE("a cluster written out is the named one") {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   const auto scenario_on = [](const std::string& cluster) {
-    return scenario::load_text("version: 1\nmodel: {family: gpt, layers: 2, hidden: 1024, heads: 8, sequence: 512}\n"
-                               "cluster: " + cluster + "\nparallelism: {data: 2}\nbatch: {global: 2}\n");
+    return scenario::load_text(
+        "version: 1\nmodel: {family: gpt, layers: 2, hidden: 1024, heads: 8, sequence: 512}\n"
+        "cluster: " +
+            cluster +
+            "\nparallelism: {data: 2}\nbatch: {global: 2}\n"
+            "training: {precision: fp16, attention: unfused}\nsoftware: megatron-2021\n",
+        cluster.substr(0, 20));
   };
   for (const auto& [name, cluster] : parts().clusters) {
     CAPTURE(name);

@@ -15,9 +15,9 @@
 #include <sstream>
 
 #include "../links.hpp"
+#include "cluster/fields.hpp"
 #include "collective/choice.hpp"
 #include "collective/registry.hpp"
-#include "cluster/fields.hpp"
 #include "collective/size_curve.hpp"
 #include "cost/cost_model.hpp"
 #include "scenario/cluster_file.hpp"

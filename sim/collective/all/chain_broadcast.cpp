@@ -8,8 +8,8 @@ namespace rehearsal::collective {
 namespace {
 
 constexpr std::uint32_t kPieces = 16;  // of the array, of which each follows the one before; as many as are drawn
-// Bytes of a piece: two of the eight steps of 512 KiB that a channel's buffer holds (pieces.hpp) are under way while the
-// others wait to be sent on.
+// Bytes of a piece: two of the eight steps of 512 KiB that a channel's buffer holds (pieces.hpp) are under way while
+// the others wait to be sent on.
 constexpr double kPiece = double(1 << 20);
 
 std::vector<std::vector<Transfer>> chain(std::uint32_t n) {
@@ -26,7 +26,8 @@ void register_chain_broadcast(Registry& registry) {
   Algorithm chain_of;
   chain_of.name = "chain-broadcast";
   chain_of.summary =
-      "Rank 0's array travels along a chain in pieces: n - 2 steps to fill it, then a piece a step (NCCL's broadcast, a "
+      "Rank 0's array travels along a chain in pieces: n - 2 steps to fill it, then a piece a step (NCCL's broadcast, "
+      "a "
       "ring without its last link).";
   chain_of.kind = CollectiveKind::broadcast;
   chain_of.parts = kPieces;

@@ -58,8 +58,8 @@ std::uint32_t halves(std::uint32_t n) { return n <= 1 ? 0 : n == 2 ? 2 : n == 3 
 
 constexpr double kTreeRate = .92;  // of rings' bus bandwidth: NCCL 2.30, src/graph/tuning.cc
 
-// Share of its rate that a tree reaches at a size, 64 B to 128 MB, from one power of two to the next: "trees are not perfectly sticking
-// to the model for medium sizes", where pieces are few for so many levels. NCCL's table for LL128
+// Share of its rate that a tree reaches at a size, 64 B to 128 MB, from one power of two to the next: "trees are not
+// perfectly sticking to the model for medium sizes", where pieces are few for so many levels. NCCL's table for LL128
 // (src/graph/tuning.cc).
 double reached(Bytes size) {
   static constexpr std::array kReached{1., 1., 1., 1., 1., .9, .8, .8, .8, .7, .6,

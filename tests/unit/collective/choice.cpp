@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "base/error.hpp"
 #include "../../links.hpp"
+#include "base/error.hpp"
 #include "collective/choice.hpp"
 
 using namespace rehearsal;
@@ -50,9 +50,7 @@ TEST_CASE("the switch adds large all-reduces of enough GPUs where it can") {
 
 TEST_CASE("what a library has not, and a switch that is not there, run nowhere") {
   auto asked = runtime(4);
-  const auto chosen = [&] {
-    return inside_node(all_reduce, 8, Bytes(1 << 30), wires(450e9), asked).algorithm->name;
-  };
+  const auto chosen = [&] { return inside_node(all_reduce, 8, Bytes(1 << 30), wires(450e9), asked).algorithm->name; };
   CHECK(chosen() == "nvls-all-reduce");
   asked.links.switch_share = 0;
   CHECK(chosen() == "ring-all-reduce");

@@ -27,10 +27,10 @@ TEST_CASE("rings send chunks of 2 MiB in two slices, n - 1 steps a phase") {
 
 TEST_CASE("trees send chunks of a step, smaller ones where they would be few") {
   // Two nodes of 8: 1 + log2 2 + .8 = 2.8. At least 2.8 x 64/8 = 22.4 pieces or 128 KiB, then 5.6 or 32 KiB.
-  CHECK(tree_pieces({16, 8}, Bytes(16LL << 30), 16) == 2048);     // 1 GiB a channel in 512 KiB
-  CHECK(tree_pieces({16, 8}, Bytes(16LL * 8 << 20), 16) == Approx(22.4));    // 8 MiB: 16 of 512 KiB would be few
-  CHECK(tree_pieces({16, 8}, Bytes(16LL << 20), 16) == 8);                   // 1 MiB: 128 KiB
+  CHECK(tree_pieces({16, 8}, Bytes(16LL << 30), 16) == 2048);               // 1 GiB a channel in 512 KiB
+  CHECK(tree_pieces({16, 8}, Bytes(16LL * 8 << 20), 16) == Approx(22.4));   // 8 MiB: 16 of 512 KiB would be few
+  CHECK(tree_pieces({16, 8}, Bytes(16LL << 20), 16) == 8);                  // 1 MiB: 128 KiB
   CHECK(tree_pieces({16, 8}, Bytes(16LL * 256 << 10), 16) == Approx(5.6));  // 256 KiB: 47 KiB
-  CHECK(tree_pieces({16, 8}, Bytes(16LL * 64 << 10), 16) == 2);              // 64 KiB: 32 KiB
+  CHECK(tree_pieces({16, 8}, Bytes(16LL * 64 << 10), 16) == 2);             // 64 KiB: 32 KiB
   CHECK(tree_pieces({16, 8}, Bytes(1000), 16) == 1);
 }

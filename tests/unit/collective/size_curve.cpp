@@ -88,8 +88,7 @@ TEST_CASE("between two numbers of ranks, by where the closed form stands between
   // 4 MB: 420 us at 2 ranks, 480 us at 8; 40 and 200 us were measured.
   const auto between = [&](std::uint32_t ranks, double closed) {
     const double part = std::log(closed / 420e-6) / std::log(480. / 420);
-    CHECK(curves.time(all_reduce, ranks, Bytes(4'000'000), form) ==
-          Approx(40e-6 * std::pow(5., part)).epsilon(1e-9));
+    CHECK(curves.time(all_reduce, ranks, Bytes(4'000'000), form) == Approx(40e-6 * std::pow(5., part)).epsilon(1e-9));
   };
   between(3, 430e-6), between(5, 450e-6), between(7, 470e-6);
   CHECK(curves.time(all_reduce, 16, Bytes(4'000'000), form) == Approx(200e-6 * 560 / 480).epsilon(1e-12));

@@ -20,7 +20,8 @@ CostModel model(std::int64_t nodes, std::int64_t nics_per_group = 0, double fabr
   machine.nics_per_group = nics_per_group, machine.fabric = fabric;
   collective::SizeCurves curves;
   curves.name = "by hand";
-  curves.measured_on = {"nvswitch", 8, machine.nvlink, machine.nvlink_latency, machine.interconnect};
+  curves.measured_on = {"nvswitch", 8, machine.nvlink, machine.nvlink_latency, machine.interconnect, kNewestNccl, {},
+                        {},         {}};
   for (const auto& [ranks, ms] : {std::pair{8U, 8.}, {4U, 6.}, {2U, 5.}})
     curves.measured[{all_reduce, ranks}] = {{Bytes(1'000'000'000), seconds(ms * 1e-3)}};
   return {machine, curves, test::megatron_2021()};
@@ -73,7 +74,8 @@ TEST_CASE("a group of several but not all GPUs of a node reaches few NICs") {
 TEST_CASE("a fabric of collisions slows the wire alone") {
   const double factor = cluster::kFabricEcmp / cluster::kFabricInfiniband;  // .6/.96 = .625: 106.25 GB/s
   CHECK(factor == Approx(.625));
-  CHECK(gather_time(model(2, 0, factor), 16, 8, 1) == Approx(ring(.9375e9 / 106.25e9, 4e-3, pieces(16, 16), 8)).epsilon(1e-9));
+  CHECK(gather_time(model(2, 0, factor), 16, 8, 1) ==
+        Approx(ring(.9375e9 / 106.25e9, 4e-3, pieces(16, 16), 8)).epsilon(1e-9));
 }
 
 TEST_CASE("between two nodes a tree sends half of what a ring does") {
@@ -86,7 +88,8 @@ TEST_CASE("between two nodes a tree sends half of what a ring does") {
   // From three on a node sends twice the array: the ring, 2 x 23/24 GB, in both phases.
   const auto three = model(3).choose({all_reduce, kSize, group(24, 8, 1)});
   CHECK(three.algorithm->name == "ring-all-reduce");
-  CHECK(three.seconds == Approx(2. * 23 / 24 * 1e9 / 170e9 + 8e-3 / (2 * pieces(16, 24)) + 4 * (25e-6 + 7 * 1.22e-6)).epsilon(1e-9));
+  CHECK(three.seconds ==
+        Approx(2. * 23 / 24 * 1e9 / 170e9 + 8e-3 / (2 * pieces(16, 24)) + 4 * (25e-6 + 7 * 1.22e-6)).epsilon(1e-9));
 }
 
 TEST_CASE("trees from where their hops are worth their rate") {

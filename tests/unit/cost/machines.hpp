@@ -31,7 +31,7 @@ inline cluster::Gpu a100() {
 inline collective::SizeCurves a100_curves() {
   collective::SizeCurves curves;
   curves.name = "a100";
-  curves.measured_on = {"nvswitch", 8, Bandwidth(300e9), seconds(1.22e-6), nvlink(3)};
+  curves.measured_on = {"nvswitch", 8, Bandwidth(300e9), seconds(1.22e-6), nvlink(3), kNewestNccl, {}, {}, {}};
   const auto table = [&](std::uint32_t ranks, std::array<double, 11> us) {
     auto& points = curves.measured[{CollectiveKind::all_reduce, ranks}];
     for (std::size_t i = 0; i < us.size(); ++i) points.push_back({Bytes(1 << (20 + i)), seconds(us[i] * 1e-6)});
