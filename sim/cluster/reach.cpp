@@ -88,12 +88,18 @@ Bandwidth Machine::pairs(const GroupShape& group) const {
   const std::lock_guard lock(known_->mutex);
   const auto [at, fresh] = known_->all_pairs.try_emplace(group);
   if (!fresh) return at->second;
-  Load load(*this);
-  const double share = 1 / double(reach.in_domain - 1);
-  for (std::int64_t a = 0; a < reach.in_domain; ++a)
-    for (std::int64_t b = 0; b < reach.in_domain; ++b)
-      if (a != b) load.add(a * group.stride, b * group.stride, 0, share);
-  return at->second = load.least() * port_;
+  const auto members = reach.in_domain;
+  const std::int64_t stride = group.stride;
+  const double share = 1 / double(members - 1);
+  Bandwidth least;  // of all such groups of a domain, as ports are
+  for (std::int64_t first = 0; first + stride * members <= domain_; first += stride * members) {
+    Load load(*this);
+    for (std::int64_t a = 0; a < members; ++a)
+      for (std::int64_t b = 0; b < members; ++b)
+        if (a != b) load.add(first + a * stride, first + b * stride, 0, share);
+    if (least.value() == 0 || load.least() < least) least = load.least();
+  }
+  return at->second = least * port_;
 }
 
 double Machine::on_shared_links(const GroupShape& group, double inside, double out) const {
