@@ -82,9 +82,9 @@ class Machine {
   // pairs are alike.
   Bandwidth pairs(const GroupShape& group) const;
   // Where what leaves a node passes links that GPUs also reach each other by: seconds of the busiest of them while each
-  // member of a domain sends `inside` bytes to the next of its ring there, and the domain `out` bytes over its NICs.
-  // 0 where GPUs have other links to each other.
-  double on_shared_links(const GroupShape& group, double inside, double out) const;
+  // member of a domain sends `inside` bytes to the next of its ring there, or in parts to all, and the domain `out`
+  // bytes over its NICs. 0 where GPUs have other links to each other.
+  double on_shared_links(const GroupShape& group, double inside, double out, bool to_all) const;
   // The first pair of GPUs that is as far apart: pairs that nothing tells apart are one work.
   std::pair<std::int64_t, std::int64_t> alike(std::int64_t from, std::int64_t to) const;
   // Out of one domain for a group, by counting its flows on their routes: what levels stand for.

@@ -102,7 +102,7 @@ Bandwidth Machine::pairs(const GroupShape& group) const {
   return at->second = least * port_;
 }
 
-double Machine::on_shared_links(const GroupShape& group, double inside, double out) const {
+double Machine::on_shared_links(const GroupShape& group, double inside, double out, bool to_all) const {
   if (!inside_->exit) return 0;
   const auto members = reach(group).in_domain;
   std::map<std::pair<Device, Device>, double> bytes;
@@ -110,7 +110,8 @@ double Machine::on_shared_links(const GroupShape& group, double inside, double o
     for (std::size_t i = 1; i < path.size(); ++i) bytes[{path[i - 1], path[i]}] += amount;
   };
   for (std::int64_t k = 0; k < members; ++k) {
-    if (members > 1) add(path(k * group.stride, (k + 1) % members * group.stride), inside);
+    for (std::int64_t next = 1; next < (to_all ? members : std::min<std::int64_t>(2, members)); ++next)
+      add(path(k * group.stride, (k + next) % members * group.stride), to_all ? inside / double(members - 1) : inside);
     auto way = exit(k * group.stride, 0);
     way.pop_back();  // the NIC itself is no link of GPUs
     add(way, out / double(members));

@@ -79,6 +79,7 @@ struct Algorithm {
   // Pieces follow each other along a way, and the latency of a hop holds up no port.
   bool streamed = false;
   bool across_nodes = false;  // uses two kinds of wire
+  bool any_inside = false;    // across nodes: inside one runs what runs there by itself (Wires::inside)
   std::function<std::uint32_t(Shape)> steps;
   std::function<Bytes(Shape, Bytes size)> bytes_sent_per_rank;  // by the busiest rank
   // None: a ring's, or what is as good as one: it leaves each node once.

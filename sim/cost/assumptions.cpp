@@ -203,7 +203,8 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
           moved);
   }
   if (spent.optimizer_steps > 0)
-    add(fmt::format("An optimizer step costs {} besides its memory traffic.", show(seconds(software_.optimizer_overhead))),
+    add(fmt::format("An optimizer step costs {} besides its memory traffic.",
+                    show(seconds(software_.optimizer_overhead))),
         kTenth * software_.optimizer_overhead * spent.optimizer_steps);
   if (spent.host_steps > 0 && !measured_tiers())
     add(fmt::format("An optimizer on the host reaches {} of its memory bandwidth, as DeepSpeed's CPU-Adam on Grace: no "

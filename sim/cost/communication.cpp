@@ -172,8 +172,9 @@ collective::Choice CommunicationModel::choose(const GroupShape& group, Collectiv
                               collective::split(*choice.algorithm, shape, size).out / reach.out.front().rate.value());
   if (choice.algorithm && !reach.out.empty()) {
     const auto moved = collective::split(*choice.algorithm, shape, size);
-    choice.seconds =
-        std::max(choice.seconds, machine_.on_shared_links(group, moved.inside, moved.out) / runtime_.links.ring_share);
+    choice.seconds = std::max(
+        choice.seconds, machine_.on_shared_links(group, moved.inside, moved.out, kind == CollectiveKind::all_to_all) /
+                            runtime_.links.ring_share);
   }
   // A kernel that copies to one peer does not fill the links: its messages are what they are elsewhere.
   if (kind == CollectiveKind::shift && choice.algorithm)

@@ -22,7 +22,7 @@ struct Kernels {
   double grows, processors;
 };
 constexpr Kernels kNccl{1, 1e12, 0, 24}, kDeepEp{.79, 11.25e9, 0, 24}, kHybridEp{.83, 46.9e9, -.12, 32};
-constexpr double kOther = .15;  // of the quicker way that still shows
+constexpr double kOther = .15;                       // of the quicker way that still shows
 constexpr double kFewestRanks = 8, kMostRanks = 72;  // of HybridEP's table
 
 const Kernels& kernels(models::Dispatcher dispatcher) {

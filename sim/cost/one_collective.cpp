@@ -102,9 +102,13 @@ std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective
     }
   }
   // Rings through several domains enter and leave each by another member, so that all send as much to their next.
+  const auto* within = one.algorithm->any_inside ? one.quote.inside.algorithm : nullptr;
+  const auto neighbours = static_cast<std::uint32_t>(members);
+  const double each =
+      within ? double(within->bytes_sent_per_rank(neighbours, one.question.size).count()) : split.inside;
   if (rings && members > 1 && members < ranks)
     for (std::int64_t rank = 0; rank < ranks; ++rank)
-      inside(rank, rank / members * members + (rank + 1) % members, split.inside);
+      inside(rank, rank / members * members + (rank + 1) % members, each);
   for (const auto& [ends, bytes] : across)
     for (std::int64_t i = 0; i < out; ++i)
       loads.send((ends.first * members + i) * stride, (ends.second * members + i) * stride, bytes / double(out),

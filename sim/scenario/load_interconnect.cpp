@@ -58,13 +58,15 @@ const Node* said_interconnect(Context& context, const Node* links, MapReader* as
   if (asked)
     for (const char* key : {"interconnect", "generation"}) asked->find(key);
   if (!links || links->kind != Node::Kind::map) return nullptr;
-  if (const Node* named = links->find("interconnect"); named && named->kind != Node::Kind::null) return named;
   const Node* generation = links->find("generation");
   if (generation && generation->kind == Node::Kind::map) generation = generation->find("value");
-  if (!generation || generation->kind != Node::Kind::scalar) return nullptr;
-  context.problems.warn(generation->where(),
-                        fmt::format("'generation: {0}' is now 'interconnect: nvlink-{0}'", generation->text));
-  return name_at(context, *generation, "nvlink-" + generation->text);
+  if (generation && generation->kind == Node::Kind::scalar) {
+    context.problems.warn(generation->where(),
+                          fmt::format("'generation: {0}' is now 'interconnect: nvlink-{0}'", generation->text));
+    return name_at(context, *generation, "nvlink-" + generation->text);
+  }
+  const Node* named = links->find("interconnect");
+  return named && named->kind != Node::Kind::null ? named : nullptr;
 }
 
 std::optional<cluster::Interconnect> assumed_interconnect(Context& context, cluster::LinkKind kind, const Node& place) {

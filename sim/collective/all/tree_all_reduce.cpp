@@ -92,6 +92,7 @@ void register_tree_all_reduce(Registry& registry) {
   tree.kind = CollectiveKind::all_reduce;
   tree.parts = 2;
   tree.pipelined = true;
+  tree.any_inside = true;
   tree.steps = [](Shape s) { return 2 * levels(s.ranks); };
   tree.bytes_sent_per_rank = [](Shape s, Bytes size) { return bytes(double(size.count()) * halves(s.ranks) / 2); };
   tree.split = [](Shape s, Bytes size) {  // n - 1 edges, each up and down
