@@ -24,6 +24,8 @@ class WrittenGraph {
   bool knows(const Device& device) const { return vertices_.contains(device); }
   Path route(const Device& from, const Device& to) const;  // empty: there is no way. From several threads at once.
   const Link& link(const Device& a, const Device& b) const { return links_.at({a, b}); }
+  const std::map<Device, std::size_t>& vertices() const { return vertices_; }
+  const std::map<std::pair<Device, Device>, Link>& links() const { return links_; }
 
  private:
   struct Routes;  // the graph, and shortest-path trees of those sources that were asked for

@@ -97,6 +97,8 @@ std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective
       loads.add(machine.route((to + 1) % ranks * stride, to * stride).back(), bytes);
     } else if (!crosses && !(rings && members < ranks)) {
       inside(from, to, bytes);
+    } else if (kind == CollectiveKind::shift) {  // one message by the NIC of its sender
+      loads.send(from * stride, to * stride, bytes, machine.stripes());
     } else if (crosses) {
       across[{from / members, to / members}] += bytes;
     }

@@ -92,7 +92,7 @@ double bisection(const Machine& machine) {
                                                boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>;
   using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Edge>;
   const WrittenGraph written(links(machine));
-  const std::size_t n = written.devices.size();
+  const std::size_t n = written.vertices().size();
   Graph graph(n + 2);
   auto capacity = get(boost::edge_capacity, graph);
   auto reverse = get(boost::edge_reverse, graph);
@@ -101,14 +101,14 @@ double bisection(const Machine& machine) {
     capacity[there] = rate, capacity[back] = 0;
     reverse[there] = back, reverse[back] = there;
   };
-  for (const auto& [ends, link] : written.links)
-    add(written.vertices.at(ends.first), written.vertices.at(ends.second),
+  for (const auto& [ends, link] : written.links())
+    add(written.vertices().at(ends.first), written.vertices().at(ends.second),
         static_cast<std::int64_t>(link.rate.value()));
   const std::int64_t half = machine.domains() == 1 ? machine.domain() / 2 : machine.domains() / 2 * machine.domain();
   constexpr std::int64_t kUnlimited = std::int64_t(1) << 50;
   for (std::int64_t r = 0; r < machine.gpus(); ++r) {
-    const auto at = written.vertices.find(machine.gpu(r));
-    if (at == written.vertices.end()) continue;
+    const auto at = written.vertices().find(machine.gpu(r));
+    if (at == written.vertices().end()) continue;
     if (r < half)
       add(n, at->second, kUnlimited);
     else

@@ -76,9 +76,9 @@ double reached(Bytes size) {
 // takes rings (issues/1801), so 2 S is what decides.
 double between_nodes(Shape s, Bytes size, const Wires& w) {
   const double sent = (s.nodes() == 2 ? 1 : 2) * double(size.count());
-  const double wire = sent / (w.net_rate.value() * s.per_node) / kTreeRate;
+  const double wire = sent / (w.net_rate.value() * s.per_node) / kTreeRate / reached(size);
   const double moved = pipelined(w.inside, wire, tree_pieces(s, size, w.channels));
-  return w.fixed + moved / reached(size) + 2. * levels(s.nodes()) * w.net_latency;
+  return w.fixed + moved + 2. * levels(s.nodes()) * w.net_latency;
 }
 
 }  // namespace
