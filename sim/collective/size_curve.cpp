@@ -108,7 +108,10 @@ double SizeCurves::time(CollectiveKind kind, std::uint32_t ranks, Bytes size, co
   const auto multiple = [&](const Curve& of_others) {
     return of_others.time(size) * here / form(of_others.ranks, size);
   };
-  if (above == all.end()) return time_factor * multiple(all.back());
+  if (above == all.end()) {
+    const double shares = of == Of::one_node ? (1 - 1. / ranks) / (1 - 1. / all.back().ranks) : 0;
+    return time_factor * std::max(multiple(all.back()), shares * all.back().time(size));
+  }
   if (above == all.begin()) {
     if (of == Of::whole_nodes) return time_factor * multiple(*above);
     const double start = form(ranks, Bytes(1)), moved = form(above->ranks, size) - form(above->ranks, Bytes(1));
