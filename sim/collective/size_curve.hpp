@@ -71,8 +71,8 @@ struct SizeCurves {
   using Form = std::function<double(std::uint32_t ranks, Bytes size)>;
   // Seconds on the measured machine; 0 for one rank or nothing to move. Exact where it was measured. Between two
   // numbers of ranks a power of both times, by where the closed form stands between its own two; beyond the largest
-  // the closed form's multiple of it, and no more bandwidth on the bus; and below the smallest what the closed form says, its bytes corrected: the start
-  // of a call among many ranks is not that among few.
+  // the closed form's multiple of it, and no more bandwidth on the bus; and below the smallest what the closed form
+  // says, its bytes corrected: the start of a call among many ranks is not that among few.
   double time(CollectiveKind kind, std::uint32_t ranks, Bytes size, const Form& form, Of of = Of::one_node) const;
 
  private:
