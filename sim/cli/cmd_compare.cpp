@@ -20,8 +20,9 @@ CommandText compare_text() {
               "the values that --vary gives. Of a store that 'rehearse sweep' made, shows the rows that are there.",
           .more =
               "Any key that --set takes may vary; commas inside brackets, braces and quotes do not divide values.\n"
-              "'relative' = time per sequence over that of the best that fits; 'cost' = GPU time per token over that\n"
-              "of the first row. A wrong combination is a row with its error. Exit status 2 when no variant works.\n" +
+              "'relative' = time per sequence over that of the best that fits, steps that overflow and train nothing\n"
+              "counted; 'cost' = GPU time per token over that of the first row. A wrong combination is a row with its "
+              "error. Exit status 2 when no variant works.\n" +
               table_help(),
           .example =
               "  rehearse compare scenarios/teaching-1f1b-8-stages.yaml --vary schedule=gpipe,1f1b,zb-h1\n"

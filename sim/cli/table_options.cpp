@@ -30,13 +30,15 @@ Variants variants_of(const TableOptions& options, std::span<const std::string> f
   Variants variants;
   std::vector<explore::Vary> varies;
   for (const auto& option : options.vary) varies.push_back(explore::parse_vary(option));
-  for (const auto& [key, values] : varies) variants.varied.emplace_back(key, values);
+  std::vector<std::string> keys;
+  for (const auto& [key, values] : varies) variants.varied.emplace_back(key, values), keys.push_back(key);
+  report::check_sort(options.choice, keys);
   variants.all = explore::variants(files, varies);
   return variants;
 }
 
 std::string table_help() {
-  std::string text = "Columns of --sort: file, every key that varies, and those of --format csv:\n";
+  std::string text = "Columns of --sort: file, every key that varies, the heads of the table, those of --format csv:\n";
   std::string names;
   for (const auto& figure : report::kFigureTexts) names += (names.empty() ? "" : ", ") + std::string(figure.name);
   return text + "  " + page::wrap(names, 96, "  ") + ".\n";

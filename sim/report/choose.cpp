@@ -57,27 +57,24 @@ Cell cell_of(const std::string& text) {
   return text.empty() ? Cell(std::monostate{}) : Cell(text);
 }
 
-std::function<Cell(const CompareRow&)> column(std::span<const CompareRow> rows, const std::string& name) {
+std::optional<Figure> figure_named(const std::string& name) {
   for (std::size_t f = 0; f < kFigures; f++)
-    if (kFigureTexts[f].name == name)
-      return [f](const CompareRow& row) -> Cell {
-        const auto& value = row.figures[Figure(f)];
-        return value && row.worked() ? Cell(*value) : Cell(std::monostate{});
-      };
-  if (name == "file") return [](const CompareRow& row) { return cell_of(row.file); };
-  std::vector<std::string> names{"file"};
-  for (const auto& row : rows)
-    for (const auto& [key, value] : row.set)
-      if (std::find(names.begin(), names.end(), key) == names.end()) names.push_back(key);
-  if (std::find(names.begin(), names.end(), name) != names.end())
-    return [name](const CompareRow& row) {
-      for (const auto& [key, value] : row.set)
-        if (key == name) return cell_of(value);
-      return Cell(std::monostate{});
+    if (kFigureTexts[f].name == name || (!name.empty() && kFigureTexts[f].head == name)) return Figure(f);
+  return std::nullopt;
+}
+
+std::function<Cell(const CompareRow&)> column(const std::string& name) {
+  if (const auto f = figure_named(name))
+    return [f](const CompareRow& row) -> Cell {
+      const auto& value = row.figures[*f];
+      return value && row.worked() ? Cell(*value) : Cell(std::monostate{});
     };
-  for (const auto& f : kFigureTexts) names.emplace_back(f.name);
-  throw UserError(fmt::format("--sort: there is no column '{}'{}; there are {}", name.substr(0, 80),
-                              suggestion(name, names), fmt::join(names, ", ")));
+  if (name == "file") return [](const CompareRow& row) { return cell_of(row.file); };
+  return [name](const CompareRow& row) {
+    for (const auto& [key, value] : row.set)
+      if (key == name) return cell_of(value);
+    return Cell(std::monostate{});
+  };
 }
 
 }  // namespace
@@ -107,14 +104,30 @@ void rank_rows(std::span<CompareRow> rows) {
   mark_pareto(rows, std::move(candidates));
 }
 
+void check_sort(const Choice& choice, std::span<const std::string> keys) {
+  if (choice.sort.empty()) return;
+  const auto name = choice.sort.substr(choice.sort.starts_with('-') ? 1 : 0);
+  std::vector<std::string> names{"file"};
+  names.insert(names.end(), keys.begin(), keys.end());
+  for (const auto& f : kFigureTexts) names.emplace_back(f.name);
+  if (figure_named(name) || std::find(names.begin(), names.end(), name) != names.end()) return;
+  throw UserError(fmt::format("--sort: there is no column '{}'{}; there are {}", name.substr(0, 80),
+                              suggestion(name, names), fmt::join(names, ", ")));
+}
+
 std::vector<std::size_t> choose(std::span<const CompareRow> rows, const Choice& choice) {
+  std::vector<std::string> keys;
+  for (const auto& row : rows)
+    for (const auto& [key, value] : row.set)
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  check_sort(choice, keys);
   std::vector<std::size_t> chosen(rows.size());
   std::iota(chosen.begin(), chosen.end(), std::size_t{0});
   if (choice.fits) std::erase_if(chosen, [&](auto i) { return !rows[i].worked() || unfit(rows[i]); });
   if (choice.pareto) std::erase_if(chosen, [&](auto i) { return !rows[i].figures.yes(Figure::pareto); });
   if (!choice.sort.empty()) {
     const bool down = choice.sort.starts_with('-');
-    const auto cell = column(rows, choice.sort.substr(down ? 1 : 0));
+    const auto cell = column(choice.sort.substr(down ? 1 : 0));
     std::vector<Cell> cells;
     for (const auto& row : rows) cells.push_back(cell(row));
     const Cell nothing = std::monostate{};

@@ -80,17 +80,16 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
 
   const bool prices = rates && sizes.size() > 1;  // else they say what times say
   auto heading = names.headings;
-  heading.push_back("iteration");
-  if (rates) heading.insert(heading.end(), {"sequences/s", "MFU %"});
-  heading.push_back("bubble %");
-  if (exposed) heading.push_back("exposed");
-  if (abstract) heading.insert(heading.end(), {"stages held", "in flight"});
-  if (memory) heading.push_back("peak memory");
-  if (fits) heading.push_back("fits");
-  if (prices) heading.insert(heading.end(), {"GPUs", "tokens/s/GPU", "cost"});
-  if (days) heading.push_back("days");
-  if (costs) heading.push_back("job cost");
-  heading.insert(heading.end(), {"relative", ""});
+  const auto head = [&](bool shows, std::initializer_list<Figure> figures) {
+    for (const auto f : figures)
+      if (shows) heading.emplace_back(kFigureTexts[std::size_t(f)].head);
+  };
+  head(true, {Figure::iteration}), head(rates, {Figure::samples_rate, Figure::mfu}), head(true, {Figure::bubble});
+  head(exposed, {Figure::exposed}), head(abstract, {Figure::stages_held, Figure::in_flight});
+  head(memory, {Figure::device}), head(fits, {Figure::fits});
+  head(prices, {Figure::gpus, Figure::gpu_token_rate, Figure::cost});
+  head(days, {Figure::days}), head(costs, {Figure::job_cost}), head(true, {Figure::relative});
+  heading.emplace_back();
   std::vector<std::vector<std::string>> table_rows{heading};
   const auto number = [](const std::optional<double>& value, int digits, double scale = 1) {
     return value ? fmt::format("{:.{}f}", *value * scale, digits) : std::string();

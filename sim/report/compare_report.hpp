@@ -36,6 +36,8 @@ struct Choice {
   bool fits = false;    // only those that fit
   bool pareto = false;  // only those that nothing is better than
 };
+// Throws UserError for a column that is not there; `keys`: that vary.
+void check_sort(const Choice& choice, std::span<const std::string> keys);
 // Indices of rows. Those that lack what is sorted by come last. Throws UserError for a column that is not there.
 std::vector<std::size_t> choose(std::span<const CompareRow> rows, const Choice& choice);
 

@@ -1,5 +1,6 @@
 // The numbers of one answer by which variants are compared: the columns of `compare` and of a store, in one table.
-// CSV, --sort and SQL call them by their names, which are those of JSON where that has them.
+// CSV, --sort and SQL call them by their names, which are those of JSON where that has them; --sort also by the head of
+// their column in a text.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -44,6 +45,7 @@ inline constexpr std::size_t kFigures = 24, kKeptFigures = std::size_t(Figure::r
 struct FigureText {
   enum class Kind : std::uint8_t { real, whole, yes };
   std::string_view name;
+  std::string_view head;  // of its column in a text; none: empty
   Kind kind;
   page::Unit unit;
   std::string_view json;  // where a row of the JSON has it; nowhere: empty
@@ -54,31 +56,31 @@ inline constexpr auto kFigureTexts = [] {
   using enum FigureText::Kind;
   using enum page::Unit;
   return std::array<FigureText, kFigures>{{
-      {"iteration_s", real, seconds, "iteration_s", "time of an iteration"},
-      {"samples_per_s", real, none, "samples_per_s", "sequences a second"},
-      {"tokens_per_s", real, none, "tokens_per_s", "tokens a second"},
-      {"mfu", real, share, "mfu", "share of the peak that the model uses"},
-      {"bubble_rate", real, share, "bubble_rate", "idle share of the busiest rank"},
-      {"exposed_communication_s", real, seconds, "", "communication that the rank that ends last waits for"},
-      {"allocated_bytes", real, bytes, "peak_memory_bytes/allocated",
+      {"iteration_s", "iteration", real, seconds, "iteration_s", "time of an iteration"},
+      {"samples_per_s", "sequences/s", real, none, "samples_per_s", "sequences a second"},
+      {"tokens_per_s", "", real, none, "tokens_per_s", "tokens a second"},
+      {"mfu", "MFU %", real, share, "mfu", "share of the peak that the model uses"},
+      {"bubble_rate", "bubble %", real, share, "bubble_rate", "idle share of the busiest rank"},
+      {"exposed_communication_s", "exposed", real, seconds, "", "communication that the rank that ends last waits for"},
+      {"allocated_bytes", "", real, bytes, "peak_memory_bytes/allocated",
        "live buffers of the worst rank (given pipelines: their unit)"},
-      {"reserved_bytes", real, bytes, "peak_memory_bytes/reserved", "what the allocator holds for them"},
-      {"device_bytes", real, bytes, "peak_memory_bytes/device", "what the device holds"},
-      {"fits", yes, none, "", "whether the memory suffices"},
-      {"gpus", whole, none, "gpus", "GPUs (given pipelines: ranks)"},
-      {"item_s", real, seconds, "", "time per sequence (given pipelines: per micro-batch)"},
-      {"tokens_per_s_per_gpu", real, none, "tokens_per_s_per_gpu", "tokens a second of one GPU"},
-      {"stages_held", whole, none, "", "given pipelines: stages whose parameters a rank holds"},
-      {"in_flight", whole, none, "", "given pipelines: forwards of a stage that a rank holds, at most"},
-      {"days", real, none, "", "of a job: until it is done"},
-      {"gpu_hours", real, none, "", "of a job, spare GPUs included"},
-      {"job_cost", real, money, "", "of a job, in its currency"},
-      {"energy_mwh", real, none, "", "of a job"},
-      {"goodput", real, share, "", "of a job: share of the time that trains"},
-      {"relative", real, none, "relative", "time per item over that of the best"},
-      {"relative_cost", real, none, "relative_cost", "GPU time per token over that of the first row"},
-      {"best", yes, none, "", "least time per item of those that fit"},
-      {"pareto", yes, none, "", "nothing that fits is better in time, memory or GPUs and as good in the others"},
+      {"reserved_bytes", "", real, bytes, "peak_memory_bytes/reserved", "what the allocator holds for them"},
+      {"device_bytes", "peak memory", real, bytes, "peak_memory_bytes/device", "what the device holds"},
+      {"fits", "fits", yes, none, "", "whether the memory suffices"},
+      {"gpus", "GPUs", whole, none, "gpus", "GPUs (given pipelines: ranks)"},
+      {"item_s", "", real, seconds, "", "time per sequence of a step that trains (given pipelines: per micro-batch)"},
+      {"tokens_per_s_per_gpu", "tokens/s/GPU", real, none, "tokens_per_s_per_gpu", "tokens a second of one GPU"},
+      {"stages_held", "stages held", whole, none, "", "given pipelines: stages whose parameters a rank holds"},
+      {"in_flight", "in flight", whole, none, "", "given pipelines: forwards of a stage that a rank holds, at most"},
+      {"days", "days", real, none, "", "of a job: until it is done"},
+      {"gpu_hours", "", real, none, "", "of a job, spare GPUs included"},
+      {"job_cost", "job cost", real, money, "", "of a job, in its currency"},
+      {"energy_mwh", "", real, none, "", "of a job"},
+      {"goodput", "", real, share, "", "of a job: share of the time that trains"},
+      {"relative", "relative", real, none, "relative", "time per item over that of the best"},
+      {"relative_cost", "cost", real, none, "relative_cost", "GPU time per token over that of the first row"},
+      {"best", "", yes, none, "", "least time per item of those that fit"},
+      {"pareto", "", yes, none, "", "nothing that fits is better in time, memory or GPUs and as good in the others"},
   }};
 }();
 

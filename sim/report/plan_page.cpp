@@ -33,11 +33,10 @@ Page plan_page(const search::Space& space, const search::Outcome& outcome, const
   Facts facts;
   if (!outcome.top.empty())
     facts.facts.push_back(
-        {"best iteration",
-         {show(outcome.top.front().full.summary.iteration), to_seconds(outcome.top.front().full.summary.iteration)}});
+        {"best iteration", {show(outcome.top.front().iteration), to_seconds(outcome.top.front().iteration)}});
   for (const auto& [name, count] :
-       {std::pair("layouts", c.layouts), std::pair("priced", c.priced), std::pair("ruled out by memory", c.cut_memory),
-        std::pair("ruled out by a bound of time", c.cut_bound)})
+       {std::pair("layouts", c.layouts), std::pair("priced", c.priced), std::pair("priced in full", c.simulated),
+        std::pair("ruled out by memory", c.cut_memory), std::pair("ruled out by a bound of time", c.cut_bound)})
     facts.facts.push_back({name, {grouped(count), double(count)}});
   page.sections.push_back({"The answer", {{"", std::move(facts)}}});
   if (!outcome.top.empty()) {
@@ -57,7 +56,7 @@ Page plan_page(const search::Space& space, const search::Outcome& outcome, const
   if (outcome.found.size() > 1) {
     Scatter scatter;
     scatter.x = {"memory of a GPU", Unit::bytes, false};
-    scatter.y = {"iteration, nobody waits for another's messages", Unit::seconds, true};
+    scatter.y = {"iteration", Unit::seconds, true};
     const auto front = search::front(space, outcome.found);
     for (const auto* all : {&outcome.found, &front})
       for (const auto& found : *all) {
@@ -68,7 +67,7 @@ Page plan_page(const search::Space& space, const search::Outcome& outcome, const
       }
     page.sections.push_back(
         {"Time against memory",
-         {{"What fits and was simulated", std::move(scatter), "pareto",
+         {{"What fits and was predicted in full", std::move(scatter), "pareto",
            "Large points: nothing beats them in time, memory or GPUs without being worse in another."
            " What a bound ruled out is not here."}}});
   }

@@ -57,13 +57,13 @@ std::string space_text(const Outcome& outcome) {
   const auto& c = outcome.counts;
   return fmt::format(
       "{} layouts: {} do not fit by the states that they keep, {}{} are ruled out by a bound of their time{}, {} were "
-      "priced{}. {} graphs were simulated, of which {} did not fit; {} sets of stage times served all.",
+      "priced. {} of these were priced in full, with contention: {} do not fit{}. {} sets of stage times served all.",
       grouped(c.layouts), grouped(c.cut_memory),
       c.cut_limits ? fmt::format("{} are too late or too dear by a bound, ", grouped(c.cut_limits)) : "",
       grouped(c.cut_bound),
       c.refused ? fmt::format(", {} are refused by rules that only a plan knows", grouped(c.refused)) : "",
-      grouped(c.priced), c.missed ? fmt::format(", of which {} are too late or too dear", grouped(c.missed)) : "",
-      grouped(c.simulated), grouped(c.unfit), grouped(c.stagings));
+      grouped(c.priced), grouped(c.simulated), grouped(c.unfit),
+      c.missed ? fmt::format(", {} are too late or too dear", grouped(c.missed)) : "", grouped(c.stagings));
 }
 
 std::string refusal_text(const Outcome& outcome, std::size_t width) {
@@ -105,11 +105,7 @@ const job::Job* job_of(const Space& space) {
 }
 std::string money(const Space& space, double amount) { return show(Count(amount)) + " " + job_of(space)->currency; }
 
-// Of the whole training: by the full prediction where there is one.
-const job::Totals* training(const Found& found) {
-  if (found.full.summary.job) return &found.full.summary.job->expected;
-  return found.run ? &*found.run : nullptr;
-}
+const job::Totals* training(const Found& found) { return found.run ? &*found.run : nullptr; }
 
 std::string training_text(const Space& space, const job::Totals& run) {
   return fmt::format("{:.1f} days, {} GPU-hours{}{}", run.days, show(Count(run.gpu_hours)),
@@ -117,43 +113,112 @@ std::string training_text(const Space& space, const job::Totals& run) {
                      job_of(space)->failures ? fmt::format("; {:.1f} % of the time trains", run.goodput * 100) : "");
 }
 
-// `full`: with what the full prediction says.
-Table table_of(const Space& space, const std::vector<Found>& all, bool full) {
+// The answer first, then the layout. `list`: the name of these in JSON.
+Table table_of(const Space& space, const std::vector<Found>& all, const std::string& list) {
   Table table{{"#"}, {}, {}};
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto& found = all[i];
-    const auto& s = found.full.summary;
     auto& cells = table.rows.emplace_back();
     const auto cell = [&](const char* head, Value value) {
       if (i == 0) table.head.emplace_back(head);
       cells.push_back(std::move(value));
     };
     cells.push_back({std::to_string(i + 1)});
-    for (const auto& [key, value] : space.sets(found.layout)) cell(last_part(key).c_str(), {value});
-    const auto json = fmt::format("/{}/{}/", full ? "top" : "pareto", i);
-    if (full) cell("iteration", {show(s.iteration), to_seconds(s.iteration), json + "iteration_s"});
-    cell("alone", {show(found.iteration), to_seconds(found.iteration), json + "alone_s"});
-    if (full) cell("MFU %", s.mfu ? Value{fmt::format("{:.2f}", *s.mfu * 100), *s.mfu, json + "mfu"} : Value{});
-    cell("memory", {show(bytes(found.device)), found.device, full ? "" : json + "device_bytes"});
-    const auto gpus = space.gpus(found.layout);
-    cell("GPUs", {std::to_string(gpus), double(gpus), json + "gpus"});
+    const auto json = fmt::format("/{}/{}/", list, i);
+    cell("iteration", {show(found.iteration), to_seconds(found.iteration), json + "iteration_s"});
+    cell("alone", {show(found.alone), to_seconds(found.alone), json + "alone_s"});
+    cell("memory", {show(bytes(found.device)), found.device, list == "top" ? "" : json + "device_bytes"});
     if (const auto* run = training(found)) {
-      const auto of_job = full ? json + "job/" : json;
+      const auto of_job = list == "top" ? json + "job/" : json;
       cell("days", {fmt::format("{:.2f}", run->days), run->days, of_job + "days"});
       cell("GPU-hours", {show(Count(run->gpu_hours)), run->gpu_hours, of_job + "gpu_hours"});
       cell("cost", run->cost ? Value{money(space, *run->cost), *run->cost, of_job + "cost"} : Value{});
       cell("goodput %", {fmt::format("{:.1f}", run->goodput * 100), run->goodput, of_job + "goodput"});
     }
+    const auto gpus = space.gpus(found.layout);
+    cell("GPUs", {std::to_string(gpus), double(gpus), json + "gpus"});
+    for (const auto& [key, value] : space.sets(found.layout)) cell(last_part(key).c_str(), {value});
   }
   return table;
 }
 
-std::string set_text(const Sets& sets) {
-  std::string text;
-  for (const auto& [key, value] : sets)
-    text +=
-        fmt::format(" --set {}={}", key, value.find_first_of("{ ") == std::string::npos ? value : "'" + value + "'");
+// A layout in a few letters, part by part; empty parts ask for nothing.
+std::vector<std::string> letters(const Space& space, const search::Layout& l) {
+  const auto degree = [](char letter, std::int64_t n) { return n > 1 ? fmt::format("{}{}", letter, n) : ""; };
+  std::vector<std::string> parts;
+  for (const auto& set : space.file().bases[l.base].sets) parts.push_back(set.substr(set.find('=') + 1));
+  parts.push_back(fmt::format("t{}{}", l.tensor, l.sequence ? "s" : ""));
+  parts.push_back(degree('c', l.context));
+  parts.push_back(degree('p', l.pipeline) + (l.chunks > 1 ? fmt::format("x{}", l.chunks) : ""));
+  parts.push_back(fmt::format("d{}", l.data));
+  parts.push_back(degree('e', l.expert));
+  parts.push_back(fmt::format("z{}", l.zero));
+  parts.push_back(fmt::format("b{}", l.micro));
+  parts.push_back(space.schedules()[l.schedule]);
+  parts.push_back(l.recompute == models::Recompute::none ? "" : scenario::name(l.recompute));
+  const auto& offload = space.file().space.offload[l.offload];
+  parts.push_back(offload.states.any() ? offload.text : "");
+  return parts;
+}
+constexpr const char* kLetters =
+    "t tensor (s: sequence parallel), c context, p pipeline x chunks, d data, e expert, z ZeRO, b micro-batch";
+
+// A line each, no wider than asked: the answer first, then the layout, without what all of them share.
+std::string lines_of(const Space& space, const std::vector<Found>& all, int width) {
+  std::vector<std::vector<std::string>> parts;
+  for (const auto& found : all) parts.push_back(letters(space, found.layout));
+  std::string shared;
+  for (std::size_t i = 0; all.size() > 1 && i < parts.front().size(); ++i) {
+    const auto first = parts.front()[i];
+    if (first.empty() || std::any_of(parts.begin(), parts.end(), [&](const auto& p) { return p[i] != first; }))
+      continue;
+    shared += " " + first;
+    for (auto& p : parts) p[i].clear();
+  }
+  const bool trains = !all.empty() && training(all.front());
+  std::string text = fmt::format("{:>3}  {:>10}  {:>10}  {:>10}", "#", "iteration", "alone", "memory");
+  if (trains) text += fmt::format("  {:>7}  {:>9}", "days", "cost");
+  const auto begin = text.size() + 2;
+  text += "  layout\n";
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& found = all[i];
+    text += fmt::format("{:>3}  {:>10}  {:>10}  {:>10}", i + 1, show(found.iteration), show(found.alone),
+                        show(bytes(found.device)));
+    if (trains) {
+      const auto& run = *training(found);
+      text += fmt::format("  {:>7.2f}  {:>9}", run.days, run.cost ? show(Count(*run.cost)) : "");
+    }
+    auto column = begin - 2;
+    bool first = true;
+    for (const auto& part : parts[i]) {
+      if (part.empty()) continue;
+      if (!first && column + 1 + part.size() > std::size_t(width)) {
+        column = std::min(begin, std::size_t(width) - std::min(part.size(), std::size_t(width)));
+        text += "\n" + std::string(column, ' ');
+      } else {
+        text += first ? "  " : " ", column += first ? 2 : 1;
+      }
+      text += part, column += part.size(), first = false;
+    }
+    text += "\n";
+  }
+  if (!shared.empty()) text += wrap("     in all:" + shared, std::size_t(width), "       ") + "\n";
   return text;
+}
+
+// As a shell takes it.
+std::string command_text(const Space& space, const search::Layout& layout, int width, const std::string& begin) {
+  std::string text = begin, line = begin;
+  for (const auto& [key, value] : space.sets(layout)) {
+    const auto set =
+        fmt::format(" --set {}={}", key, value.find_first_of("{ ") == std::string::npos ? value : "'" + value + "'");
+    if (line.size() + set.size() + 2 > std::size_t(width)) text += " \\\n   ", line = "   ";
+    text += set, line += set;
+  }
+  return text + "\n";
+}
+std::string command_text(const Space& space, const search::Layout& layout, int width) {
+  return command_text(space, layout, width, "  rehearse run " + space.file().path);
 }
 
 std::string lacking(const Space& space, const Outcome& outcome, int width) {
@@ -163,13 +228,13 @@ std::string lacking(const Space& space, const Outcome& outcome, int width) {
                  "Nothing fits: the layout whose states lack least needs {} of a GPU that has {}, {:.2f} GiB too many:",
                  show(bytes(near.device)), show(bytes(near.capacity)), (near.device - near.capacity) / double(1 << 30)),
              std::size_t(width)) +
-         "\n " + set_text(space.sets(near.layout)) + "\n";
+         "\n" + command_text(space, near.layout, width);
 }
 
 // By how much a layout is behind the best, in what was asked for and in time, and where that comes from.
 std::string loss(const Space& space, const Found& one, const Found& best) {
   const auto with_sign = [](bool less, const std::string& amount) { return (less ? "-" : "+") + amount; };
-  const Time mine = one.full.summary.iteration, its = best.full.summary.iteration;
+  const Time mine = one.iteration, its = best.iteration;
   const auto text = with_sign(mine < its, show(mine < its ? its - mine : mine - its)) + " = " + against(one, best);
   if (space.file().space.objective != scenario::PlanSpace::Objective::cost) return text;
   const double more = *training(one)->cost - *training(best)->cost;
@@ -189,7 +254,7 @@ std::string out_of_reach(const Space& space, const Outcome& outcome, int width) 
     text = fmt::format("Nothing that fits{} costs {} or less: the cheapest costs {}, {} too much",
                        goal.deadline_days ? fmt::format(" and is done within {:.2f} days", *goal.deadline_days) : "",
                        money(space, *goal.budget), money(space, *run.cost), money(space, *run.cost - *goal.budget));
-  return wrap(text + ":", std::size_t(width)) + "\n " + set_text(space.sets(closest.layout)) + "\n " +
+  return wrap(text + ":", std::size_t(width)) + "\n" + command_text(space, closest.layout, width) + "  " +
          training_text(space, run) + "\n";
 }
 
@@ -204,54 +269,59 @@ std::string nothing(const Space& space, const Outcome& outcome, int width) {
 
 std::string proof_text(const Space& space, const Outcome& outcome) {
   const auto& limits = space.file().space;
-  if (outcome.proven)
-    return fmt::format("Proven: no layout of this space that fits{} {}, as long as works take nothing from each other.",
-                       limits.deadline || limits.budget ? " and keeps to the limits" : "", wanted(space).better);
+  const auto& c = outcome.counts;
+  if (c.anomalies > 0)
+    return fmt::format("Not proven: {} layouts were faster than the bound that was taken for theirs.",
+                       grouped(c.anomalies));
+  if (outcome.proven) {
+    auto text = fmt::format("Proven: no layout of this space that fits{} {}; that took {} predictions with contention.",
+                            limits.deadline || limits.budget ? " and keeps to the limits" : "", wanted(space).better,
+                            grouped(c.simulated));
+    if (outcome.places < outcome.top.size())
+      text +=
+          outcome.places > 1 ? fmt::format(" Places 1 to {} are proven, the others", outcome.places) : " The others";
+    return outcome.places < outcome.top.size() ? text + " are the best of these." : text;
+  }
   if (outcome.gap >= 1) return "Stopped before all families had a bound: how far the optimum may be is not known.";
   return fmt::format("Stopped: the best of this space may be {} by up to {:.1f} %.", wanted(space).unit,
                      outcome.gap * 100);
 }
 
-Table plan_table(const Space& space, const Outcome& outcome) { return table_of(space, outcome.top, true); }
+Table plan_table(const Space& space, const Outcome& outcome) { return table_of(space, outcome.top, "top"); }
 
 std::string plan_text(const Space& space, const Outcome& outcome, const page::TextStyle& style) {
   const Paint paint{style.color};
   const auto& base = space.file().bases.front().scenario;
   const auto width = static_cast<std::size_t>(style.width);
+  std::string searched = wrap(space_text(outcome), width) + "\n" + refusal_text(outcome, width);
+  for (const auto& note : space.file().notes) searched += wrap("warning: " + note, width, "  ") + "\n";
   std::string text = paint.bold(base.name) + "\n";
-  text += wrap(space_text(outcome), width) + "\n";
-  text += refusal_text(outcome, width);
-  if (outcome.top.empty()) return text + "\n" + nothing(space, outcome, style.width);
-  text += wrap(proof_text(space, outcome), width) + "\n";
-  if (!outcome.met)
-    text += wrap(fmt::format("With contention none of the best {} keeps to the limits, which alone they all do.",
-                             outcome.top.size()),
-                 width) +
-            "\n";
+  if (outcome.top.empty()) return text + searched + "\n" + nothing(space, outcome, style.width);
   const auto& best = outcome.top.front();
-  text += "\n" + paint.bold("The best") + "\n";
-  text += fmt::format("  {} per iteration, {} when nothing is in its way; {} of {} on the fullest GPU\n",
-                      show(best.full.summary.iteration), show(best.iteration), show(bytes(best.device)),
-                      show(bytes(best.full.summary.capacity.value_or(0))));
-  if (const auto* run = training(best)) text += "  " + training_text(space, *run) + "\n";
-  text +=
-      wrap(fmt::format("  rehearse run {}{}", space.file().path, set_text(space.sets(best.layout))), width, "    ") +
-      "\n";
-  text += "\n" + paint.bold(fmt::format("The best {}, by their full prediction", outcome.top.size())) + "\n";
-  text += page::text(plan_table(space, outcome), paint);
+  text += wrap(fmt::format("The best: {} per iteration, {} of it contention; {} of {} on the fullest GPU{}.",
+                           show(best.iteration), show(best.iteration - best.alone), show(bytes(best.device)),
+                           show(bytes(best.full.summary.capacity.value_or(0))),
+                           training(best) ? "; " + training_text(space, *training(best)) : ""),
+               width) +
+          "\n";
+  text += command_text(space, best.layout, style.width);
+  text += wrap(proof_text(space, outcome), width) + "\n";
+  text += "\n" + paint.bold(fmt::format("The best {}, as `run` predicts them", outcome.top.size())) + "\n";
+  text += lines_of(space, outcome.top, style.width);
   if (outcome.top.size() > 1) text += "\n" + paint.bold("Why the others lose") + "\n";
   for (std::size_t i = 1; i < outcome.top.size(); ++i)
     text += wrap(fmt::format("  {:>2}: {}", i + 1, loss(space, outcome.top[i], best)), width, "      ") + "\n";
   text += "\n" +
-          paint.bold(fmt::format("Nothing else found is better in time, memory, GPUs{} and as good in the others",
-                                 job_of(space) ? " or cost" : "")) +
+          paint.bold(wrap(fmt::format("Nothing else predicted is better in time, memory{} and as good in the others",
+                                      job_of(space) ? ", GPUs or cost" : " or GPUs"),
+                          width)) +
           "\n";
-  text += page::text(table_of(space, search::front(space, outcome.found), false), paint);
-  text += "\n" +
-          wrap(
-              "iteration: as `run` says it, with contention; alone: nobody takes anything from anybody, by which "
-              "layouts were searched; memory: what the fullest GPU holds.",
-              width) +
+  text += lines_of(space, search::front(space, outcome.found), style.width);
+  text += "\n" + paint.bold("What was searched") + "\n" + searched;
+  text += wrap(fmt::format("iteration: as `run` says it, with contention; alone: nobody takes anything from anybody; "
+                           "memory: what the fullest GPU holds; layout: {}.",
+                           kLetters),
+               width) +
           "\n";
   return text;
 }
@@ -264,26 +334,25 @@ std::string plan_json(const Space& space, const Outcome& outcome, const std::str
             {"gap", outcome.gap},
             {"cut", {{"memory", c.cut_memory}, {"bound", c.cut_bound}, {"refused", c.refused}}},
             {"simulated", c.simulated},
+            {"proven_places", outcome.places},
             {"unfit", c.unfit},
             {"stagings", c.stagings},
             {"best", nullptr}};
   const auto goal = search::goal_of(space.file().space);
   if (goal.limited())
-    json["limits"] = {{"deadline_days", goal.deadline_days},
-                      {"budget", goal.budget},
-                      {"met", !outcome.top.empty() && outcome.met}},
+    json["limits"] = {{"deadline_days", goal.deadline_days}, {"budget", goal.budget}, {"met", !outcome.top.empty()}},
     json["cut"]["limits"] = c.cut_limits, json["missed"] = c.missed;
   auto refusals = Json::array();
   for (const auto& [layout, why, layouts] : outcome.refusals)
     refusals.push_back({{"set", json_of(space.sets(layout))}, {"why", why}, {"layouts", layouts}});
-  json["refusals"] = std::move(refusals);
+  json["refusals"] = std::move(refusals), json["warnings"] = space.file().notes;
   const auto add_run = [](Json& to, const job::Totals* run) {
     if (!run) return;
     to["days"] = run->days, to["gpu_hours"] = run->gpu_hours, to["cost"] = run->cost, to["goodput"] = run->goodput;
   };
   const auto entry = [&](const Found& found) {
     Json one{{"set", json_of(space.sets(found.layout))}};
-    one["alone_s"] = to_seconds(found.iteration);
+    one["alone_s"] = to_seconds(found.alone);
     one.update(to_json(found.full, version));
     return one;
   };
@@ -295,7 +364,8 @@ std::string plan_json(const Space& space, const Outcome& outcome, const std::str
   }
   for (const auto& found : search::front(space, outcome.found)) {
     pareto.push_back({{"set", json_of(space.sets(found.layout))},
-                      {"alone_s", to_seconds(found.iteration)},
+                      {"iteration_s", to_seconds(found.iteration)},
+                      {"alone_s", to_seconds(found.alone)},
                       {"device_bytes", number(found.device)},
                       {"gpus", space.gpus(found.layout)}});
     add_run(pareto.back(), training(found));
@@ -327,7 +397,7 @@ std::string plan_csv(const Space& space, const Outcome& outcome) {
     for (const auto& [key, value] : space.sets(found.layout)) cells.push_back(value);
     const auto cell = [](const auto& value) { return value ? fmt::format("{}", *value) : ""; };
     cells.insert(cells.end(),
-                 {fmt::format("{}", to_seconds(s.iteration)), fmt::format("{}", to_seconds(found.iteration)),
+                 {fmt::format("{}", to_seconds(found.iteration)), fmt::format("{}", to_seconds(found.alone)),
                   cell(s.samples_per_s), cell(s.mfu), fmt::format("{}", found.device),
                   std::to_string(space.gpus(found.layout)), outcome.proven ? "true" : "false"});
     if (const auto* run = training(found))

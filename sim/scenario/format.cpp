@@ -9,6 +9,7 @@
 #include "plan/fields.hpp"
 #include "scenario/fields.hpp"
 #include "scenario/load.hpp"
+#include "scenario/support.hpp"
 
 namespace rehearsal::scenario {
 namespace {
@@ -68,13 +69,17 @@ void add_plan_keys(Key& plan) {
     dimension(key, degree, "values of `parallelism`; auto: all that divide");
   dimension("chunks", degree, "stages per rank; auto: all that deal the layers evenly");
   dimension("micro", degree, "of `batch`; auto: all that divide the sequences of a replica");
-  dimension("zero", fields::whole(0, 3), "of `parallelism`; auto: all");
-  dimension("sequence", boolean, "of `parallelism`; auto: both");
-  dimension("recompute", recompute, "of `training`; auto: all");
-  dimension("schedules", fields::name_of("schedule"), "auto: all that are a rule, flush and cut no sequences");
+  dimension("zero", fields::whole(0, 3), "of `parallelism`; auto: all that the software supports");
+  dimension("sequence", boolean, "of `parallelism`; auto: both, where the software supports it");
+  dimension("recompute", recompute, "of `training`; auto: all that the software supports");
+  dimension("schedules", fields::name_of("schedule"),
+            "auto: all that the software supports, that are a rule, flush and cut no sequences");
   extra(plan, "offload", {fields::list_of(fields::table("{optimizer, gradients, ...} as in training.offload"))},
         "mappings of `training.offload`")
       .said = "what `training` says";
+  for (const char* key : {"software", "framework"})
+    dimension(key, fields::name_of("software profile"),
+              "profiles, or mappings as `software` has them; auto: as `software` says. `framework` is the same key");
   dimension("gpus", degree, "sizes of the cluster");
   dimension("nodes", degree, "likewise, in nodes");
   plan.at("gpus").said = plan.at("nodes").said = "what `cluster` says";
@@ -167,6 +172,10 @@ Key made() {
   software.said = "from `attention` and the GPU; named among the assumptions";
   extra(software, "assumed", {fields::boolean()}, "the profile was not fitted").usual = false;
   add<models::Software>(software, models::software_fields(), true);
+  Key& supports = software.at("supports");
+  supports.help = "what it can be asked for, to which `rehearse plan` keeps; an empty list: anything";
+  extra(supports, "source", {fields::text()}, "");
+  add<Support>(supports, support_fields(), true);
 
   Form dealt{Form::Kind::choice};
   dealt.names = {"uniform", "balanced"};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <tuple>
 
 #include "scenario/fields.hpp"
 #include "scenario/load.hpp"
@@ -30,6 +31,7 @@ std::optional<std::vector<T>> dimension(Diagnostics& problems, MapReader& map, c
     else
       values.push_back(*value);
   }
+  std::sort(values.begin(), values.end());
   return values;
 }
 
@@ -49,6 +51,10 @@ std::vector<PlanSpace::Offload> read_offload(Context& context, const Node& node)
     map.finish();
     all.push_back({flow_text(*item), choice.training.offload});
   }
+  const auto less = [](const PlanSpace::Offload& a, const PlanSpace::Offload& b) {
+    return std::tuple(a.states.any(), a.text) < std::tuple(b.states.any(), b.text);
+  };
+  std::sort(all.begin(), all.end(), less);
   return all;
 }
 
@@ -148,10 +154,73 @@ std::vector<std::pair<std::int64_t, std::string>> sizes_of(Context& context, con
   return sizes;
 }
 
+// Profiles by name, or mappings, as one line each.
+std::optional<std::vector<std::string>> read_software(Diagnostics& problems, MapReader& map) {
+  const char* key = map.given("framework") ? "framework" : "software";
+  if (map.given("framework") && map.given("software"))
+    problems.error(map.at("framework"), "'framework' and 'software' say the same; leave one out");
+  return dimension<std::string>(problems, map, key, [&](const Node& item) -> std::optional<std::string> {
+    if (item.kind == Node::Kind::scalar || item.kind == Node::Kind::map) return flow_text(item);
+    problems.error(item.where(), fmt::format("'{}' lists names of 'rehearse list software', or mappings; found {}", key,
+                                             describe(item)));
+    return std::nullopt;
+  });
+}
+
+// What is listed is searched with the software that has it; where none has it, with all, and the answer says so.
+template <class T, class Has, class Add>
+void allow_listed(PlanFile& file, const char* key, const std::optional<std::vector<T>>& listed, const Has& has,
+                  const Add& add) {
+  if (!listed) return;
+  for (const auto& value : *listed) {
+    const auto having = [&](const PlanBase& base) { return has(base.support, value); };
+    if (std::any_of(file.bases.begin(), file.bases.end(), having)) continue;
+    std::string names;
+    for (auto& base : file.bases) {
+      add(base.support, value);
+      const auto& name = base.scenario.concrete->software.name;
+      if (names.find(name) == std::string::npos) names += (names.empty() ? "" : ", ") + name;
+    }
+    file.notes.push_back(
+        fmt::format("plan.{} lists {}, which is none of what {} supports; searched as if it were", key, value, names));
+  }
+}
+void allow_listed(PlanFile& file) {
+  using S = Support;
+  const auto degree = [&](const char* key, const PlanSpace::Degrees& listed, bool S::*member) {
+    allow_listed(
+        file, key, listed, [&](const S& s, std::int64_t n) { return n == 1 || s.*member; },
+        [&](S& s, std::int64_t) { s.*member = true; });
+  };
+  const auto& space = file.space;
+  degree("tensor", space.tensor, &S::tensor), degree("context", space.context, &S::context);
+  degree("pipeline", space.pipeline, &S::pipeline);
+  allow_listed(
+      file, "sequence", space.sequence, [](const S& s, bool on) { return !on || s.sequence; },
+      [](S& s, bool) { s.sequence = true; });
+  allow_listed(
+      file, "zero", space.zero, [](const S& s, std::int64_t level) { return s.has_zero(level, false); },
+      [](S& s, std::int64_t level) {
+        s.zero.push_back(level);
+        if (!s.zero_in_pipeline.empty()) s.zero_in_pipeline.push_back(level);
+      });
+  allow_listed(
+      file, "schedules", space.schedules, [](const S& s, const std::string& name) { return s.has_schedule(name); },
+      [](S& s, const std::string& name) { s.schedules.push_back(name); });
+  std::optional<std::vector<std::string>> modes;
+  if (space.recompute)
+    for (const auto mode : (modes.emplace(), *space.recompute)) modes->emplace_back(name(mode));
+  const auto mode_of = [&](const std::string& said) {
+    return *std::find_if(space.recompute->begin(), space.recompute->end(), [&](auto m) { return said == name(m); });
+  };
+  allow_listed(
+      file, "recompute", modes, [&](const S& s, const std::string& mode) { return s.has(mode_of(mode)); },
+      [&](S& s, const std::string& mode) { s.recompute.insert(mode_of(mode)); });
+}
+
 // Keys of the file that may have no meaning in every layout give way; what they were is kept in the space.
-std::vector<std::string> settled(const Node& root, const std::string& size) {
+std::vector<std::string> settled(const Node& root) {
   std::vector<std::string> sets;
-  if (!size.empty()) sets.push_back(size);
   const Node* parallelism = root.find("parallelism");
   const Node* expert_tensor =
       parallelism && parallelism->kind == Node::Kind::map ? parallelism->find("expert_tensor") : nullptr;
@@ -229,6 +298,7 @@ PlanSpace read_plan_space(Context& context, const Node& node, const Node& root) 
         return choice.name;
       });
   if (const Node* offload = map.find("offload")) space.offload = read_offload(context, *offload);
+  space.software = read_software(problems, map);
   space.objective = map.choice<PlanSpace::Objective>("objective",
                                                      {{"time", PlanSpace::Objective::time},
                                                       {"gpus", PlanSpace::Objective::gpus},
@@ -245,7 +315,7 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   auto& problems = context.problems;
   const Node* root = context.documents.set(context.documents.read_file(path), sets);
   problems.throw_if_any();
-  PlanFile file{path, sets, {}, {}};
+  PlanFile file{path, sets, {}, {}, {}};
   if (const Node* plan = root->find("plan")) file.space = read_plan_space(context, *plan, *root);
   refuse(context, *root);
   problems.throw_if_any();
@@ -261,30 +331,35 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   if (offload && file.space.offload.empty()) file.space.offload = read_offload(context, *offload);
   if (file.space.offload.empty()) file.space.offload.emplace_back();
   problems.throw_if_any();
-  for (const auto& [gpus, size] : sizes) {
-    PlanBase base{{}, settled(*root, size)};
-    auto all = sets;
-    all.insert(all.end(), base.sets.begin(), base.sets.end());
-    all.push_back(fmt::format("batch.global={}", gpus));
-    base.scenario = load(path, all, "", files);
-    base.scenario.batch.global = *sequences;
-    if (!size.empty())
-      base.sets = {size};
-    else
-      base.sets.clear();
-    const auto& c = *base.scenario.concrete;
-    if (c.software.own_kernels)
-      throw UserError("plan: 'software: rehearsal' performs layouts; a search is of what frameworks do, name one");
-    if (!c.cluster.groups.empty())
-      throw UserError("plan: 'cluster.groups' of unlike GPUs are not searched; leave it out");
-    if (base.scenario.optimizer_sync.post_validation)
-      throw UserError("plan: 'training.optimizer_sync: post-validation' lets iterations overlap; set it to barrier");
-    if (const auto& job = base.scenario.job) {
-      if (!file.space.deadline) file.space.deadline = job->deadline;
-      if (!file.space.budget) file.space.budget = job->budget;
+  const std::vector<std::string> as_said{""};
+  for (const auto& [gpus, size] : sizes)
+    for (const auto& software : file.space.software ? *file.space.software : as_said) {
+      PlanBase base;
+      if (!size.empty()) base.sets.push_back(size);
+      if (!software.empty()) base.sets.push_back("software=" + software);
+      auto all = sets;
+      all.insert(all.end(), base.sets.begin(), base.sets.end());
+      for (const auto& set : settled(*root)) all.push_back(set);
+      all.push_back(fmt::format("batch.global={}", gpus));
+      base.scenario = load(path, all, "", files);
+      base.scenario.batch.global = *sequences;
+      const auto& c = *base.scenario.concrete;
+      if (c.software.own_kernels)
+        throw UserError("plan: 'software: rehearsal' performs layouts; a search is of what frameworks do, name one");
+      if (!c.cluster.groups.empty())
+        throw UserError("plan: 'cluster.groups' of unlike GPUs are not searched; leave it out");
+      if (base.scenario.optimizer_sync.post_validation)
+        throw UserError("plan: 'training.optimizer_sync: post-validation' lets iterations overlap; set it to barrier");
+      if (const auto& job = base.scenario.job) {
+        if (!file.space.deadline) file.space.deadline = job->deadline;
+        if (!file.space.budget) file.space.budget = job->budget;
+      }
+      const Node* said = context.documents.set(root, base.sets)->find("software");
+      base.support = load_support(context, said, c.software.name);
+      problems.throw_if_any();
+      file.bases.push_back(std::move(base));
     }
-    file.bases.push_back(std::move(base));
-  }
+  allow_listed(file);
   return file;
 }
 

@@ -2,6 +2,7 @@
 
 #include "models/fields.hpp"
 #include "scenario/load.hpp"
+#include "scenario/support.hpp"
 
 namespace rehearsal::scenario {
 
@@ -17,6 +18,7 @@ std::optional<models::Software> load_software(Context& context, const Node& node
   models::Software software;
   software.name = part.name;
   for (const char* key : kAbout) map.find(key);
+  if (map.find("supports")) load_support(context, part.node, "");  // for a plan, but its mistakes are seen here
   software.source = map.text("source", "");
   const bool assumed = map.boolean("assumed", false);
   map.fill(models::software_fields(), &software);

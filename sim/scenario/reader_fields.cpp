@@ -94,10 +94,23 @@ std::optional<Value> read_names(Diagnostics& problems, const Node& node, const s
   return Value(order);
 }
 
+std::optional<Value> read_list(Diagnostics& problems, const Node& node, const std::string& what, Form form) {
+  form.list = false;
+  if (node.kind != Node::Kind::sequence) {
+    problems.error(node.where(), fmt::format("{} must be a list; found {}", what, describe(node)));
+    return std::nullopt;
+  }
+  std::vector<Value> values;
+  for (const Node* item : node.items)
+    if (auto value = read_value(problems, *item, "an entry of " + what, form)) values.push_back(std::move(*value));
+  return values.size() == node.items.size() ? std::optional<Value>(std::move(values)) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Value> read_value(Diagnostics& problems, const Node& node, const std::string& what, const Form& form) {
   if (form.each_once || form.some()) return read_names(problems, node, what, form.names, form.each_once);
+  if (form.list) return read_list(problems, node, what, form);
   const auto read = [&](auto reader, auto... more) -> std::optional<Value> {
     const auto value = reader(problems, node, what, more...);
     return value ? std::optional<Value>(*value) : std::nullopt;

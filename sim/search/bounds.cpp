@@ -33,6 +33,9 @@ plan::Plan with_setting(plan::Plan plan, const scenario::Scenario& scenario) {
   return plan;
 }
 
+// Each work of a layer is rounded to a picosecond, in every micro-batch anew.
+constexpr std::int64_t kRoundedPerLayer = 256;
+
 // Some rank of so many has at least this.
 Time share(Time all, std::int64_t ranks) { return Time(all.count() / ranks); }
 
@@ -76,7 +79,8 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
     const auto add = [&, count = count](double parameters, const GroupShape& group) {
       if (parameters <= 0) return;
       const Time gather = price(CollectiveKind::all_gather, parameters * plan.gathered_bytes(), group, tensors);
-      const Time reduce = price(CollectiveKind::reduce_scatter, parameters * learns * bytes_of.gradients, group, tensors);
+      const Time reduce =
+          price(CollectiveKind::reduce_scatter, parameters * learns * bytes_of.gradients, group, tensors);
       gathers += gather * (2 * count), reduces += reduce * count;
     };
     add(own, plan.data_group), add(shared, plan.expert_data_group);
@@ -173,7 +177,10 @@ FamilyPrices prices_of(const Space& space, const Layout& family, bool with_floor
     const bool both_ways = std::any_of(orders.begin(), orders.end(), [&](const Order& order) {
       return schedule::registry().at(space.schedules()[order.schedule]).placement == schedule::Placement::bidirectional;
     });
-    if (alike) prices.compute = share(once * s.microbatches, family.pipeline);
+    if (alike) {
+      const Time rounded((layers + 2) * kRoundedPerLayer);
+      prices.compute = share(std::max(Time{}, once - rounded) * s.microbatches, family.pipeline);
+    }
     if (!with_floors) return prices;
     for (const auto& setting : space.settings(family)) {
       auto layout = family;

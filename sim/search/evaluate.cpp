@@ -1,4 +1,6 @@
 // One layout by itself, and what many of them leave to choose from.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 
@@ -10,13 +12,13 @@ namespace rehearsal::search {
 
 double capacity(const Space& space, const Layout& layout) {
   const auto& file = space.file();
-  return double(file.bases[layout.cluster].scenario.concrete->cluster.gpu.memory.count()) * (1 - file.space.margin);
+  return double(file.bases[layout.base].scenario.concrete->cluster.gpu.memory.count()) * (1 - file.space.margin);
 }
 
 std::vector<Found> front(const Space& space, const std::vector<Found>& found) {
   std::vector<Found> front;
   const auto key = [&](const Found& f) {
-    return std::tuple(f.iteration, f.device, space.gpus(f.layout), f.run ? f.run->cost.value_or(0) : 0);
+    return std::tuple(f.step, f.device, space.gpus(f.layout), f.run ? f.run->cost.value_or(0) : 0);
   };
   for (const auto& one : found) {
     const bool beaten = std::any_of(found.begin(), found.end(), [&](const Found& other) {
@@ -36,19 +38,20 @@ std::optional<Found> evaluate(const Space& space, const Layout& layout, std::str
     return std::nullopt;
   };
   try {
-    const auto prediction =
-        answer::predict(space.scenario(layout), {.summary = {.memory = true, .critical_path = false}});
-    const auto& summary = prediction.summary;
+    auto scenario = space.scenario(layout);
+    scenario.simulate.detail = space.file().bases[layout.base].scenario.simulate.detail;
+    const auto summary = answer::predict(scenario, {.summary = {.memory = true, .critical_path = false}}).summary;
     for (const auto& tier : summary.tiers)  // that is too small: no matter of bytes on the device
       if (tier.fits == false) return no("what leaves the device does not fit where it goes");
     const Time step = summary.useful ? summary.useful->step : summary.iteration;
-    return Found{layout,
-                 summary.iteration,
-                 *summary.peak.device,
-                 space.runs().expected(layout.cluster, to_seconds(step), layout.data),
+    return Found{layout, summary.iteration,    summary.iteration - summary.contention.value_or(Time{}),
+                 step,   *summary.peak.device, space.runs().expected(layout.base, to_seconds(step), layout.data),
                  {}};
   } catch (const UserError& error) {
     return no(said(error));
+  } catch (const InternalError& error) {
+    // Of millions of layouts one that meets a bug of ours must not stop the others.
+    return no(fmt::format("internal error: {}; please report it", error.what()));
   }
 }
 

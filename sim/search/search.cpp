@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <queue>
 #include <tuple>
@@ -16,7 +17,8 @@
 namespace rehearsal::search {
 namespace {
 
-// What is known of an item: its key is a bound of all layouts below it, and exact from `timed` on.
+// What is known of an item: its key is a bound of all layouts below it; that of what is timed is exact where nobody
+// feels anybody, and that of what is done as `run` says it.
 enum class Step : std::uint8_t { kin, family, order, bounded, timed, done };
 
 struct Item {
@@ -24,11 +26,11 @@ struct Item {
   Layout layout;
   Step step = Step::family;
   std::uint64_t layouts = 1;  // below it
-  double device = 0;          // bytes on the fullest GPU: from below, and of what is done exactly
+  double device = 0;          // bytes on the fullest GPU, from below
 
-  std::uint64_t settings = 0;        // of an order: which of those of its family, as bits
-  std::size_t kin = 0, first = 0;    // of kin: which, and its first family that is not refused
-  std::optional<job::Totals> run{};  // of what is done
+  std::uint64_t settings = 0;            // of an order: which of those of its family, as bits
+  std::size_t kin = 0, first = 0;        // of kin: which, and its first family that is not refused
+  std::shared_ptr<const Found> found{};  // of what is done
 };
 struct Later {
   bool operator()(const Item& a, const Item& b) const {
@@ -90,15 +92,13 @@ class Search {
   Outcome run() {
     counts_.layouts = space_.layouts();
     open_kins();
-    while (!queue_.empty() && found_.size() < options_.best) {
-      if (queue_.top().step == Step::done) {
-        found_.push_back(queue_.top()), queue_.pop();
-        continue;
-      }
-      if (!go_on()) break;
-      take(next_round());
+    bool stopped = opened_ < kins_.size();
+    while (!stopped) {
+      for (; !queue_.empty() && queue_.top().step == Step::done; queue_.pop()) found_.push_back(*queue_.top().found);
+      if (queue_.empty() || enough()) break;
+      stopped = !go_on();
+      if (!stopped) take(next_round());
     }
-    const bool stopped = (opened_ < kins_.size() || !queue_.empty()) && found_.size() < options_.best;
     if (stopped && found_.empty()) dive();
     return finish(stopped);
   }
@@ -106,16 +106,18 @@ class Search {
  private:
   static constexpr std::size_t kRound = 64, kSimulated = 8;  // items of a round, and graphs among them
 
+  // The first of those found are proven; the others are the best of what it took to prove that.
+  bool enough() const { return found_.size() >= options_.proven && fits_ >= options_.best; }
   bool go_on() const {
     if (!options_.go_on) return true;
-    return options_.go_on(counts_, found_.empty() ? std::nullopt : std::optional(found_.front().key.time));
+    return options_.go_on(counts_, best_ ? std::optional(best_->time) : std::nullopt);
   }
   // Of an iteration that takes so long or longer.
   Key bound(const Layout& layout, Time time) const {
-    return key_of(goal_, space_.gpus(layout), time, space_.runs().least(layout.cluster, time));
+    return key_of(goal_, space_.gpus(layout), time, space_.runs().least(layout.base, time));
   }
   bool too_much(const Layout& layout, Time time) const {
-    return goal_.limited() && !goal_.met_by(space_.runs().least(layout.cluster, time));
+    return goal_.limited() && !goal_.met_by(space_.runs().least(layout.base, time));
   }
   Item item(Step step, const Layout& layout, Time time, std::uint64_t layouts = 1) const {
     return {bound(layout, time), layout, step, layouts};
@@ -161,7 +163,7 @@ class Search {
     const double most = capacity(space_, family.layout);
     result.counts.stagings++;
     if (prices.floors.empty()) return result.refuse(family.layout, family.layouts, prices.refused);
-    INVARIANT(least <= prices.compute, "families whose layers have the same prices compute as long");
+    result.counts.anomalies += prices.compute < least;
     const auto orders = family.layouts / prices.floors.size();
     auto open = item(Step::family, family.layout, Time{}, 0);
     Time time;
@@ -200,10 +202,17 @@ class Search {
     for (auto& result : results) merge(result);
   }
   void merge(Result& result) {
-    for (auto& item : result.items) queue_.push(std::move(item));
+    for (auto& item : result.items) {
+      if (item.step == Step::done) {
+        ++fits_;
+        if (!best_ || item.key < *best_) best_ = item.key;
+      }
+      queue_.push(std::move(item));
+    }
     counts_.priced += result.counts.priced, counts_.simulated += result.counts.simulated;
     counts_.cut_memory += result.counts.cut_memory, counts_.refused += result.counts.refused;
     counts_.stagings += result.counts.stagings, counts_.unfit += result.counts.unfit;
+    counts_.anomalies += result.counts.anomalies;
     counts_.cut_limits += result.counts.cut_limits, counts_.missed += result.counts.missed;
     for (const auto& refusal : result.refusals) refusals_.add(refusal);
     for (const auto& near : result.too_large)
@@ -289,57 +298,48 @@ class Search {
       auto staged = answer::stage(s);
       result.counts.stagings++;
       auto time = answer::with_step_ends(s, staged, passes);
-      INVARIANT(!time || least <= *time, "a bound is below what it bounds");
-      // What of the steps are skipped only the prediction says, and so how long the training is.
-      const bool exact = time && !(s.concrete->training.scales_loss() && goal_.asks_job());
+      result.counts.anomalies += time && *time < least;
+      const bool exact = time.has_value();
       if (!time) {
         const Time end = *std::max_element(passes.end.begin(), passes.end.end());
         time = std::max({least, end, passes_floor(s.schedule.schedule(), staged.problem, lanes(s, staged))});
       }
       auto next = item(exact ? Step::timed : Step::bounded, layout, *time);
       next.device = device;
-      if (exact) {
-        result.counts.priced++;
-        const auto run = space_.runs().expected(layout.cluster, to_seconds(*time), layout.data);
-        next.key = key_of(goal_, space_.gpus(layout), *time, run);
-        result.counts.missed += !goal_.met_by(run);
-        if (goal_.met_by(run)) result.items.push_back(next);
-      } else if (too_much(layout, *time)) {
+      result.counts.priced += exact && !too_much(layout, *time);
+      if (too_much(layout, *time))
         result.counts.cut_limits++;
-      } else {
+      else
         result.items.push_back(next);
-      }
     } catch (const UserError& error) {
       result.refuse(layout, 1, said(error));
     }
   }
 
-  // The memory that `run` would say; and the time, where only a graph can tell it.
-  void simulate(const Item& timed, Result& result) const {
+  // As `run` does. Contention only adds: each work lasts at least as long as alone, and starts when what it waits for
+  // has ended.
+  void simulate(const Item& bound, Result& result) const {
     result.counts.simulated++;
-    const bool bounded = timed.step == Step::bounded;
+    const bool priced = bound.step == Step::timed;
     std::string why;
-    const auto found = evaluate(space_, timed.layout, &why);
+    auto found = evaluate(space_, bound.layout, &why);
     if (!found) {
-      if (bounded) result.refuse(timed.layout, 1, why);
-      return;
+      result.counts.priced -= priced;  // wraps, and comes out right in the sum
+      return result.refuse(bound.layout, 1, why);
     }
-    result.counts.priced += bounded;
-    auto done = item(Step::done, timed.layout, found->iteration);
-    done.key = key_of(goal_, space_.gpus(timed.layout), found->iteration, found->run);
-    done.device = found->device, done.run = found->run;
-    INVARIANT(!(done.key < timed.key) && (bounded || timed.key.time == found->iteration),
-              "a bound is below what it bounds, and an exact time is that of the graph");
+    result.counts.priced += !priced;
+    auto done = item(Step::done, bound.layout, found->step);
+    done.key = key_of(goal_, space_.gpus(bound.layout), found->step, found->run);
+    result.counts.anomalies += done.key < bound.key;
     if (!goal_.met_by(found->run)) {
       result.counts.missed++;
-      return;
-    }
-    if (const double most = capacity(space_, timed.layout); found->device > most) {
+    } else if (const double most = capacity(space_, bound.layout); found->device > most) {
       result.counts.unfit++;
-      result.too_large.push_back({timed.layout, found->device, most});
-      return;
+      result.too_large.push_back({bound.layout, found->device, most});
+    } else {
+      done.found = std::make_shared<const Found>(std::move(*found));
+      result.items.push_back(done);
     }
-    result.items.push_back(done);
   }
 
   // Stopped before anything was known to fit: straight down from what leaves most of the memory to what its bound does
@@ -380,12 +380,13 @@ class Search {
   Outcome finish(bool stopped) {
     Outcome outcome;
     if (stopped && !bound_ && !queue_.empty()) bound_ = queue_.top().key;
+    outcome.stopped = stopped;
+    outcome.places = std::min(found_.size(), options_.best);
     // What is done but not yet the next of all is as good as any that is known.
-    std::vector<Item> rest;
     std::uint64_t left = 0;
     for (; !queue_.empty(); queue_.pop()) {
       if (queue_.top().step == Step::done)
-        rest.push_back(queue_.top());
+        found_.push_back(*queue_.top().found);
       else if (queue_.top().step != Step::timed)
         left += queue_.top().layouts;
     }
@@ -394,18 +395,16 @@ class Search {
     counts_.cut_bound = left;
     outcome.counts = counts_;
     outcome.refusals = refusals_.sorted();
-    found_.insert(found_.end(), rest.begin(), rest.end());
-    for (const auto& item : found_) outcome.found.push_back({item.layout, item.key.time, item.device, item.run, {}});
-    outcome.proven = !stopped || found_.size() > rest.size();
-    outcome.stopped = stopped;
-    if (!outcome.proven && !found_.empty()) {
-      outcome.gap = gap(found_.front().key, opened_ < kins_.size() ? Key{} : bound_.value_or(Key{}));
-      outcome.proven = outcome.gap == 0;
+    outcome.found = std::move(found_);
+    outcome.proven = (!stopped || outcome.places > 0) && counts_.anomalies == 0;
+    if (stopped && !outcome.proven && best_) {
+      outcome.gap = gap(*best_, opened_ < kins_.size() ? Key{} : bound_.value_or(Key{}));
+      outcome.proven = outcome.gap == 0 && counts_.anomalies == 0;
     }
     const auto count = std::min(options_.best, outcome.found.size());
     outcome.top.assign(outcome.found.begin(), outcome.found.begin() + std::ptrdiff_t(count));
     if (outcome.top.empty() && !stopped) outcome.nearest = nearest();
-    if (options_.full) predict(outcome);
+    if (options_.predict) predict(outcome);
     return outcome;
   }
   // A family that a bound has ruled out lacks more than its bound says: of its layouts the one that keeps least.
@@ -430,19 +429,6 @@ class Search {
       for (const auto& [key, value] : space_.sets(top[i].layout)) all.push_back(key + "=" + value);
       top[i].full = answer::predict(scenario::load(space_.file().path, all)).brief();
     });
-    const auto run = [](const Found& f) {
-      return f.full.summary.job ? std::optional(f.full.summary.job->expected) : std::nullopt;
-    };
-    std::stable_sort(top.begin(), top.end(), [&](const Found& a, const Found& b) {
-      const auto wrong = [&](const Found& f) {
-        return std::tuple(f.full.summary.fits == false, !goal_.met_by(run(f)));
-      };
-      const auto key = [&](const Found& f) {
-        return key_of(goal_, f.full.summary.gpus, f.full.summary.iteration, run(f));
-      };
-      return wrong(a) != wrong(b) ? wrong(a) < wrong(b) : key(a) < key(b);
-    });
-    outcome.met = top.empty() || goal_.met_by(run(top.front()));
   }
 
   const Space& space_;
@@ -450,7 +436,9 @@ class Search {
   const Goal goal_;
   const std::vector<Kin> kins_;
   std::priority_queue<Item, std::vector<Item>, Later> queue_;
-  std::vector<Item> found_;
+  std::vector<Found> found_;
+  std::size_t fits_ = 0;     // found, and what is done and still in the queue
+  std::optional<Key> best_;  // of those
   Counts counts_;
   std::size_t opened_ = 0;
   std::optional<Outcome::Nearest> nearest_;

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "plan/rules.hpp"
+#include "scenario/fields.hpp"
 
 namespace rehearsal::search {
 
@@ -23,6 +24,18 @@ Degrees divisors(std::int64_t n, std::int64_t most) {
   for (std::int64_t d = 1; d <= std::min(n, most); ++d)
     if (n % d == 0) all.push_back(d);
   return all;
+}
+
+// Without a pipeline schedules differ by what their one rank does, and many do the same.
+struct Program {
+  std::vector<schedule::Action> actions;
+  bool splits_backward = false;
+  friend bool operator==(const Program&, const Program&) = default;
+};
+Program program_of(const schedule::Schedule& schedule, const schedule::Problem& problem) {
+  Program program{{}, schedule.splits_backward};
+  for (auto order = schedule.order(problem, 0); order.next();) program.actions.push_back(order.value());
+  return program;
 }
 
 // Those of a list that divide, or all that do.
@@ -55,7 +68,8 @@ class Space::Builder {
 
   void build() {
     for (std::size_t i = 0; i < space_.file_.bases.size(); ++i) {
-      layout_ = {}, layout_.cluster = std::uint16_t(i);
+      layout_ = {}, layout_.base = std::uint16_t(i), support_ = &space_.file_.bases[i].support;
+      software_ = space_.file_.bases[i].scenario.concrete->software.name;
       cut(space_.file_.bases[i].scenario);
     }
     if (space_.families_.empty())
@@ -68,31 +82,44 @@ class Space::Builder {
   void refuse(int depth, const std::string& why) {
     if (depth >= depth_) depth_ = depth, reason_ = why;
   }
+  // `has`: what the framework has of it beside `idle`, the value that asks for nothing.
   template <class Values, class Member, class Next>
-  void each(int depth, const char* key, const Values& values, Member Layout::*member, const Next& next) {
+  void each(int depth, const char* key, const Values& values, Member Layout::*member, bool has, Member idle,
+            const Next& next) {
     if (values.empty()) refuse(depth, fmt::format("plan.{} has no value that divides", key));
-    for (const auto value : values) layout_.*member = static_cast<Member>(value), next();
+    for (const auto value : values) {
+      layout_.*member = static_cast<Member>(value);
+      if (has || layout_.*member == idle)
+        next();
+      else
+        refuse(depth, fmt::format("plan.{} lists what software {} has not", key, software_));
+    }
   }
 
   void cut(const scenario::Scenario& base) {
     const auto gpus = base.parallelism.gpus();
     const auto& model = base.concrete->model;
     const auto stages = model.layers + (model.family == models::Family::mlp ? 0 : 2);
-    each(1, "tensor", degrees(choice_.tensor, gpus, model.heads), &Layout::tensor, [&] {
+    each(1, "tensor", degrees(choice_.tensor, gpus, model.heads), &Layout::tensor, support_->tensor, 1, [&] {
       const auto rest = gpus / layout_.tensor;
-      each(2, "context", degrees(choice_.context, rest, base.batch.sequence), &Layout::context, [&] {
-        each(3, "pipeline", degrees(choice_.pipeline, rest / layout_.context, stages), &Layout::pipeline, [&] {
-          const auto data = rest / layout_.context / layout_.pipeline;
-          if (choice_.data && std::find(choice_.data->begin(), choice_.data->end(), data) == choice_.data->end())
-            return refuse(4, fmt::format("plan.data does not list {}, which tensor {} x context {} x pipeline {} "
+      each(2, "context", degrees(choice_.context, rest, base.batch.sequence), &Layout::context, support_->context, 1,
+           [&] {
+             each(3, "pipeline", degrees(choice_.pipeline, rest / layout_.context, stages), &Layout::pipeline,
+                  support_->pipeline, 1, [&] {
+                    const auto data = rest / layout_.context / layout_.pipeline;
+                    if (choice_.data &&
+                        std::find(choice_.data->begin(), choice_.data->end(), data) == choice_.data->end())
+                      return refuse(
+                          4, fmt::format("plan.data does not list {}, which tensor {} x context {} x pipeline {} "
                                          "leave of {} GPUs",
                                          data, layout_.tensor, layout_.context, layout_.pipeline, gpus));
-          if (base.batch.global % data != 0)
-            return refuse(5, fmt::format("batch.global {} does not divide over data {}", base.batch.global, data));
-          layout_.data = static_cast<std::int32_t>(data);
-          fold(base);
-        });
-      });
+                    if (base.batch.global % data != 0)
+                      return refuse(
+                          5, fmt::format("batch.global {} does not divide over data {}", base.batch.global, data));
+                    layout_.data = static_cast<std::int32_t>(data);
+                    fold(base);
+                  });
+           });
     });
   }
 
@@ -106,11 +133,13 @@ class Space::Builder {
     const auto sequences = base.batch.global / layout_.data;
     const std::vector<bool> either = layout_.tensor > 1 ? std::vector{false, true} : std::vector{false};
     const std::vector<Recompute> all{Recompute::none, Recompute::selective, Recompute::full};
-    each(6, "expert", experts, &Layout::expert, [&] {
-      each(7, "sequence", choice_.sequence.value_or(either), &Layout::sequence, [&] {
+    each(6, "expert", experts, &Layout::expert, true, 1, [&] {
+      each(7, "sequence", choice_.sequence.value_or(either), &Layout::sequence, support_->sequence, false, [&] {
         if (layout_.sequence && layout_.tensor == 1) return refuse(7, "plan.sequence needs tensor parallelism");
-        each(8, "recompute", choice_.recompute.value_or(all), &Layout::recompute, [&] {
-          each(9, "micro", degrees(choice_.micro, sequences, sequences), &Layout::micro, [&] { add(base); });
+        each(8, "recompute", choice_.recompute.value_or(all), &Layout::recompute, true, Recompute::none, [&] {
+          if (!support_->has(layout_.recompute))
+            return refuse(8, fmt::format("plan.recompute lists what software {} has not", software_));
+          each(9, "micro", degrees(choice_.micro, sequences, sequences), &Layout::micro, true, 1, [&] { add(base); });
         });
       });
     });
@@ -124,12 +153,12 @@ class Space::Builder {
           plan::broken_by_sequence(c.model, s.concrete->training, c.experts, s.parallelism, s.batch, 1)})
       if (!broken.empty()) return refuse(10, broken.front().rule);
     auto& orders = space_.orders_;
-    const auto key = std::pair<std::int64_t, std::int64_t>(layout_.pipeline, s.microbatches);
+    const Shape key{layout_.base, layout_.pipeline, s.microbatches};
     auto found = orders.find(key);
     if (found == orders.end()) found = orders.emplace(key, space_.find_orders(layout_)).first;
     if (found->second.empty())
       return refuse(11, fmt::format("none of plan.schedules and plan.chunks takes pipeline {} with {} micro-batches",
-                                    key.first, key.second));
+                                    layout_.pipeline, s.microbatches));
     const auto settings = space_.settings(layout_);
     if (settings.empty()) return refuse(12, "no value of plan.zero goes with any of plan.offload");
     const auto layouts = std::uint64_t{found->second.size()} * settings.size();
@@ -140,6 +169,8 @@ class Space::Builder {
   Space& space_;
   const PlanSpace& choice_;
   Layout layout_;
+  const scenario::Support* support_ = nullptr;
+  std::string software_;
   int depth_ = 0;
   std::string reason_;
 };
@@ -175,7 +206,7 @@ std::vector<Kin> Space::kins() const {
   return kins;
 }
 
-// Without a pipeline all schedules are one.
+// Without a pipeline one of those that do the same.
 std::vector<Order> Space::find_orders(const Layout& of) const {
   const auto& model = base(of).concrete->model;
   const auto m = microbatches(of);
@@ -188,7 +219,9 @@ std::vector<Order> Space::find_orders(const Layout& of) const {
         chunks.push_back(v);
   }
   std::vector<Order> orders;
+  std::vector<Program> programs;
   for (std::uint16_t i = 0; i < schedules_.size(); ++i) {
+    if (!support(of).has_schedule(schedules_[i])) continue;
     const auto& schedule = schedule::registry().at(schedules_[i]);
     const bool both_ways = schedule.placement == schedule::Placement::bidirectional;
     for (const auto v : both_ways ? std::vector<std::int64_t>{2} : chunks) {
@@ -203,14 +236,20 @@ std::vector<Order> Space::find_orders(const Layout& of) const {
       } catch (const UserError&) {
         continue;
       }
+      if (of.pipeline == 1 && schedule.order) {
+        auto program = program_of(schedule, problem);
+        if (std::find(programs.begin(), programs.end(), program) != programs.end()) continue;
+        programs.push_back(std::move(program));
+      }
       orders.push_back({std::int32_t(v), i});
     }
-    if (of.pipeline == 1 && !orders.empty()) break;
   }
   return orders;
 }
 
-std::vector<Order> Space::orders(const Layout& of) const { return orders_.at({of.pipeline, microbatches(of)}); }
+std::vector<Order> Space::orders(const Layout& of) const {
+  return orders_.at({of.base, of.pipeline, microbatches(of)});
+}
 
 std::vector<Setting> Space::settings(const Layout& of) const {
   const std::vector<std::int64_t> all{0, 1, 2, 3};
@@ -218,6 +257,7 @@ std::vector<Setting> Space::settings(const Layout& of) const {
   std::vector<Setting> settings;
   for (const auto zero : file_.space.zero.value_or(all)) {
     if (!replicated && zero != 0 && !file_.space.zero) continue;  // shares nothing
+    if (!support(of).has_zero(zero, of.pipeline > 1)) continue;
     for (std::size_t o = 0; o < file_.space.offload.size(); ++o) {
       auto layout = of;
       layout.zero = std::uint8_t(zero), layout.offload = std::uint16_t(o);
@@ -230,38 +270,58 @@ std::vector<Setting> Space::settings(const Layout& of) const {
   return settings;
 }
 
+namespace {
+
+// What a layout says: a key of the file, the field that it fills, and with what.
+struct Choice {
+  const char* key;
+  const fields::Field* field;
+  fields::Value (*value)(const Space& space, const Layout& layout);
+};
+const std::vector<Choice>& choices() {
+  using L = const Layout&;
+  using S = const Space&;
+  using Whole = std::int64_t;
+  static const auto choice = [](const char* key, fields::Value (*value)(S, L), const char* field = nullptr) {
+    return Choice{key, &scenario::scenario_fields().at(field ? field : key), value};
+  };
+  static const std::vector<Choice> all{
+      choice("parallelism.tensor", [](S, L l) { return fields::Value(Whole{l.tensor}); }),
+      choice("parallelism.sequence", [](S, L l) { return fields::Value(l.sequence); }),
+      choice("parallelism.context", [](S, L l) { return fields::Value(Whole{l.context}); }),
+      choice("parallelism.pipeline", [](S, L l) { return fields::Value(Whole{l.pipeline}); }),
+      choice("parallelism.chunks", [](S, L l) { return fields::Value(Whole{l.chunks}); }),
+      choice("parallelism.data", [](S, L l) { return fields::Value(Whole{l.data}); }),
+      choice("parallelism.expert", [](S, L l) { return fields::Value(Whole{l.expert}); }),
+      choice("parallelism.zero", [](S, L l) { return fields::Value(Whole{l.zero}); }),
+      choice("batch.micro", [](S, L l) { return fields::Value(Whole{l.micro}); }),
+      choice(
+          "schedule", [](S s, L l) { return fields::Value(s.schedules()[l.schedule]); }, "schedule.name"),
+      choice(
+          "training.recompute", [](S, L l) { return fields::Value(std::string(scenario::name(l.recompute))); },
+          "training.recompute.mode")};
+  return all;
+}
+
+}  // namespace
+
 scenario::Scenario Space::scenario(const Layout& layout) const {
   auto s = base(layout);
   s.job.reset();
-  auto& p = s.parallelism;
-  p.tensor = layout.tensor, p.sequence = layout.sequence, p.context = layout.context;
-  p.pipeline = layout.pipeline, p.chunks = layout.chunks, p.data = layout.data;
-  p.expert = layout.expert, p.zero = layout.zero;
-  s.batch.micro = layout.micro;
+  for (const auto& choice : choices()) choice.field->set(&s, choice.value(*this, layout));
   s.microbatches = microbatches(layout);
-  s.schedule.name = schedules_[layout.schedule];
-  s.concrete->training.recompute = layout.recompute;
   s.concrete->training.offload = file_.space.offload[layout.offload].states;
-  s.simulate.detail = graph::Detail::stage;  // every detail takes the same time
-  s.simulate.network = scenario::Network::closed_form;
+  s.simulate.detail = graph::Detail::stage;
   return s;
 }
 
 std::vector<std::pair<std::string, std::string>> Space::sets(const Layout& layout) const {
   std::vector<std::pair<std::string, std::string>> sets;
-  for (const auto& size : file_.bases[layout.cluster].sets) {
+  for (const auto& size : file_.bases[layout.base].sets) {
     const auto equals = size.find('=');
     sets.emplace_back(size.substr(0, equals), size.substr(equals + 1));
   }
-  const auto degree = [&](const char* key, auto value) {
-    sets.emplace_back(fmt::format("parallelism.{}", key), fmt::format("{}", value));
-  };
-  degree("tensor", layout.tensor), degree("sequence", layout.sequence), degree("context", layout.context);
-  degree("pipeline", layout.pipeline), degree("chunks", layout.chunks), degree("data", layout.data);
-  degree("expert", layout.expert), degree("zero", layout.zero);
-  sets.emplace_back("batch.micro", fmt::format("{}", layout.micro));
-  sets.emplace_back("schedule", schedules_[layout.schedule]);
-  sets.emplace_back("training.recompute", scenario::name(layout.recompute));
+  for (const auto& choice : choices()) sets.emplace_back(choice.key, fields::written(choice.value(*this, layout)));
   if (const auto& offload = file_.space.offload[layout.offload].text; !offload.empty())
     sets.emplace_back("training.offload", offload);
   return sets;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace rehearsal::search {
 // One of them. The order of its members is the order in which the first of equals wins: fewer GPUs, then what a user
 // would rather leave alone.
 struct Layout {
-  std::uint16_t cluster = 0;  // which of PlanFile::bases
+  std::uint16_t base = 0;  // which of PlanFile::bases
   models::Recompute recompute = models::Recompute::none;
   std::uint8_t zero = 0;
   std::uint16_t offload = 0;  // which of PlanSpace::offload
@@ -35,8 +36,9 @@ struct Family {
   Layout layout;
   std::uint64_t layouts = 0;
 };
-// Families whose layers have the same prices: computing takes all of them the same time, however many replicas and
-// pipeline ranks there are, as these divide the micro-batches of one another.
+// Families whose layers have the same prices, with the fewest pipeline ranks first: computing takes all of them as long
+// as the first or longer, however many replicas and pipeline ranks there are, as these divide the micro-batches of one
+// another. Longer where a rank has more micro-batches: all but the first of them add to what the gradients hold.
 using Kin = std::vector<const Family*>;
 // An order of the pipeline.
 struct Order {
@@ -64,17 +66,18 @@ class Space {
 
   std::vector<Order> orders(const Layout& of) const;      // of a family
   std::vector<Setting> settings(const Layout& of) const;  // likewise
-  // As it is searched: nobody feels anybody, so that its iteration is that of answer::estimate. Without its job.
+  // As `run` has it, but without its job, and in the detail that is quickest: every one takes the same time.
   scenario::Scenario scenario(const Layout& layout) const;
   // What makes the file say so: keys with their values.
   std::vector<std::pair<std::string, std::string>> sets(const Layout& layout) const;
 
  private:
   class Builder;
-  const scenario::Scenario& base(const Layout& layout) const { return file_.bases[layout.cluster].scenario; }
+  const scenario::Scenario& base(const Layout& layout) const { return file_.bases[layout.base].scenario; }
   std::int64_t microbatches(const Layout& layout) const {
     return base(layout).batch.global / (std::int64_t{layout.data} * layout.micro);
   }
+  const scenario::Support& support(const Layout& layout) const { return file_.bases[layout.base].support; }
   std::vector<Order> find_orders(const Layout& of) const;
 
   scenario::PlanFile file_;
@@ -82,7 +85,8 @@ class Space {
   std::vector<std::string> schedules_;
   std::vector<Family> families_;
   std::uint64_t layouts_ = 0;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Order>> orders_;  // by pipeline and micro-batches
+  using Shape = std::tuple<std::uint16_t, std::int64_t, std::int64_t>;  // base, pipeline and micro-batches
+  std::map<Shape, std::vector<Order>> orders_;
 };
 
 }  // namespace rehearsal::search

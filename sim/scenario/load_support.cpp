@@ -1,0 +1,45 @@
+#include "scenario/load.hpp"
+#include "scenario/support.hpp"
+
+namespace rehearsal::scenario {
+
+using namespace fields;
+
+const Description& support_fields() {
+  using models::Recompute;
+  using S = Support;
+  static const Description all = describe<S>(
+      {}, field<&S::tensor>("tensor", boolean(), kUsual, "tensor parallelism"),
+      field<&S::sequence>("sequence", boolean(), kUsual, "sequence parallelism inside the tensor group"),
+      field<&S::context>("context", boolean(), kUsual, "context parallelism"),
+      field<&S::pipeline>("pipeline", boolean(), kUsual, "pipeline parallelism"),
+      field<&S::zero>("zero", list_of(whole(0, 3)), kUsual, "levels of ZeRO, or what is called by another name"),
+      field<&S::zero_in_pipeline>("zero_in_pipeline", list_of(whole(0, 3)),
+                                  {[](const S& s) { return s.zero; }, "`zero`"}, "those with pipeline parallelism"),
+      field<&S::schedules>("schedules", list_of(name_of("schedule")), kUsual, "orders of a pipeline"),
+      some<&S::recompute>("recompute",
+                          {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
+                          "modes of `training.recompute`"));
+  return all;
+}
+
+Support load_support(Context& context, const Node* given, const std::string& name) {
+  const auto names = names_in(context, "configs/software");
+  const Node* node = nullptr;
+  if (std::find(names.begin(), names.end(), name) != names.end())
+    if (const Node* profile = context.documents.read_file(context.home + "/configs/software/" + name + ".yaml"))
+      node = profile->find("supports");
+  if (given && given->kind == Node::Kind::map)
+    if (const Node* own = given->find("supports")) node = node ? context.documents.overlay(node, own) : own;
+  Support support;
+  if (!node) return support;
+  Citations sources;
+  MapReader map(context.problems, *node, "supports");
+  map.cite(sources, "supports.");
+  map.find("source");
+  map.fill(support_fields(), &support);
+  map.finish();
+  return support;
+}
+
+}  // namespace rehearsal::scenario

@@ -1,0 +1,43 @@
+// What a framework can be asked for, as its profile says (configs/software, `supports`): `rehearse plan` keeps to it.
+// `run` predicts whatever a scenario says.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/fields.hpp"
+#include "models/transformer.hpp"
+
+namespace rehearsal::scenario {
+
+struct Context;
+struct Node;
+
+// Empty lists: anything, as of a profile that does not say.
+struct Support {
+  bool tensor = true, sequence = true, context = true, pipeline = true;
+  std::vector<std::int64_t> zero;              // levels
+  std::vector<std::int64_t> zero_in_pipeline;  // with more than one pipeline rank
+  std::vector<std::string> schedules;
+  std::set<models::Recompute> recompute;
+
+  bool has(models::Recompute mode) const { return recompute.empty() || recompute.count(mode) > 0; }
+  bool has_schedule(const std::string& name) const { return in(schedules, name); }
+  bool has_zero(std::int64_t level, bool pipeline_ranks) const {
+    return in(zero, level) && (!pipeline_ranks || in(zero_in_pipeline, level));
+  }
+
+ private:
+  template <class T>
+  static bool in(const std::vector<T>& list, const T& value) {
+    return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+  }
+};
+const fields::Description& support_fields();
+
+// Of a profile of this name, or of what a scenario says of its `software` (may be null), which wins.
+Support load_support(Context& context, const Node* given, const std::string& name);
+
+}  // namespace rehearsal::scenario
