@@ -34,6 +34,7 @@ bool shares_table(const graph::TaskGraph& graph) {
 Question::Skipped skipped(scenario::Scenario scenario, Options options) {
   scenario.concrete->training.skipped = true;
   options.summary = {.memory = false, .critical_path = false}, options.reread = {};
+  options.faults = options.other_software = false;
   const auto step = predict(scenario, options);
   return {step.summary.iteration, step.question->hardware_flops};
 }
@@ -125,6 +126,12 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   }
   prediction.assumptions = std::move(question->assumptions);
   prediction.warnings = std::move(question->warnings);
+  if (options.faults && !scenario.faults.empty()) {
+    prediction.faulted = faulted(*question, prediction.timeline);
+    if (auto anomaly = anomaly_of_faults(*prediction.faulted, prediction.summary.iteration))
+      prediction.warnings.push_back(*std::move(anomaly));
+  }
+  if (options.other_software) prediction.other_software = with_other_software(scenario, question->graph.tasks());
   prediction.question = std::move(question);
   if (options.reread && scenario.concrete) {
     for (auto& warning : idle_keys(prediction, options.reread)) prediction.warnings.push_back(std::move(warning));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "answer/faulted.hpp"
+#include "answer/other_software.hpp"
 #include "answer/question.hpp"
 #include "answer/summary.hpp"
 #include "backend/backend.hpp"
@@ -57,11 +58,10 @@ struct Answer {
   Summary summary;
   std::vector<std::string> assumptions, warnings;
   std::shared_ptr<const Question> question;
-  timeline::Timeline timeline;       // simulated, or measured
-  std::optional<Measured> measured;  // nothing: predicted
-  std::optional<Faulted> faulted;    // where the scenario has faults and somebody asked
-  // An iteration with the other software that may be meant, where the scenario names none and somebody asked.
-  std::vector<std::pair<std::string, Time>> other_software;
+  timeline::Timeline timeline;               // simulated, or measured
+  std::optional<Measured> measured;          // nothing: predicted
+  std::optional<Faulted> faulted;            // Options::faults, where the scenario has any
+  std::vector<SoftwareTime> other_software;  // Options::other_software, where the scenario names none
 
   const scenario::Scenario& scenario() const { return question->scenario; }
   const graph::TaskGraph& graph() const { return question->graph; }
@@ -80,6 +80,13 @@ struct Options {
   SummaryParts summary = {};        // what the summary may leave out
   bool chosen = false;              // what the scenario leaves to the step (resharding auto) has been chosen
   Reread reread = {};               // given: warn of keys that are set and change nothing; costs a few predictions
+  bool faults = false;              // what each costs: a prediction without it
+  bool other_software = false;      // the step with each framework that may be meant: a prediction each
+
+  // The whole answer, as `rehearse run` shows it.
+  static Options whole(Reread reread = {}) {
+    return {.reread = std::move(reread), .faults = true, .other_software = true};
+  }
 };
 
 // Throws UserError as prepare() does.

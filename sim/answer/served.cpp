@@ -17,7 +17,7 @@ using graph::EndpointKind;
 using graph::Lane;
 using graph::Pass;
 
-constexpr std::uint64_t kMostTasks = 20'000'000;  // some gigabytes
+constexpr std::uint64_t kMostDelayedTasks = 20'000'000;  // some gigabytes
 
 // When the steps of the iterations of one worker happened.
 struct Worker {
@@ -242,12 +242,12 @@ Served delayed(Question& question, timeline::Timeline& timeline, backend::RunOpt
   const auto& scenario = question.scenario;
   const auto& data = scenario.data_parallel;
   const auto n = static_cast<std::uint32_t>(scenario.simulate.iterations);
-  if (question.graph.tasks() > kMostTasks / n)
+  if (question.graph.tasks() > kMostDelayedTasks / n)
     throw UserError(
         fmt::format("'data_parallel.delay': {} iterations of {} tasks are more than {} in one graph; set "
                     "training.bucket larger, or "
                     "simulate.iterations smaller",
-                    n, question.graph.tasks(), kMostTasks));
+                    n, question.graph.tasks(), kMostDelayedTasks));
   const auto several = lower::delayed(question.graph, data, n);
   run.iterations = 1;
   const auto all = engine::make_sim()->prepare(several.graph)->run(run);

@@ -168,6 +168,7 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
   const auto& scenario = question.scenario;
   s.name = scenario.name, s.file = scenario.file, s.digest = scenario.digest;
   s.abstract = scenario.abstract.has_value(), s.error_band = scenario.error_band;
+  if (scenario.concrete) s.software = scenario.concrete->software.name, s.software_named = scenario.software_named;
   s.backend = timeline.backend, s.engine = timeline.engine, s.fidelity = timeline.fidelity;
   // Iterations are counted from their own start; the spans are those of the last, or of the median one where several
   // were performed.
@@ -201,7 +202,12 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
     s.tokens_per_s = *s.samples_per_s * double(scenario.batch.sequence);
     s.model_tflops_per_gpu = question.model_flops.value() / per_gpu;
     s.hardware_tflops_per_gpu = executed / per_gpu;
-    if (const double peak = mean_peak(cluster, s.ranks, scenario.concrete->training.precision); peak > 0) {
+    // Kernels that were timed on the machine itself are set beside the best of them, not beside a data sheet.
+    const auto precision = scenario.concrete->training.precision;
+    const auto& profile = scenario.concrete->profile;
+    const double peak = profile && !profile->kernels.empty() ? profile->peak(precision).value_or(FlopRate{}).value()
+                                                             : mean_peak(cluster, s.ranks, precision);
+    if (peak > 0) {
       s.mfu = *s.model_tflops_per_gpu * 1e12 / peak;
       s.hfu = *s.hardware_tflops_per_gpu * 1e12 / peak;
     }

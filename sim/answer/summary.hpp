@@ -52,6 +52,8 @@ struct Summary {
   std::string name, file, digest;  // of the scenario
   bool abstract = false;           // times were given; memory is in the unit of the scenario
   scenario::ErrorBand error_band;  // of predictions like this one
+  std::string software;            // the framework's profile; empty of an abstract scenario
+  bool software_named = false;     // by the scenario
   std::string backend, engine;     // as in the timeline, likewise:
   timeline::Fidelity fidelity = timeline::Fidelity::simulated;
 

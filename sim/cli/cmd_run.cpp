@@ -5,7 +5,6 @@
 #include "answer/predict.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
-#include "explore/software_worth.hpp"
 #include "report/jobs_report.hpp"
 #include "report/perfetto.hpp"
 #include "report/run_page.hpp"
@@ -98,23 +97,14 @@ int run_run(const Arguments& arguments) {
   if (!mistakes.empty()) throw UserError(std::move(mistakes));
   if (jobs) return run_jobs(*jobs, options, common);
 
-  answer::Options asked;
-  asked.summary.threads = std::max(1u, std::thread::hardware_concurrency());
   std::vector<answer::Prediction> predictions;
   for (const auto& scenario : scenarios) {
-    asked.reread = [&](std::vector<std::string> sets) {
+    auto asked = answer::Options::whole([&](std::vector<std::string> sets) {
       sets.insert(sets.begin(), common.set.begin(), common.set.end());
       return scenario::load(scenario.file, sets);
-    };
-    auto& prediction = predictions.emplace_back(answer::predict(scenario, asked));
-    if (!scenario.faults.empty()) {
-      prediction.faulted = answer::faulted(*prediction.question, prediction.timeline);
-      if (auto anomaly = answer::anomaly_of_faults(*prediction.faulted, prediction.summary.iteration))
-        prediction.warnings.push_back(*std::move(anomaly));
-    }
-    prediction.other_software = explore::with_other_software(scenario, common.set);
-    auto worth = explore::software_worth(scenario, prediction.other_software, prediction.summary.iteration);
-    if (!worth.empty()) prediction.warnings.push_back(std::move(worth));
+    });
+    asked.summary.threads = std::max(1u, std::thread::hardware_concurrency());
+    predictions.push_back(answer::predict(scenario, asked));
   }
 
   if (!options.trace.empty())

@@ -17,6 +17,7 @@
 #include "cli/table_options.hpp"
 #include "explore/sweep.hpp"
 #include "report/run_report.hpp"
+#include "scenario/check.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -99,6 +100,24 @@ std::optional<store::Row> computed(const explore::Variant& variant, const store:
   }
 }
 
+// A row that is wrong stands among the others; a key that nothing knows makes all that have it wrong.
+void refuse_unknown_keys(const std::vector<explore::Variant>& variants, const std::vector<std::string>& common) {
+  std::set<std::string> met;
+  for (const auto& variant : variants) {
+    auto sets = common;
+    for (auto& one : variant.sets()) sets.push_back(std::move(one));
+    bool fresh = met.insert(variant.file).second;
+    for (const auto& set : sets) fresh = met.insert(variant.file + '\n' + set).second || fresh;
+    if (!fresh) continue;
+    try {
+      scenario::load(variant.file, sets);
+    } catch (const UserError& error) {
+      if (auto unknown = scenario::unknown_keys(error.diagnostics(), sets); !unknown.empty())
+        throw UserError(std::move(unknown));
+    }
+  }
+}
+
 }  // namespace
 
 int run_sweep(const Arguments& arguments) {
@@ -124,6 +143,7 @@ int run_sweep(const Arguments& arguments) {
                                     whole_number("--batch", batch, 1, 100'000)};
   const auto what = variants_of(options, line->operands);
   const auto& variants = what.all;
+  refuse_unknown_keys(variants, common.set);
   std::vector<store::Point> points;
   for (const auto& variant : variants) points.push_back(point_of(file, variant, common.set));
 

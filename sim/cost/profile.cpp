@@ -14,6 +14,15 @@ std::string name(const KernelClass& kernels) {
   return kernels.precision == Precision::fp32 ? kind : kind + " in " + rehearsal::name(kernels.precision);
 }
 
+std::optional<FlopRate> Profile::peak(Precision precision) const {
+  double most = 0;
+  for (const auto& [of, times] : kernels)
+    for (const auto& sample : times.samples)
+      if (of.precision == precision && sample.p10 > Time{})
+        most = std::max(most, sample.kernel.flops().value() / to_seconds(sample.p10));
+  return most > 0 ? std::optional(FlopRate(most)) : std::nullopt;
+}
+
 std::optional<Profile::Priced> Profile::time(const Kernel& kernel) const {
   const auto known = kernels.find(KernelClass(kernel));
   if (known == kernels.end()) return std::nullopt;

@@ -70,6 +70,9 @@ struct Profile {
     bool exact;  // this very shape was measured
   };
   std::optional<Priced> time(const Kernel& kernel) const;
+  // The highest rate that one rank reached in this precision, of the FLOPs that Kernel::flops() counts; nothing when no
+  // product was measured in it.
+  std::optional<FlopRate> peak(Precision precision) const;
 };
 
 // Sorts the samples of each kind and precision, keeps the last of equal shapes, and fits.

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/parallel.hpp"
 #include "published/constants.hpp"
+#include "scenario/check.hpp"
 
 namespace rehearsal::published {
 namespace {
@@ -100,6 +101,8 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
     if (options.memory) add_memory(p, row.peak_rank, summary);
     if (options.forecast) add_forecast(p, row, constants, std::move(sets));
   } catch (const UserError& error) {
+    if (auto unknown = scenario::unknown_keys(error.diagnostics(), options.sets); !unknown.empty())
+      throw UserError(std::move(unknown));
     p.not_judged = error.diagnostics().front().message;
   }
   return p;

@@ -1,6 +1,8 @@
 // Error bands out of published runs (configs/error_bands.yaml): where 80 % of them fell, measured over predicted time.
-// Of comparable runs (scenario/run_class.hpp), by what is predicted with all constants; of a generation of GPUs and of
-// all, by forecasts, which leave out what a family of runs gave itself. Each family weighs as much as any other.
+// Of comparable runs (scenario/run_class.hpp), by what is predicted with all constants; of a generation of GPUs, of all
+// and of mixtures of experts, by forecasts, which leave out what a family of runs gave itself. Each family weighs as
+// much as any other. The band of a wider class holds those of the classes within it: what is like none of them may be
+// as far off as any.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -33,7 +35,7 @@ struct Coverage {
 };
 Coverage coverage(const std::vector<Prediction>& predictions, const Widths& widths = {});
 
-// In the form of configs/error_bands.yaml, then what ran with which attention.
+// In the form of configs/error_bands.yaml.
 std::string bands_yaml(const std::vector<Prediction>& predictions, const Widths& widths = {});
 
 }  // namespace rehearsal::published

@@ -129,10 +129,12 @@ std::string schedule_of(const Run& r) {
   return r.chunks.value_or(1) > 1 || says(r.schedule, "1f1b-i") ? "interleaved-1f1b" : "1f1b";
 }
 
+// Empty: not printed, or not as any of these. Then rules choose, and else the scenario's default.
 std::string precision_of(const Run& r) {
-  if (says(r.precision, "fp4")) return "fp4";
-  if (says(r.precision, "fp8") || says(r.precision, "float8")) return "fp8";
-  return says(r.precision, "bf16") ? "bf16" : "fp16";
+  if (says(r.precision, "float8")) return "fp8";
+  for (const char* name : {"fp4", "fp8", "bf16", "fp16", "fp32"})
+    if (says(r.precision, name)) return name;
+  return "";
 }
 
 std::string recompute_of(const Run& r) {
@@ -160,7 +162,8 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, SoftwareDetail det
   put_parallelism(s, r);
   s.put("batch.global", *r.global_batch), s.put("batch.micro", *r.micro_batch);
   s.put("schedule", schedule_of(r));
-  s.put("training.precision", precision_of(r)), s.put("training.recompute", recompute_of(r));
+  if (const auto precision = precision_of(r); !precision.empty()) s.put("training.precision", precision);
+  s.put("training.recompute", recompute_of(r));
   s.put("training.attention", "flash");
   if (detail != SoftwareDetail::none && !mapped.software.empty()) s.put("software.use", mapped.software);
   for (const auto& [key, value] : mapped.set)

@@ -34,8 +34,8 @@ std::vector<std::string> cells(const std::string& line) {
 
 class Row {
  public:
-  Row(const std::map<std::string, std::size_t>& columns, std::vector<std::string> values, const std::string& place)
-      : columns_(columns), values_(std::move(values)), place_(place) {}
+  Row(const std::map<std::string, std::size_t>& columns, std::vector<std::string> values)
+      : columns_(columns), values_(std::move(values)) {}
 
   std::string text(const char* name) const {
     const auto column = columns_.find(name);
@@ -47,6 +47,7 @@ class Row {
     return all;
   }
   bool has(const char* name, const char* part) const { return text(name).find(part) != std::string::npos; }
+  // A cell that is no number makes its row one that is not judged: unread().
   std::optional<double> number(const char* name) const {
     const auto value = text(name);
     if (value.empty() || value == "n/a") return std::nullopt;
@@ -55,22 +56,30 @@ class Row {
       if (std::isfinite(number) && number >= 0) return number;
     } catch (const UserError&) {
     }
-    throw UserError(fmt::format("{}: '{}' is '{}', not a number", place_, name, value));
+    return not_read(name, "not a number");
   }
   std::optional<std::int64_t> integer(const char* name) const {
     const auto value = number(name);
     if (!value) return std::nullopt;
-    if (*value != std::floor(*value) || *value > 1e15)
-      throw UserError(fmt::format("{}: '{}' is '{}', not a whole number", place_, name, text(name)));
+    if (*value != std::floor(*value) || *value > 1e15) return not_read(name, "not a whole number");
     return static_cast<std::int64_t>(*value);
   }
-  // A text is no number: rules know what it stands for, or the row is not judged.
-  std::optional<std::int64_t> number_in_text(const char* name, std::string* unread = nullptr) const {
+  // A text is no number: rules know what it stands for.
+  std::optional<std::int64_t> number_in_text(const char* name) const {
     const auto value = text(name);
-    if (value == "n/a" || value.find_first_not_of("0123456789.e+") == std::string::npos) return integer(name);
-    if (unread) *unread = fmt::format("its '{}' is '{}', not a number", name, value);
+    return value.find_first_not_of("0123456789.e+") == std::string::npos ? integer(name) : std::nullopt;
+  }
+  // Where a memory or a time is asked for, "OOM": the run did not fit.
+  bool out_of_memory(const char* name) const {
+    const auto value = text(name);
+    return value.starts_with("OOM") || value.starts_with("oom");
+  }
+  std::optional<double> measured(const char* name) const { return out_of_memory(name) ? std::nullopt : number(name); }
+  std::nullopt_t not_read(const char* name, const char* what) const {
+    if (unread_.empty()) unread_ = fmt::format("its '{}' is '{}', {}", name, text(name), what);
     return std::nullopt;
   }
+  const std::string& unread() const { return unread_; }  // the first of them, as a reason
   // "1 (distributed optimizer, assumed)" counts as 1.
   std::optional<std::int64_t> leading_digit(const char* name) const {
     const auto value = text(name);
@@ -81,7 +90,7 @@ class Row {
  private:
   const std::map<std::string, std::size_t>& columns_;
   std::vector<std::string> values_;
-  const std::string& place_;
+  mutable std::string unread_;
 };
 
 // "vtrain_single-0001" belongs to vtrain_single where the table does not say so itself.
@@ -105,11 +114,16 @@ void fill_in(Run& r, const Row& row) {
 }
 
 // "layers/virtual stage 2": by the layers of a chunk.
-std::optional<std::int64_t> chunks_of(const Row& row, Run& r) {
+std::optional<std::int64_t> chunks_of(const Row& row, const Run& r) {
   constexpr std::string_view kByLayers = "layers/virtual stage ";
   const auto value = row.text("vp");
-  if (!value.starts_with(kByLayers)) return row.number_in_text("vp", &r.unread);
-  const auto each = parse_number(value.substr(kByLayers.size()));
+  if (!value.starts_with(kByLayers)) return row.integer("vp");
+  double each = 0;
+  try {
+    each = parse_number(value.substr(kByLayers.size()));
+  } catch (const UserError&) {
+    return row.not_read("vp", "not a number of layers");
+  }
   return r.layers && each >= 1 ? std::optional(*r.layers / r.pipeline.value_or(1) / std::int64_t(each)) : std::nullopt;
 }
 
@@ -122,22 +136,22 @@ Run run_of(const Row& row) {
   r.sequence_parallel = row.text("seq_parallel"), r.schedule = row.text("schedule"),
   r.precision = row.text("precision");
   r.layers = row.integer("layers"), r.hidden = row.integer("hidden"), r.heads = row.integer("heads");
-  r.kv_heads = row.number_in_text("kv_heads", &r.unread), r.ffn = row.number_in_text("ffn", &r.unread),
-  r.vocabulary = row.number_in_text("vocab");
-  r.sequence = row.integer("seq"), r.experts = row.number_in_text("n_experts", &r.unread);
-  r.experts_per_token = row.number_in_text("topk", &r.unread), r.expert_ffn = row.number_in_text("moe_ffn", &r.unread);
+  r.kv_heads = row.integer("kv_heads"), r.ffn = row.integer("ffn"), r.vocabulary = row.number_in_text("vocab");
+  r.sequence = row.integer("seq"), r.experts = row.integer("n_experts");
+  r.experts_per_token = row.integer("topk"), r.expert_ffn = row.integer("moe_ffn");
   r.gpus = row.integer("n_gpus"), r.gpus_per_node = row.integer("gpus_per_node");
   if (!r.gpus) r.gpus = r.gpus_per_node;  // not printed: one node
   r.gpu_memory_gb = row.integer("gpu_mem_gb");
-  r.tensor = row.number_in_text("tp", &r.unread), r.pipeline = row.number_in_text("pp", &r.unread),
-  r.chunks = chunks_of(row, r);
-  r.context = row.number_in_text("cp", &r.unread), r.expert = row.number_in_text("ep", &r.unread),
-  r.data = row.integer("dp"), r.zero = row.leading_digit("zero_stage");
+  r.tensor = row.integer("tp"), r.pipeline = row.integer("pp"), r.chunks = chunks_of(row, r);
+  r.context = row.integer("cp"), r.expert = row.integer("ep"), r.data = row.integer("dp"),
+  r.zero = row.leading_digit("zero_stage");
   r.micro_batch = row.integer("micro_batch"), r.global_batch = row.integer("global_batch");
-  r.iteration_s = row.number("iter_time_s"), r.peak_memory = row.number("peak_mem_gb");
+  r.iteration_s = row.measured("iter_time_s"), r.peak_memory = row.measured("peak_mem_gb");
   r.memory_kind = row.text("mem_kind"), r.cluster = row.text("cluster"), r.software = row.text("software");
   r.knobs = row.text("knobs");
+  r.failed = row.out_of_memory("mem_kind") || row.out_of_memory("peak_mem_gb") || row.out_of_memory("iter_time_s");
   fill_in(r, row);
+  r.unread = row.unread();
   r.cells = row.texts();
   r.cells["table"] = r.table;
   return r;
@@ -193,7 +207,7 @@ std::vector<Run> read_runs(const std::string& path) {
     if (values.size() != columns.size())
       throw UserError(
           fmt::format("{}: {} cells under {} columns; is a quote left open?", place, values.size(), columns.size()));
-    auto& run = runs.emplace_back(run_of(Row(columns, std::move(values), place)));
+    auto& run = runs.emplace_back(run_of(Row(columns, std::move(values))));
     run.file = path, run.line = number;
     if (run.id.empty()) throw UserError(place + ": no 'id'");
   }

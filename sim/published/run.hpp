@@ -20,17 +20,18 @@ struct Run {
   std::optional<std::int64_t> micro_batch, global_batch;
   std::optional<double> iteration_s, peak_memory;
   std::optional<double> tflops, mfu;  // where that is all that is printed of the speed: model FLOPs a GPU; a share
-  std::string memory_kind;            // unit and counter of `peak_memory`; "OOM": the run did not fit
+  std::string memory_kind;            // unit and counter of `peak_memory`
+  bool failed = false;                // "OOM" in the place of memory or time: the run did not fit
   // Said by the table itself; otherwise rules choose (scenario_of). The cluster: a name, or the section of a scenario
   // as JSON; knobs: settings of a scenario, as JSON by their dotted names.
   std::string cluster, software, knobs;
-  std::string unread;                        // which cell has a text where a number is needed
+  std::string unread;                        // which cell is no number where one is needed: a row that is not judged
   std::map<std::string, std::string> cells;  // as printed, by column
   std::string cell(const std::string& column) const {
     const auto found = cells.find(column);
     return found == cells.end() ? std::string() : found->second;
   }
-  bool out_of_memory() const { return memory_kind.rfind("OOM", 0) == 0; }
+  bool out_of_memory() const { return failed; }
 };
 
 // Reads a CSV table with a header (RFC 4180 quoting). Columns: id, layers, hidden, seq, n_gpus, gpu, global_batch,
@@ -39,7 +40,7 @@ struct Run {
 // gpus_per_node, interconnect, tp, pp, vp, cp, ep, dp, zero_stage, recompute, seq_parallel, schedule, precision,
 // peak_mem_gb, mem_kind, cluster, software, knobs are understood; where no time is printed also tokens_per_s_per_gpu,
 // samples_per_s_per_gpu, tflops_per_gpu (of the model) and mfu_pct. Others are passed over. A row without a global
-// batch accumulates no gradients. Throws UserError with file and line.
+// batch accumulates no gradients. Throws UserError with file and line where the lines are none of a table.
 std::vector<Run> read_runs(const std::string& path);
 // Whether its header has the columns that are needed.
 bool is_table_of_runs(const std::string& path);

@@ -30,7 +30,7 @@ double seconds_of(const scenario::Scenario& scenario) {
 Widths widths(const std::vector<Prediction>& predictions, const Against& options) {
   std::map<std::string, std::vector<const Prediction*>> classes;
   for (const auto& p : predictions)
-    if (p.timed()) classes[class_of(p.kind)].push_back(&p);
+    if (p.timed() && !p.kind.experts) classes[class_of(p.kind)].push_back(&p);
   struct Turn {
     const std::string* of_class;
     const Prediction* run;

@@ -97,7 +97,7 @@ std::string predicted_error(double error) {
 }
 
 std::string disturbance_text(const timeline::Timeline& timeline, int width, const Paint& paint) {
-  return notes("Disturbed: do not trust these times", timeline.disturbances, width, paint);
+  return notes(kDisturbed, timeline.disturbances, width, paint);
 }
 
 std::string measured_text(const answer::Answer& run, int width, const Paint& paint) {

@@ -17,7 +17,8 @@ std::string measured_text(const answer::Answer& run, int width, const page::Pain
 // "2.3 % shorter", from a signed relative error of a prediction.
 std::string predicted_error(double error);
 
-// "Disturbed: ..." or that nothing was noticed.
+inline constexpr const char* kDisturbed = "Disturbed: do not trust these times";
+// The list under it; empty where nothing was noticed.
 std::string disturbance_text(const timeline::Timeline& timeline, int width, const page::Paint& paint);
 
 }  // namespace rehearsal::report

@@ -220,8 +220,11 @@ Json to_json(const Answer& run, const std::string& version) {
                     {"end_s", to_seconds(segment.end)},
                     {"tasks", segment.tasks}});
   Json other_software = Json::array();
-  for (const auto& [name, time] : run.other_software)
-    other_software.push_back({{"software", name}, {"iteration_s", to_seconds(time)}});
+  for (const auto& other : run.other_software)
+    other_software.push_back({{"software", other.software},
+                              {"iteration_s", to_seconds(other.iteration)},
+                              {"iteration_change", other.iteration / s.iteration - 1},
+                              {"contention", other.contention}});
   Json contended = Json::array();
   for (const auto& r : s.contended)
     contended.push_back(
@@ -257,6 +260,8 @@ Json to_json(const Answer& run, const std::string& version) {
       {"traffic", traffic(s.traffic)},
       {"stage_edges", run.question ? stage_edges(*run.question) : Json()},
       {"error_band", error_band(run)},
+      {"software", s.abstract ? Json() : Json(s.software)},
+      {"software_named", s.abstract ? Json() : Json(s.software_named)},
       {"other_software", other_software},
       {"critical_path", path},
       {"assumptions", run.assumptions},

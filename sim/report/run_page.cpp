@@ -10,6 +10,7 @@
 #include "plan/mesh.hpp"
 #include "report/groups_report.hpp"
 #include "report/job_report.hpp"
+#include "report/measured_text.hpp"
 #include "report/memory_colors.hpp"
 
 namespace rehearsal::report {
@@ -34,6 +35,8 @@ class RunPage {
 
   Page write() {
     section("The answer", {headline()});
+    software();
+    if (!run_.timeline.disturbances.empty()) add({kDisturbed, Entries{run_.timeline.disturbances}});
     if (s_.job) add({"The whole training", Verbatim{job_text(*s_.job, 100)}});
     if (!run_.warnings.empty()) add({"Warnings", Entries{run_.warnings}});
     time();
@@ -54,6 +57,27 @@ class RunPage {
   }
   void add(Block block) { page_.sections.back().blocks.push_back(std::move(block)); }
 
+  // Where nobody chose one: the step with each that may be meant.
+  void software() {
+    if (run_.other_software.empty()) return;
+    Table table;
+    table.head = {"software", "iteration", ""};
+    table.rows.push_back({{s_.software},
+                          number(show(s_.iteration), to_seconds(s_.iteration), "/iteration_s"),
+                          {"assumed: the scenario names none"}});
+    for (std::size_t i = 0; i < run_.other_software.size(); ++i) {
+      const auto& other = run_.other_software[i];
+      const double change = other.iteration / s_.iteration - 1;
+      const auto at = fmt::format("/other_software/{}", i);
+      table.rows.push_back(
+          {{other.software},
+           number(show(other.iteration), to_seconds(other.iteration), at + "/iteration_s"),
+           number(fmt::format("{:+.1f} %{}", change * 100, other.contention ? "" : ", before contention"), change,
+                  at + "/iteration_change")});
+    }
+    add({"The same step with each framework that may be meant", std::move(table)});
+  }
+
   Block headline() const {
     Facts facts;
     const auto add = [&](std::string name, std::string text, std::optional<double> value, std::string json,
@@ -62,8 +86,11 @@ class RunPage {
     };
     std::string band;
     if (s_.error_band.low && !run_.measured)
-      band = fmt::format("{} to {} by its band", show(seconds(to_seconds(s_.iteration) * *s_.error_band.low)),
+      band = fmt::format("{}{} to {} by its band",
+                         s_.error_band.among == scenario::ErrorBand::Among::comparable ? "" : "no comparable run; ",
+                         show(seconds(to_seconds(s_.iteration) * *s_.error_band.low)),
                          show(seconds(to_seconds(s_.iteration) * *s_.error_band.high)));
+    if (run_.measured) band = iterations_note(run_.measured->iterations);
     add("iteration", show(s_.iteration), to_seconds(s_.iteration), "/iteration_s", band);
     if (run_.measured)
       facts.facts.push_back({"predicted", number(show(run_.measured->predicted), to_seconds(run_.measured->predicted),

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "base/quantity_text.hpp"
 #include "page/grid.hpp"
@@ -134,7 +135,9 @@ class TextReport {
 
   static const char* among(scenario::ErrorBand::Among runs) {
     using enum scenario::ErrorBand::Among;
-    return runs == comparable ? "comparable runs" : runs == generation ? "runs on such GPUs" : "all published runs";
+    return runs == comparable   ? "80 % of comparable runs"
+           : runs == generation ? "no comparable run; on such GPUs"
+                                : "no comparable run; by any other";
   }
 
   void headline() {
@@ -145,11 +148,12 @@ class TextReport {
     if (run_.measured)
       expected = iterations_note(run_.measured->iterations);
     else if (band.low && band.high)
-      expected =
-          fmt::format("80 % of {}: {:.3f} .. {:.3f} s", among(band.among), seconds * *band.low, seconds * *band.high);
+      expected = fmt::format("{}: {:.3f} .. {:.3f} s", among(band.among), seconds * *band.low, seconds * *band.high);
     else if (!abstract_)
       expected = "no comparable published runs";
     line("  Iteration    {:<16} {}", paint_.bold(show(s_.iteration)), paint_.dim(expected));
+    if (!run_.other_software.empty())
+      line("{}", wrap(software_choice(), std::size_t(style_.width), std::string(15, ' ')));
     if (s_.useful)
       line("  Useful       {} for a step that trains; {:.2g} % overflow, after {}", show(s_.useful->step),
            100 * s_.useful->overflow_rate, show(s_.useful->skipped));
@@ -172,6 +176,19 @@ class TextReport {
     if (s_.served) servers(*s_.served);
     line("  {}", paint_.dim(fmt::format("{} backend, {} engine; {} tasks that stand for {}", s_.backend, s_.engine,
                                         grouped(run_.graph().tasks()), grouped(run_.graph().represented_tasks()))));
+  }
+
+  // Where nobody chose one: the step with each that may be meant.
+  std::string software_choice() const {
+    auto text = fmt::format("  Software     none is named, {} is assumed; with", s_.software);
+    const char* separator = " ";
+    bool alone = false;
+    for (const auto& other : run_.other_software) {
+      text += fmt::format("{}{} {} ({:+.1f} %)", std::exchange(separator, ", "), other.software, show(other.iteration),
+                          (other.iteration / s_.iteration - 1) * 100);
+      alone = alone || !other.contention;
+    }
+    return text + (alone ? ", before contention" : "");
   }
 
   void servers(const answer::Served& s) {

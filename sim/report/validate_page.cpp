@@ -5,6 +5,7 @@
 
 #include "base/quantity_text.hpp"
 #include "page/layout.hpp"
+#include "report/measured_text.hpp"
 #include "report/pages.hpp"
 
 namespace rehearsal::report {
@@ -22,12 +23,18 @@ Page validate_page(const Validation& v, const Asked& asked, const std::string& v
        {show(c.iteration.predicted), to_seconds(c.iteration.predicted), "/validate/iteration/predicted_s"}});
   facts.facts.push_back(
       {"measured, median",
-       {show(c.iteration.measured), to_seconds(c.iteration.measured), "/validate/iteration/measured_s"}});
+       {show(c.iteration.measured), to_seconds(c.iteration.measured), "/validate/iteration/measured_s"},
+       iterations_note(c.iterations)});
   facts.facts.push_back(
       {"error of the prediction",
        {signed_share(c.iteration.median_error), c.iteration.median_error, "/validate/iteration/median_error"},
        "negative: the run took longer"});
   section.blocks.push_back({"", std::move(facts)});
+  const auto& disturbed = v.measured.timeline.disturbances;
+  if (disturbed.empty())
+    section.blocks.push_back({"", Paragraph{"No disturbance of the machine was noticed."}});
+  else
+    section.blocks.push_back({kDisturbed, Entries{disturbed}});
   Table table;
   table.head = {"class of task", "tasks", "predicted", "measured", "error of the sum"};
   Scatter scatter;

@@ -20,4 +20,8 @@ struct Checked {
 // only when the house's own folder cannot be found.
 Checked check(const std::string& path, const std::vector<std::string>& sets = {}, const Files& files = disk());
 
+// Of `errors` those that name a key which one of `sets` gave and nothing knows: whoever asks for many scenarios and
+// goes on where one is wrong does not go on with these, because no scenario was meant by them.
+std::vector<Diagnostic> unknown_keys(const std::vector<Diagnostic>& errors, const std::vector<std::string>& sets);
+
 }  // namespace rehearsal::scenario

@@ -81,6 +81,9 @@ class Documents {
   std::vector<std::shared_ptr<const DocumentTree>> trees_;
 };
 
+// What messages call the place of a value that --set gave.
+std::string set_origin(const std::string& assignment);
+
 // A file that is checked to be UTF-8 text of at most `limit` bytes. Throws UserError.
 std::string read_text_file(const std::string& path, std::size_t limit, const Files& files = disk());
 

@@ -55,9 +55,11 @@ const Node* Documents::set(const Node* root, const std::vector<std::string>& ass
   return root;
 }
 
+std::string set_origin(const std::string& assignment) { return "--set " + assignment.substr(0, 200); }
+
 const Node* Documents::set(const Node* root, const std::string& assignment) {
   const auto equals = assignment.find('=');
-  const std::string origin = "--set " + assignment.substr(0, 200);
+  const std::string origin = set_origin(assignment);
   const auto complain = [&](std::string message) { return problems_.error({origin, 0, 0}, std::move(message)), root; };
   if (equals == std::string::npos || equals == 0) return complain("write KEY=VALUE, for example batch.micro=2");
   const std::string_view path = std::string_view(assignment).substr(0, equals);

@@ -105,7 +105,7 @@ const Description& gpu_choice_fields() {
   static const Description all =
       describe<G>({}, nested<&G::gpu>("", cluster::gpu_fields()),
                   field<&G::flash_software>("software", name_of("software profile"),
-                                            {[](const G&) -> std::string { return "megatron-2025"; }, "megatron-2025"},
+                                            {[](const G&) -> std::string { return ""; }, "by configs/frameworks.yaml"},
                                             "where a scenario with flash attention names none"));
   return all;
 }
@@ -185,8 +185,8 @@ const Description& scenario_fields() {
       nested<&S::simulate>("simulate", simulate_fields()), nested<&S::concrete>("", concrete_fields()),
       nested<&S::abstract>("", cost_fields()), nested<&S::job>("job", job::job_fields()),
       aside<&S::error_band>("follows from the others"), aside<&S::given>("the values count"),
-      aside<&S::other_software>("follows from the others"), aside<&S::assumptions>("follows from the others"),
-      aside<&S::warnings>("follows from the others"));
+      aside<&S::software_named>("the profile counts"), aside<&S::other_software>("follows from the others"),
+      aside<&S::assumptions>("follows from the others"), aside<&S::warnings>("follows from the others"));
   return all;
 }
 

@@ -117,7 +117,7 @@ Key made() {
   add<ClusterChoice>(cluster, cluster_choice_fields(), true);
   extra(cluster.at("gpu"), "software", {fields::name_of("software profile")},
         "where a scenario with flash attention names none")
-      .said = "megatron-2025";
+      .said = "by configs/frameworks.yaml";
   Key& curves = library(cluster, "collectives", "set of collective curves", "measured times of collectives by size");
   curves.said = "priced from the links";
   extra(curves, "assumption", {fields::text()}, "a sentence for reports");

@@ -110,55 +110,6 @@ void check_device(Context& context, const models::Training& training, bool own_k
         place, fmt::format("GPU '{}' has no fused attention kernel; set training.attention to unfused", gpu.name));
 }
 
-void check_scaling(Context& context, const models::Training& training, const models::Software& software,
-                   const cluster::Gpu& gpu, const Location& place) {
-  using models::Fp8Scaling;
-  const bool known = software.fp8_scaling == Fp8Scaling::tensorwise ||
-                     (software.fp8_scaling == Fp8Scaling::rowwise     ? gpu.fp8_rowwise_speedup
-                      : software.fp8_scaling == Fp8Scaling::blockwise ? gpu.fp8_blockwise_speedup
-                                                                      : gpu.fp8_mx_speedup) > 0;
-  if (training.precision == Precision::fp8 && !known)
-    context.problems.error(
-        place, fmt::format("GPU '{}' has no rate for the scales that 'software.fp8_scaling' asks for", gpu.name));
-}
-
-std::optional<models::Software> choose_software(Context& context, const Node* given, const Node& root,
-                                                const TrainingChoice& training,
-                                                const std::optional<ClusterChoice>& cluster) {
-  std::optional<models::Software> software;
-  // A mapping may change a few keys of what nobody named; one with a name of its own is whole.
-  const bool named = given && (given->kind != Node::Kind::map || given->find("use") || given->find("name"));
-  if (named) {
-    software = load_software(context, *given);
-  } else if (cluster) {
-    const bool flash = training.training.attention == models::AttentionKind::flash;
-    Node* name = context.documents.make(Node::Kind::scalar, root);
-    name->text = flash ? cluster->flash_software : "megatron-2021";
-    const Node* chosen = name;
-    if (given) {
-      Node* key = context.documents.make(Node::Kind::scalar, *given);
-      key->text = "use";
-      Node* changed = context.documents.make(Node::Kind::map, *given);
-      changed->entries = given->entries;
-      changed->entries.push_back({key, name});
-      chosen = changed;
-    }
-    software = load_software(context, *chosen);
-    context.assume(fmt::format("software {}: not given; the default for {} attention on {}", name->text,
-                               flash ? "flash" : "unfused", cluster->spec.gpu.name));
-  }
-  if (!software) return software;
-  if (training.overlap_gradients)
-    software->gradient_overlap =
-        *training.overlap_gradients ? models::GradientOverlap::always : models::GradientOverlap::never;
-  if (training.overlap_pipeline) software->blocking_sends = !*training.overlap_pipeline;
-  if (training.overlap_tensor) software->async_tensor = *training.overlap_tensor;
-  if (training.early_stop) software->early_stop = *training.early_stop;
-  const bool says = given && given->kind == Node::Kind::map && given->find("compiled");
-  if (training.training.kernels == models::Kernels::unfused && !says) software->compiled = false;
-  return software;
-}
-
 void read_concrete(Context& context, MapReader& top, const Node& root, Scenario& scenario,
                    ParallelismChoice& parallelism) {
   auto& problems = context.problems;
@@ -170,10 +121,9 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   const Node* training_node = top.find("training");
   auto training = load_training(context, training_node, root);
   scenario.optimizer_sync = training.optimizer_sync;
-  auto software = choose_software(context, top.find("software"), root, training, cluster);
-  const bool says = training_node && training_node->find("gradient_precision");
-  if (software && software->bf16_gradients && !says && models::unscaled(training.training.precision) == Precision::bf16)
-    training.training.gradient_precision = Precision::bf16;
+  auto chosen = choose_software(context, top.find("software"), root, training, training_node, parallelism, cluster);
+  auto& software = chosen.software;
+  if (software) training.training.gradient_precision = chosen.gradient_precision;
   if (cluster) {
     const auto before = problems.count();
     if (parallelism.sound) size_cluster(context, *cluster, parallelism, scenario.data_parallel.own_nodes());
@@ -186,7 +136,6 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
     for (const auto& group : cluster->spec.groups)
       if (group.gpu) check_device(context, training.training, software && software->own_kernels, *group.gpu, where);
   }
-  if (cluster && software) check_scaling(context, training.training, *software, cluster->spec.gpu, top.at("software"));
   const auto before_experts = problems.count();
   const auto experts = load_experts(context, top.find("experts"), root, model);
   if (model && parallelism.sound && problems.count() == before_experts)
@@ -207,6 +156,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   if (model) c.model = std::move(*model);
   c.training = training.training;
   if (software) c.software = std::move(*software);
+  scenario.software_named = chosen.named, scenario.other_software = std::move(chosen.others);
   if (cluster)
     c.cluster = std::move(cluster->spec), c.curves = std::move(cluster->curves), c.profile = cluster->profile;
   c.partition = partition, c.experts = experts;
@@ -355,7 +305,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   read_simulate(context, top, root, scenario);
   if (const Node* plan = top.find("plan")) read_plan_space(context, *plan, root);
   top.finish();
-  if (scenario.concrete && problems.count() == 0) load_error_band(context, scenario, top.find("software") != nullptr);
+  if (scenario.concrete && problems.count() == 0) load_error_band(context, scenario);
   scenario.assumptions = context.assumptions;
   for (const auto& w : problems.warnings())
     scenario.warnings.push_back(
@@ -379,6 +329,21 @@ bool check_part(Context& context, const std::string& folder, const Node& root) {
 
 }  // namespace
 
+std::string title(const std::string& name, const std::vector<std::string>& sets) {
+  constexpr std::size_t kNamed = 4, kLongest = 60;  // settings that are named, and characters of one
+  std::string changed;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (sets[i].starts_with("name=")) return name;
+    if (i == kNamed) {
+      changed += fmt::format(" and {} more", sets.size() - kNamed);
+      break;
+    }
+    const auto set = printable(sets[i]);
+    changed += (i ? ", " : "") + (set.size() > kLongest ? set.substr(0, kLongest - 3) + "..." : set);
+  }
+  return changed.empty() ? name : fmt::format("{} (with {})", name, changed);
+}
+
 Scenario read_scenario(Context& context, const std::string& path, const Node& root) {
   return read(context, path, root);
 }
@@ -390,6 +355,7 @@ Scenario load(const std::string& path, const std::vector<std::string>& sets, con
   const Node* root = context.documents.set(context.documents.read_file(path), sets);
   Scenario scenario = root ? read(context, path, *root) : Scenario{};
   context.problems.throw_if_any();
+  scenario.name = title(scenario.name, sets);
   scenario.digest = digest(scenario);
   return scenario;
 }

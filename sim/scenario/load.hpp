@@ -49,7 +49,7 @@ std::optional<models::Transformer> load_model(Context& context, const Node& node
 
 struct GpuChoice {
   cluster::Gpu gpu;
-  std::string flash_software;  // the profile that fits this generation where a scenario names none
+  std::string flash_software;  // where a scenario names none; empty: by configs/frameworks.yaml
 };
 std::optional<GpuChoice> load_gpu(Context& context, const Node& node);
 
@@ -86,6 +86,19 @@ std::shared_ptr<const cost::Profile> find_profile(Context& context, const Node* 
 std::vector<Constant> measured_constants(Context& context, const std::string& gpu);
 
 std::optional<models::Software> load_software(Context& context, const Node& node);
+// The framework: the one that `given` names, else the first that may be meant (configs/frameworks.yaml), and then what
+// else may be.
+struct ParallelismChoice;
+struct TrainingChoice;
+struct SoftwareChoice {
+  std::optional<models::Software> software;  // none after an error
+  Precision gradient_precision{};
+  bool named = false;
+  std::vector<OtherSoftware> others;
+};
+SoftwareChoice choose_software(Context& context, const Node* given, const Node& root, const TrainingChoice& training,
+                               const Node* training_node, const ParallelismChoice& parallelism,
+                               const std::optional<ClusterChoice>& cluster);
 
 // `cluster`: of the right size, so that parts can be looked for; null where it could not be read.
 std::vector<cluster::Fault> load_faults(Context& context, const Node& node, const cluster::ClusterSpec* cluster);
@@ -146,15 +159,17 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
 // for servers; of a cluster without NICs, which has one node, so many GPUs.
 void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism, std::int64_t more_nodes);
 
-// What published runs say about predictions like this one (configs/error_bands.yaml), and, where no software was given,
-// what else ran with such attention.
-void load_error_band(Context& context, Scenario& scenario, bool software_given);
+// What published runs say about predictions like this one (configs/error_bands.yaml).
+void load_error_band(Context& context, Scenario& scenario);
 
 std::string digest(const Scenario& scenario);
 
 // A question of resharding (reshard_file.hpp) is known by its keys: it has no `version`, but tasks or meshes.
 bool is_reshard(const Node& root);
 reshard::Question read_reshard(Context& context, const std::string& path, const Node& root);
+
+// The name of a file, and what --set has changed of it, so that no report says what is not so any more.
+std::string title(const std::string& name, const std::vector<std::string>& sets);
 
 // The whole file; what is wrong is left in context.problems. `path` names the scenario.
 Scenario read_scenario(Context& context, const std::string& path, const Node& root);

@@ -1,4 +1,9 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "scenario/load.hpp"
 #include "scenario/plan_file.hpp"
@@ -25,40 +30,86 @@ std::string name_of(models::AttentionKind kind) { return kind == models::Attenti
 // One entry of the file.
 struct BandOfFile {
   BandOfFile(Diagnostics& problems, const Node& item) : map(problems, item, "band") {
-    low = map.number("low", kPositive), high = map.number("high", kPositive), basis = map.text("basis");
+    known.range = {map.number("low", kPositive), map.number("high", kPositive)}, basis = map.text("basis");
+    known.sizes = {sizes("sequence"), sizes("parameters"), sizes("gpus")};
   }
-  ErrorBand band(ErrorBand::Among among) const { return {low, high, among, basis}; }
-  bool within(const char* key, double value) {
+  std::pair<double, double> sizes(const char* key) {
     const Node* range = map.require(key, "the least and the most of its runs");
-    if (!range || range->items.size() != 2) return false;
+    if (!range || range->items.size() != 2) return {};
     const auto bound = [&](std::size_t i) {
       return read_number(map.problems(), *range->items[i], key, kPositive).value_or(0);
     };
-    return value >= bound(0) / kReach && value <= bound(1) * kReach;
-  }
-  // Within reach of the sizes of its runs.
-  bool fits(const RunClass& run) {
-    const bool sequence = within("sequence", run.sequence), parameters = within("parameters", run.parameters),
-               gpus = within("gpus", run.gpus);
-    return sequence && parameters && gpus;
+    return {bound(0), bound(1)};
   }
 
   MapReader map;
-  double low = 0, high = 0;
+  KnownBand known;
   std::string basis;
 };
 
-// Why no published run is like it, whatever its GPU and sizes; empty: some may be.
-std::string unlike_all_runs(const Scenario& scenario) {
+// What no published run of the tables was.
+std::vector<std::string> unlike_all_runs(const Scenario& scenario) {
   const auto& c = *scenario.concrete;
-  if (!c.cluster.groups.empty()) return "no published runs on GPUs of several kinds";
-  if (c.model.is_moe()) return "no runs of mixtures of experts but those that constants were fitted on";
-  if (scenario.data_parallel.served()) return "no published runs with parameter servers";
-  if (scenario.schedule.cut() > 1) return "no published runs of sequences that go through in pieces";
-  return "";
+  const auto& t = c.training;
+  std::vector<std::string> all;
+  const auto add = [&](bool is, const char* what) {
+    if (is) all.emplace_back(what);
+  };
+  using models::Family;
+  add(!c.cluster.groups.empty(), "on GPUs of several kinds");
+  add(scenario.data_parallel.served(), "with parameter servers");
+  add(scenario.schedule.cut() > 1, "of sequences that go through in pieces");
+  add(t.optimizer != models::OptimizerKind::adamw, "with another optimizer than AdamW");
+  add(t.frozen(), "of adapters");
+  add(t.leaves_device(), "with states or activations beyond the device");
+  add(c.model.family == Family::u_transformer || c.model.family == Family::mlp, "of such models");
+  add(!scenario.faults.empty(), "on machines with such faults");
+  return all;
 }
 
 }  // namespace
+
+void SizesOfRuns::add(const RunClass& run) {
+  const auto span = [](auto& range, double value) {
+    range = {std::min(range.first, value), std::max(range.second, value)};
+  };
+  span(sequence, run.sequence), span(parameters, run.parameters), span(gpus, run.gpus);
+}
+
+void SizesOfRuns::take_in(const SizesOfRuns& other) {
+  for (const auto& [mine, its] :
+       {std::pair{&sequence, &other.sequence}, {&parameters, &other.parameters}, {&gpus, &other.gpus}})
+    *mine = {std::min(mine->first, its->first), std::max(mine->second, its->second)};
+}
+
+double SizesOfRuns::distance(const RunClass& run) const {
+  const auto off = [](const auto& range, double value) {
+    return std::max({0., std::log(range.first / value), std::log(value / range.second)}) / std::log(kReach);
+  };
+  return std::max({off(sequence, run.sequence), off(parameters, run.parameters), off(gpus, run.gpus)});
+}
+
+BandRange BandRange::towards(const BandRange& other, double way) const {
+  const auto between = [&](double from, double to) { return from * std::pow(to / from, way); };
+  return {between(low, other.low), between(high, other.high)};
+}
+
+BandRange BandRange::wider(double share) const {
+  const double more = std::log(high / low) * share / 2;
+  return {low * std::exp(-more), high * std::exp(more)};
+}
+
+Told told(const RunClass& run, const KnownBand* comparable, const KnownBand* generation, const KnownBand& all) {
+  Told answer{all.range, ErrorBand::Among::all, all.sizes.distance(run) + double(run.unlike.size())};
+  answer.range = all.range.wider(answer.beyond);
+  if (run.experts || !run.unlike.empty()) return answer;
+  for (const auto& [band, among] :
+       {std::pair{generation, ErrorBand::Among::generation}, {comparable, ErrorBand::Among::comparable}}) {
+    const double beyond = band ? band->sizes.distance(run) : kReach;
+    if (beyond < 1) answer = {band->range.towards(answer.range, beyond), among, beyond};
+  }
+  return answer;
+}
 
 RunClass run_class(const Scenario& scenario) {
   const auto& c = *scenario.concrete;
@@ -70,10 +121,12 @@ RunClass run_class(const Scenario& scenario) {
           layout_class(scenario.parallelism),
           double(scenario.batch.sequence),
           models::parameters(c.model),
-          double(scenario.parallelism.gpus())};
+          double(scenario.parallelism.gpus()),
+          c.model.is_moe(),
+          unlike_all_runs(scenario)};
 }
 
-void load_error_band(Context& context, Scenario& scenario, bool software_given) {
+void load_error_band(Context& context, Scenario& scenario) {
   auto& problems = context.problems;
   const auto& c = *scenario.concrete;
   auto& band = scenario.error_band;
@@ -81,44 +134,57 @@ void load_error_band(Context& context, Scenario& scenario, bool software_given) 
   const Node* root = context.documents.read_file(context.home + "/" + kFile);
   if (!root) return;
   MapReader file(problems, *root, "");
-  const Node* comparable = file.require("comparable", "a list of bands");
-  const Node* generation = file.require("generation", "a list of bands");
-  const Node* all = file.require("all", "a list of one band");
-  const Node* software = file.require("software", "what ran with which attention");
+  const Node* lists[] = {file.require("comparable", "a list of bands"), file.require("generation", "a list of bands"),
+                         file.require("all", "a list of one band"), file.require("experts", "a list of one band")};
   file.finish();
-  if (!comparable || !generation || !all || !software) return;
-
-  band.basis = "this program's own kernels, which no published run used";
-  const auto look = [&](const Node& list, ErrorBand::Among among, auto fits) {
-    for (const Node* item : list.items) {
+  if (std::count(std::begin(lists), std::end(lists), nullptr)) return;
+  // The last entry of a list that fits.
+  const auto look = [&](std::size_t list, auto fits) {
+    std::optional<BandOfFile> found;
+    for (const Node* item : lists[list]->items) {
       BandOfFile entry(problems, *item);
-      if (fits(entry) && !c.software.own_kernels) band = entry.band(among);
+      const bool is = fits(entry);
       entry.map.finish();
+      if (is) found.emplace(std::move(entry));
     }
+    return found;
   };
-  look(*all, ErrorBand::Among::all, [](BandOfFile&) { return true; });
-  if (const auto why = unlike_all_runs(scenario); !why.empty()) {
-    band.basis = band.low ? fmt::format("{}; {}", why, band.basis) : why;
-    return;
-  }
-  look(*generation, ErrorBand::Among::generation,
-       [&](BandOfFile& entry) { return entry.map.text("generation") == run.generation(); });
-  look(*comparable, ErrorBand::Among::comparable, [&](BandOfFile& entry) {
+  const auto alike = look(0, [&](BandOfFile& entry) {
     const auto same = [&](const char* key, const std::string& value) { return entry.map.text(key) == value; };
     const bool machine = same("gpu", run.gpu), attention = same("attention", run.attention),
                framework = same("software", run.software), recompute = same("recompute", run.recompute),
                precision = same("precision", run.precision), layout = same("layout", run.layout);
-    return entry.fits(run) && machine && attention && framework && recompute && precision && layout;
+    return machine && attention && framework && recompute && precision && layout;
   });
-  if (const Node* names = software->find(run.attention); names && !software_given && !c.software.own_kernels)
-    for (const Node* name : names->items)
-      if (name->text != run.software) scenario.other_software.push_back(name->text);
+  const auto such = look(1, [&](BandOfFile& entry) { return entry.map.text("generation") == run.generation(); });
+  const auto any = [](BandOfFile&) { return true; };
+  const auto all = look(2, any), mixtures = look(3, any);
+  const auto& widest = run.experts ? mixtures : all;
+  if (c.software.own_kernels || !widest) {
+    band.basis = "no published run is comparable: none used this program's own kernels";
+    return;
+  }
+  const auto tell = told(run, alike ? &alike->known : nullptr, such ? &such->known : nullptr, widest->known);
+  band = {tell.range.low, tell.range.high, tell.among, ""};
+  if (tell.among == ErrorBand::Among::comparable) {
+    band.basis = "comparable are " + alike->basis;
+  } else {
+    const auto& from = tell.among == ErrorBand::Among::generation ? such : widest;
+    band.basis =
+        fmt::format("no published run is comparable{}; {}",
+                    run.unlike.empty() ? "" : fmt::format(": none was {}", fmt::join(run.unlike, ", ")), from->basis);
+  }
+  if (tell.beyond > 0)
+    band.basis += fmt::format("; wider, because this one is {:.2g} steps (of a factor {:g} in size{}) away from them",
+                              tell.beyond, kReach, run.unlike.empty() ? "" : ", or of a kind");
   if (c.profile && c.profile->gpu)  // published runs were predicted with the constants of the GPU's file
-    band = {{},
-            {},
-            ErrorBand::Among::comparable,
-            fmt::format("GPU constants measured on a {} on {} (profile {}), with which no published run was predicted",
-                        c.profile->gpu->gpu.name, c.profile->date, c.profile->name)};
+    band = {
+        {},
+        {},
+        ErrorBand::Among::comparable,
+        fmt::format(
+            "no published run is comparable: none was predicted with GPU constants measured on a {} on {} (profile {})",
+            c.profile->gpu->gpu.name, c.profile->date, c.profile->name)};
 }
 
 }  // namespace rehearsal::scenario

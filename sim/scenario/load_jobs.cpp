@@ -164,11 +164,13 @@ std::variant<Scenario, Jobs> load_either(const std::string& path, const std::vec
   if (!root || !is_jobs(*root)) {
     Scenario scenario = root ? read_scenario(context, path, *root) : Scenario{};
     context.problems.throw_if_any();
+    scenario.name = title(scenario.name, sets);
     scenario.digest = digest(scenario);
     return scenario;
   }
   Jobs jobs = read_jobs(context, path, *root);
   context.problems.throw_if_any();
+  jobs.name = title(jobs.name, sets);
   for (auto& job : jobs.jobs) job.scenario.digest = digest(job.scenario);
   return jobs;
 }

@@ -9,9 +9,12 @@
 
 #include "base/quantity_text.hpp"
 #include "base/spelling.hpp"
+#include "scenario/check.hpp"
 
 namespace rehearsal::scenario {
 namespace {
+
+constexpr std::string_view kUnknownKey = "unknown key ";
 
 bool looks_numeric(std::string_view text) {
   double number = 0;
@@ -279,10 +282,19 @@ void MapReader::finish() {
   if (std::exchange(finished_, true) || !node_) return;
   for (const auto& e : node_->entries) {
     if (std::find(asked_.begin(), asked_.end(), e.key->text) != asked_.end()) continue;
-    problems_.error(e.key->where(), fmt::format("unknown key {}{}{}", in_quotes(e.key->text),
+    problems_.error(e.key->where(), fmt::format("{}{}{}{}", kUnknownKey, in_quotes(e.key->text),
                                                 name_.empty() ? "" : " in '" + name_ + "'",
                                                 problems_.crowded() ? "" : suggestion(e.key->text, asked_)));
   }
+}
+
+std::vector<Diagnostic> unknown_keys(const std::vector<Diagnostic>& errors, const std::vector<std::string>& sets) {
+  std::vector<Diagnostic> unknown;
+  for (const auto& error : errors)
+    if (error.message.starts_with(kUnknownKey) &&
+        std::any_of(sets.begin(), sets.end(), [&](const auto& set) { return error.where.file == set_origin(set); }))
+      unknown.push_back(error);
+  return unknown;
 }
 
 }  // namespace rehearsal::scenario

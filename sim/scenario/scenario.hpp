@@ -89,8 +89,9 @@ struct Concrete {
   models::ExpertSettings experts;
 };
 
-// Where 80 % of comparable published runs fell: measured over predicted. Where too few are comparable, those of the
-// whole generation of GPUs; empty when there are none either. `basis` says which.
+// What published runs say of a prediction: measured over predicted. Where none is comparable, how far runs less like it
+// were off, which is wider (run_class.hpp). Empty where no run says anything; `basis` begins with whether any is
+// comparable.
 struct ErrorBand {
   std::optional<double> low, high;
   // Whose runs: like this one; on GPUs of its generation; all that were published.
@@ -109,6 +110,12 @@ struct Places {
 struct Given {
   std::string key;  // "cluster.links.nic.bandwidth"
   Location where;
+};
+
+// A framework that a scenario may mean which names none, and the precision of gradients that follows from it.
+struct OtherSoftware {
+  models::Software software;
+  Precision gradient_precision{};
 };
 
 struct Scenario {
@@ -132,8 +139,8 @@ struct Scenario {
   std::optional<job::Job> job;  // the training that the step is one of
   ErrorBand error_band;
   std::vector<Given> given;
-  // Where the file names no software: the other profiles with which runs of such attention were published.
-  std::vector<std::string> other_software;
+  bool software_named = false;
+  std::vector<OtherSoftware> other_software;  // where it is not: what else may be meant (configs/frameworks.yaml)
   std::vector<std::string> assumptions, warnings;
 };
 

@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "../program.hpp"
+#include "answer/predict.hpp"
+#include "scenario/scenario.hpp"
 
+using namespace rehearsal;
 using nlohmann::json;
 
 namespace {
@@ -24,31 +28,50 @@ json run(const std::string& text, const std::string& more = "") {
   return json::parse(result.out);
 }
 
-bool warned(const json& answer) {
-  for (const auto& warning : answer["warnings"])
-    if (contains(warning.get<std::string>(), "software: none was given")) return true;
-  return false;
-}
-
 }  // namespace
 
-TEST_CASE("without a name: the times of the others, and a warning") {
+TEST_CASE("without a name: the times of the others, beside the answer in every form") {
   const auto assumed = run(kModel);
+  CHECK(assumed["software"] == "megatron-2025");
+  CHECK(assumed["software_named"] == false);
   REQUIRE(assumed["other_software"].size() >= 2);
-  CHECK(warned(assumed));
   double least = assumed["iteration_s"], most = least;
   for (const auto& other : assumed["other_software"]) {
     const std::string name = other["software"];
     CAPTURE(name);
+    CHECK(other["contention"] == true);
     CHECK(other["iteration_s"] == run(kModel, "--set software=" + name)["iteration_s"]);
     least = std::min(least, other["iteration_s"].get<double>());
     most = std::max(most, other["iteration_s"].get<double>());
   }
   CHECK(most > 1.1 * least);  // it matters
+  const Scratch scratch;
+  const auto file = (scratch.folder / "x.yaml").string(), page = (scratch.folder / "x.html").string();
+  std::ofstream(file) << kModel;
+  const auto text = shell("'" REHEARSE_BINARY "' run '" + file + "' --html '" + page + "'");
+  REQUIRE(text.status == 0);
+  const auto headline = text.out.substr(0, text.out.find("Where the time goes"));
+  CHECK(contains(headline, "Software     none is named, megatron-2025 is assumed; with"));
+  CHECK(contains(headline, "titan-2025"));
+  std::stringstream html;
+  html << std::ifstream(page).rdbuf();
+  CHECK(contains(html.str(), "The same step with each framework that may be meant"));
+  CHECK(contains(html.str(), "assumed: the scenario names none"));
+}
+
+TEST_CASE("whoever asks for the whole answer gets what `run` shows") {
+  const auto scenario = scenario::load_text(kModel, "x");
+  const auto answer = answer::predict(scenario, answer::Options::whole());
+  REQUIRE(answer.other_software.size() == scenario.other_software.size());
+  CHECK(answer::predict(scenario).other_software.empty());
+  const auto slow = scenario::load_text(kModel + "faults: [{gpu: 3, slowdown: 1.5}]\n", "x");
+  const auto faulted = answer::predict(slow, answer::Options::whole());
+  REQUIRE(faulted.faulted);
+  CHECK(faulted.faulted->without < faulted.summary.iteration);
 }
 
 TEST_CASE("with a name there is nothing to say") {
   const auto named = run(kModel + "software: megatron-2024\n");
   CHECK(named["other_software"].empty());
-  CHECK_FALSE(warned(named));
+  CHECK(named["software_named"] == true);
 }

@@ -130,6 +130,17 @@ TEST_CASE("text, CSV and JSON are the same for every number of threads, batch an
   }
 }
 
+TEST_CASE("a key that nothing knows is refused before anything is computed") {
+  const Bench bench;
+  for (const auto& [vary, more] :
+       {std::pair{"--vary nonsense.key=1,2", ""}, {"--vary batch.microbatches=8", "--set batch.mikrobatches=4"}}) {
+    const auto refused = bench.sweep(vary, more);
+    CHECK(refused.status == 2);
+    CHECK(contains(refused.err, "unknown key"));
+    CHECK_FALSE(fs::exists(bench.store));
+  }
+}
+
 TEST_CASE("what is wrong is a row, and is not computed twice") {
   const Bench bench;
   const auto run = bench.sweep("--vary schedule=1f1b,1f2b --vary batch.microbatches=8,0", "--format json");

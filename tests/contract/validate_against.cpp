@@ -71,6 +71,16 @@ TEST_CASE("a scenario that was written down predicts what the table says") {
   CHECK(json::parse(alone.out)["iteration_s"].get<double>() == doctest::Approx(row["predicted_s"].get<double>()));
 }
 
+TEST_CASE("a key that nothing knows is refused, and one that some rows have no place for is not") {
+  const auto refused = rehearse("validate " + kTable + "--set training.precison=bf16");
+  CHECK(refused.status == 2);
+  CHECK(
+      contains(refused.err, "--set training.precison=bf16: error: unknown key 'precison' in 'training'; did you mean"));
+  CHECK(rehearse("validate " + kTable + "--set nonsense.key=3").status == 2);
+  CHECK(rehearse("validate " + kTable + "--set parallelism.tensor=5").status ==
+        0);  // divides nothing: no row is judged
+}
+
 TEST_CASE("the page stands alone and shows every timed row") {
   const Scratch scratch;
   const auto page = scratch.folder / "published.html";

@@ -118,14 +118,18 @@ TEST_CASE("published runs, with what their tables tell of the framework") {
   CHECK(coverage.inside < .85);
 }
 
-TEST_CASE("the error bands are those of these runs") {
-  const auto bands = published::bands_yaml(with_all_knobs(), their_widths());
+TEST_CASE("the error bands are those of these runs, and of mixtures of experts") {
+  auto all = with_all_knobs();
+  for (auto& mixture :
+       published::predict(published::read_runs(TEST_DATA "/fidelity/moe_training.csv"), against(SoftwareDetail::knobs)))
+    all.push_back(std::move(mixture));
+  const auto bands = published::bands_yaml(all, their_widths());
   std::ifstream file(PROJECT_ROOT "/configs/error_bands.yaml");
   std::stringstream text;
   text << file.rdbuf();
   INFO(
       "if this was meant: rehearse validate --against tests/fidelity/training_runs.csv "
-      "tests/fidelity/vtrain_single_node.csv tests/fidelity/recipes.csv --bands");
+      "tests/fidelity/vtrain_single_node.csv tests/fidelity/recipes.csv tests/fidelity/moe_training.csv --bands");
   CHECK(std::move(text).str().ends_with(bands));
 }
 

@@ -19,7 +19,7 @@ using Sets = std::vector<std::string>;
 
 scenario::Scenario one_node(Sets sets) {
   Sets all = {"parallelism={data: 8, zero: 3}", "batch={global: 24, micro: 1}", "training={recompute: full}",
-              "simulate.detail=layer"};
+              "simulate.detail=layer", "software=titan-2024"};
   all.insert(all.end(), sets.begin(), sets.end());
   return scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml", all);
 }

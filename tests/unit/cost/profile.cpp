@@ -114,6 +114,16 @@ TEST_CASE("a fit minimises relative errors and tells them") {
   CHECK(one.time({KernelKind::gelu, {3000}, {}}) == Approx(270e-9).epsilon(1e-6));
 }
 
+TEST_CASE("the measured peak is the best that any kernel reached") {
+  Profile profile;
+  CHECK_FALSE(profile.peak(Precision::fp32));
+  profile.kernels = fit_kernels(linear_samples());
+  // (256, 256, 16): 2,097,152 FLOPs in 400 + 41,943.04 + 4,096 ns, of which the tenth percentile is nine tenths.
+  REQUIRE(profile.peak(Precision::fp32));
+  CHECK(profile.peak(Precision::fp32)->value() == Approx(2097152 / (.9 * 46439.04e-9)));
+  CHECK_FALSE(profile.peak(Precision::bf16));
+}
+
 TEST_CASE("kernels: the sample of this very shape, else the fit, else the formula") {
   const auto model = priced(measured());
   CHECK(model.kernel({KernelKind::linear, {100, 100, 100}, {}}) == Approx(77'777e-9).epsilon(1e-9));

@@ -33,13 +33,27 @@ TEST_CASE("a band is wider by what constants may be off by, in quadrature, about
   for (const double ln : {-.3, -.2, -.15, -.1, 0., .1, .15, .2, .3}) all.push_back(run("f", std::exp(ln)));
   const auto name = class_of(all.front().kind);
   const auto has = [&](const std::string& text, double low, double high) {
-    return text.find(fmt::format("low: {:.3f}\n    high: {:.3f}\n", std::exp(low), std::exp(high))) != std::string::npos;
+    return text.find(fmt::format("low: {:.3f}\n    high: {:.3f}\n", std::exp(low), std::exp(high))) !=
+           std::string::npos;
   };
   CHECK(has(bands_yaml(all), -.3, .3));
   const auto wide = bands_yaml(all, {{name, .4}});
   CHECK(has(wide.substr(0, wide.find("all:")), -.5, .5));
-  // Forecasts have the errors of constants in them: bands of all runs stay.
-  CHECK(has(wide.substr(wide.find("all:")), -.3, .3));
+  // The band of all holds that of each class.
+  CHECK(has(wide.substr(wide.find("all:")), -.5, .5));
+}
+
+TEST_CASE("a wider class holds the narrower ones, and mixtures of experts are none of the dense") {
+  // Eight like each other, slow; twenty of other layouts as predicted; two mixtures twice as slow.
+  auto all = runs("f", {1.5, 1.5, 1.5, 1.5, 1.6, 1.6, 1.6, 1.6});
+  for (int i = 0; i < 20; ++i) all.push_back(run("g", 1)), all.back().kind.layout = fmt::format("l{}", i);
+  for (int i = 0; i < 2; ++i) all.push_back(run("m", 2)), all.back().kind.experts = true;
+  const auto text = bands_yaml(all);
+  const auto section = [&](const char* name) { return text.substr(text.find(name)); };
+  CHECK(section("all:").find("low: 1.000\n    high: 1.600\n") != std::string::npos);
+  CHECK(section("experts:").find("low: 1.000\n    high: 2.000\n") != std::string::npos);
+  CHECK(text.find("high: 2.000") == text.rfind("high: 2.000"));
+  CHECK(section("all:").find("28 published runs of dense models, of 2 families") != std::string::npos);
 }
 
 TEST_CASE("coverage asks for the band that a scenario is told of while its family is unknown") {

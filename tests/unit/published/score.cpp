@@ -49,7 +49,7 @@ TEST_CASE("memory and fits") {
   auto ran = row("m", 1, 1), heavy = row("m", 1, 1), failed = row("m", 1, 1), missed = row("m", 1, 1);
   ran.peak = 11e9, ran.measured_peak = 10e9;
   heavy.peak = 8e9, heavy.measured_peak = 10e9, heavy.fits = false;
-  failed.run.memory_kind = missed.run.memory_kind = "OOM";
+  failed.run.failed = missed.run.failed = true;
   failed.run.iteration_s = missed.run.iteration_s = std::nullopt;
   failed.fits = false;
   auto skipped = row("m", 9, 1);

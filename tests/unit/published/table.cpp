@@ -88,11 +88,45 @@ TEST_CASE("what is wrong with a table") {
   CHECK(contains(message("id,layers\n"), "no column 'hidden'"));
   CHECK(contains(message("id,id\n"), "'id' stands there twice"));
   CHECK(contains(message(head + "a,1,2\n"), ":2: 3 cells under 9 columns"));
-  CHECK(contains(message(head + "a,x,2,3,4,A100,5,6,7\n"), ":2: 'layers' is 'x', not a number"));
-  CHECK(contains(message(head + "a,1.5,2,3,4,A100,5,6,7\n"), "not a whole number"));
-  CHECK(contains(message(head + "a,1,2,3,4,A100,5,6,-7\n"), "'iter_time_s' is '-7'"));
   CHECK(contains(message(head + ",1,2,3,4,A100,5,6,7\n"), "no 'id'"));
   CHECK_THROWS_AS(read_runs("/nowhere/at/all.csv"), UserError);
+}
+
+TEST_CASE("a cell that cannot be read leaves its row not judged, and the others go on") {
+  const std::string head = "id,layers,hidden,seq,n_gpus,gpu,global_batch,micro_batch,iter_time_s,peak_mem_gb,vp\n";
+  const auto unread = [&](const std::string& row) {
+    const Table table(head + row + "\na-2,24,2048,2048,8,A100,16,1,7,,\n");
+    const auto runs = read_runs(table.path());
+    REQUIRE(runs.size() == 2);
+    CHECK(scenario_of(runs[1], read_mapping(), SoftwareDetail::knobs).not_judged == "");
+    CHECK(scenario_of(runs[0], read_mapping(), SoftwareDetail::knobs).not_judged == runs[0].unread);
+    return runs[0].unread;
+  };
+  CHECK(unread("a,x,2,3,4,A100,5,6,7,,") == "its 'layers' is 'x', not a number");
+  CHECK(unread("a,1.5,2,3,4,A100,5,6,7,,") == "its 'layers' is '1.5', not a whole number");
+  CHECK(unread("a,1,2,3,4,A100,5,6,-7,,") == "its 'iter_time_s' is '-7', not a number");
+  CHECK(unread("a,1,2,3,4,A100,5,6,7,lots,") == "its 'peak_mem_gb' is 'lots', not a number");
+  CHECK(unread("a,1,2,3,4,A100,5,6,7,,layers/virtual stage x").starts_with("its 'vp' is"));
+  // A run that did not fit is one, wherever the table says so.
+  const Table table(head + "a,24,2048,2048,8,A100,16,1,,OOM,\nb,24,2048,2048,8,A100,16,1,OOM,,\n");
+  for (const auto& run : read_runs(table.path())) {
+    CHECK(run.out_of_memory());
+    CHECK(run.unread.empty());
+    CHECK(scenario_of(run, read_mapping(), SoftwareDetail::knobs).not_judged == "");
+  }
+}
+
+TEST_CASE("without a precision a row runs in bf16 where GPU and framework have it") {
+  const auto precision = [](const char* framework, const char* gpu, const char* printed) {
+    return loaded(fmt::format("x-1,x,{},GPT,24,2048,16,16,8192,51200,2048,{},32,8,8,,1,1,1,1,0,1,64,none,no,,{},1",
+                              framework, gpu, printed))
+        .concrete->training.precision;
+  };
+  CHECK(precision("Megatron-Core", "H100", "") == Precision::bf16);
+  CHECK(precision("mine", "A100", "") == Precision::bf16);
+  CHECK(precision("mine", "H100", "mixed fp16") == Precision::fp16);
+  CHECK(precision("OneFlow-GPT", "V100-32GB", "") == Precision::fp16);
+  CHECK(precision("DeepSpeed", "A100", "") == Precision::fp16);
 }
 
 TEST_CASE("a Megatron run with a pipeline") {
@@ -145,9 +179,8 @@ TEST_CASE("without its framework a row is left to the defaults") {
       "mosaic_x-1,mosaic_x,llm-foundry,MPT-7b,32,4096,32,32,16384,50368,2048,A100-40GB-SXM,40,16,8,RoCE,1,1,1,1,3,4,64,"
       "full,no,FSDP,amp_bf16/DEFAULT,1";
   const auto named = loaded(row), plain = loaded(row, SoftwareDetail::none);
-  CHECK(named.concrete->software.early_stop);
-  CHECK(!plain.concrete->software.early_stop);
-  CHECK(plain.concrete->software.name == "fsdp-2023");  // the default of flash attention on A100
+  CHECK(named.concrete->software.name == "fsdp-2023");
+  CHECK(plain.concrete->software.name == "titan-2025");  // the default of ZeRO-3
   CHECK(named.concrete->cluster.name == "a100-40g-roce");
 }
 

@@ -3,6 +3,7 @@
 
 #include "graph/builder.hpp"
 #include "report/measured_text.hpp"
+#include "report/pages.hpp"
 #include "report/validate_report.hpp"
 
 using namespace rehearsal;
@@ -70,6 +71,26 @@ TEST_CASE("a prediction stands beside the measured iteration") {
   s.real.timeline.disturbances = {"somebody else computed"};
   CHECK(contains(s.text(), "Disturbed"));
   CHECK(contains(s.text(), "- somebody else computed"));
+}
+
+TEST_CASE("pages warn as the text does, and show the spread") {
+  Subject s;
+  const auto comparison = timeline::compare(s.real.graph(), s.predicted, s.real.timeline);
+  const auto measured = [&] { return page::html(report::run_page(s.real, {"rehearse measure x", ""}, "1")); };
+  const auto validated = [&] {
+    const report::Validation v{s.real, s.predicted, comparison, "p.json", "00ff", .4};
+    return page::html(report::validate_page(v, {"rehearse validate x", ""}, "1"));
+  };
+  for (const auto& html : {measured(), validated()}) {
+    CHECK(contains(html, "median of 3; p10 .. p90: 12.500 ms .. 20.000 ms"));
+    CHECK_FALSE(contains(html, report::kDisturbed));
+  }
+  CHECK(contains(validated(), "No disturbance of the machine was noticed"));
+  s.real.timeline.disturbances = {"somebody else computed"};
+  for (const auto& html : {measured(), validated()}) {
+    CHECK(contains(html, report::kDisturbed));
+    CHECK(contains(html, "somebody else computed"));
+  }
 }
 
 TEST_CASE("memory: as predicted, or which rank was not") {

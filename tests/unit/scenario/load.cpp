@@ -107,7 +107,7 @@ TEST_CASE("data parallelism: buckets and how ZeRO-3 gathers") {
 TEST_CASE("training: which layers are recomputed, unfused kernels, overlapped tensor parallelism") {
   const auto usual = load_text(kGood);
   CHECK(usual.concrete->training.recomputes_alike());
-  CHECK_FALSE(usual.concrete->software.async_tensor);
+  CHECK_FALSE(load_text(kGood, {"software=fsdp-2023"}).concrete->software.async_tensor);
   const auto given = load_text(with(kGood, "tensor: 8", "sequence: true, tensor: 8") +
                                "training: {recompute: {mode: full, every: 2, layers: 7}, kernels: unfused, "
                                "overlap: {tensor: true}}\nsoftware: fsdp-2023\npartition: balanced\n");
@@ -132,13 +132,19 @@ TEST_CASE("training: which layers are recomputed, unfused kernels, overlapped te
 }
 
 TEST_CASE("software: named, derived from attention and GPU, changed knob by knob, overruled by training") {
-  CHECK(load_text(kGood).concrete->software.name == "fsdp-2023");
-  CHECK(load_text(with(kGood, "dgx-a100-80g", "dgx-h100")).concrete->software.name == "titan-2024");
+  // What is in use on a GPU today, by configs/frameworks.yaml.
+  for (const char* cluster : {"dgx-a100-80g", "dgx-h100", "h200-sxm", "b200-sxm"})
+    CHECK(load_text(with(kGood, "dgx-a100-80g", cluster)).concrete->software.name == "megatron-2025");
+  CHECK(load_text(with(kGood, "dgx-a100-80g", "l40s-pcie")).concrete->software.name == "fsdp-2024");
   const auto unfused = load_text(kGood + "training: {attention: unfused}\n");
   CHECK(unfused.concrete->software.name == "megatron-2021");
   CHECK(std::any_of(unfused.assumptions.begin(), unfused.assumptions.end(), [](auto& a) {
-    return a == "software megatron-2021: not given; the default for unfused attention on a100-80g-sxm";
+    return a.starts_with("software megatron-2021: not given; the default for unfused attention on a100-80g-sxm (");
   }));
+  const auto on_volta = load_text(with(kGood, "{use: dgx-a100-80g, nodes: 128}", "{use: dgx2-v100-32g, nodes: 64}") +
+                                  "training: {attention: unfused, precision: fp16}\n");
+  CHECK(on_volta.concrete->software.name == "megatron-2021");
+  CHECK(on_volta.other_software.size() == 2);
   const auto knob =
       load_text(kGood + "software: {use: titan-2024, compiled: false, optimizer_bytes: 12}\n").concrete->software;
   CHECK_FALSE(knob.compiled);
@@ -146,7 +152,8 @@ TEST_CASE("software: named, derived from attention and GPU, changed knob by knob
   CHECK(knob.optimizer_bytes == 12);
   // A few keys of what nobody named, NCCL's version among them: the profile that is chosen without, changed.
   const auto some = load_text(with(kGood, "dgx-a100-80g", "dgx-h100") + "software: {nccl: 2.12.10}\n");
-  CHECK(some.concrete->software.name == "titan-2024");
+  CHECK(some.concrete->software.name == "megatron-2025");
+  for (const auto& other : some.other_software) CHECK(other.software.nccl == Version{2, 12});
   CHECK(some.concrete->software.compiled);
   CHECK(some.concrete->software.nccl == Version{2, 12});
   for (const char* wrong : {"2", "2.", "two", "-2.1", "2.1.", "2.1.x", "2.1.1.1"})
@@ -272,6 +279,12 @@ TEST_CASE("the name of a nameless scenario is its file's") {
   const Folder folder;
   const auto path = folder.write("how-long.yaml", kGood);
   CHECK(load(path).name == "how-long");
+  // A title that --set may have made untrue says what was set.
+  CHECK(load(path, {"batch.global=3072", "schedule=gpipe"}).name ==
+        "how-long (with batch.global=3072, schedule=gpipe)");
+  CHECK(load(path, {"batch.global=3072", "name=mine"}).name == "mine");
+  CHECK(load(path, std::vector<std::string>(6, "batch.global=3072")).name ==
+        "how-long (with batch.global=3072, batch.global=3072, batch.global=3072, batch.global=3072 and 2 more)");
   CHECK(load(path).file == path);
 }
 

@@ -149,8 +149,8 @@ TEST_CASE("a cluster takes the constants measured of its GPU") {
   // No published run was predicted with these constants.
   CHECK_FALSE(loaded.error_band.low);
   CHECK(loaded.error_band.basis ==
-        "GPU constants measured on a NVIDIA H200 on 2025-01-02T03:04:05Z (profile lab), with "
-        "which no published run was predicted");
+        "no published run is comparable: none was predicted with GPU constants measured on a NVIDIA H200 on "
+        "2025-01-02T03:04:05Z (profile lab)");
   // From the command line, and by a cluster written out.
   const auto file = fmt::format("{}/lab.yaml", folder.path());
   const auto set = load(folder.write("set/x.yaml", with(kOne, ", profile: lab.yaml", "")), {"cluster.profile=" + file});
