@@ -16,10 +16,14 @@ using timeline::Spans;
 using timeline::Timeline;
 
 // A run is called disturbed beyond these; the spread is the usual sign on shared machines.
-constexpr double kSpread = 1.1;      // p90 over p10 of the iterations' lengths
-constexpr std::size_t kFewest = 3;   // iterations below which a spread says nothing
-constexpr double kOthers = .1;       // cores that others may use
-constexpr double kBusy = .9;         // share of all cores, below which there is room for everybody
+constexpr double kSpread = 1.1;     // p90 over p10 of the iterations' lengths
+constexpr std::size_t kFewest = 3;  // iterations below which a spread says nothing
+constexpr double kOthers = .1;      // cores that others may use
+constexpr double kBusy = .9;        // share of all cores, below which there is room for everybody
+// Cores that others may use where ranks compute: caches, memory and the other thread of a core are shared even where
+// there is room.
+constexpr double kBeside = .25;
+constexpr double kWaited = .03;      // share of the time that a rank may wait for a core
 const Time kShortest = seconds(.2);  // of a run whose processor ticks tell anything
 
 // The value with a share `q` of the others below it: nearest rank, which needs no interpolation.
@@ -117,6 +121,7 @@ Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResult> ranks, 
     around.own += rank.used.own;
     around.others = std::max(around.others, rank.used.machine);
     around.stolen = std::max(around.stolen, rank.used.stolen);
+    around.waited = std::max(around.waited, rank.used.waited);
     around.ordinary_priority = around.ordinary_priority || (real && !rank.raised_priority);
   }
   if (real && on_cores) around.computing_ranks = ranks.size();
@@ -138,12 +143,17 @@ std::vector<std::string> disturbances(const Circumstances& around) {
     if (spread > kSpread)
       notes.push_back(fmt::format("iterations spread by {:.0f} % (p90 over p10)", (spread - 1) * 100));
   }
+  const double wall = to_seconds(around.wall);
+  // What the scheduler counts is exact however short the run. Where there are more ranks than cores they wait for each
+  // other.
+  const bool alone = around.computing_ranks > 0 && around.computing_ranks <= around.cores;
+  if (const double waited = wall > 0 ? to_seconds(around.waited) / wall : 0; alone && waited > kWaited)
+    notes.push_back(fmt::format("a rank waited {:.0f} % of the time for a core that others had", waited * 100));
   // Others disturb when they had more than the ranks left them. Ticks are a hundredth of a second: short runs tell
   // nothing.
   if (around.wall < kShortest) return notes;
-  const double wall = to_seconds(around.wall), others = to_seconds(around.others) / wall;
-  const double wanted = others + to_seconds(around.own) / wall;
-  if (others > kOthers && wanted > kBusy * around.cores)
+  const double others = to_seconds(around.others) / wall, wanted = others + to_seconds(around.own) / wall;
+  if ((others > kOthers && wanted > kBusy * around.cores) || (around.computing_ranks > 0 && others > kBeside))
     notes.push_back(fmt::format("other programs used {:.2f} of {} cores", others, around.cores));
   if (const double stolen = to_seconds(around.stolen) / wall; stolen > kOthers)
     notes.push_back(fmt::format("the hypervisor took {:.2f} of {} cores", stolen, around.cores));

@@ -36,6 +36,7 @@ struct Circumstances {
   unsigned cores = 1;
   std::size_t computing_ranks = 0;  // with real compute: those that want a core each
   bool ordinary_priority = false;   // real compute that had to wait its turn
+  Time waited = {};                 // of the rank that was longest without a processor while it could have computed
 };
 std::vector<std::string> disturbances(const Circumstances& around);
 

@@ -101,6 +101,7 @@ void all_fields(Archive& archive, Result& result) {
   archive(result.used.own);
   archive(result.used.machine);
   archive(result.used.stolen);
+  archive(result.used.waited);
   archive(result.raised_priority);
 }
 

@@ -18,6 +18,10 @@ Usage usage() {
   timespec own{};
   if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own) == 0)
     result.own = seconds(double(own.tv_sec) + 1e-9 * double(own.tv_nsec));
+  // Documentation/scheduler/sched-stats.rst of Linux: nanoseconds on a processor, then on its run queue.
+  std::ifstream scheduled("/proc/thread-self/schedstat");
+  if (double on_processor = 0, waiting = 0; scheduled >> on_processor >> waiting)
+    result.waited = seconds(1e-9 * waiting);
   // proc(5): ticks of user, nice, system, idle, iowait, irq, softirq, steal.
   std::ifstream stat("/proc/stat");
   std::string cpu;
@@ -32,7 +36,8 @@ Usage usage() {
 }
 
 Usage operator-(const Usage& after, const Usage& before) {
-  return {after.own - before.own, after.machine - before.machine, after.stolen - before.stolen};
+  return {after.own - before.own, after.machine - before.machine, after.stolen - before.stolen,
+          after.waited - before.waited};
 }
 
 #ifdef __linux__

@@ -13,6 +13,7 @@ struct Usage {
   Time own;      // the calling thread
   Time machine;  // everybody's
   Time stolen;   // taken by the hypervisor from under this machine
+  Time waited;   // the calling thread, ready to run, for a processor that others had
 };
 Usage usage();
 Usage operator-(const Usage& after, const Usage& before);

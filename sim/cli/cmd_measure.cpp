@@ -43,8 +43,9 @@ const CommandText kMeasureText{
     .takes_set = true};
 
 // Trains the same model on one rank, in this process.
-backend::Trained train_serially(const Performing& performing, const CommonOptions& common) {
-  const auto serial = answer::prepare(explore::serial_reference(performing.what.scenario));
+backend::Trained train_serially(const Performing& performing, const scenario::Scenario& reference,
+                                const CommonOptions& common) {
+  const auto serial = answer::prepare(reference);
   const auto backend = performer().open("loopback", {});
   auto options = explore::serial_options(performing.options, performing.what.scenario);
   Progress line(common.quiet);
@@ -113,7 +114,12 @@ int run_measure(const Arguments& arguments) {
   const auto answer = [&, &trained = trained, &timeline = timeline] {
     auto measured = answer::performed(performing.predicted, std::move(timeline));
     if (!options.verify) return measured;
-    auto verified = explore::verify(trained, train_serially(performing, common), explore::limits(scenario));
+    auto limits = explore::limits(scenario);
+    backend::Trained wide;
+    if (const auto in_fp32 = explore::wide_reference(scenario))
+      wide = train_serially(performing, *in_fp32, common), limits.wide = &wide;
+    auto verified =
+        explore::verify(trained, train_serially(performing, explore::serial_reference(scenario), common), limits);
     measured.warnings.insert(measured.warnings.end(), verified.warnings.begin(), verified.warnings.end());
     measured.measured->verification = std::move(verified);
     return measured;

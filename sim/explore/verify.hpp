@@ -1,5 +1,6 @@
 // Whether a distributed run trains the network that one rank alone would have trained on the same data.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,18 @@ inline constexpr double kNarrowSmallestWeight = 0x1p-8;
 // as in bf16, by 8.6e-2 at least; about half way between, by their ratio.
 inline constexpr double kWideGatheredTolerance = 2e-3;
 
+// A network may be so small, or have so few tokens, that rounding alone moves it further than that (120 random ones of
+// 2 and 4 layers, tensor 2 and 4: losses by up to 1.5e-2, what was gathered by up to 0.21). How far is measured: the
+// reference is trained in fp32 too, and the way from there to the narrow reference is what the rounding of one training
+// is worth. Two narrow trainings are apart by no more than so many such ways: tensor by tensor, whose errors are means
+// over many elements, and of single numbers, whose errors may be small by chance.
+inline constexpr double kRoundingOfTensors = 5, kRoundingOfNumbers = 8;
+
+// AdaLOMO divides the gradient of a vector element by element, so where a gradient is next to nothing its rounding
+// decides the way of a whole step (matrices it divides by means of rows and columns). So small are few: of a vector,
+// this share of its elements is left out, the furthest first. What breaks a run moves whole tensors.
+inline constexpr double kMayTurn = 1. / 16;
+
 // How far a training may be from its reference.
 struct Limits {
   double weights = 1e-5;  // of what is not explained, relative, tensor by tensor
@@ -55,8 +68,14 @@ struct Limits {
   Precision precision = Precision::fp32;
   int steps_each = 1;  // of the optimizer, in what is one step of the graph that was performed
   int pending = 0;     // updates that the last steps have left undone: those of the reference have not begun
+  models::OptimizerKind optimizer = models::OptimizerKind::adamw;
+  const backend::Trained* wide = nullptr;  // wide_reference() as it was trained
 };
 Limits limits(const scenario::Scenario& scenario);
+
+// The reference in fp32, where rounding may move the scenario by more than the order of sums: below fp32 with tensor
+// parallelism.
+std::optional<scenario::Scenario> wide_reference(const scenario::Scenario& scenario);
 
 // How the reference of such a run is trained.
 backend::RunOptions serial_options(backend::RunOptions options, const scenario::Scenario& scenario);

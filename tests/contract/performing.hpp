@@ -40,7 +40,14 @@ inline Outcome train(const std::string& path, const Sets& sets, const backend::T
 
   const auto& reference = trained_serially(what.scenario, options);
   Outcome outcome;
-  outcome.verified = explore::verify(performed.trained, reference, explore::limits(what.scenario));
+  auto limits = explore::limits(what.scenario);
+  backend::Trained in_fp32;
+  if (const auto wide = explore::wide_reference(what.scenario)) {
+    const auto serially = explore::serial_options(options, what.scenario);
+    in_fp32 = explore::perform(answer::prepare(*wide), *loopback, serially).trained;
+    limits.wide = &in_fp32;
+  }
+  outcome.verified = explore::verify(performed.trained, reference, limits);
   for (std::size_t r = 0; r < performed.timeline.peak_bytes.size(); ++r)
     outcome.memory_as_predicted =
         outcome.memory_as_predicted && performed.timeline.peak_bytes[r] ==

@@ -128,7 +128,9 @@ TEST_CASE("what disturbs a run") {
   restless[7] = Time(1230);  // nearest rank of 0.9 x 9 is the ninth of ten: the second largest
   CHECK(around(restless, 0, 0, 2) == std::vector<std::string>{"iterations spread by 23 % (p90 over p10)"});
   CHECK(around(calm, 0.5, 0, 1.5, 2) == std::vector<std::string>{"other programs used 0.50 of 2 cores"});
-  CHECK(around(calm, 0.5, 0, 0.2).empty());  // there was room for everybody
+  CHECK(around(calm, 0.5, 0, 0.2).empty());  // there was room for everybody, and timed tasks need no memory
+  CHECK(around(calm, 0.5, 0, 0.2, 1) == std::vector<std::string>{"other programs used 0.50 of 2 cores"});
+  CHECK(around(calm, 0.2, 0, 0.9, 1).empty());
   CHECK(around(calm, 0, 0.3, 1.7, 2) == std::vector<std::string>{"the hypervisor took 0.30 of 2 cores"});
   CHECK(contains(around(calm, 0, 0, 2, 3).at(0), "3 ranks computed on 2 cores"));
   CHECK(around({Time(1), Time(100)}, 0, 0, 0).empty());  // two are no distribution
@@ -137,6 +139,24 @@ TEST_CASE("what disturbs a run") {
   CHECK(disturbances({calm, seconds(1), seconds(0.5), {}, seconds(1.5), 2, 2, true}).size() == 2);
   CHECK(disturbances({calm, seconds(1), {}, {}, seconds(2), 2, 2, true}).empty());
   CHECK(disturbances({calm, seconds(0.1), seconds(0.05), {}, seconds(0.15), 2, 2}).empty());
+}
+
+TEST_CASE("a rank that waits for a core is noticed, in runs too short for processor ticks too") {
+  // Recorded beside two busy programs on two cores: 26 ms of iterations, of which a rank stood 7 in the run queue.
+  const std::vector<Time> steady(10, seconds(2.6e-3));
+  const auto waiting = [&](double waited, std::size_t computing) {
+    return disturbances({.lengths = steady,
+                         .wall = seconds(26e-3),
+                         .own = seconds(19e-3),
+                         .cores = 2,
+                         .computing_ranks = computing,
+                         .waited = seconds(waited)});
+  };
+  CHECK(waiting(7e-3, 1) == std::vector<std::string>{"a rank waited 27 % of the time for a core that others had"});
+  CHECK(waiting(.5e-3, 1).empty());
+  CHECK(waiting(7e-3, 0).empty());        // timed tasks sleep
+  REQUIRE(waiting(7e-3, 3).size() == 1);  // of three ranks on two cores one always waits for the others
+  CHECK(contains(waiting(7e-3, 3)[0], "3 ranks computed on 2 cores"));
 }
 
 TEST_CASE("results survive the way as bytes, and a cut is noticed at every place") {
@@ -148,12 +168,12 @@ TEST_CASE("results survive the way as bytes, and a cut is noticed at every place
   result.learned.peak = Bytes(123456789012);
   result.learned.beyond = {Bytes(0), Bytes(77)};
   result.learned.disk = {"io_uring", Bytes(4096), Bytes(1)};
-  result.used = {Time(-3), Time(4), Time(5)};
+  result.used = {Time(-3), Time(4), Time(5), Time(6)};
   result.raised_priority = true;
   const std::string bytes = write(result);
-  // 8 bytes for each length (1 + 4 + 1 + 1 + 1 + 3, of three lists that are empty, of a list and a text = 16) and each of
-  // the 8 times, 3 doubles, 9 integers and a yes or no; 4 for each of the 4 floats; 8 letters.
-  CHECK(bytes.size() == 8 * (16 + 8 + 3 + 10) + 4 * 4 + 8);
+  // 8 bytes for each length (1 + 4 + 1 + 1 + 1 + 3, of three lists that are empty, of a list and a text = 16) and each
+  // of the 8 times, 3 doubles, 10 integers and a yes or no; 4 for each of the 4 floats; 8 letters.
+  CHECK(bytes.size() == 8 * (16 + 8 + 3 + 11) + 4 * 4 + 8);
   const RankResult back = read(bytes);
   REQUIRE(back.iterations.size() == 2);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -174,6 +194,7 @@ TEST_CASE("results survive the way as bytes, and a cut is noticed at every place
   CHECK(back.used.own == Time(-3));
   CHECK(back.used.machine == Time(4));
   CHECK(back.used.stolen == Time(5));
+  CHECK(back.used.waited == Time(6));
   CHECK(back.raised_priority);
   CHECK(write(back) == bytes);
 

@@ -99,6 +99,57 @@ TEST_CASE("an element whose gradient is rounding noise is judged by its gradient
   CHECK_FALSE(verify(other, silent, {}).ok);
 }
 
+// A vector of 32 whose elements all stepped by 1e-6, one of them the other way: 2e-6 of 1e-6 sqrt(32).
+TEST_CASE("AdaLOMO may turn the step of a few elements of a vector, and of no matrix") {
+  auto reference = trained();
+  reference.tensors[1].values.assign(32, 1e-6f);
+  auto other = reference;
+  other.tensors[1].values[7] = -1e-6f;
+  const Limits ada{.optimizer = models::OptimizerKind::adalomo};
+  CHECK_FALSE(verify(other, reference, {}).ok);
+  const auto v = verify(other, reference, ada);
+  CHECK(v.ok);
+  CHECK(v.max_relative_difference == doctest::Approx(2 / std::sqrt(32)));  // what there is is said
+  // A share of 1/16 is two elements; a vector that was not updated, or went another way, is found.
+  other.tensors[1].values[8] = other.tensors[1].values[9] = -1e-6f;
+  CHECK_FALSE(verify(other, reference, ada).ok);
+  other.tensors[1].values.assign(32, 0);
+  CHECK_FALSE(verify(other, reference, ada).ok);
+  other.tensors[1].values.assign(32, 1.01e-6f);
+  CHECK_FALSE(verify(other, reference, ada).ok);
+  other = reference;
+  other.tensors[0].values[0] += 1e-3f;
+  CHECK_FALSE(verify(other, reference, ada).ok);
+}
+
+// In bf16 the reference is off from fp32 by 2 % of its way (6, 8), and its loss by .1 %.
+TEST_CASE("below fp32 a training may be as far from its reference as rounding took that from fp32, and no further") {
+  auto reference = trained();
+  reference.tensors.resize(1);
+  reference.tensors[0].master = {3, 4}, reference.tensors[0].gathered = {-6, -8};
+  auto wide = reference;
+  wide.loss[1] *= 1.001;
+  wide.tensors[0].values = {3.12f, 4.16f};  // the way that the parameters went from (-3, -4): (-6.12, -8.16)
+  wide.tensors[0].master.clear(), wide.tensors[0].gathered.clear();
+  Limits limits{.weights = .02, .gradients = kGatheredTolerance, .precision = Precision::bf16};
+  auto other = reference;
+  other.loss[1] *= 1.006;                    // three times the usual limit, within eight roundings
+  other.tensors[0].gathered = {-6, -8.55f};  // .055
+  CHECK_FALSE(verify(other, reference, limits).ok);
+  limits.wide = &wide;
+  CHECK(verify(other, reference, limits).ok);  // five roundings: .098
+  other.tensors[0].gathered = {-6, -9.1f};
+  CHECK(mentions(verify(other, reference, limits), "gathered of the gradients of layer 1 qkv_weight differs by 0.11"));
+  other = reference;
+  other.loss[1] *= 1.01;
+  CHECK(mentions(verify(other, reference, limits), "the loss differs by 0.01 relative, allowed are 0.008"));
+  other = reference;
+  other.tensors[0].values = {3, 4.8f};  // .16 of weights whose rounding is worth five times .038
+  CHECK(verify(other, reference, limits).ok);
+  other.tensors[0].values = {3, 5.1f};
+  CHECK_FALSE(verify(other, reference, limits).ok);
+}
+
 TEST_CASE("gradients that differ are found though the weights explain them away") {
   const auto reference = trained_by_adamw();
   auto other = reference;
