@@ -13,7 +13,7 @@ constexpr const char* kFrameworks = "configs/frameworks.yaml";
 
 // What the choice goes by.
 struct AskedOfFramework {
-  std::string gpu, attention;
+  std::string attention;
   std::int64_t zero = 0;
 };
 
@@ -38,14 +38,12 @@ UsualFrameworks usual_frameworks(Context& context, const AskedOfFramework& aroun
   if (const Node* choices = file.require("choices", "a list of which the first that fits counts")) {
     for (const Node* item : choices->items) {
       MapReader map(context.problems, *item, "choice");
-      const auto gpus = scalars_of(map.find("gpus")), zero = scalars_of(map.find("zero"));
+      const auto zero = scalars_of(map.find("zero"));
       const auto attention = map.text("attention", "");
       auto names = scalars_of(map.require("software", "names of software profiles, the usual one first"));
       auto because = map.text("because");
       map.finish();
-      const bool fits = (gpus.empty() || std::any_of(gpus.begin(), gpus.end(),
-                                                     [&](const auto& name) { return around.gpu.starts_with(name); })) &&
-                        (zero.empty() || std::count(zero.begin(), zero.end(), std::to_string(around.zero)) > 0) &&
+      const bool fits = (zero.empty() || std::count(zero.begin(), zero.end(), std::to_string(around.zero)) > 0) &&
                         (attention.empty() || attention == around.attention);
       if (fits && chosen.names.empty()) chosen = {std::move(names), std::move(because)};
     }
@@ -114,14 +112,17 @@ SoftwareChoice choose_software(Context& context, const Node* given, const Node& 
     choice.software = load_software(context, *given);
   } else if (cluster) {
     const bool flash = training.training.attention == models::AttentionKind::flash;
-    const AskedOfFramework around{cluster->spec.gpu.name, flash ? "flash" : "unfused", parallelism.value.zero};
-    usual = flash && !cluster->flash_software.empty()
-                ? UsualFrameworks{{cluster->flash_software}, "its GPU's file names it"}
-                : usual_frameworks(context, around);
+    const auto& of_gpu = cluster->flash_software;
+    usual = usual_frameworks(context, {flash ? "flash" : "unfused", parallelism.value.zero});
+    if (flash && !of_gpu.empty()) {
+      std::erase(usual.names, of_gpu);
+      usual.names.insert(usual.names.begin(), of_gpu);
+      usual.because = "its GPU's file names it";
+    }
     if (usual.names.empty()) return choice;
     choice.software = named_software(context, usual.names.front(), given, root);
     context.assume(fmt::format("software {}: not given; the default for {} attention on {} ({})", usual.names.front(),
-                               around.attention, around.gpu, usual.because));
+                               flash ? "flash" : "unfused", cluster->spec.gpu.name, usual.because));
   }
   if (!choice.software) return choice;
   const auto settle = [&](Context& where, models::Software& software) {
@@ -131,6 +132,7 @@ SoftwareChoice choose_software(Context& context, const Node* given, const Node& 
     return gradient_precision(software, training, training_node);
   };
   choice.gradient_precision = settle(context, *choice.software);
+  if (choice.software->own_kernels) return choice;  // nothing else runs on such a machine
   for (std::size_t i = 1; i < usual.names.size(); ++i) {
     Context apart(context.files);  // what is wrong with another framework is no mistake of the file
     auto other = named_software(apart, usual.names[i], given, root);

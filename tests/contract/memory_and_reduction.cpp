@@ -54,10 +54,11 @@ T pick(std::mt19937_64& random, std::initializer_list<T> from) {
 // A network so slow that the reductions of a micro-batch take longer than its backward.
 constexpr const char* kSlow =
     "version: 1\nmodel: llama2-7b\ncluster: {use: dgx-h100, nodes: 8, links: {nic: {bandwidth: 25Gb/s}}}\n"
-    "parallelism: {data: 64}\nbatch: {global: 1024, micro: 1, sequence: 1024}\ntraining: {recompute: full}\n";
+    "parallelism: {data: 64}\nbatch: {global: 1024, micro: 1, sequence: 1024}\ntraining: {recompute: full}\n"
+    "software: titan-2024\n";
 constexpr const char* kNode =
     "version: 1\nmodel: llama3-8b\ncluster: {use: dgx-h100, nodes: 1}\nparallelism: {data: 8, zero: 2}\n"
-    "batch: {global: 8, micro: 1}\ntraining: {recompute: full}\n";
+    "batch: {global: 8, micro: 1}\ntraining: {recompute: full}\nsoftware: titan-2024\n";
 
 }  // namespace
 

@@ -31,7 +31,7 @@ Outcome outcome(const std::string& text, const std::string& schedule) {
 // the logits of 128,256 words for 8,192 tokens, 30 times as much.
 const std::string kHeavyHead =
     "version: 1\nmodel: llama3-8b\ncluster: {use: dgx-h100, nodes: 1}\nparallelism: {pipeline: 8}\n"
-    "batch: {global: 32, micro: 1}\ntraining: {precision: bf16, recompute: full}\n";
+    "batch: {global: 32, micro: 1}\ntraining: {precision: bf16, recompute: full}\nsoftware: titan-2024\n";
 // A limit of 8 such inputs of the layers is less than the logits of two micro-batches here.
 const std::string kShallow =
     "version: 1\nmodel: {family: gpt, layers: 48, hidden: 1024, heads: 8, vocabulary: 128256, sequence: 1024}\n"

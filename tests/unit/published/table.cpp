@@ -180,7 +180,7 @@ TEST_CASE("without its framework a row is left to the defaults") {
       "full,no,FSDP,amp_bf16/DEFAULT,1";
   const auto named = loaded(row), plain = loaded(row, SoftwareDetail::none);
   CHECK(named.concrete->software.name == "fsdp-2023");
-  CHECK(plain.concrete->software.name == "titan-2025");  // the default of ZeRO-3
+  CHECK(plain.concrete->software.name == "megatron-2025");  // the default of flash attention
   CHECK(named.concrete->cluster.name == "a100-40g-roce");
 }
 

@@ -144,7 +144,7 @@ TEST_CASE("software: named, derived from attention and GPU, changed knob by knob
   const auto on_volta = load_text(with(kGood, "{use: dgx-a100-80g, nodes: 128}", "{use: dgx2-v100-32g, nodes: 64}") +
                                   "training: {attention: unfused, precision: fp16}\n");
   CHECK(on_volta.concrete->software.name == "megatron-2021");
-  CHECK(on_volta.other_software.size() == 2);
+  CHECK(on_volta.other_software.size() == 3);
   const auto knob =
       load_text(kGood + "software: {use: titan-2024, compiled: false, optimizer_bytes: 12}\n").concrete->software;
   CHECK_FALSE(knob.compiled);
