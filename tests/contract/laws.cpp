@@ -11,7 +11,7 @@ namespace rehearsal::contract {
 
 namespace {
 
-constexpr double kDefaultCases = 7200;  // of all laws together, nearly
+constexpr double kDefaultCases = 5110;  // of all laws together
 constexpr int kMostRefused = 60;        // scenarios a case: a law that finds so few is one of nothing
 
 double number_of(const char* variable, double otherwise) {

@@ -106,7 +106,7 @@ TEST_CASE("law: equal loads are uniform, in any unit") {
 }
 
 TEST_CASE("law: what cannot act changes nothing") {
-  keeps({"what cannot act changes nothing", 150, true}, [](Trial& trial) {
+  keeps({"what cannot act changes nothing", 100, true}, [](Trial& trial) {
     const auto& p = trial.parallelism();
     if (trial.model().is_moe())
       same(trial, {"experts.skew=uniform"}, {"experts.skew=uniform", "experts.balance=eplb"}, "even loads, balanced");
@@ -169,7 +169,7 @@ TEST_CASE("law: one expert that all tokens go to is a dense layer") {
     const auto dense = trial.ask(), one = trial.ask(sets);
     if (!dense || !one) return;
     // What routing takes by itself is beyond a dense layer, but bounded: each token is moved twice each way.
-    trial.within(step(*one) / step(*dense), 1 - .02, 2, sets, "step, times");
+    trial.within(step(*one) / step(*dense), 1 - .02, 1.3, sets, "step, times");
     const double parameters = double(m.layers) * double(m.hidden);
     trial.within((models::parameters(one->scenario().concrete->model) - models::parameters(m)) / parameters, 1 - 1e-9,
                  1 + 1e-9, sets, "parameters beyond those of the router, times");
@@ -199,7 +199,7 @@ TEST_CASE("law: a machine and a model written out are the named ones") {
 }
 
 TEST_CASE("law: --set is the file, and the order of keys says nothing") {
-  keeps({"--set = the file", 120}, [](Trial& trial) {
+  keeps({"--set = the file", 90}, [](Trial& trial) {
     std::vector<std::string> parts;
     std::istringstream lines(trial.text());
     for (std::string line; std::getline(lines, line);)
@@ -232,7 +232,7 @@ TEST_CASE("law: --set is the file, and the order of keys says nothing") {
 }
 
 TEST_CASE("law: no option changes the bytes of an axis that it does not name" * doctest::may_fail()) {
-  keeps({"bytes of an axis", 400}, [](Trial& trial) {
+  keeps({"bytes of an axis", 250}, [](Trial& trial) {
     const auto before = trial.ask();
     if (!before) return;
     for (int tries = 0; tries < 4; ++tries) {

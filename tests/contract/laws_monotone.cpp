@@ -32,6 +32,10 @@ void longer(Trial& trial, const Sets& less, const Sets& more, const std::string&
 // Where nobody feels anybody, collectives of one lane still wait for each other, in another order.
 constexpr Allowed kOrders{"another order of the same tasks", .02};
 
+double part(const answer::Answer& answer, graph::Category category) {
+  return to_seconds(answer.summary.breakdown[static_cast<std::size_t>(category)]);
+}
+
 double peak(const answer::Answer& answer) { return answer.summary.peak.allocated; }
 // Parameters, gradients and states of the optimizer, of the rank that holds most; activations likewise.
 double states(const answer::Answer& answer) {
@@ -71,7 +75,7 @@ constexpr Rate kRates[] = {{"cluster.links.nic.bandwidth", .5},
 }  // namespace
 
 TEST_CASE("law: a worse machine is never faster") {
-  keeps({"a worse machine is never faster", 400}, [](Trial& trial) {
+  keeps({"a worse machine is never faster", 250}, [](Trial& trial) {
     const auto before = trial.ask();
     if (!before) return;
     for (int asked = 0; asked < 3; ++asked) {
@@ -91,7 +95,7 @@ TEST_CASE("law: a worse machine is never faster") {
 }
 
 TEST_CASE("law: more skew is never faster" * doctest::may_fail()) {
-  keeps({"more skew is never faster", 200}, [](Trial& trial) {
+  keeps({"more skew is never faster", 150}, [](Trial& trial) {
     if (!trial.model().is_moe()) return;
     // Without a capacity: tokens that are dropped take no time.
     if (!trial.settle({"experts.capacity=dropless"})) return;
@@ -108,7 +112,7 @@ TEST_CASE("law: more skew is never faster" * doctest::may_fail()) {
 }
 
 TEST_CASE("law: experts balanced with replicas are never slower than as they come") {
-  keeps({"balanced experts are never slower", 100}, [](Trial& trial) {
+  keeps({"balanced experts are never slower", 70}, [](Trial& trial) {
     const auto& m = trial.model();
     const auto degree = trial.parallelism().expert;
     if (!m.is_moe() || degree == 1) return;
@@ -119,16 +123,21 @@ TEST_CASE("law: experts balanced with replicas are never slower than as they com
         const Sets sets{fmt::format("experts.balance={}", method), fmt::format("experts.redundant={}", replicas)};
         const auto before = trial.ask(), after = trial.ask(sets);
         if (!before || !after) continue;
-        // A replica is held, reduced and stepped like any other expert.
+        // A replica is launched, held, reduced and stepped like any other expert, and others wait for that.
         const double replica = double(replicas) / double(m.experts);
-        trial.within(step(*after) / step(*before), 0, (1 + kAnomaly) * (1 + replica), sets,
+        double states = 0;
+        using graph::Category;
+        for (const auto category : {Category::data_comm, Category::optimizer, Category::offload, Category::host,
+                                    Category::contention, Category::bubble})
+          states += part(*before, category) / step(*before);
+        trial.within(step(*after) / step(*before), 0, 1 + kAnomaly + replica * states, sets,
                      fmt::format("zipf {}: step, times", zipf));
       }
   });
 }
 
 TEST_CASE("law: more work is never faster") {
-  keeps({"more work is never faster", 300}, [](Trial& trial) {
+  keeps({"more work is never faster", 200}, [](Trial& trial) {
     const auto& s = trial.scenario();
     const auto& m = trial.model();
     const auto set = [](const char* name, std::int64_t value) { return fmt::format("{}={}", name, value); };
@@ -147,7 +156,7 @@ TEST_CASE("law: more work is never faster") {
 }
 
 TEST_CASE("law: recomputation takes time and saves memory") {
-  keeps({"recomputation takes time and saves memory", 150, true}, [](Trial& trial) {
+  keeps({"recomputation takes time and saves memory", 100, true}, [](Trial& trial) {
     std::optional<answer::Answer> before;
     for (const char* mode : {"none", "selective", "full"}) {
       const Sets sets{fmt::format("training.recompute={}", mode)};
@@ -163,7 +172,7 @@ TEST_CASE("law: recomputation takes time and saves memory") {
 }
 
 TEST_CASE("law: each level of ZeRO holds less") {
-  keeps({"each level of ZeRO holds less", 120, true}, [](Trial& trial) {
+  keeps({"each level of ZeRO holds less", 90, true}, [](Trial& trial) {
     if (trial.parallelism().data == 1) return;
     std::optional<double> before;
     for (int level = 0; level <= 3; ++level) {
@@ -189,13 +198,13 @@ TEST_CASE("law: larger micro-batches hold more, and leave the states alone") {
 }
 
 TEST_CASE("law: sharing only adds") {
-  keeps({"sharing only adds", 150}, [](Trial& trial) {
+  keeps({"sharing only adds", 100}, [](Trial& trial) {
     longer(trial, {"simulate.network=closed-form"}, {"simulate.network=auto"}, "who meets whom", &kOrders);
   });
 }
 
 TEST_CASE("law: a machine twice as fast in everything takes between half the time and all of it") {
-  keeps({"twice as fast in everything", 100}, [](Trial& trial) {
+  keeps({"twice as fast in everything", 70}, [](Trial& trial) {
     Sets sets;
     for (const auto& field : scenario::scenario_fields().fields) {
       if (!field.key.starts_with("cluster.") && !field.key.starts_with("software.")) continue;
@@ -215,7 +224,7 @@ TEST_CASE("law: a machine twice as fast in everything takes between half the tim
 }
 
 TEST_CASE("law: a fault never helps") {
-  keeps({"a fault never helps", 150}, [](Trial& trial) {
+  keeps({"a fault never helps", 100}, [](Trial& trial) {
     const auto& c = trial.concrete().cluster;
     const auto gpu = trial.random.below(std::uint64_t(c.gpus()));
     const auto nics = std::uint64_t(std::max<std::int64_t>(1, c.nics_per_node * c.nodes));
@@ -227,7 +236,7 @@ TEST_CASE("law: a fault never helps") {
 }
 
 TEST_CASE("law: fewer bits are never slower") {
-  keeps({"fewer bits are never slower", 100}, [](Trial& trial) {
+  keeps({"fewer bits are never slower", 70}, [](Trial& trial) {
     // States stay: in 16 bits there are masters beside the parameters, which travel where the optimizer is elsewhere.
     longer(trial, {"training.offload={}", "training.precision=bf16"},
            {"training.offload={}", "training.precision=fp32"}, "twice as many bits");
