@@ -91,7 +91,7 @@ struct Probe {
   double duplex = 0;  // rate of both directions at once over the sum of each alone
   Interference with_host_copy, with_device_copy;
   std::optional<LaunchTime> launch_host, launch_stream, launch_graph;
-  std::optional<LaunchTime> between_tasks;  // what the two events around a task cost
+  std::optional<LaunchTime> between_tasks, between_tasks_graph;  // what the two events around a task cost
   std::vector<PartTime> partitions;
   std::vector<NcclTime> nccl;
 

@@ -137,14 +137,23 @@ void probe_launches(ProbeBench& bench, Probe& probe) {
   probe.launch_graph = divided(bench.time(1, [&](std::size_t, std::int64_t) { device.replay(nodes, stream); }), kNodes);
 
   const EventId before = device.make_event(), after = device.make_event();
-  const auto task = bench.time(1, [&](std::size_t part, std::int64_t round) {
+  const auto task = [&](std::size_t part, std::int64_t round) {
     device.record(before, stream);
     empty(part, round);
     device.record(after, stream);
-  });
-  const auto less = [](Time a, Time b) { return std::max(a - b, picoseconds(1000)); };
-  const auto& alone = *probe.launch_stream;
-  probe.between_tasks = {less(task.p10, alone.p10), less(task.p50, alone.p50), less(task.p90, alone.p90)};
+  };
+  const auto less = [](const LaunchTime& t, const LaunchTime& alone) {
+    const auto one = [](Time a, Time b) { return std::max(a - b, picoseconds(1000)); };
+    return LaunchTime{one(t.p10, alone.p10), one(t.p50, alone.p50), one(t.p90, alone.p90)};
+  };
+  probe.between_tasks = less(bench.time(1, task), *probe.launch_stream);
+
+  bench.drain_all();
+  device.begin_recording(stream);
+  for (int i = 0; i < kNodes; ++i) task(0, i);
+  const RecordingId tasks = device.end_recording(stream);
+  const auto replayed = bench.time(1, [&](std::size_t, std::int64_t) { device.replay(tasks, stream); });
+  probe.between_tasks_graph = less(divided(replayed, kNodes), *probe.launch_graph);
 }
 
 void probe_copies(ProbeBench& bench, const ProbeOptions& options, Probe& probe) {

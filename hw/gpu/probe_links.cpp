@@ -72,6 +72,8 @@ std::optional<std::string> two_ranks_on_one_gpu(const Platform& platform, Time p
 namespace {
 
 constexpr int kRounds = 13;
+const Time kCall = seconds(8e-6);         // more than the host takes for one
+constexpr std::int64_t kCallsOfStep = 8;  // of a member in a step of a ring (copy_fabric.cpp)
 
 void probe_messages(ProbeBench& bench, const ProbeOptions& options, Probe& probe) {
   Device& device = bench.device();
@@ -85,7 +87,7 @@ void probe_messages(ProbeBench& bench, const ProbeOptions& options, Probe& probe
     std::vector<Time> times;
     for (int round = 0; round < kRounds; ++round) {
       bench.drain_all();
-      device.spin(seconds(50e-6), bench.stream(0));
+      device.spin(10 * kCall, bench.stream(0));
       device.record(begin, bench.stream(0));
       copy(size);
       device.record(arrived, bench.stream(0));
@@ -125,7 +127,8 @@ void probe_rings(ProbeBench& bench, std::size_t count, const ProbeOptions& optio
       for (int round = 0; round < kRounds; ++round) {
         bench.drain_all();
         fabric.begin_iteration();
-        device.spin(seconds(300e-6), bench.stream(0));  // until the host has queued the ring
+        // Until the host has queued the ring; else a small one would take what the host takes.
+        device.spin(2 * std::int64_t(count * count) * kCallsOfStep * kCall, bench.stream(0));
         device.record(go, bench.stream(0));
         for (std::size_t part = 1; part < count; ++part) device.wait(bench.stream(part), go);
         fabric.collective(operation, members);

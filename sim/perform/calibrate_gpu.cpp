@@ -228,7 +228,8 @@ Json report_json(const cost::Profile& p, const gpu::Probe& probe, const std::vec
                             {"device_copy_beside_gemm", probe.with_device_copy.copy}};
   for (const auto& [key, time] :
        {std::pair{"launch_host_s", &probe.launch_host}, std::pair{"launch_stream_s", &probe.launch_stream},
-        std::pair{"launch_graph_s", &probe.launch_graph}, std::pair{"between_tasks_s", &probe.between_tasks}})
+        std::pair{"launch_graph_s", &probe.launch_graph}, std::pair{"between_tasks_s", &probe.between_tasks},
+        std::pair{"between_tasks_graph_s", &probe.between_tasks_graph}})
     if (*time) json[key] = json_of(**time);
   json["partitions"] = parts, json["nccl"] = nccl, json["rings"] = rings;
   json["two_ranks_on_one_gpu"] = refusal;

@@ -12,10 +12,10 @@
 #include "../program.hpp"
 #include "answer/predict.hpp"
 #include "base/error.hpp"
-#include "perform/calibrate_gpu.hpp"
 #include "cost/gemm.hpp"
 #include "dispatch/clock.hpp"
 #include "gpu/gemm_layout.hpp"
+#include "perform/calibrate_gpu.hpp"
 #include "recorder/recorder.hpp"
 #include "scenario/profile.hpp"
 #include "scenario/scenario.hpp"
@@ -129,7 +129,7 @@ gpu::Probe invented(std::size_t parts) {
   probe.duplex = .9;
   probe.with_host_copy = {.gemm = 1.02, .copy = 1.1};
   probe.launch_host = around(2e-6), probe.launch_stream = around(1.5e-6), probe.launch_graph = around(1e-6);
-  probe.between_tasks = around(.5e-6);
+  probe.between_tasks = around(.5e-6), probe.between_tasks_graph = around(.4e-6);
   const Kernel product{KernelKind::linear, {4096, 4096, 4096}, {}, Precision::bf16};
   for (const std::size_t count : {2, 4, 8})
     probe.partitions.push_back({count, int(132 / count / 8 * 8), product, around(4e-4), around(5e-4)});
@@ -162,7 +162,8 @@ TEST_CASE("a whole GPU is measured by the rules, and every row has its numbers")
   CHECK(probe.with_host_copy.copy > 0);
   CHECK(probe.with_device_copy.gemm > 0);
   CHECK(probe.with_device_copy.copy > 0);
-  for (const auto& time : {probe.launch_host, probe.launch_stream, probe.launch_graph, probe.between_tasks}) {
+  for (const auto& time :
+       {probe.launch_host, probe.launch_stream, probe.launch_graph, probe.between_tasks, probe.between_tasks_graph}) {
     REQUIRE(time);
     CHECK(ordered(*time));
   }
