@@ -1,10 +1,13 @@
-# REHEARSAL_PORTABLE: programs to be carried to another Linux machine, where no development packages are. The packages
-# become part of the program; libc, libm, libstdc++ and libgcc stay shared: an exception must find its handler across
-# the boundary to a module, and those libraries are on every machine. The C library there must be as new as here.
+# REHEARSAL_PORTABLE: programs to be carried to another Linux machine, where no development packages are. libc, libm,
+# libstdc++ and libgcc stay shared: an exception must find its handler across the boundary to a module, and those
+# libraries are on every machine. The C library there must be as new as here. Packages in C become part of the program and
+# of its modules. Debian's archives of packages in C++ (yaml-cpp, Boost) are for programs alone, a module cannot take them
+# in: those stay shared, lie beside the program, and are looked for there first.
 #
 # Included instead of finding the packages whose CMake configurations know their shared libraries only.
 set(Boost_USE_STATIC_LIBS ON)
 set(ZLIB_USE_STATIC_LIBS ON)
+set(CMAKE_BUILD_RPATH "$ORIGIN")
 
 function(static_package TARGET ARCHIVE HEADER)
   find_library(${TARGET}_ARCHIVE ${ARCHIVE} REQUIRED)
@@ -13,7 +16,17 @@ function(static_package TARGET ARCHIVE HEADER)
   set_target_properties(${TARGET} PROPERTIES IMPORTED_LOCATION ${${TARGET}_ARCHIVE}
                         INTERFACE_INCLUDE_DIRECTORIES ${${TARGET}_INCLUDE})
 endfunction()
-static_package(yaml-cpp libyaml-cpp.a yaml-cpp/yaml.h)
+
+function(carried LIBRARY)
+  find_library(${LIBRARY}_SHARED ${LIBRARY} REQUIRED)
+  file(COPY ${${LIBRARY}_SHARED} DESTINATION ${CMAKE_BINARY_DIR} FOLLOW_SYMLINK_CHAIN)
+endfunction()
+carried(yaml-cpp)
+find_package(yaml-cpp REQUIRED)
+carried(boost_program_options)
+find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
+get_target_property(AS Boost::program_options IMPORTED_CONFIGURATIONS)
+set_target_properties(Boost::program_options PROPERTIES IMPORTED_LOCATION_${AS} ${boost_program_options_SHARED})
 static_package(SQLite::SQLite3 libsqlite3.a sqlite3.h)
 
 find_path(FMT_INCLUDE fmt/core.h REQUIRED)  # Debian has no libfmt.a
