@@ -88,6 +88,7 @@ backend::RunOptions kernel_graph_options() {
   backend::RunOptions options;
   options.compute = backend::Compute::real;
   options.times_matter = false;  // how crowded the machine is was said before
+  options.weights = false;
   options.warmup = 1;
   options.iterations = kIterations;
   return options;

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "kernels/cut.hpp"
@@ -83,6 +85,18 @@ Distribution distribution(const graph::Tensor& tensor) {
 
 float draw(std::uint64_t seed, std::uint64_t stream, const Distribution& from, std::uint64_t index) {
   return from.deviation == 0 ? from.constant : float(from.deviation * normal(seed, stream, index));
+}
+
+// part(first, last) of so many rows of so many elements, on all cores where that is worth starting threads.
+template <class Part>
+void shared_out(std::int64_t rows, std::int64_t elements, Part&& part) {
+  constexpr std::int64_t kWorth = 1 << 18;  // elements: some ten milliseconds
+  const std::int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const std::int64_t threads = std::min({cores, rows, rows * elements / kWorth});
+  if (threads <= 1) return part(0, rows);
+  std::vector<std::jthread> others;
+  for (std::int64_t t = 0; t < threads; ++t)
+    others.emplace_back([&part, first = rows * t / threads, last = rows * (t + 1) / threads] { part(first, last); });
 }
 
 // Where a token goes most of the time: an affine map of the vocabulary onto itself.
@@ -173,16 +187,18 @@ void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::
     const std::uint64_t stream = stream_of(tensor);
     const std::int64_t first = tensor.first(rank.place);
     // Runs of `inner` elements are consecutive in the segment and in the whole tensor.
-    for (std::int64_t run = 0; run < tensor.outer * tensor.slice; ++run) {
-      const std::int64_t at = tensor.offset + run * tensor.inner;
-      const std::int64_t outer = tensor.first_outer(rank.place) + run / tensor.slice,
-                         middle = first + run % tensor.slice;
-      if (middle >= tensor.extent) continue;  // padding
-      const std::int64_t whole = (outer * tensor.extent + middle) * tensor.inner;
-      for (std::int64_t i = std::max(at, begin); i < std::min(at + tensor.inner, end); ++i)
-        held[static_cast<std::size_t>(i - begin)] =
-            draw(seed, stream, from, static_cast<std::uint64_t>(whole + i - at));
-    }
+    shared_out(tensor.outer * tensor.slice, tensor.inner, [&](std::int64_t first_run, std::int64_t last_run) {
+      for (std::int64_t run = first_run; run < last_run; ++run) {
+        const std::int64_t at = tensor.offset + run * tensor.inner;
+        const std::int64_t outer = tensor.first_outer(rank.place) + run / tensor.slice,
+                           middle = first + run % tensor.slice;
+        if (middle >= tensor.extent) continue;  // padding
+        const std::int64_t whole = (outer * tensor.extent + middle) * tensor.inner;
+        for (std::int64_t i = std::max(at, begin); i < std::min(at + tensor.inner, end); ++i)
+          held[static_cast<std::size_t>(i - begin)] =
+              draw(seed, stream, from, static_cast<std::uint64_t>(whole + i - at));
+      }
+    });
   }
 }
 

@@ -84,6 +84,7 @@ class TrainingState {
   const graph::Program& program_;
   backend::Learning learning_;
   std::function<std::uint32_t(RankId, LocalTask, std::uint32_t)> other_microbatch_;
+  bool weights_;                    // are shown in the end
   std::vector<Progress> progress_;  // by segment
   std::optional<BufferId> loss_;
 };

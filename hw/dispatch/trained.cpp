@@ -104,6 +104,7 @@ backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankRe
       const graph::Rank& rank = graph.ranks()[r];
       const auto& segments = graph.program_of(rank).segments;
       const Learned& learned = ranks[r].learned;
+      if (learned.parameters.empty()) continue;  // nobody asked for weights
       INVARIANT(learned.parameters.size() == segments.size(), "a rank shows all its segments");
       for (std::size_t s = 0; s < segments.size(); ++s) {
         if (segments[s].copy != copies) continue;

@@ -13,13 +13,27 @@
 namespace rehearsal::gpu {
 namespace {
 
-// Matrix products run for so long before they are timed: power limits act within tens of milliseconds.
-const Time kSettle = seconds(40e-3);
+// Matrix products run for so long before they are timed: the clock of an H100 at its power limit needs a tenth of a
+// second to find its place.
+const Time kSettle = seconds(150e-3);
 // Products in partitions are measured for so many parts as there are multiprocessors for.
 constexpr std::size_t kPartitions[] = {2, 4, 8};
 
 std::string shown(const Kernel& kernel) {
   return fmt::format("{} [{}] in {}", name(kernel.kind), fmt::join(kernel.dims, ", "), name(kernel.precision));
+}
+
+void heat(ProbeBench& bench, const ProbeOptions& options) {
+  const Kernel product{KernelKind::linear, {options.gemm, options.gemm, options.gemm}, {}, Precision::bf16};
+  const Time until = dispatch::now() + options.heat;
+  if (dispatch::now() >= until || bench.prepare(product, bench.parts())) return;
+  while (dispatch::now() < until)
+    bench.time(
+        bench.parts(),
+        [&](std::size_t part, std::int64_t round) {
+          bench.device().perform(bench.call(part, round), bench.stream(part));
+        },
+        kSettle);
 }
 
 // Kernels the machine cannot do, or has no memory or time for, are listed and left out.
@@ -101,6 +115,7 @@ Probe measure(const Platform& platform, const ProbeOptions& options) {
       probe_copies(bench, here, probe);
       probe_memory_bound(bench, here, probe);
     }
+    heat(bench, here);
     probe_kernels(bench, here, probe);
     if (probe.parts == 1) {
       try {

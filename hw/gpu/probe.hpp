@@ -41,6 +41,7 @@ struct ProbeOptions {
   std::int64_t gemm = 4096;                   // m = n = k of products beside copies, and in partitions
   Time budget = seconds(200);                 // then kernels that are left are skipped, and listed as such
   Time patience = seconds(20);                // for a communicator
+  Time heat{};                                // of matrix products before all kernels: a cold GPU is faster
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
 

@@ -96,6 +96,8 @@ struct RunOptions {
   Tamper tamper;
   // False (verification): more ranks than cores may compute for real; what they measure means nothing then.
   bool times_matter = true;
+  // Whether Session::trained() shows the weights. They are put together from all ranks, which takes longer than a step.
+  bool weights = true;
   int warmup = 0, iterations = 1;
   // Record the second iteration and replay it from then on, where the backend can (CUDA graphs): the host's share of
   // the time is gone.

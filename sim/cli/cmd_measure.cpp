@@ -105,6 +105,7 @@ int run_measure(const Arguments& arguments) {
   check_outputs(common, outputs, {path});
   auto performing = begin_performing("measure", arguments, path, common, options.performing);
   performing.options.times_matter = !options.verify;
+  performing.options.weights = options.verify || !options.weights.empty();
   if (!options.weights.empty() && performing.options.compute != backend::Compute::real)
     throw UserError("--weights needs --compute real: timed tasks train nothing");
   auto [timeline, trained] = perform(performing, common);

@@ -14,7 +14,7 @@ struct PerformingOptions {
   std::string timeline, trace;  // files
   backend::RunOptions run = [] {
     backend::RunOptions usual;
-    usual.warmup = 3, usual.iterations = 10;
+    usual.warmup = 3, usual.iterations = 10, usual.weights = false;
     return usual;
   }();
 };

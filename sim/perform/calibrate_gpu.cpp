@@ -346,7 +346,7 @@ int calibrate_gpu(const cli::Calibration& what, const CommonOptions& common) {
 
   gpu::ProbeOptions options;
   options.quick = what.quick, options.parts = std::max(wanted.ranks, 1u);
-  options.budget = seconds(what.quick ? 30 : 150);
+  options.budget = seconds(what.quick ? 30 : 150), options.heat = seconds(what.quick ? 0 : 3);
   for (const auto& kernel : wanted.kernels) options.kernels.push_back({kernel});
   if (options.parts == 1 || wanted.kernels.empty())
     for (const auto& k : gpu::kernel_grid(what.quick))

@@ -246,7 +246,7 @@ def beside(b):
     if not b.cuda:
         return b.note("beside", "a CPU has none")
     other = torch.cuda.Stream()
-    mega = b.n(2**27)
+    mega = b.n(2**29)  # long copies: a queue holds about a thousand
     one, two = (torch.empty(mega, dtype=torch.uint8, device=b.device) for _ in range(2))
     pinned = torch.empty(mega, dtype=torch.uint8, pin_memory=True)
     loads = {"copies within the GPU": lambda: two.copy_(one), "copies to the host": lambda: pinned.copy_(one, non_blocking=True),
@@ -259,7 +259,7 @@ def beside(b):
     for n in (b.n(8192), b.n(4096)):
         with b.guarded(f"beside {n}"):
             launch, _ = products(b, n, n, n)["fwd"]
-            alone = b.time(launch, work=.1, settle=.15)
+            alone = b.time(launch, work=.2, settle=.3)
             b.add("gemm", alone, flops=2 * n**3, dtype="bf16", M=n, N=n, K=n, extra="alone")
             for name, load in loads.items():
                 with b.guarded(f"beside {name}"):
@@ -267,7 +267,7 @@ def beside(b):
 
 
 def together(b, other, n, launch, alone, name, load):
-    count = max(10, int(.04 / alone.p50))
+    settle, count = int(.12 / alone.p50), max(10, int(.06 / alone.p50))
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     load()
     b.synchronize()
@@ -278,21 +278,21 @@ def together(b, other, n, launch, alone, name, load):
     end_load.record()
     b.synchronize()
     about = max(begin_load.elapsed_time(end_load) / 4e3, 1e-6)
-    queued = min(900, int(2.5 * count * alone.p50 / about) + 2)
+    queued = min(900, int(1.6 * (settle + count) * alone.p50 / about) + 2)
     torch.cuda._sleep(int(30e-3 * 1.7e9))
     other.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(other):
         for _ in range(queued):
             load()
         enough.record()
-    for i in range(5):
+    for i in range(settle):
         launch(i)
-    begin = time.time()
     first.record()
     for i in range(count):
         launch(i)
     last.record()
     b.synchronize()
+    begin = time.time() - .06
     took = first.elapsed_time(last) / 1e3 / count
     left = last.elapsed_time(enough)
     b.add("overlap", Timing([took], begin, time.time()), dtype="bf16", M=n, N=n, K=n, extra=name, metric="slow-down",
