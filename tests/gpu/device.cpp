@@ -14,6 +14,7 @@
 
 #include "base/bf16.hpp"
 #include "base/error.hpp"
+#include "cpu/kernels.hpp"
 #include "machine.hpp"
 
 namespace rehearsal::test {
@@ -263,6 +264,47 @@ TEST_CASE("partitions: streams of each work, beside each other") {
   }
   Machine machine;
   CHECK_THROWS_AS(machine.device().partition(1000), MachineError);
+}
+
+TEST_CASE("a recording stays in the partitions that it was made in") {
+  if (!is_real()) return;  // the stand-in has no multiprocessors
+  Machine machine;
+  gpu::Device& device = machine.device();
+  REQUIRE(device.partition(4).size() == 4);
+  Numbers numbers(machine);
+  const StreamId whole = device.make_stream(0), part = device.make_stream(3);
+  // More blocks than a partition holds, and as many as the shape asks for: with all multiprocessors it would take a
+  // quarter of the time.
+  const std::int64_t heads = 16, tokens = 2048, size = 128;
+  kernels::Call call;
+  call.kernel = {KernelKind::attention, {1, heads, tokens, size, 1}, {}, Precision::bf16};
+  const auto needed = cpu::operand_elements(call.kernel, 0);
+  for (std::size_t i = 0; i < needed.count; ++i)
+    call.operands[i] = address(numbers.make(std::vector<float>(std::size_t(needed.elements[i]), 0)));
+  const EventId begin = device.make_event(), end = device.make_event();
+  const auto timed = [&](const auto& queue, StreamId on) {
+    Time least = seconds(1e3);
+    for (int i = 0; i < 5; ++i) {
+      device.record(begin, on), queue(), device.record(end, on);
+      machine.finish(on);
+      least = std::min(least, device.between(begin, end));
+    }
+    return least;
+  };
+  const Time direct = timed([&] { device.perform(call, part); }, part);
+  const EventId fork = device.make_event(), join = device.make_event();
+  device.begin_recording(whole);
+  device.record(fork, whole);
+  device.wait(part, fork);
+  device.perform(call, part);
+  device.record(join, part);
+  device.wait(whole, join);
+  const auto recording = device.end_recording(whole);
+  const Time replayed = timed([&] { device.replay(recording, whole); }, whole);
+  std::printf("attention in a partition: %.0f us queued, %.0f us recorded\n", to_seconds(direct) * 1e6,
+              to_seconds(replayed) * 1e6);
+  CHECK(replayed * 10 > direct * 9);
+  CHECK(replayed * 10 < direct * 12);
 }
 
 TEST_CASE("a communicator of one: collectives are copies, and a message to oneself arrives") {

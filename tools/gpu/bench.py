@@ -166,6 +166,8 @@ class Bench:
             if peak:
                 row.update(peak=peak, efficiency=f"{rate / peak:.4f}")
         row.update({k: v for k, v in columns.items() if v is not None})
+        # Cells without commas: readers of tables need not know quotes.
+        row = {k: v.replace(", ", "; ").replace(",", ";") if isinstance(v, str) else v for k, v in row.items()}
         self.rows.append(row)
 
     def note(self, kernel, words):

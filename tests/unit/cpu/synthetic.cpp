@@ -117,6 +117,17 @@ TEST_CASE("the whole segment is `initial`, with zeros as padding") {
   for (std::size_t i = 185 + 40 + 120 + 160; i < held.size(); ++i) CHECK(held[i] == 0);
 }
 
+TEST_CASE("a large tensor that all cores draw is `initial` too") {
+  graph::Segment s;
+  s.tensors.push_back({head_weight, 0, 0, 1, 1200, 700, 1200});
+  s.elements = s.tensors[0].elements();
+  const Floats held = filled(s, graph::Rank());
+  REQUIRE(held.size() == 1200 * 700);
+  std::size_t other = 0;
+  for (std::size_t i = 0; i < held.size(); i += 97) other += held[i] != initial(kSeed, s.tensors[0], i);
+  CHECK(other == 0);
+}
+
 TEST_CASE("shards are the pieces of the segment of their tensor rank") {
   for (const std::int64_t shards : {2, 8}) {
     graph::Segment s = segment(2);

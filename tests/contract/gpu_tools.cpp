@@ -1,0 +1,66 @@
+// What the tools for a GPU machine say where the GPU, or what it needs, is missing. Whoever has minutes of a GPU must
+// learn at once which it is.
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "../program.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// As a bare machine has it: no environment but this PATH.
+Output gpu_check(const fs::path& build, const Scratch& scratch, const std::string& path) {
+  return shell("env -i PATH='" + path + "' python3 '" PROJECT_ROOT "/tools/gpu-check' --build '" + build.string() +
+               "' --out '" + (scratch.folder / "out").string() + "' --rows verify 2>&1");
+}
+
+// An nvidia-smi that tells of a GPU.
+std::string with_gpu(const Scratch& scratch) {
+  const fs::path folder = scratch.folder / "bin";
+  fs::create_directories(folder);
+  const fs::path smi = folder / "nvidia-smi";
+  std::ofstream(smi)
+      << "#!/bin/sh\ncase \"$*\" in *-lms*) sleep 60;; *) echo 'Pretend GPU, 1.0, 81559, 700.00';; esac\n";
+  fs::permissions(smi, fs::perms::owner_all);
+  return folder.string() + ":/usr/bin:/bin";
+}
+
+}  // namespace
+
+TEST_CASE("gpu-check tells no GPU, a GPU that the program cannot use, and a program that is not there apart") {
+  if (fs::exists("/dev/nvidia0")) return;  // it would begin
+  const Scratch scratch;
+  const fs::path build = fs::path(REHEARSE_BINARY).parent_path();
+  const auto none = gpu_check(build, scratch, "/usr/bin:/bin");
+  CAPTURE(none.out);
+  CHECK(none.status == 77);
+  CHECK(contains(none.out, "skipped: no GPU: "));
+
+  const auto unusable = gpu_check(build, scratch, with_gpu(scratch));
+  CAPTURE(unusable.out);
+  CHECK(unusable.status == 1);
+  CHECK(contains(unusable.out, "there is a GPU (Pretend GPU), and the program cannot use it: "));
+
+  const auto missing = gpu_check(scratch.folder, scratch, "/usr/bin:/bin");
+  CAPTURE(missing.out);
+  CHECK(missing.status == 77);
+  CHECK(contains(missing.out, "no program: build the preset"));
+  CHECK_FALSE(fs::exists(scratch.folder / "out"));  // nothing was measured, so nothing is written
+}
+
+TEST_CASE("gpu-pack names what the build lacks, and gpu-measure that there is no PyTorch or no GPU") {
+  const Scratch scratch;
+  const auto pack = shell("python3 '" PROJECT_ROOT "/tools/gpu-pack' --build '" + scratch.folder.string() +
+                          "' --out '" + (scratch.folder / "pack.tar.gz").string() + "' 2>&1");
+  CAPTURE(pack.out);
+  CHECK(pack.status == 2);
+  CHECK(contains(pack.out, "has no rehearse, librehearsal_cuda.so"));
+  if (fs::exists("/dev/nvidia0")) return;
+  const auto measure = shell("python3 '" PROJECT_ROOT "/tools/gpu-measure' --out '" +
+                             (scratch.folder / "table.csv").string() + "' 2>&1");
+  CAPTURE(measure.out);
+  CHECK(measure.status == 77);
+  CHECK(contains(measure.out, "gpu-measure: no "));
+}
