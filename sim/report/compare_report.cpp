@@ -61,7 +61,7 @@ Json value_of(const std::string& text) {
 
 std::string compare_text(std::span<const CompareRow> rows, std::span<const std::size_t> shown,
                          const CompareTextOptions& options) {
-  const Paint paint{options.color};
+  const Paint paint{options.style.color};
   const Names names(rows);
   bool rates = false, exposed = false, memory = false, fits = false, abstract = false;
   bool days = false, costs = false;  // of jobs
@@ -84,7 +84,8 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     for (const auto f : figures)
       if (shows) heading.emplace_back(kFigureTexts[std::size_t(f)].head);
   };
-  head(true, {Figure::iteration}), head(rates, {Figure::samples_rate, Figure::mfu}), head(true, {Figure::bubble});
+  head(true, {Figure::iteration}), head(rates, {Figure::samples_rate, Figure::mfu}), // A pipeline of given costs waits for nothing else, a whole step does.
+  heading.emplace_back(abstract ? "bubble %" : "idle %");
   head(exposed, {Figure::exposed}), head(abstract, {Figure::stages_held, Figure::in_flight});
   head(memory, {Figure::device}), head(fits, {Figure::fits});
   head(prices, {Figure::gpus, Figure::gpu_token_rate, Figure::cost});
@@ -115,22 +116,16 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     if (prices)
       cells.insert(cells.end(),
                    {number(f[Figure::gpus], 0), number(f[Figure::gpu_token_rate], 1), number(f[Figure::cost], 3)});
-    if (days) cells.push_back(number(f[Figure::days], 1));
+    if (days) cells.push_back(f[Figure::days] ? show(Duration(86400 * *f[Figure::days])) : "");
     if (costs) cells.push_back(f[Figure::job_cost] ? show(Count(*f[Figure::job_cost])) : "");
     cells.push_back(number(f[Figure::relative], 4));
     const bool best = f.yes(Figure::best), pareto = f.yes(Figure::pareto);
     cells.push_back(best ? (pareto ? "best, Pareto" : "best") : pareto ? "Pareto" : "");
     table_rows.push_back(std::move(cells));
   }
-  // Names and marks read better from the left; table() aligns to the right.
-  for (std::size_t c = 0; c < heading.size(); c++) {
-    if (c >= names.headings.size() && c + 1 != heading.size()) continue;
-    std::size_t width = 0;
-    for (const auto& r : table_rows) width = std::max(width, r[c].size());
-    for (auto& r : table_rows) r[c].resize(width, ' ');
-  }
-
-  std::string text = table(table_rows, paint);
+  std::vector<bool> words(heading.size());
+  std::fill_n(words.begin(), names.headings.size(), true), words.back() = true;
+  std::string text = table(table_rows, paint, options.style.width, std::move(words));
   for (const auto i : shown) {
     const auto& row = rows[i];
     if (row.worked()) continue;
@@ -139,6 +134,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     text += fmt::format("\n{}: {}\n", paint.bold(name), row.error);
   }
   std::string notes;
+  if (!abstract) notes += "idle: of the busiest rank, which waits for others or for data, as `run` shows it.\n";
   if (exposed)
     notes += "exposed: communication that the rank that ends last waits for, in one step, as `run` shows it.\n";
   if (prices) notes += "cost: GPU time per token, over that of the first row.\n";
@@ -146,7 +142,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   if (abstract)
     notes +=
         "stages held: parameters of a rank, in stages; in flight: forwards of one stage that a rank holds until "
-        "their\ninput gradient, at most.\n";
+        "their input gradient, at most.\n";
   if (abstract || memory)
     notes +=
         "Pareto: nothing else that fits is better in time per sequence, memory or GPUs and as good in the others.\n";
@@ -163,7 +159,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     for (const auto& w : order)
       text += fmt::format("  - {}{}\n", w, shown.size() > 1 ? fmt::format(" ({} of {})", warned[w], shown.size()) : "");
   }
-  return text;
+  return fit(text, options.style.width);
 }
 
 void compare_json(const Varied& varied, std::span<const CompareRow> rows, std::span<const std::size_t> shown,

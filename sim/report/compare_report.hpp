@@ -48,7 +48,7 @@ Json value_of(const std::string& text);
 using Varied = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 struct CompareTextOptions {
-  bool color = false;
+  page::TextStyle style;
   bool warnings = true;
 };
 // `shown`: of choose().
