@@ -84,7 +84,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     for (const auto f : figures)
       if (shows) heading.emplace_back(kFigureTexts[std::size_t(f)].head);
   };
-  head(true, {Figure::iteration}), head(rates, {Figure::samples_rate, Figure::mfu}), // A pipeline of given costs waits for nothing else, a whole step does.
+  head(true, {Figure::iteration}), head(rates, {Figure::samples_rate, Figure::mfu});
   heading.emplace_back(abstract ? "bubble %" : "idle %");
   head(exposed, {Figure::exposed}), head(abstract, {Figure::stages_held, Figure::in_flight});
   head(memory, {Figure::device}), head(fits, {Figure::fits});
