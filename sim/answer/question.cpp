@@ -39,12 +39,13 @@ Question finish(lower::Lowering lowering, schedule::Problem problem, const scena
   const bool tiled = scenario.concrete && scenario.concrete->training.offload.tiles > 1;  // always operator by operator
   if (lowered.detail != scenario.simulate.detail && !tiled)
     question.assumptions.emplace_back(
-        "GPUs of a tensor group stand unlike, so it is simulated operator by operator: all wait for the slowest");
+        "The GPUs of a tensor group have different paths to each other, so the group is simulated operator by "
+        "operator: all wait for the slowest");
   else if (lowered.detail != graph::Detail::operators && question.surroundings &&
            question.surroundings->classes_in_groups > 0)
     question.assumptions.emplace_back(
-        "GPUs of a tensor group stand unlike, and too many tasks forbid simulating it operator by operator: none waits "
-        "there for the slowest");
+        "The GPUs of a tensor group have different paths to each other, but there are too many tasks to simulate it "
+        "operator by operator: none waits there for the slowest");
   question.warnings = scenario.warnings;
   return question;
 }

@@ -134,6 +134,7 @@ std::string show(Time time) {
 
 std::string show(Bytes size) {
   const double b = double(size.count()), a = std::abs(b);
+  if (a >= kKi * kKi * kKi * kKi) return fmt::format("{:.2f} TiB", b / (kKi * kKi * kKi * kKi));
   if (a >= kKi * kKi * kKi) return fmt::format("{:.2f} GiB", b / (kKi * kKi * kKi));
   if (a >= kKi * kKi) return fmt::format("{:.2f} MiB", b / (kKi * kKi));
   if (a >= kKi) return fmt::format("{:.2f} KiB", b / kKi);
@@ -145,14 +146,16 @@ std::string show(Duration duration) {
   if (s >= 86400) return fmt::format("{:.1f} days", s / 86400);
   if (s >= 3600) return fmt::format("{:.1f} h", s / 3600);
   if (s >= 60) return fmt::format("{:.1f} min", s / 60);
-  return fmt::format("{:.1f} s", s);
+  if (s >= 1 || s == 0) return fmt::format("{:.1f} s", s);
+  if (s >= 1e-3) return fmt::format("{:.1f} ms", s * 1e3);
+  return s >= 1e-6 ? fmt::format("{:.1f} us", s * 1e6) : "less than 1 us";
 }
 
 std::string show(Count count) {
   const double n = count.value();
   for (auto unit = kCounts.rbegin(); unit != kCounts.rend(); ++unit)
     if (n >= unit->factor) return fmt::format("{:.4g} {}", n / unit->factor, unit->name);
-  return fmt::format("{:.4g}", n);
+  return n > 0 && n < 1e-4 ? "less than 0.0001" : fmt::format("{:.4g}", n);
 }
 
 }  // namespace rehearsal

@@ -20,8 +20,9 @@ const CommandText kExplainText{
     .name = "explain",
     .operands = "SCENARIO",
     .summary =
-        "Says what decides the step of a scenario: its critical path in words, how near the limits of the machine\n"
-        "are, what a tenth more of every number is worth, and which change of one choice makes it shorter.",
+        "Says what decides the step of a scenario: its critical path in words, how near the limits of\n"
+        "the machine are, the effect of a 10 % change of each parameter, and the single changes that\n"
+        "shorten the step.",
     .more =
         "Every number and every change is a KEY=VALUE of --set: `rehearse run SCENARIO --set KEY=VALUE` gives the\n"
         "same iteration. Shares of resources sum to 100 % where the step scales with all of them.",

@@ -183,8 +183,7 @@ std::string constants_report(const std::string& kind, const std::string& name, c
         const auto line = fmt::format("{:<{}}  {:<{}}  ", c.key, keys, c.value, values);
         report += said.empty() ? fmt::format("{:<{}}  {}\n", c.key, keys, c.value)
                                : line +
-                                     page::wrap(said, std::max<std::size_t>(30, width - std::min(width, indent)),
-                                                std::string(indent, ' ')) +
+                                     page::wrap(said, std::max(indent + 30, width), std::string(indent, ' '), indent) +
                                      "\n";
       }
       return report;
@@ -215,7 +214,7 @@ std::string facts_report(const std::string& kind, const std::string& name, const
       return report;
     case Format::text: {
       const auto width = std::size_t(text_style(common).width);
-      report = item->name + "\n  " + page::wrap(item->summary, width - 2, "  ") + "\n";
+      report = item->name + "\n" + page::wrap("  " + item->summary, width, "  ") + "\n";
       std::size_t longest = 0;
       for (const auto& [what, value] : item->facts) longest = std::max(longest, what.size());
       if (longest > 0) report += "\n";
@@ -223,7 +222,7 @@ std::string facts_report(const std::string& kind, const std::string& name, const
       for (const auto& [what, value] : item->facts)
         report +=
             fmt::format("  {:<{}}  {}\n", what, longest,
-                        page::wrap(value, std::max<std::size_t>(20, width - std::min(width, margin.size())), margin));
+                        page::wrap(value, std::max(margin.size() + 20, width), margin, margin.size()));
       return report;
     }
   }

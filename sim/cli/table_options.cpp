@@ -70,7 +70,7 @@ void emit_rows(const CommonOptions& common, const TableOptions& options, const r
     case Format::csv:
       return emit_report(common, report::compare_csv(rows, shown));
     case Format::text:
-      return emit_report(common, report::compare_text(rows, shown, {text_style(common).color, !common.quiet}));
+      return emit_report(common, report::compare_text(rows, shown, {text_style(common), !common.quiet}));
   }
 }
 

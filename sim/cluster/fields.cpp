@@ -75,7 +75,7 @@ const Description& gpu_fields() {
                                         "cuDNN; 0: no such kernel"),
       field<&Gpu::attention_tail>(
           "attention_tail", number(0, 10), kUsual,
-          "thread blocks per slot of a multiprocessor that a forward attention loses at its end"),
+          "tail effect of a forward attention kernel: idle thread-block slots per SM in the last wave"),
       field<&Gpu::fp8_speedup>("fp8_speedup", number(0, 10), kUsual,
                                "matrix products in fp8 over bf16 with one scale a tensor; 0: none"),
       field<&Gpu::fp8_rowwise_speedup>("fp8_rowwise_speedup", number(0, 10), kUsual, "with one scale a row"),

@@ -15,7 +15,7 @@ namespace {
 using Place = answer::LinkTraffic::Place;
 
 std::string and_others(std::string first, std::uint64_t count) {
-  return count > 1 ? fmt::format("{} and {} like it", first, count - 1) : first;
+  return count > 1 ? fmt::format("{} (one of {} alike)", first, count) : first;
 }
 
 // Seconds of arithmetic at the vendor's rate, by precision: in one work.

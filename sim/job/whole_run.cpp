@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/decimal.hpp"
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "job/pace.hpp"
@@ -45,9 +46,7 @@ class Maker {
     run_.simulated = expected.runs;
     run_.closed_form_goodput = expected.closed ? std::optional(useful / expected.mean) : std::nullopt;
     run_.failures = expected.runs.failures;
-    const double low = step_.low.value_or(1), high = step_.high.value_or(1);
-    run_.low = totals(at(low, Ask::runs).runs.p5, useful * low);
-    run_.high = totals(at(high, Ask::runs).runs.p95, useful * high);
+    ends(useful);
     if (job_.failures->slow_per_1000_node_days > 0 && job_.failures->slowdown == 1)
       run_.warnings.emplace_back(
           "'job.failures.slow.slowdown' is 1: nodes that become slow cost a restart and nothing else");
@@ -129,6 +128,26 @@ class Maker {
     return t;
   }
 
+  // Least and most of each number: of 5 and 95 % of the runs at either end of the step's band, and of the mean, which
+  // lies beyond them where failures are rare. Goodput has ends of its own: how much of the time trains does not fall
+  // and rise with the time.
+  void ends(double useful) {
+    Totals low = run_.expected, high = low;
+    double least = low.goodput, most = least;
+    const auto include = [&](double clock, double trains) {
+      const Totals t = totals(clock, trains);
+      least = std::min(least, t.goodput), most = std::max(most, t.goodput);
+      if (t.days < low.days) low = t;
+      if (t.days > high.days) high = t;
+    };
+    for (const double factor : {step_.low.value_or(1), step_.high.value_or(1)}) {
+      const auto runs = at(factor, Ask::runs).runs;
+      include(runs.p5, useful * factor), include(runs.p95, useful * factor);
+    }
+    low.goodput = least, high.goodput = most;
+    run_.low = low, run_.high = high;
+  }
+
   // What a checkpoint takes, and how often there is one.
   void checkpoint() {
     const auto& c = job_.checkpoint;
@@ -179,8 +198,8 @@ class Maker {
     run_.checkpoint_interval_s = cycle_.interval, run_.checkpoint_stall_s = cycle_.stall;
     run_.checkpoint_save_s = cycle_.save, run_.down_s = cycle_.down;
     run_.assumptions.push_back(fmt::format(
-        "job: failures come independently at constant rates; a checkpoint of {} goes to a storage of {:.4g} GB/s.",
-        show(Count(size)) + "B", c.rate.value() * 1e-9));
+        "job: failures come independently at constant rates; a checkpoint of {} goes to a storage of {}.",
+        decimal(size, "B"), decimal(c.rate.value(), "B/s")));
     if (!job_.spares)
       run_.assumptions.emplace_back(
           "job: there is always a spare node, which is not paid for (job.spares says otherwise).");

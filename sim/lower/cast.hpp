@@ -1,5 +1,5 @@
-// Everybody in a job: its ranks, the groups that they form and the channels between them, numbered as actors in this
-// order; and what each of them loads on the machine where it sits.
+// All ranks, groups and channels of a job, numbered as actors in this order, and the hardware resources that each of
+// them uses.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -48,7 +48,7 @@ class RankWork {
   virtual LocalTask take(const graph::Coordinates&, const Handing&, LocalTask receive) { return receive; }
   virtual LocalTask relay(const graph::Coordinates&, const Handing&, LocalTask taken) { return taken; }
   virtual LocalTask hand_over(const graph::Coordinates&, const Handing&, LocalTask done) { return done; }
-  // In the place of a send, where somebody else sends the same.
+  // Called instead of hand_over() when another rank already sends this value.
   virtual void drop(const graph::Coordinates&, const Handing&) {}
   // After the passes that take norms alone: all ranks learn the norm. `again`: a second forward has taken place, so
   // that nobody needs what the first one of this micro-batch has kept.

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "base/wide.hpp"
+#include "page/layout.hpp"
 
 namespace rehearsal::page {
 namespace {
@@ -152,7 +153,16 @@ std::string legend(std::span<const GridSpan> spans, std::size_t margin, bool cut
   if (lower) entries.push_back((options.color ? "second tint: " : "lower case: ") + options.lower_case);
   if (!options.color) entries.push_back(". idle");
   if (cut) entries.push_back("~ left out");
-  return fmt::format("{:{}}{}\n", "", margin, fmt::join(entries, "   "));
+  std::string text;
+  std::size_t at = std::size_t(options.width);
+  for (const auto& entry : entries) {
+    const bool follows = at + 3 + columns(entry) <= std::size_t(options.width);
+    if (!follows && !text.empty()) text += '\n';
+    text += follows ? "   " : std::string(margin, ' ');
+    text += entry;
+    at = follows ? at + 3 + columns(entry) : margin + columns(entry);
+  }
+  return text + '\n';
 }
 
 }  // namespace

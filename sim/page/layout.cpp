@@ -19,23 +19,64 @@ std::string grouped(std::uint64_t n) {
   return text;
 }
 
-std::string wrap(std::string_view text, std::size_t width, std::string_view indent) {
-  std::string out;
-  while (text.size() > width) {
-    auto space = text.rfind(' ', width);
-    if (space == std::string_view::npos || space == 0) space = text.find(' ');
-    if (space == std::string_view::npos) break;
-    out += std::string(text.substr(0, space)) + "\n" + std::string(indent);
-    text.remove_prefix(space + 1);
+std::size_t columns(std::string_view text) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b')
+      while (i + 1 < text.size() && text[i] != 'm') ++i;  // "\x1b[1m"
+    else
+      count += (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80;  // not within a character
   }
-  return out + std::string(text);
+  return count;
+}
+
+std::string wrap(std::string_view text, std::size_t width, std::string_view indent, std::size_t used) {
+  std::string out;
+  std::size_t line = 0;  // where this line of `out` begins
+  bool empty = true;     // no word yet
+  for (std::size_t at = 0; at < text.size();) {
+    const auto word = std::min(text.find_first_not_of(' ', at), text.size());
+    const auto end = std::min(text.find(' ', word), text.size());
+    if (!empty && used + columns(std::string_view(out).substr(line)) + columns(text.substr(at, end - at)) > width) {
+      out += "\n", line = out.size(), used = 0;
+      out += indent, at = word;
+    }
+    out += text.substr(at, end - at), at = end, empty = false;
+  }
+  return out;
+}
+
+namespace {
+
+// Where the text of a line begins: after its margin, a dash, and a label that is set off by spaces.
+std::size_t text_column(std::string_view line) {
+  const auto margin = line.find_first_not_of(' ');
+  if (line.substr(margin).starts_with("- ")) return margin + 2;
+  const auto gap = line.find("  ", margin);
+  const auto text = gap == std::string_view::npos ? gap : line.find_first_not_of(' ', gap);
+  return text == std::string_view::npos || text > 24 ? margin + 2 : columns(line.substr(0, text));
+}
+
+}  // namespace
+
+std::string fit(std::string_view text, int width) {
+  const auto most = std::size_t(std::max(20, width));
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    const auto line = text.substr(at, end - at);
+    out += columns(line) <= most ? std::string(line) : wrap(line, most, std::string(text_column(line), ' '));
+    if (end < text.size()) out += '\n';
+    at = end + 1;
+  }
+  return out;
 }
 
 std::string notes(std::string_view heading, std::span<const std::string> entries, int width, const Paint& paint) {
   if (entries.empty()) return "";
   std::string text = "\n" + paint.bold(heading) + "\n";
   for (const auto& entry : entries)
-    text += "  - " + wrap(entry, static_cast<std::size_t>(std::max(20, width - 4)), "    ") + "\n";
+    text += "  - " + wrap(entry, static_cast<std::size_t>(std::max(20, width)), "    ", 4) + "\n";
   return text;
 }
 

@@ -44,8 +44,9 @@ struct Table {
   std::vector<std::vector<Value>> rows;
   std::vector<bool> words = {true};  // columns of words, which stand to the left; beyond its end: numbers
 };
-// Columns as wide as their widest cell, two spaces between.
-std::string text(const Table& table, const Paint& paint);
+// Columns as wide as their widest cell, two spaces between; folded where it is wider than `width` (0: any), as by
+// table() of layout.hpp.
+std::string text(const Table& table, const Paint& paint, int width = 0);
 
 enum class Unit : std::uint8_t { none, seconds, bytes, share, money };
 std::string show_amount(double amount, Unit unit);  // "1.2 s", "79.1 GiB", "38.2 %", "1,200"

@@ -12,37 +12,87 @@
 namespace rehearsal::page {
 namespace {
 
+constexpr std::size_t kBetween = 2, kLeastWords = 16;
+
 std::string padded(const std::string& cell, std::size_t width, bool left) {
-  return left ? fmt::format("{:<{}}", cell, width) : fmt::format("{:>{}}", cell, width);
+  const std::string space(width - std::min(width, columns(cell)), ' ');
+  return left ? cell + space : space + cell;
+}
+
+struct Columns {
+  std::vector<std::size_t> at;  // of the table
+  bool wraps = false;           // the last
+};
+
+std::size_t width_of(const Columns& some, const std::vector<std::size_t>& width) {
+  std::size_t sum = 0;
+  for (const auto c : some.at) sum += (sum ? kBetween : 0) + width[c];
+  return sum;
+}
+
+// As many columns side by side as `most` allows; the rest below them, led by those that name the rows.
+std::vector<Columns> folded(const std::vector<std::size_t>& width, const std::vector<bool>& words, std::size_t most) {
+  const auto is_words = [&](std::size_t c) { return c < words.size() && words[c]; };
+  Columns names{{0}};
+  while (is_words(names.at.size() - 1) && is_words(names.at.size())) names.at.push_back(names.at.size());
+  if (names.at.size() == width.size() || width_of(names, width) > most / 2) names.at.resize(1);
+  std::vector<Columns> all{{}};
+  for (std::size_t c = 0; c < width.size(); ++c) {
+    auto& now = all.back();
+    const std::size_t used = now.at.empty() ? 0 : width_of(now, width) + kBetween;
+    if (used + width[c] > most && c >= names.at.size()) {
+      if (c + 1 == width.size() && is_words(c) && used + kLeastWords <= most) {
+        now.wraps = true;
+      } else if (now.at.size() > names.at.size()) {
+        all.push_back(names);
+        all.back().wraps = c + 1 == width.size() && is_words(c) && width_of(names, width) + kBetween + width[c] > most;
+      }
+    }
+    all.back().at.push_back(c);
+  }
+  return all;
 }
 
 }  // namespace
 
-std::string text(const Table& table, const Paint& paint) {
+std::string text(const Table& table, const Paint& paint, int most) {
   std::vector<std::size_t> width;
-  for (const auto& head : table.head) width.push_back(head.size());
+  for (const auto& head : table.head) width.push_back(columns(head));
   for (const auto& row : table.rows)
-    for (std::size_t c = 0; c < row.size() && c < width.size(); ++c) width[c] = std::max(width[c], row[c].text.size());
-  const auto line = [&](const auto& cell_of) {
+    for (std::size_t c = 0; c < row.size() && c < width.size(); ++c)
+      width[c] = std::max(width[c], columns(row[c].text));
+  const auto line = [&](const Columns& some, const auto& cell_of) {
     std::string text;
-    for (std::size_t c = 0; c < width.size(); ++c)
-      text += (c ? "  " : "") + padded(cell_of(c), width[c], c < table.words.size() && table.words[c]);
+    for (const auto c : some.at) {
+      if (!text.empty()) text.append(kBetween, ' ');
+      const bool left = c < table.words.size() && table.words[c];
+      const auto begin = columns(text);
+      if (c == some.at.back() && some.wraps)
+        text += wrap(cell_of(c), std::max(begin + kLeastWords, std::size_t(most)), std::string(begin, ' '), begin);
+      else
+        text += padded(cell_of(c), width[c], left);
+    }
     while (text.ends_with(' ')) text.pop_back();
     return text;
   };
-  auto text = paint.dim(line([&](std::size_t c) { return table.head[c]; })) + "\n";
-  for (const auto& row : table.rows)
-    text += line([&](std::size_t c) { return c < row.size() ? row[c].text : std::string(); }) + "\n";
+  std::string text;
+  for (const auto& some : folded(width, table.words, most > 0 ? std::size_t(most) : SIZE_MAX)) {
+    if (!text.empty()) text += "\n";
+    text += paint.dim(line(some, [&](std::size_t c) { return table.head[c]; })) + "\n";
+    for (const auto& row : table.rows)
+      text += line(some, [&](std::size_t c) { return c < row.size() ? row[c].text : std::string(); }) + "\n";
+  }
   return text;
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows, const Paint& paint) {
-  Table table{rows.front(), {}, {}};
+std::string table(const std::vector<std::vector<std::string>>& rows, const Paint& paint, int width,
+                  std::vector<bool> words) {
+  Table table{rows.front(), {}, std::move(words)};
   for (std::size_t i = 1; i < rows.size(); ++i) {
     auto& cells = table.rows.emplace_back();
     for (const auto& cell : rows[i]) cells.push_back({cell});
   }
-  return text(table, paint);
+  return text(table, paint, width);
 }
 
 namespace {
@@ -75,7 +125,7 @@ std::string content(const Block& block, const TextStyle& style, const Paint& pai
     std::string operator()(const Paragraph& p) const { return wrap(p.text, width()) + "\n"; }
     std::string operator()(const Entries& list) const {
       std::string text;
-      for (const auto& entry : list.entries) text += "  - " + wrap(entry, width() - 4, "    ") + "\n";
+      for (const auto& entry : list.entries) text += "  - " + wrap(entry, width(), "    ", 4) + "\n";
       return text;
     }
     std::string operator()(const Facts& facts) const {
@@ -87,9 +137,9 @@ std::string content(const Block& block, const TextStyle& style, const Paint& pai
                             f.more.empty() ? "" : "  " + paint.dim(f.more));
       return text;
     }
-    std::string operator()(const Table& table) const { return page::text(table, paint); }
-    std::string operator()(const Bars& bars) const { return page::text(table_of(bars), paint); }
-    std::string operator()(const Scatter& scatter) const { return page::text(table_of(scatter), paint); }
+    std::string operator()(const Table& table) const { return page::text(table, paint, style.width); }
+    std::string operator()(const Bars& bars) const { return page::text(table_of(bars), paint, style.width); }
+    std::string operator()(const Scatter& scatter) const { return page::text(table_of(scatter), paint, style.width); }
     std::string operator()(const Timeline& timeline) const { return text_of(timeline.drawing, style); }
     std::string operator()(const Picture& picture) const { return title_of(picture.svg); }
     std::string operator()(const Verbatim& verbatim) const { return verbatim.text; }

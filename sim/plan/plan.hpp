@@ -163,7 +163,7 @@ struct Plan {
   }
   // Of one micro-batch on one GPU, at a stage boundary.
   Bytes stage_output() const { return message_gathered > Bytes{} ? message_gathered : message; }
-  // What replicas add up goes to whoever updates it; else everybody gets all of it.
+  // Gradients are reduce-scattered to their owners; otherwise all-reduced.
   bool reduces_to_shards() const {
     return zero() >= 2 || (zero() == 1 && job.software.zero1_reduces == models::Zero1Reduces::shards);
   }

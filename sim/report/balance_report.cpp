@@ -7,6 +7,7 @@
 
 #include "base/json.hpp"
 #include "page/grid.hpp"
+#include "page/layout.hpp"
 
 namespace rehearsal::report {
 
@@ -113,7 +114,7 @@ std::string to_text(const balance::Question& question, const balance::Answer& an
                       answer.moves.between_nodes);
   if (answer.moved_bytes.count() > 0) text += fmt::format("; {:.3f} GB", double(answer.moved_bytes.count()) / 1e9);
   text += "\n";
-  if (answer.steps.empty()) return text;
+  if (answer.steps.empty()) return fit(text, style.width);
   text += fmt::format("\n{:>5} {:>14} {:>14}   moved\n", "step", "mean of layers", "first kept");
   for (std::size_t s = 0; s < answer.steps.size(); s++) {
     const auto& step = answer.steps[s];
@@ -123,7 +124,7 @@ std::string to_text(const balance::Question& question, const balance::Answer& an
     text += fmt::format("{:>5} {:>14.4f} {:>14.4f} {:>7}{}\n", s, mean(step.max_over_mean),
                         mean(step.kept_max_over_mean), step.moves.replicas, step.rebalanced ? "  rebalanced" : "");
   }
-  return text;
+  return fit(text, style.width);
 }
 
 }  // namespace rehearsal::report

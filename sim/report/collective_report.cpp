@@ -39,8 +39,7 @@ std::string rows_text(const std::vector<Row>& rows, int width, const Paint& pain
   std::string text;
   for (const auto& row : rows) {
     std::string line = fmt::format("  {:<{}}  {:>{}}   ", row.name, names, row.amount, amounts);
-    line += wrap(row.how, std::max<std::size_t>(30, std::size_t(width) - std::min(left, std::size_t(width))),
-                 std::string(left, ' '));
+    line += wrap(row.how, std::max(left + 30, std::size_t(width)), std::string(left, ' '), left);
     while (line.ends_with(' ')) line.pop_back();
     text += (row.name == "sum" ? paint.bold(line) : line) + "\n";
   }
@@ -178,7 +177,7 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
   text += fmt::format("  Sends       {} from the busiest rank, in {} steps\n",
                       show(one.algorithm->bytes_sent_per_rank(one.quote.shape, one.question.size)),
                       grouped(one.algorithm->steps(one.quote.shape)));
-  text += "  " + wrap(one.algorithm->summary, std::size_t(style.width - 2), "  ") + "\n";
+  text += wrap("  " + one.algorithm->summary, std::size_t(style.width), "  ") + "\n";
 
   text += "\n" + paint.bold("Closed form") + "\n" + rows_text(closed_form(model, one), style.width, paint);
 
@@ -204,14 +203,14 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
     links.push_back({"", cluster::name(kind.from), cluster::name(kind.to), grouped(std::uint64_t(kind.links)),
                      bytes_text(kind.total), bytes_text(kind.most), rate_text(kind.rate),
                      fmt::format("{:.1f} %", 100 * kind.most / kind.rate.value() / one.seconds)});
-  text += table(links, paint);
+  text += table(links, paint, style.width);
   if (across(one) && one.quote.shape.per_node > 1)
     text +=
-        paint.dim("  " + wrap("What leaves a node is dealt out to the NICs of its ranks: NCCL runs as many rings or "
-                              "trees at a time, and each leaves and enters by another one.",
-                              std::size_t(style.width - 2), "  ")) +
+        paint.dim(wrap("  What leaves a node is dealt out to the NICs of its ranks: NCCL runs as many rings or trees at "
+                       "a time, and each leaves and enters by another one.",
+                       std::size_t(style.width), "  ")) +
         "\n";
-  return text;
+  return fit(text, style.width);
 }
 
 Json to_json(const cost::CommunicationModel& model, const OneCollective& one) {

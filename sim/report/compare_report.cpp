@@ -61,7 +61,7 @@ Json value_of(const std::string& text) {
 
 std::string compare_text(std::span<const CompareRow> rows, std::span<const std::size_t> shown,
                          const CompareTextOptions& options) {
-  const Paint paint{options.color};
+  const Paint paint{options.style.color};
   const Names names(rows);
   bool rates = false, exposed = false, memory = false, fits = false, abstract = false;
   bool days = false, costs = false;  // of jobs
@@ -82,13 +82,13 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   auto heading = names.headings;
   heading.push_back("iteration");
   if (rates) heading.insert(heading.end(), {"sequences/s", "MFU %"});
-  heading.push_back("bubble %");
+  heading.push_back(abstract ? "bubble %" : "idle %");
   if (exposed) heading.push_back("exposed");
   if (abstract) heading.insert(heading.end(), {"stages held", "in flight"});
   if (memory) heading.push_back("peak memory");
   if (fits) heading.push_back("fits");
   if (prices) heading.insert(heading.end(), {"GPUs", "tokens/s/GPU", "cost"});
-  if (days) heading.push_back("days");
+  if (days) heading.push_back("job time");
   if (costs) heading.push_back("job cost");
   heading.insert(heading.end(), {"relative", ""});
   std::vector<std::vector<std::string>> table_rows{heading};
@@ -116,22 +116,16 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     if (prices)
       cells.insert(cells.end(),
                    {number(f[Figure::gpus], 0), number(f[Figure::gpu_token_rate], 1), number(f[Figure::cost], 3)});
-    if (days) cells.push_back(number(f[Figure::days], 1));
+    if (days) cells.push_back(f[Figure::days] ? show(Duration(86400 * *f[Figure::days])) : "");
     if (costs) cells.push_back(f[Figure::job_cost] ? show(Count(*f[Figure::job_cost])) : "");
     cells.push_back(number(f[Figure::relative], 4));
     const bool best = f.yes(Figure::best), pareto = f.yes(Figure::pareto);
     cells.push_back(best ? (pareto ? "best, Pareto" : "best") : pareto ? "Pareto" : "");
     table_rows.push_back(std::move(cells));
   }
-  // Names and marks read better from the left; table() aligns to the right.
-  for (std::size_t c = 0; c < heading.size(); c++) {
-    if (c >= names.headings.size() && c + 1 != heading.size()) continue;
-    std::size_t width = 0;
-    for (const auto& r : table_rows) width = std::max(width, r[c].size());
-    for (auto& r : table_rows) r[c].resize(width, ' ');
-  }
-
-  std::string text = table(table_rows, paint);
+  std::vector<bool> words(heading.size());
+  std::fill_n(words.begin(), names.headings.size(), true), words.back() = true;
+  std::string text = table(table_rows, paint, options.style.width, std::move(words));
   for (const auto i : shown) {
     const auto& row = rows[i];
     if (row.worked()) continue;
@@ -140,6 +134,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     text += fmt::format("\n{}: {}\n", paint.bold(name), row.error);
   }
   std::string notes;
+  if (!abstract) notes += "idle: of the busiest rank, which waits for others or for data, as `run` shows it.\n";
   if (exposed)
     notes += "exposed: communication that the rank that ends last waits for, in one step, as `run` shows it.\n";
   if (prices) notes += "cost: GPU time per token, over that of the first row.\n";
@@ -147,7 +142,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   if (abstract)
     notes +=
         "stages held: parameters of a rank, in stages; in flight: forwards of one stage that a rank holds until "
-        "their\ninput gradient, at most.\n";
+        "their input gradient, at most.\n";
   if (abstract || memory)
     notes +=
         "Pareto: nothing else that fits is better in time per sequence, memory or GPUs and as good in the others.\n";
@@ -164,7 +159,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     for (const auto& w : order)
       text += fmt::format("  - {}{}\n", w, shown.size() > 1 ? fmt::format(" ({} of {})", warned[w], shown.size()) : "");
   }
-  return text;
+  return fit(text, options.style.width);
 }
 
 void compare_json(const Varied& varied, std::span<const CompareRow> rows, std::span<const std::size_t> shown,

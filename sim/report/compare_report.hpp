@@ -46,7 +46,7 @@ Json value_of(const std::string& text);
 using Varied = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 struct CompareTextOptions {
-  bool color = false;
+  page::TextStyle style;
   bool warnings = true;
 };
 // `shown`: of choose().

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/decimal.hpp"
 #include "base/quantity_text.hpp"
 #include "page/layout.hpp"
 #include "report/json.hpp"
@@ -25,14 +26,6 @@ double change(const Explanation& e, Time iteration) { return iteration / e.predi
 
 std::string percent(double share, int digits = 1) { return fmt::format("{:.{}f}", 100 * share, digits); }
 std::string signed_percent(double share) { return fmt::format("{:+.2f}", 100 * share); }
-
-// "3.40 PFLOP", "521 GB".
-std::string quantity(double amount, const std::string& unit) {
-  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P", "E", "Z"};
-  std::size_t prefix = 0;
-  while (amount >= 1000 && prefix + 1 < std::size(kPrefixes)) amount /= 1000, ++prefix;
-  return fmt::format("{:.4g} {}{}", amount, kPrefixes[prefix], unit);
-}
 
 std::string memory_change(const Explanation& e, double bytes_more) {
   if (e.prediction->summary.abstract) return fmt::format("{:+g}", bytes_more);
@@ -78,20 +71,11 @@ class Text {
   void heading(const std::string& words) { text_ += "\n" + paint_.bold(words) + "\n"; }
   void says(const std::string& words) { text_ += wrap("  " + words, std::size_t(options_.style.width), "  ") + "\n"; }
 
-  // Columns whose cells are words are set from the left.
-  void rows(std::vector<std::vector<std::string>> all, std::initializer_list<std::size_t> words) {
-    for (const auto column : words) {
-      std::size_t width = 0;
-      for (const auto& row : all) width = std::max(width, row[column].size());
-      for (auto& row : all) row[column].resize(width, ' ');
-    }
-    auto lines = table(all, paint_);
+  void rows(const std::vector<std::vector<std::string>>& all, std::vector<bool> words) {
+    const auto lines = table(all, paint_, std::max(20, options_.style.width - 2), std::move(words));
     std::size_t from = 0;
-    for (std::size_t end; (end = lines.find('\n', from)) != std::string::npos; from = end + 1) {
-      auto line = lines.substr(from, end - from);
-      line.erase(line.find_last_not_of(' ') + 1);
-      text_ += "  " + line + "\n";
-    }
+    for (std::size_t end; (end = lines.find('\n', from)) != std::string::npos; from = end + 1)
+      text_ += (end > from ? "  " : "") + lines.substr(from, end + 1 - from);
   }
 
   void path() {
@@ -114,15 +98,15 @@ class Text {
     std::vector<std::vector<std::string>> all{{"", "of the step", "alone", "moves", "at", "most on"}};
     for (const auto& limit : *e_.limits)
       all.push_back({limit.name, percent(limit.share) + " %", show(seconds(limit.seconds)),
-                     quantity(limit.amount, limit.unit), quantity(limit.rate, limit.unit) + "/s", limit.whose});
-    rows(std::move(all), {0, 5});
+                     decimal(limit.amount, limit.unit), decimal(limit.rate, limit.unit) + "/s", limit.whose});
+    rows(all, {true, false, false, false, false, true});
     const auto& nearest = e_.limits->front();
     says(fmt::format("Nearest: {}, {} % of the step.", nearest.name, percent(nearest.share)));
   }
 
   void sensitivities() {
     const auto& found = *e_.sensitivities;
-    heading("What each number is worth: a tenth better, a tenth worse, and the step in %");
+    heading("Effect of each parameter: the step in % when it is 10 % better or worse");
     std::vector<std::vector<std::string>> all{{"key", "now", "better", "worse", "share", ""}};
     std::size_t left_out = found.idle;
     for (const auto& s : found.all) {
@@ -134,16 +118,16 @@ class Text {
       all.push_back({s.key, s.value, signed_percent(better), signed_percent(worse),
                      s.counted() ? percent(s.share()) : "", marks(s)});
     }
-    rows(std::move(all), {0, 5});
+    rows(all, {true, false, false, false, false, true});
     says(fmt::format(
-        "Shares of the resources (what has a unit of time): {} % together{}.", percent(found.sum, 2),
-        left_out ? fmt::format("; {} more numbers move less than {} %", left_out, percent(kLeastMove, 2)) : ""));
+        "Shares are of parameters that are times or rates; they add up to {} % of the step{}.", percent(found.sum, 2),
+        left_out ? fmt::format(". {} more numbers move it by less than {} %", left_out, percent(kLeastMove, 2)) : ""));
     for (const auto& why : found.missing) says("Missing: " + why + ".");
   }
 
   void advice() {
     const auto& found = *e_.advised;
-    heading("What to change: one choice at a time, predicted in full");
+    heading("What to change: one choice at a time, each predicted in full");
     const auto chosen = advised(e_, options_);
     const bool fits = e_.prediction->summary.fits.value_or(true);
     if (!fits) says("As it is the scenario does not fit; what is shown first does.");
@@ -155,7 +139,7 @@ class Text {
         all.push_back({show(advice->iteration), signed_percent(change(e_, advice->iteration)),
                        memory_change(e_, advice->memory_change), advice->fits ? "yes" : "NO",
                        fmt::format("{}", fmt::join(advice->set, " "))});
-      rows(std::move(all), {4});
+      rows(all, {false, false, false, false, true});
     }
     const auto unfit = std::count_if(found.all.begin(), found.all.end(), [](const auto& a) { return !a.fits; });
     says(fmt::format("{} changes were predicted: {} do not fit, {} change nothing; {} more are not legal here.",
@@ -202,7 +186,7 @@ Json key_and_value(const explore::Change& change) {
 }  // namespace
 
 std::string explain_text(const Explanation& explanation, const ExplainOptions& options) {
-  return Text(explanation, options).run();
+  return fit(Text(explanation, options).run(), options.style.width);
 }
 
 std::string explain_json(const Explanation& e, const ExplainOptions& options, const std::string& version) {
@@ -274,7 +258,7 @@ std::string explain_csv(const Explanation& e, const ExplainOptions& options) {
   if (e.limits)
     for (const auto& l : *e.limits)
       csv += csv_line({"limit", l.name, "", real(l.seconds), "", real(l.share), "", "", "", "",
-                       fmt::format("{} at {}/s on {}", quantity(l.amount, l.unit), quantity(l.rate, l.unit), l.whose)});
+                       fmt::format("{} at {}/s on {}", decimal(l.amount, l.unit), decimal(l.rate, l.unit), l.whose)});
   if (e.sensitivities)
     for (const auto& s : e.sensitivities->all)
       for (const auto* turn : {&s.better, &s.worse})

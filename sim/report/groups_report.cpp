@@ -110,10 +110,9 @@ std::string to_text(const GroupMap& map, const page::TextStyle& style) {
   const auto width = static_cast<std::size_t>(style.width);
   const auto& mesh = map.mesh;
   std::string text = paint.bold(map.title) + "\n";
-  text += "  " +
-          wrap(fmt::format("{} GPUs on {} node{} of {}; from the innermost: {}", grouped(mesh.ranks()),
+  text += wrap(fmt::format("  {} GPUs on {} node{} of {}; from the innermost: {}", grouped(mesh.ranks()),
                            grouped(map.nodes()), map.nodes() == 1 ? "" : "s", map.per_node, order_text(mesh)),
-               width - 2, "  ") +
+               width, "  ") +
           "\n";
   const std::uint32_t nodes = mesh.ranks() <= kWholeMap ? map.nodes() : std::min(kFirstNodes, map.nodes());
   std::string alone;
@@ -146,7 +145,7 @@ std::string to_text(const GroupMap& map, const page::TextStyle& style) {
   if (!alone.empty()) text += fmt::format("\n{} 1: every GPU is its own group there.\n", alone);
   std::vector<std::string> notes_below{"A number is that of the group; GPUs of a node stand in their order."};
   if (nodes < map.nodes()) notes_below.emplace_back("--format json lists every group, --format csv every GPU.");
-  return text + notes("Reading", notes_below, style.width, paint);
+  return fit(text + notes("Reading", notes_below, style.width, paint), style.width);
 }
 
 std::string to_json(const GroupMap& map) {

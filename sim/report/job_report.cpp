@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "base/decimal.hpp"
 #include "base/quantity_text.hpp"
 #include "page/layout.hpp"
 
@@ -15,11 +18,19 @@ Json totals(const job::Totals& t) {
           {"cost", t.cost}, {"energy_mwh", t.energy_mwh}, {"carbon_t", t.carbon_t}};
 }
 
-// " (80 % band: 50.1 .. 61.0)" of a number that both ends have.
-std::string band(const job::WholeRun& run, double job::Totals::*part, const char* format = "{:.1f}") {
-  if (!run.low || !run.high) return "";
-  return fmt::format("  ({} .. {})", fmt::format(fmt::runtime(format), (*run.low).*part),
-                     fmt::format(fmt::runtime(format), (*run.high).*part));
+std::string span(const std::string& from, const std::string& to) { return fmt::format("  ({} .. {})", from, to); }
+
+// "54.2 days  (50.1 .. 61.0)": in the unit that fits the expected one.
+std::string clock(const job::WholeRun& run) {
+  const double days = run.expected.days;
+  const auto [name, unit] = days >= 1        ? std::pair{"days", 1.}
+                            : days >= 1. / 24   ? std::pair{"h", 1. / 24}
+                            : days >= 1. / 1440 ? std::pair{"min", 1. / 1440}
+                                                : std::pair{"s", 1. / 86400};
+  const auto count = [&](double n) { return fmt::format("{:.1f}", n / unit); };
+  if (days < 1. / 86400) return show(Duration(86400 * days));
+  return fmt::format("{} {}{}", count(days), name,
+                     run.low && run.high ? span(count(run.low->days), count(run.high->days)) : "");
 }
 
 std::string money(double amount) { return show(Count(amount)); }
@@ -35,37 +46,39 @@ std::string job_text(const job::WholeRun& run, int width) {
   line("Steps", show(Count(run.steps)));
   std::string limit;
   if (const auto met = run.in_time())
-    limit = fmt::format("; {} the deadline of {:.1f} days{}", *met ? "meets" : "MISSES", *run.deadline_days,
-                        *met ? "" : fmt::format(" by {:.1f}", e.days - *run.deadline_days));
-  line("Time", fmt::format("{:.1f} days{}{}", e.days, band(run, &job::Totals::days), limit));
+    limit = fmt::format("; {} the deadline of {}{}", *met ? "meets" : "MISSES",
+                        show(Duration(86400 * *run.deadline_days)),
+                        *met ? "" : " by " + show(Duration(86400 * (e.days - *run.deadline_days))));
+  line("Time", clock(run) + limit);
   line("GPU-hours", fmt::format("{}{}", show(Count(e.gpu_hours)),
                                 run.spare_gpus ? fmt::format(", with {} spare GPUs", run.spare_gpus) : ""));
   if (e.cost) {
     std::string ends;
-    if (run.low && run.high) ends = fmt::format("  ({} .. {})", money(*run.low->cost), money(*run.high->cost));
+    if (run.low && run.high) ends = span(money(*run.low->cost), money(*run.high->cost));
     if (const auto met = run.in_budget())
       ends += fmt::format("; {} the budget of {}", *met ? "within" : "OVER", money(*run.budget));
     line("Cost", fmt::format("{} {}{}", money(*e.cost), run.currency, ends));
   }
   if (e.energy_mwh)
-    line("Energy", fmt::format("{} MWh{}", show(Count(*e.energy_mwh)),
-                               e.carbon_t ? fmt::format(", {:.4g} t of CO2", *e.carbon_t) : ""));
+    line("Energy", decimal(*e.energy_mwh * 1e6, "Wh") +
+                       (e.carbon_t ? ", " + (*e.carbon_t < 1 ? decimal(*e.carbon_t * 1e6, "g") : decimal(*e.carbon_t, "t")) +
+                                         " of CO2"
+                                   : ""));
   if (!run.simulated) return text;
   const auto& s = *run.simulated;
-  line("Goodput",
-       fmt::format(
-           "{:.1f} % of the time trains{}; {}", 100 * e.goodput,
-           run.low && run.high ? fmt::format("  ({:.1f} .. {:.1f} %)", 100 * run.high->goodput, 100 * run.low->goodput)
-                               : "",
-           run.closed_form_goodput ? "closed form, exact here" : fmt::format("mean of {} simulated runs", s.runs)));
-  line("Failures", fmt::format("{:.3g} that stop the run; {} work done again, {} down after each{}", run.failures,
-                               show(Duration(s.lost)), show(Duration(run.down_s)),
+  const auto share = [&](double goodput) { return show_share(goodput, e.goodput); };
+  line("Goodput", fmt::format("{} % of the time trains{}; {}", share(e.goodput),
+                              run.low && run.high ? span(share(run.low->goodput), share(run.high->goodput) + " %") : "",
+                              run.closed_form_goodput ? "closed form, exact here"
+                                                      : fmt::format("mean of {} simulated runs", s.runs)));
+  line("Failures", fmt::format("{} that stop the run; {} of work done again, {} down after each{}",
+                               show_events(run.failures), show(Duration(s.lost)), show(Duration(run.down_s)),
                                s.waited > 0 ? fmt::format(", {} waiting for repairs", show(Duration(s.waited))) : ""));
   if (s.slow > 0 || s.shrunk > 0)
     line("",
          fmt::format("{} with a slow node, {} with fewer replicas", show(Duration(s.slow)), show(Duration(s.shrunk))));
   line("Checkpoints", fmt::format("{} each, every {} of training{}; one stops it for {}, is safe after {}",
-                                  show(Count(run.checkpoint_bytes)) + "B", show(Duration(run.checkpoint_interval_s)),
+                                  decimal(run.checkpoint_bytes, "B"), show(Duration(run.checkpoint_interval_s)),
                                   run.best_interval ? " (the best)" : "", show(Duration(run.checkpoint_stall_s)),
                                   show(Duration(run.checkpoint_save_s))));
   return text;

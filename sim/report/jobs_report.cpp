@@ -19,17 +19,16 @@ std::string jobs_text(const answer::SharedJobs& jobs, const page::TextStyle& sty
     rows.push_back({s.name, job.nodes, std::to_string(s.gpus), show(s.iteration), show(job.together),
                     fmt::format("{:.2f} %", 100 * (job.together / s.iteration - 1)), std::to_string(job.iterations)});
   }
-  text += table(rows, paint);
+  text += table(rows, paint, style.width, {true, true});
   text += paint.dim(
       fmt::format("sim backend, {} engine; steps: over how many the time together is the mean\n", jobs.engine));
   if (!jobs.contended.empty()) {
     text += "\n" + paint.bold("What fell short, all jobs together") + "\n";
     for (const auto& r : jobs.contended)
       text += fmt::format("  {}{}: {} lost, busy {:.1f} %\n", r.name,
-                          r.count > 1 ? fmt::format(" and {} like it", r.count - 1) : "", show(r.slowed), 100 * r.busy);
+                          r.count > 1 ? fmt::format(" (one of {} alike)", r.count) : "", show(r.slowed), 100 * r.busy);
   }
-  text += notes("Warnings", jobs.warnings, style.width, paint);
-  return text;
+  return fit(text + notes("Warnings", jobs.warnings, style.width, paint), style.width);
 }
 
 std::string jobs_json(const answer::SharedJobs& jobs, const std::string& version) {

@@ -74,7 +74,7 @@ std::string verification_text(const answer::Verification& v, int width, const Pa
     rows.push_back({std::to_string(i + 1), cell(v.loss, i), cell(v.reference_loss, i), cell(v.gradient_norm, i),
                     cell(v.reference_gradient_norm, i)});
   }
-  text += table(rows, paint);
+  text += table(rows, paint, width);
   text += fmt::format("  weights differ by at most {:.2g} relative ({}); allowed are {:g}\n", v.max_relative_difference,
                       v.worst_tensor, v.tolerance);
   if (v.ill_conditioned > 0)

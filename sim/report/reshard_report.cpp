@@ -179,11 +179,12 @@ std::string to_text(const reshard::Question& question, const reshard::Answer& an
                     std::to_string(answer.numbered.sender_nics[s.sender]), grouped(std::uint64_t(s.start)),
                     grouped(std::uint64_t(s.end))});
   }
-  text += table(rows, paint);
+  text += table(rows, paint, style.width);
   if (entries.size() > kMostTableRows)
     text += paint.dim(fmt::format("{} more; --format csv or json lists all", entries.size() - kMostTableRows)) + "\n";
-  return text + notes("Assumptions", question.assumptions, style.width, paint) +
-         notes("Warnings", answer.warnings, style.width, paint);
+  return fit(text + notes("Assumptions", question.assumptions, style.width, paint) +
+                 notes("Warnings", answer.warnings, style.width, paint),
+             style.width);
 }
 
 std::string to_svg(const reshard::Question& question, const reshard::Answer& answer) {
@@ -215,7 +216,7 @@ std::string compare_text(const std::vector<std::string>& planners, const std::ve
     rows.back().push_back(grouped(std::uint64_t(c.plans.back().lower_bound)));
     rows.back().push_back(c.plans.back().optimal() ? "optimal" : "not proven");
   }
-  return table(rows, Paint{style.color});
+  return table(rows, Paint{style.color}, style.width, {true});
 }
 
 std::string compare_csv(const std::vector<std::string>& planners, const std::vector<Compared>& compared) {

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 
+#include "base/decimal.hpp"
 #include "base/quantity_text.hpp"
 #include "page/grid.hpp"
 #include "page/layout.hpp"
@@ -79,7 +79,7 @@ class TextReport {
            p.data, p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "", sc.batch.global, s_.microbatches,
            s_.microbatches == 1 ? "" : "es", sc.batch.micro, schedule);
     else
-      line("{}{}; {} sequences = {} micro-batch{} of {}; {}", wrap(layouts(p.layouts), std::size_t(style_.width), "  "),
+      line("{}{}; {} sequences = {} micro-batch{} of {}; {}", layouts(p.layouts),
            p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "", sc.batch.global, s_.microbatches,
            s_.microbatches == 1 ? "" : "es", sc.batch.micro * p.data, schedule);
     const auto& layers = run_.question->layers;
@@ -162,11 +162,16 @@ class TextReport {
       line("  Executed     {} per GPU{}", rate(*s_.hardware_tflops_per_gpu),
            s_.hfu ? fmt::format(", HFU {:.1f} % (with recomputation)", *s_.hfu * 100) : "");
     }
-    line("  Bubble       {:.1f} % of the iteration on the busiest rank", s_.bubble_rate * 100);
+    // One word for what a pipeline makes a rank wait, another for all that it waits.
+    if (abstract_)
+      line("  Bubble       {:.1f} % of the iteration: the busiest rank waits for other stages", s_.bubble_rate * 100);
+    else
+      line("  Idle         {:.1f} % of the iteration: the busiest rank waits for others or for data",
+           s_.bubble_rate * 100);
     if (s_.contention && !s_.contended.empty()) {
       const auto& worst = s_.contended.front();
-      line("  Contention   {} of the iteration; most at {}{}", show(*s_.contention), worst.name,
-           worst.count > 1 ? fmt::format(" and {} like it", worst.count - 1) : "");
+      line("  Contention   {} of the iteration; worst on {}{}", show(*s_.contention), worst.name,
+           worst.count > 1 ? fmt::format(" (one of {} alike)", worst.count) : "");
     }
     memory();
     if (s_.served) servers(*s_.served);
@@ -237,6 +242,8 @@ class TextReport {
       line("  {:<14} {:>12} {:>6.1f} %  {}", graph::name(static_cast<graph::Category>(c)), show(s_.breakdown[c]),
            part / total * 100, std::string(filled, '#'));
     }
+    if (s_.breakdown[std::size_t(graph::Category::bubble)] > Time{})
+      line("  {}", paint_.dim("bubble: waits for other ranks while nothing is on its way to this one"));
   }
 
   // Of stages that are cut otherwise, or that more than their neighbours feed.
@@ -250,11 +257,11 @@ class TextReport {
       const auto& e = all[i];
       line("  {} to {}: {} value{}, {} message{} of {}{}; back {} of {}; {} alone", e.from, e.to, e.values,
            e.values == 1 ? "" : "s", e.forward.messages, e.forward.messages == 1 ? "" : "s",
-           decimal(double(e.forward.bytes)),
+           sent(double(e.forward.bytes)),
            e.forward.out_of_domains > 0 && e.forward.out_of_domains < e.forward.bytes
-               ? fmt::format(" ({} over NICs)", decimal(double(e.forward.out_of_domains)))
+               ? fmt::format(" ({} over NICs)", sent(double(e.forward.out_of_domains)))
                : "",
-           e.backward.messages, decimal(double(e.backward.bytes)), show(e.transfer));
+           e.backward.messages, sent(double(e.backward.bytes)), show(e.transfer));
     }
     if (all.size() > kMost) line("  and {} more", all.size() - kMost);
   }
@@ -265,7 +272,7 @@ class TextReport {
     for (const auto& [name, part] : answer::AxisBytes::parts()) {
       const double bytes = t.per_gpu.*part;
       if (bytes <= 0) continue;
-      parts += fmt::format("{} {} {}", parts.empty() ? "" : ",", name, decimal(bytes));
+      parts += fmt::format("{} {} {}", parts.empty() ? "" : ",", name, sent(bytes));
       if (t.data_parallel && part == &answer::AxisBytes::data) parts += " " + in_theory(*t.data_parallel);
     }
     if (parts.empty()) return;
@@ -280,16 +287,11 @@ class TextReport {
   // The closed form, with its bytes where they differ: trees and switches send other than rings do.
   static std::string in_theory(const answer::DataParallelTraffic& data) {
     const bool same = std::abs(data.bytes / data.closed_form_bytes - 1) < .005;
-    return same ? fmt::format("({})", data.form) : fmt::format("({}: {})", data.form, decimal(data.closed_form_bytes));
+    return same ? fmt::format("({})", data.form) : fmt::format("({}: {})", data.form, sent(data.closed_form_bytes));
   }
 
   // As links count: GB = 1e9 bytes.
-  static std::string decimal(double bytes) {
-    static constexpr std::array kUnits{"B", "kB", "MB", "GB", "TB", "PB"};
-    std::size_t unit = 0;
-    for (; bytes >= 999.5 && unit + 1 < kUnits.size(); bytes /= 1000) ++unit;
-    return fmt::format("{:.{}f} {}", bytes, unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2, kUnits[unit]);
-  }
+  static std::string sent(double bytes) { return decimal(bytes, "B", 3); }
 
   void faults(const answer::Faulted& f) {
     line("");
@@ -325,7 +327,7 @@ class TextReport {
     line("");
     line("{}",
          paint_.bold(abstract_ ? std::string("Ranks")
-                               : fmt::format("Ranks (memory in {} at the peak of each)", small() ? "MiB" : "GiB")));
+                               : fmt::format("Ranks (memory in {} at the peak of each)", unit().first)));
     const bool memory = s_.peak.allocated > 0;
     const bool copies = std::any_of(s_.ranks.begin(), s_.ranks.end(), [](const auto& r) { return r.count > 1; });
     std::vector<std::vector<std::string>> rows{{"rank"}};
@@ -364,12 +366,19 @@ class TextReport {
       }
       row(s_.ranks[i]);
     }
-    text_ += table(rows, paint_);
+    // Kinds of memory that no rank has are left out.
+    for (std::size_t c = rows[0].size(); c-- > 0;)
+      if (std::all_of(rows.begin() + 1, rows.end(), [&](const auto& r) { return r[c].empty() || r[c] == "0.00"; }))
+        for (auto& r : rows) r.erase(r.begin() + std::ptrdiff_t(c));
+    text_ += table(rows, paint_, style_.width);
   }
 
-  // One unit for the whole table: small networks would show zeros in GiB.
-  bool small() const { return s_.peak.allocated < 1e8; }
-  std::string cell(double size) const { return fmt::format("{:.2f}", size / (small() ? 0x1p20 : 0x1p30)); }
+  // One for the whole table: small networks would show zeros in GiB.
+  std::pair<const char*, double> unit() const {
+    if (s_.peak.allocated < 1e5) return {"KiB", 0x1p10};
+    return s_.peak.allocated < 1e8 ? std::pair{"MiB", 0x1p20} : std::pair{"GiB", 0x1p30};
+  }
+  std::string cell(double size) const { return fmt::format("{:.2f}", size / unit().second); }
 
   static std::string stage_list(const std::vector<std::uint32_t>& stages) {
     std::string list;
@@ -412,7 +421,7 @@ class TextReport {
 }  // namespace
 
 std::string run_text(const Answer& answer, const page::TextStyle& style, bool all_assumptions) {
-  return TextReport(answer, style, all_assumptions).write();
+  return fit(TextReport(answer, style, all_assumptions).write(), style.width);
 }
 
 }  // namespace rehearsal::report

@@ -26,7 +26,7 @@ std::string stages_text(const schedule::Evaluation& result, std::uint32_t rank) 
   return text;
 }
 
-std::string rank_table(const schedule::Evaluation& result, const Paint& paint) {
+std::string rank_table(const schedule::Evaluation& result, const Paint& paint, int width) {
   const auto& r = result.replay;
   std::vector<std::vector<std::string>> rows{{"rank", result.problem.chunks > 1 ? "stages" : "stage", "start", "end",
                                               "busy", "idle", "F..I", "F..W", "memory"}};
@@ -42,7 +42,7 @@ std::string rank_table(const schedule::Evaluation& result, const Paint& paint) {
                     std::to_string(r.in_flight_FB[rank]), std::to_string(r.in_flight_FW[rank]),
                     fmt::format("{:g}", r.peak_memory[rank])});
   }
-  return table(rows, paint) +
+  return table(rows, paint, width) +
          paint.dim("F..I, F..W: most activations held at once, from forward to input or weight gradient") + "\n";
 }
 
@@ -101,14 +101,14 @@ std::string to_text(const schedule::Evaluation& result, const page::TextStyle& s
     grid.width = style.width, grid.color = style.color, grid.max_rows = kMostRanksInText;
     text += draw_grid(grid_spans(result), p.ranks, grid);
   }
-  text += "\n" + rank_table(result, paint);
+  text += "\n" + rank_table(result, paint, style.width);
   text += paint.dim(fmt::format("{} actions, order sha256 {}", grouped(r.actions), result.sha256)) + "\n";
   if (result.order) {
     text += "\n";
     for (std::uint32_t rank = 0; rank < p.ranks; rank++)
       text += fmt::format("rank {}: {}\n", rank, (*result.order)[rank]);
   }
-  return text;
+  return fit(text, style.width);
 }
 
 }  // namespace rehearsal::report

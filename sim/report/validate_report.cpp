@@ -87,7 +87,7 @@ Json comparison(const Validation& v) {
           {"ok", v.tolerance ? Json(v.within_tolerance()) : Json(nullptr)}};
 }
 
-std::string class_table(const Validation& v, const Paint& paint) {
+std::string class_table(const Validation& v, const Paint& paint, int width) {
   const auto& classes = v.comparison.classes;
   const bool profiled = std::any_of(classes.begin(), classes.end(),
                                     [](const auto& c) { return c.sampling != timeline::Sampling::unknown; });
@@ -105,7 +105,7 @@ std::string class_table(const Validation& v, const Paint& paint) {
                     any ? absolute_share(c.of_tasks.p90_error) : "-"});
     if (profiled) rows.back().push_back(sampled(c.sampling));
   }
-  return table(rows, paint);
+  return table(rows, paint, width, {true});
 }
 
 std::string picture(const Validation& v, const page::TextStyle& style) {
@@ -157,11 +157,11 @@ std::string validate_text(const Validation& v, const page::TextStyle& style) {
   text += "\n" + paint.bold("By class of task") + "\n" +
           "Errors are predicted / measured - 1: of the sum of all tasks, the median over tasks, and the p90 of the\n"
           "absolute value over tasks.\n" +
-          class_table(v, paint);
+          class_table(v, paint, style.width);
   text += "\n" + paint.bold("Both timelines") + "\n" + picture(v, style);
   text += notes("Warnings", v.measured.warnings, style.width, paint);
   text += notes("Assumptions", v.measured.assumptions, style.width, paint);
-  return text;
+  return fit(text, style.width);
 }
 
 std::string validate_json(const Validation& v, const std::string& version) {
