@@ -60,8 +60,7 @@ std::string entry(const Item& item, std::size_t name_width, std::size_t size_wid
   auto head = fmt::format("{:<{}}  ", item.name, name_width);
   if (size_width > 0) head += fmt::format("{:<{}}  ", size_of(item), size_width);
   return head +
-         page::wrap(item.summary, std::max(head.size() + 20, width), std::string(head.size(), ' '), head.size()) +
-         "\n";
+         page::wrap(item.summary, std::max(head.size() + 20, width), std::string(head.size(), ' '), head.size()) + "\n";
 }
 
 }  // namespace

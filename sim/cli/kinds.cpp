@@ -177,14 +177,17 @@ std::string constants_report(const std::string& kind, const std::string& name, c
         keys = std::max(keys, c.key.size());
         if (!c.source.empty()) values = std::max(values, c.value.size());
       }
-      const std::size_t indent = keys + values + 4, width = std::size_t(text_style(common).width);
+      const std::size_t width = std::size_t(text_style(common).width), beside = keys + values + 4;
+      const bool below = beside + 40 > width;  // names of files find no room beside
+      const std::size_t indent = below ? 6 : beside;
       for (const auto& c : all) {
         const std::string said = (c.assumed ? "assumed: " : "") + c.source;
-        const auto line = fmt::format("{:<{}}  {:<{}}  ", c.key, keys, c.value, values);
-        report += said.empty() ? fmt::format("{:<{}}  {}\n", c.key, keys, c.value)
-                               : line +
-                                     page::wrap(said, std::max(indent + 30, width), std::string(indent, ' '), indent) +
-                                     "\n";
+        const std::string margin(indent, ' ');
+        report += fmt::format("{:<{}}  {}", c.key, keys, c.value);
+        if (!said.empty())
+          report += (below ? "\n" + margin : std::string(values + 2 - std::min(values, c.value.size()), ' ')) +
+                    page::wrap(said, std::max(indent + 30, width), margin, indent);
+        report += "\n";
       }
       return report;
     }
@@ -220,9 +223,8 @@ std::string facts_report(const std::string& kind, const std::string& name, const
       if (longest > 0) report += "\n";
       const std::string margin(longest + 4, ' ');
       for (const auto& [what, value] : item->facts)
-        report +=
-            fmt::format("  {:<{}}  {}\n", what, longest,
-                        page::wrap(value, std::max(margin.size() + 20, width), margin, margin.size()));
+        report += fmt::format("  {:<{}}  {}\n", what, longest,
+                              page::wrap(value, std::max(margin.size() + 20, width), margin, margin.size()));
       return report;
     }
   }

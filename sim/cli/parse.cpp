@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/spelling.hpp"
 #include "cli/output_files.hpp"
+#include "page/layout.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -28,24 +29,38 @@ Enum choose(const OptionList& options, std::string_view name, const std::string&
 
 std::string ended(const std::string& text) { return text.empty() || text.ends_with('\n') ? text : text + "\n"; }
 
+constexpr int kHelpWidth = 80;
+
+// Sentences fill their lines; a line that its author has indented, or set off by an empty one, stays a line.
+std::string filled(const std::string& text) {
+  std::string joined;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool within = text[i] == '\n' && i > 0 && i + 1 < text.size() && text[i - 1] != '\n' && text[i + 1] != '\n';
+    const auto begin = joined.rfind('\n') + 1;  // of its line; npos + 1 is 0
+    joined += within && text[i + 1] != ' ' && (begin == joined.size() || joined[begin] != ' ') ? ' ' : text[i];
+  }
+  return page::fit(joined, kHelpWidth);
+}
+
 std::string help_text(const CommandText& text, const OptionList& own, const OptionList& shared) {
   const auto lines = [](const OptionList& options) {
     std::string all;
     for (const Option& o : options) {
       std::string left = "  --" + o.name;
       if (!o.value_name.empty()) left += " " + o.value_name;
-      // Explanations keep the line breaks of their author, indented.
-      std::string right = o.help;
-      for (std::size_t at = 0; (at = right.find('\n', at)) != std::string::npos; at += 28)
-        right.replace(at, 1, "\n" + std::string(27, ' '));
-      all += left.size() < 26 ? fmt::format("{:<26} {}\n", left, right) : fmt::format("{}\n{:27}{}\n", left, "", right);
+      constexpr std::size_t kLeft = 27;
+      const std::string margin(kLeft, ' ');
+      all += left.size() + 1 < kLeft ? fmt::format("{:<{}}", left, kLeft) : left + "\n" + margin;
+      std::string help = o.help;
+      std::replace(help.begin(), help.end(), '\n', ' ');
+      all += page::wrap(help, kHelpWidth, margin, kLeft) + "\n";
     }
     return all;
   };
-  std::string all = fmt::format("{}\n\nUsage: rehearse {} {}\n\n", text.summary, text.name, text.operands);
+  std::string all = filled(fmt::format("{}\n\nUsage: rehearse {} {}\n\n", text.summary, text.name, text.operands));
   if (!own.empty()) all += "Options:\n" + lines(own) + "\n";
   all += "Options of every command:\n" + lines(shared);
-  if (!text.more.empty()) all += "\n" + ended(text.more);
+  if (!text.more.empty()) all += "\n" + filled(ended(text.more));
   return all + "\nExample:\n" + ended(text.example);
 }
 

@@ -197,9 +197,9 @@ class Maker {
     cycle_.interval = std::min(interval, cycle_.work);
     run_.checkpoint_interval_s = cycle_.interval, run_.checkpoint_stall_s = cycle_.stall;
     run_.checkpoint_save_s = cycle_.save, run_.down_s = cycle_.down;
-    run_.assumptions.push_back(fmt::format(
-        "job: failures come independently at constant rates; a checkpoint of {} goes to a storage of {}.",
-        decimal(size, "B"), decimal(c.rate.value(), "B/s")));
+    run_.assumptions.push_back(
+        fmt::format("job: failures come independently at constant rates; a checkpoint of {} goes to a storage of {}.",
+                    decimal(size, "B"), decimal(c.rate.value(), "B/s")));
     if (!job_.spares)
       run_.assumptions.emplace_back(
           "job: there is always a spare node, which is not paid for (job.spares says otherwise).");

@@ -35,7 +35,7 @@ struct WholeRun {
   // Least and most of each number, so that low <= expected <= high: by the step's band, and 5 and 95 % of the runs that
   // were simulated.
   std::optional<Totals> low, high;
-  std::int64_t spare_gpus = 0;      // that are paid for too
+  std::int64_t spare_gpus = 0;  // that are paid for too
   std::string currency;
   std::optional<double> deadline_days, budget;
   // Where something fails.

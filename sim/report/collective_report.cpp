@@ -205,11 +205,11 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
                      fmt::format("{:.1f} %", 100 * kind.most / kind.rate.value() / one.seconds)});
   text += table(links, paint, style.width);
   if (across(one) && one.quote.shape.per_node > 1)
-    text +=
-        paint.dim(wrap("  What leaves a node is dealt out to the NICs of its ranks: NCCL runs as many rings or trees at "
-                       "a time, and each leaves and enters by another one.",
-                       std::size_t(style.width), "  ")) +
-        "\n";
+    text += paint.dim(
+                wrap("  What leaves a node is dealt out to the NICs of its ranks: NCCL runs as many rings or trees at "
+                     "a time, and each leaves and enters by another one.",
+                     std::size_t(style.width), "  ")) +
+            "\n";
   return fit(text, style.width);
 }
 

@@ -60,6 +60,7 @@ class Text {
   std::string run() {
     const auto& s = e_.prediction->summary;
     text_ = fmt::format("{}: an iteration takes {}\n", paint_.bold(s.name), show(s.iteration));
+    answer();
     if (e_.path) path();
     if (e_.limits && !e_.limits->empty()) limits();
     if (e_.sensitivities) sensitivities();
@@ -77,6 +78,29 @@ class Text {
     for (std::size_t end; (end = lines.find('\n', from)) != std::string::npos; from = end + 1)
       text_ += (end > from ? "  " : "") + lines.substr(from, end + 1 - from);
   }
+
+  // What most people want to know of all that follows.
+  void answer() {
+    if (e_.limits && !e_.limits->empty())
+      line("Limit",
+           fmt::format("{}: busy {} % of the step", e_.limits->front().name, percent(e_.limits->front().share)));
+    if (e_.sensitivities && !e_.sensitivities->all.empty()) {
+      const auto& s = e_.sensitivities->all.front();
+      line("Parameter", fmt::format("{} moves the step most: {} % when it is 10 % better", s.key,
+                                    signed_percent(change(e_, s.better.iteration))));
+    }
+    if (!e_.advised) return;
+    const auto chosen = advised(e_, options_);
+    const bool fits = e_.prediction->summary.fits.value_or(true);
+    const auto best = std::find_if(chosen.begin(), chosen.end(), [&](const Advice* a) {
+      return a->fits && (!fits || a->iteration < e_.prediction->summary.iteration);
+    });
+    line("Change", best == chosen.end()
+                       ? std::string(fits ? "none that fits makes it shorter" : "none of one choice fits")
+                       : fmt::format("{}: {} ({} %)", fmt::join((*best)->set, " "), show((*best)->iteration),
+                                     signed_percent(change(e_, (*best)->iteration))));
+  }
+  void line(const char* what, const std::string& said) { text_ += fmt::format("  {:<11}  {}\n", what, said); }
 
   void path() {
     heading("What decides the step: its critical path");

@@ -23,7 +23,7 @@ std::string span(const std::string& from, const std::string& to) { return fmt::f
 // "54.2 days  (50.1 .. 61.0)": in the unit that fits the expected one.
 std::string clock(const job::WholeRun& run) {
   const double days = run.expected.days;
-  const auto [name, unit] = days >= 1        ? std::pair{"days", 1.}
+  const auto [name, unit] = days >= 1           ? std::pair{"days", 1.}
                             : days >= 1. / 24   ? std::pair{"h", 1. / 24}
                             : days >= 1. / 1440 ? std::pair{"min", 1. / 1440}
                                                 : std::pair{"s", 1. / 86400};
@@ -46,9 +46,9 @@ std::string job_text(const job::WholeRun& run, int width) {
   line("Steps", show(Count(run.steps)));
   std::string limit;
   if (const auto met = run.in_time())
-    limit = fmt::format("; {} the deadline of {}{}", *met ? "meets" : "MISSES",
-                        show(Duration(86400 * *run.deadline_days)),
-                        *met ? "" : " by " + show(Duration(86400 * (e.days - *run.deadline_days))));
+    limit =
+        fmt::format("; {} the deadline of {}{}", *met ? "meets" : "MISSES", show(Duration(86400 * *run.deadline_days)),
+                    *met ? "" : " by " + show(Duration(86400 * (e.days - *run.deadline_days))));
   line("Time", clock(run) + limit);
   line("GPU-hours", fmt::format("{}{}", show(Count(e.gpu_hours)),
                                 run.spare_gpus ? fmt::format(", with {} spare GPUs", run.spare_gpus) : ""));
@@ -60,10 +60,11 @@ std::string job_text(const job::WholeRun& run, int width) {
     line("Cost", fmt::format("{} {}{}", money(*e.cost), run.currency, ends));
   }
   if (e.energy_mwh)
-    line("Energy", decimal(*e.energy_mwh * 1e6, "Wh") +
-                       (e.carbon_t ? ", " + (*e.carbon_t < 1 ? decimal(*e.carbon_t * 1e6, "g") : decimal(*e.carbon_t, "t")) +
-                                         " of CO2"
-                                   : ""));
+    line("Energy",
+         decimal(*e.energy_mwh * 1e6, "Wh") +
+             (e.carbon_t
+                  ? ", " + (*e.carbon_t < 1 ? decimal(*e.carbon_t * 1e6, "g") : decimal(*e.carbon_t, "t")) + " of CO2"
+                  : ""));
   if (!run.simulated) return text;
   const auto& s = *run.simulated;
   const auto share = [&](double goodput) { return show_share(goodput, e.goodput); };

@@ -35,24 +35,24 @@ std::string model_text(const models::Transformer& model) {
   if (active < all) text += fmt::format(", {:.2f} B active", active / 1e9);
   text += fmt::format("\n\nA layer of one sequence of {} tokens, whole, attention counted as the whole square:\n\n",
                       model.sequence);
-  text += fmt::format("{:<8} {:>6} {:>16} {:>10} {:>10} {:>10} {:>12} {:>12}\n", "layers", "count", "entries a token",
-                      "forward", "input", "weight", "kept F to B", "kept B to W");
-  text += fmt::format("{:<8} {:>6} {:>16} {:>10} {:>10} {:>10} {:>12} {:>12}\n", "", "", "meets", "TFLOP", "gradient",
-                      "gradient", "MB", "MB");
+  text += fmt::format("{:<8} {:>5} {:>12} {:>8} {:>8} {:>8} {:>11} {:>11}\n", "layers", "count", "entries a", "forward",
+                      "input", "weight", "kept F to B", "kept B to W");
+  text += fmt::format("{:<8} {:>5} {:>12} {:>8} {:>8} {:>8} {:>11} {:>11}\n", "", "", "token meets", "TFLOP",
+                      "gradient", "gradient", "MB", "MB");
   each_kind(model, [&](LayerKind kind, std::int64_t layers) {
     const auto forms = models::layer_forms(model, kind, model.sequence);
     const auto kept = [](const std::optional<Bytes>& bytes) {
       return bytes ? fmt::format("{:.1f}", double(bytes->count()) / 1e6) : std::string("-");
     };
-    text += fmt::format("{:<8} {:>6} {:>16.0f} {:>10.3f} {:>10.3f} {:>10.3f} {:>12} {:>12}\n", name(kind), layers,
+    text += fmt::format("{:<8} {:>5} {:>12.0f} {:>8.3f} {:>8.3f} {:>8.3f} {:>11} {:>11}\n", name(kind), layers,
                         forms.met, forms.forward.value() / 1e12, forms.input_gradient.value() / 1e12,
                         forms.weight_gradient.value() / 1e12, kept(forms.activation), kept(forms.weight_hold));
   });
   if (!model.is_moe()) return text;
   text += fmt::format(
-      "\nA token meets {} of {} experts. Where n GPUs or nodes share them evenly and all choices are equally likely, "
-      "its\n"
-      "experts are on so many of the n, and on so many other than its own:\n\n{:>4} {:>8} {:>8}\n",
+      "\nA token meets {} of {} experts. Where n GPUs or nodes share them evenly and all\n"
+      "choices are equally likely, its experts are on this many of the n, and on this\n"
+      "many other than its own:\n\n{:>4} {:>8} {:>8}\n",
       model.experts_per_token, model.experts, "n", "of n", "others");
   each_sharing(model, [&](std::int64_t n, double met) {
     text += fmt::format("{:>4} {:>8.3f} {:>8.3f}\n", n, met, met * double(n - 1) / double(n));

@@ -76,7 +76,9 @@ class RunPage {
       add("TFLOP/s of a GPU", tflops(*s_.model_tflops_per_gpu), s_.model_tflops_per_gpu, "/model_tflops_per_gpu",
           s_.hardware_tflops_per_gpu ? tflops(*s_.hardware_tflops_per_gpu) + " with recomputation" : "");
     if (s_.mfu) add("MFU", show_amount(*s_.mfu, Unit::share), s_.mfu, "/mfu");
-    add("bubble", show_amount(s_.bubble_rate, Unit::share), s_.bubble_rate, "/bubble_rate", "of the busiest rank");
+    // As in the text: bubble is what a pipeline makes a rank wait, idle all that it waits.
+    add(s_.abstract ? "bubble" : "idle", show_amount(s_.bubble_rate, Unit::share), s_.bubble_rate, "/bubble_rate",
+        s_.abstract ? "of the busiest rank" : "of the busiest rank: waits for others or for data");
     if (s_.peak.allocated > 0) {
       const auto fits = !s_.fits ? "" : *s_.fits ? "fits" : "does not fit";
       if (s_.peak.device)
@@ -92,7 +94,8 @@ class RunPage {
   void time() {
     section("Where the time goes", {});
     add({"Each rank, by what it does or waits for", breakdown_bars(run_), "breakdown",
-         "Bubble: nothing that it could do. Communication counts where a rank waits for it."});
+         "Bubble: it waits for other ranks while nothing is on its way to it. Communication counts where a rank waits "
+         "for it."});
     Table table;
     table.head = {fmt::format("rank {}, which ends last", s_.breakdown_rank), "time", "share"};
     for (std::size_t c = 0; c < s_.breakdown.size(); ++c) {

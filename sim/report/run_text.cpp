@@ -325,9 +325,8 @@ class TextReport {
 
   void ranks() {
     line("");
-    line("{}",
-         paint_.bold(abstract_ ? std::string("Ranks")
-                               : fmt::format("Ranks (memory in {} at the peak of each)", unit().first)));
+    line("{}", paint_.bold(abstract_ ? std::string("Ranks")
+                                     : fmt::format("Ranks (memory in {} at the peak of each)", unit().first)));
     const bool memory = s_.peak.allocated > 0;
     const bool copies = std::any_of(s_.ranks.begin(), s_.ranks.end(), [](const auto& r) { return r.count > 1; });
     std::vector<std::vector<std::string>> rows{{"rank"}};

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "../document_pages.hpp"
 #include "published/against.hpp"
 #include "published/report.hpp"
 #include "published/widths.hpp"
@@ -116,6 +117,46 @@ TEST_CASE("published runs, with what their tables tell of the framework") {
   const auto coverage = published::coverage(all, their_widths());
   CHECK(coverage.inside > .75);
   CHECK(coverage.inside < .85);
+}
+
+TEST_CASE("docs/accuracy.md shows what these runs come to") {
+  std::size_t shown = 0;
+  for (const auto& command : documents::commands_of("docs/accuracy.md", read(documents::kTop / "docs/accuracy.md")))
+    if (command.text.starts_with("rehearse validate --against") && !command.answer.empty()) {
+      const auto text = published::against_text(with_all_knobs(), false, their_widths());
+      documents::compare_or_bless(command, text, "fidelity_published_runs");
+      ++shown;
+    }
+  CHECK(shown == 1);
+}
+
+TEST_CASE("the README says what all shipped tables come to") {
+  auto options = against(SoftwareDetail::knobs);
+  options.memory = false;
+  std::vector<published::Run> others;
+  for (const char* more : {"adapters", "context_training", "moe_training"})
+    for (auto& run : published::read_runs(fmt::format(TEST_DATA "/fidelity/{}.csv", more)))
+      others.push_back(std::move(run));
+  auto scores = published::score(with_all_knobs());
+  for (auto& score : published::score(published::predict(others, options))) scores.push_back(std::move(score));
+  const auto all = published::overall(scores);
+  const auto says =
+      fmt::format("{},{:03} published runs in {} tables, {:.1f} % in the mean of the tables, {:.1f} % forecast",
+                  all.rows / 1000, all.rows % 1000, all.tables, 100 * all.mean, 100 * all.forecast);
+  const auto page = documents::kTop / "README.md";
+  auto text = read(page);
+  static const std::regex sentence(
+      R"([\d,]+ published runs in \d+ tables,\s[\d.]+ % in the mean of the\stables, [\d.]+ % forecast)");
+  std::smatch match;
+  REQUIRE(std::regex_search(text, match, sentence));
+  static const std::regex spaces("\\s+");
+  const auto said = std::regex_replace(match.str(), spaces, " ");
+  if (documents::blessing() && said != says) {
+    std::ofstream(page, std::ios::binary) << text.replace(std::size_t(match.position()), match.str().size(), says);
+    return;
+  }
+  INFO("if this was meant: REHEARSAL_BLESS=1 tools/test -R fidelity_published_runs");
+  CHECK(said == says);
 }
 
 TEST_CASE("the error bands are those of these runs") {
