@@ -29,7 +29,7 @@ const CommandText kRunText{
     .example =
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml\n"
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2 --format json\n"
-        "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --trace gpt3.json.gz   # open in ui.perfetto.dev\n"
+        "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --trace gpt3.json.gz\n"
         "  rehearse run scenarios/gpt-10b-offload-1xv100.yaml --html offload.html\n"
         "  rehearse run scenarios/gpt-10b-offload-1xv100.yaml --svg memory.svg --picture memory",
     .takes_set = true};

@@ -42,6 +42,19 @@ std::string filled(const std::string& text) {
   return page::fit(joined, kHelpWidth);
 }
 
+// Command lines go on below, as a shell takes them: broken before an option.
+std::string continued(std::string example) {
+  for (std::size_t begin = 0, end; begin < example.size(); begin = end + 1) {
+    end = std::min(example.find('\n', begin), example.size());
+    if (end - begin <= std::size_t(kHelpWidth)) continue;
+    const auto option = example.rfind(" --", begin + kHelpWidth - 2);
+    if (option == std::string::npos || option <= begin + 4) continue;
+    example.replace(option, 1, " \\\n    ");
+    end = option + 2;
+  }
+  return example;
+}
+
 std::string help_text(const CommandText& text, const OptionList& own, const OptionList& shared) {
   const auto lines = [](const OptionList& options) {
     std::string all;
@@ -61,7 +74,7 @@ std::string help_text(const CommandText& text, const OptionList& own, const Opti
   if (!own.empty()) all += "Options:\n" + lines(own) + "\n";
   all += "Options of every command:\n" + lines(shared);
   if (!text.more.empty()) all += "\n" + filled(ended(text.more));
-  return all + "\nExample:\n" + ended(text.example);
+  return all + "\nExample:\n" + continued(ended(text.example));
 }
 
 // --format --output --set --quiet --color --help.

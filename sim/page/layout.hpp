@@ -38,8 +38,9 @@ std::string fit(std::string_view text, int width);
 std::string notes(std::string_view heading, std::span<const std::string> entries, int width, const Paint& paint);
 
 // Columns as wide as their widest cell, two spaces between; the first row is the heading. Columns of `words` stand to the
-// left, numbers to the right. What is wider than `width` (0: any) is folded: words of the last column are wrapped, and
-// columns that are left over follow in a table of their own, after those in front that are words.
+// left, numbers to the right. What is wider than `width` (0: any) is folded: words of the last column are wrapped, or stand
+// below their row, and other columns that are left over follow in a table of their own, after those in front that are
+// words.
 std::string table(const std::vector<std::vector<std::string>>& rows, const Paint& paint, int width = 0,
                   std::vector<bool> words = {});
 

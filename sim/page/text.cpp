@@ -12,7 +12,7 @@
 namespace rehearsal::page {
 namespace {
 
-constexpr std::size_t kBetween = 2, kLeastWords = 16;
+constexpr std::size_t kColumnGap = 2, kLeastWords = 16, kBelow = 4;
 
 std::string padded(const std::string& cell, std::size_t width, bool left) {
   const std::string space(width - std::min(width, columns(cell)), ' ');
@@ -20,13 +20,13 @@ std::string padded(const std::string& cell, std::size_t width, bool left) {
 }
 
 struct Columns {
-  std::vector<std::size_t> at;  // of the table
-  bool wraps = false;           // the last
+  std::vector<std::size_t> at;        // of the table
+  bool wraps = false, below = false;  // words of the last, beside the others or on lines of their own
 };
 
 std::size_t width_of(const Columns& some, const std::vector<std::size_t>& width) {
   std::size_t sum = 0;
-  for (const auto c : some.at) sum += (sum ? kBetween : 0) + width[c];
+  for (const auto c : some.at) sum += (sum ? kColumnGap : 0) + width[c];
   return sum;
 }
 
@@ -39,13 +39,13 @@ std::vector<Columns> folded(const std::vector<std::size_t>& width, const std::ve
   std::vector<Columns> all{{}};
   for (std::size_t c = 0; c < width.size(); ++c) {
     auto& now = all.back();
-    const std::size_t used = now.at.empty() ? 0 : width_of(now, width) + kBetween;
+    const std::size_t used = now.at.empty() ? 0 : width_of(now, width) + kColumnGap;
+    const bool last = c + 1 == width.size() && is_words(c);
     if (used + width[c] > most && c >= names.at.size()) {
-      if (c + 1 == width.size() && is_words(c) && used + kLeastWords <= most) {
-        now.wraps = true;
+      if (last) {
+        (used + kLeastWords <= most ? now.wraps : now.below) = true;
       } else if (now.at.size() > names.at.size()) {
         all.push_back(names);
-        all.back().wraps = c + 1 == width.size() && is_words(c) && width_of(names, width) + kBetween + width[c] > most;
       }
     }
     all.back().at.push_back(c);
@@ -64,7 +64,13 @@ std::string text(const Table& table, const Paint& paint, int most) {
   const auto line = [&](const Columns& some, const auto& cell_of) {
     std::string text;
     for (const auto c : some.at) {
-      if (!text.empty()) text.append(kBetween, ' ');
+      if (c == some.at.back() && some.below) {
+        while (text.ends_with(' ')) text.pop_back();
+        const std::string margin(kBelow, ' ');
+        if (!cell_of(c).empty()) text += "\n" + margin + wrap(cell_of(c), std::size_t(most), margin, kBelow);
+        return text;
+      }
+      if (!text.empty()) text.append(kColumnGap, ' ');
       const bool left = c < table.words.size() && table.words[c];
       const auto begin = columns(text);
       if (c == some.at.back() && some.wraps)

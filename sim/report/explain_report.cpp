@@ -20,7 +20,7 @@ using explore::Advice;
 using explore::Sensitivity;
 
 // Text leaves out what is smaller, unless all is asked for.
-constexpr double kLeastPiece = .005, kLeastMove = 5e-4;
+constexpr double kLeastPiece = .005, kLeastMove = 5e-4, kLeastGain = 5e-5;
 
 double change(const Explanation& e, Time iteration) { return iteration / e.prediction->summary.iteration - 1; }
 
@@ -29,6 +29,7 @@ std::string signed_percent(double share) { return fmt::format("{:+.2f}", 100 * s
 
 std::string memory_change(const Explanation& e, double bytes_more) {
   if (e.prediction->summary.abstract) return fmt::format("{:+g}", bytes_more);
+  if (bytes_more == 0) return "same";
   return (bytes_more < 0 ? "-" : "+") + show(bytes(std::abs(bytes_more)));
 }
 
@@ -37,7 +38,7 @@ std::vector<const Advice*> advised(const Explanation& e, const ExplainOptions& o
   std::vector<const Advice*> chosen;
   const bool fits = e.prediction->summary.fits.value_or(true);
   for (const auto& advice : e.advised->all) {
-    const bool good = advice.fits && (!fits || advice.iteration < e.prediction->summary.iteration);
+    const bool good = advice.fits && (!fits || change(e, advice.iteration) < -kLeastGain);
     if (options.all || (good && chosen.size() < options.top)) chosen.push_back(&advice);
   }
   return chosen;
@@ -119,7 +120,7 @@ class Text {
 
   void limits() {
     heading("Limits: what each part of the machine would need by itself");
-    std::vector<std::vector<std::string>> all{{"", "of the step", "alone", "moves", "at", "most on"}};
+    std::vector<std::vector<std::string>> all{{"", "share", "alone", "moves", "at", "most on"}};
     for (const auto& limit : *e_.limits)
       all.push_back({limit.name, percent(limit.share) + " %", show(seconds(limit.seconds)),
                      decimal(limit.amount, limit.unit), decimal(limit.rate, limit.unit) + "/s", limit.whose});

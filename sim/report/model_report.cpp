@@ -33,7 +33,7 @@ std::string model_text(const models::Transformer& model) {
   auto text =
       fmt::format("{}: {} layers, hidden {}, {:.2f} B parameters", model.name, model.layers, model.hidden, all / 1e9);
   if (active < all) text += fmt::format(", {:.2f} B active", active / 1e9);
-  text += fmt::format("\n\nA layer of one sequence of {} tokens, whole, attention counted as the whole square:\n\n",
+  text += fmt::format("\n\nA layer of one sequence of {} tokens, attention counted as the whole square:\n\n",
                       model.sequence);
   text += fmt::format("{:<8} {:>5} {:>12} {:>8} {:>8} {:>8} {:>11} {:>11}\n", "layers", "count", "entries a", "forward",
                       "input", "weight", "kept F to B", "kept B to W");

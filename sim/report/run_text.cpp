@@ -166,8 +166,7 @@ class TextReport {
     if (abstract_)
       line("  Bubble       {:.1f} % of the iteration: the busiest rank waits for other stages", s_.bubble_rate * 100);
     else
-      line("  Idle         {:.1f} % of the iteration: the busiest rank waits for others or for data",
-           s_.bubble_rate * 100);
+      line("  Idle         {:.1f} % of the step: the busiest rank waits for others or for data", s_.bubble_rate * 100);
     if (s_.contention && !s_.contended.empty()) {
       const auto& worst = s_.contended.front();
       line("  Contention   {} of the iteration; worst on {}{}", show(*s_.contention), worst.name,
@@ -334,8 +333,7 @@ class TextReport {
     rows[0].insert(rows[0].end(), {"stages", "busy"});
     if (memory && abstract_) rows[0].push_back("peak memory");
     if (memory && !abstract_)
-      rows[0].insert(rows[0].end(),
-                     {"peak", "parameters", "gradients", "optimizer", "activations", "recomputed", "other"});
+      rows[0].insert(rows[0].end(), {"peak", "params", "grads", "optim", "activ", "recomp", "other"});
     const auto row = [&](const answer::RankSummary& r) {
       std::vector<std::string> cells{std::to_string(r.rank)};
       if (copies) cells.push_back(std::to_string(r.count));
