@@ -143,7 +143,12 @@ inline std::vector<std::string> todays(const std::vector<std::string>& told, con
     }
     const auto end = std::size_t(std::find(told.begin() + std::ptrdiff_t(i), told.end(), "...") - told.begin());
     const std::size_t from = i == 0 ? 0 : most_alike(told[i], at);
-    const std::size_t to = end == told.size() ? answer.size() : most_alike(told[end - 1], from) + 1;
+    std::size_t to = end == told.size() ? answer.size() : most_alike(told[end - 1], from) + 1;
+    // A line that goes on below, further in, is shown whole.
+    const auto margin = [&](std::size_t line) { return answer[line].find_first_not_of(' '); };
+    for (const auto last = to - 1;
+         to < answer.size() && margin(to) != std::string::npos && margin(to) > margin(last) + 4;)
+      ++to;
     for (at = from; at < to && at < answer.size(); ++at) now.push_back(answer[at]);
     i = end;
   }

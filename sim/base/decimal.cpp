@@ -36,8 +36,12 @@ std::string decimal(double amount, std::string_view unit, int digits) {
 std::string show_events(double count) {
   if (count > 0 && count < .001) return "less than 0.001";
   if (count < 1000) return significant(count, 3);
-  auto text = fmt::format("{:.0f}", count);
-  for (std::ptrdiff_t at = std::ptrdiff_t(text.size()) - 3; at > 0; at -= 3) text.insert(std::size_t(at), ",");
+  const auto digits = fmt::format("{:.0f}", count);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
   return text;
 }
 

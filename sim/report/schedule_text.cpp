@@ -78,7 +78,7 @@ std::string to_text(const schedule::Evaluation& result, const page::TextStyle& s
   title += fmt::format("{} micro-batch{}", p.microbatches, p.microbatches == 1 ? "" : "es");
   std::string text = paint.bold(title) + "\n" + paint.dim(wrap(result.schedule.summary, width)) + "\n\n";
   const auto worst = std::max_element(r.peak_memory.begin(), r.peak_memory.end());
-  text += fmt::format("cost {}   bubble {}   peak memory {} (rank {})   lower bound {}\n", paint.bold(show(r.cost)),
+  text += fmt::format("cost {}  bubble {}  peak memory {} (rank {})  lower bound {}\n", paint.bold(show(r.cost)),
                       paint.bold(fmt::format("{:.2f} %", 100 * r.bubble_rate())),
                       paint.bold(fmt::format("{:g}", *worst)), worst - r.peak_memory.begin(), show(result.lower_bound));
   if (p.memory_limit && *worst > *p.memory_limit)

@@ -47,6 +47,7 @@ const Claim kClaims[] = {
      "[6, 7]]' "
      "--set schedule=zb-h1",
      2, "zb-h1"},
+    {"scenarios/README.md", "Here is what a line of a table cannot say", kOfTheWorld, 0, "of tables"},
     {"docs/models.md", "`run` refuses by name those without a flush with frameworks",
      "check scenarios/llama3-70b-64xh100.yaml --set schedule=pipedream", 2, "pipedream"},
     {"docs/models.md", "What it cannot do is refused by name",

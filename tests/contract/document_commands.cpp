@@ -43,6 +43,8 @@ const Listed kNotRun[] = {
     {"rehearse measure scenarios/measure/", "takes all cores for real; contract_performed_* measure"},
     {"rehearse validate scenarios/measure/", "likewise"},
     {"rehearse calibrate", "times this machine; contract_calibrate"},
+    {"rehearse schedule gpipe-rounds",
+     "the page adds this schedule; contract_contributing_example compiles and runs it"},
     {"rehearse completion bash >", "writes to the reader's home"},
     {"rehearse compare scenarios/runs/llama3-405b", "simulates 16,384 GPUs with failures; golden_gallery runs it"},
 };

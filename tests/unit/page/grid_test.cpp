@@ -31,11 +31,13 @@ std::vector<std::string> draw(const std::vector<GridSpan>& spans, std::uint32_t 
 TEST_CASE("equal actions get equal, whole columns") {
   // Unit 10 (the gcd of all edges), 5 units, 24 - 8 = 16 columns: 3 columns a unit, 15 in all.
   const auto text = draw({span(0, 0, 10, 'F', 0), span(0, 30, 50, 'B', 0), span(1, 10, 30, 'F', 7)}, 2, 24);
-  REQUIRE(text.size() == 4);
+  REQUIRE(text.size() == 6);
   CHECK(text[0] == "rank 0  F0-......B0----");
   CHECK(text[1] == "rank 1  ...F7----......");
   CHECK(text[2] == "        0      0.050 ns");  // 50 ps; the axis ends where the columns end
-  CHECK(text[3] == "        F forward   B backward (input and weight)   . idle");
+  CHECK(text[3] == "        F forward");  // the legend keeps to the width, entry by entry
+  CHECK(text[4] == "        B backward (input and weight)");
+  CHECK(text[5] == "        . idle");
 }
 
 TEST_CASE("a column shows what covers most of it") {
