@@ -213,8 +213,8 @@ class Passes {
     pass(kernel, std::min(rows, kBlocksEach * multiprocessors_ * std::max<std::int64_t>(1, 256 / Kernel::kThreads)));
   }
 
-  // Strip width depends on the shape only, because it fixes the summation order: narrow enough to fill a large GPU, but
-  // no narrower than 8 columns, which are one sector of fp32.
+  // A strip as narrow as keeps the multiprocessors of a large GPU busy, by the shape alone (the order of the sums hangs
+  // on it); no narrower than 8 columns, which are one sector of fp32.
   template <class Body>
   void columns(const Body& body) {
     const std::int64_t height = call_.kernel.dims[0];
