@@ -143,6 +143,8 @@ class Idle {
     return predict(scenario, {.summary = {.critical_path = false}}).summary;
   }
   const Summary& before() {
+    const auto& simulate = predicted_.scenario().simulate;
+    if (simulate.detail == graph::Detail::stage && simulate.symmetry) return predicted_.summary;
     if (!before_) before_ = whole(predicted_.scenario());
     return *before_;
   }

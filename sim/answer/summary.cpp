@@ -152,7 +152,8 @@ bool same_answer(const Summary& a, const Summary& b) {
   const auto numbers = [](const Summary& s) {
     return std::tie(s.iteration, s.samples_per_s, s.tokens_per_s, s.model_tflops_per_gpu, s.hardware_tflops_per_gpu,
                     s.mfu, s.hfu, s.useful, s.bubble_rate, s.peak, s.fits, s.capacity, s.tiers, s.offload_efficiency,
-                    s.gpus, s.microbatches, s.breakdown, s.ranks, s.traffic, s.served, s.contention, s.contended);
+                    s.gpus, s.microbatches, s.breakdown, s.ranks, s.traffic.per_gpu, s.traffic.all_gpus,
+                    s.traffic.data_parallel, s.served, s.contention);
   };
   const auto job = [](const Summary& s) {
     using Totals = std::optional<job::Totals>;
@@ -160,7 +161,17 @@ bool same_answer(const Summary& a, const Summary& b) {
                               s.job->checkpoint_interval_s, s.job->checkpoint_bytes, s.job->checkpoint_save_s)
                  : std::tuple(0., Totals(), Totals(), Totals(), 0., 0., 0., 0.);
   };
-  return numbers(a) == numbers(b) && job(a) == job(b);
+  // Which of several that are alike is named does not count.
+  const auto carries = [](const LinkTraffic& x, const LinkTraffic& y) {
+    return std::tie(x.place, x.count, x.bytes, x.busy_share) == std::tie(y.place, y.count, y.bytes, y.busy_share);
+  };
+  const auto slows = [](const Contended& x, const Contended& y) {
+    return std::tie(x.count, x.slowed, x.busy) == std::tie(y.count, y.slowed, y.busy);
+  };
+  const auto &over = a.traffic.links, &others = b.traffic.links;
+  return numbers(a) == numbers(b) && job(a) == job(b) &&
+         std::equal(over.begin(), over.end(), others.begin(), others.end(), carries) &&
+         std::equal(a.contended.begin(), a.contended.end(), b.contended.begin(), b.contended.end(), slows);
 }
 
 Summary summarize(const Question& question, const Timeline& timeline, const SummaryParts& parts) {

@@ -19,17 +19,10 @@ namespace {
 
 struct Told {
   scenario::Scenario scenario;
-  Time iteration;
-  std::vector<double> memory;  // allocated, reserved and on the device, of every rank
-  std::optional<bool> fits;
-  std::optional<double> samples_per_s;
-  std::vector<double> job;  // what the whole training comes to
+  answer::Summary summary;
   std::vector<std::string> warnings;
 
-  bool same(const Told& other) const {
-    return iteration == other.iteration && memory == other.memory && fits == other.fits &&
-           samples_per_s == other.samples_per_s && job == other.job;
-  }
+  bool same(const Told& other) const { return answer::same_answer(summary, other.summary); }
 };
 
 Told ask(const std::string& file, const std::vector<std::string>& sets) {
@@ -41,20 +34,7 @@ Told ask(const std::string& file, const std::vector<std::string>& sets) {
   };
   told.scenario = read({});
   const auto prediction = answer::predict(told.scenario, {.summary = {.critical_path = false}, .reread = read});
-  const auto& summary = prediction.summary;
-  told.iteration = summary.iteration, told.fits = summary.fits, told.warnings = prediction.warnings;
-  told.samples_per_s = summary.samples_per_s;
-  if (const auto& job = summary.job) {
-    for (const auto* totals : {&job->expected, job->low ? &*job->low : nullptr, job->high ? &*job->high : nullptr})
-      if (totals)
-        for (const double x : {totals->days, totals->gpu_hours, totals->cost.value_or(0),
-                               totals->energy_mwh.value_or(0), totals->carbon_t.value_or(0)})
-          told.job.push_back(x);
-    told.job.push_back(job->deadline_days.value_or(0)), told.job.push_back(job->budget.value_or(0));
-  }
-  for (const auto& rank : summary.ranks)
-    for (const auto& size : {std::optional(rank.peak.allocated), rank.peak.reserved, rank.peak.device})
-      told.memory.push_back(size.value_or(0));
+  told.summary = prediction.summary, told.warnings = prediction.warnings;
   return told;
 }
 
@@ -197,9 +177,6 @@ const std::map<std::string, const char*> kExceptions = {
     {"experts.capacity", "one that no expert reaches drops nothing; those that do are in experts.cpp"},
     {"software.nccl", "two versions between which no algorithm came are the same; 2.14 for 2.29 acts, below"},
     {"cluster.collectives.measured_on.nccl", "as software.nccl"},
-    {"cluster.gpu.memory", "it is what `fits` compares with: a tenth of it decides nothing where there is room"},
-    {"cluster.host.memory", "as cluster.gpu.memory, of its own tier"},
-    {"cluster.host.nvme.capacity", "as cluster.gpu.memory, of its own tier"},
     {"cluster.gpu.peak.tf32", "of GPUs without a rate for fp32; all shipped ones have it"},
 };
 
@@ -240,11 +217,11 @@ Outcome moved(std::size_t question, const fields::Field& field, const fields::Va
     if (field.get(&after.scenario) != to) return Outcome::refused;  // another key has the last word
     if (!after.same(before)) {
       CHECK(after.scenario.digest != before.scenario.digest);
-      if (const auto way = direction(field); way && after.iteration != before.iteration) {
+      if (const auto way = direction(field); way && after.summary.iteration != before.summary.iteration) {
         const auto was = field.get(&before.scenario);
-        const bool more = amount(to) > amount(was), longer = after.iteration > before.iteration;
+        const bool more = amount(to) > amount(was), longer = after.summary.iteration > before.summary.iteration;
         // Orders of tasks can make a faster machine slower (Graham 1969): a hundredth at the most is let pass.
-        const double change = std::abs(to_seconds(after.iteration) / to_seconds(before.iteration) - 1);
+        const double change = std::abs(to_seconds(after.summary.iteration) / to_seconds(before.summary.iteration) - 1);
         if (!was.absent() && change > .01) CHECK(longer == (more == (*way == More::slower)));
       }
       return Outcome::acts;
@@ -328,7 +305,7 @@ TEST_CASE("an old NCCL lacks the switch's all-reduce: slower, though the curves 
   const auto with = [](const char* nccl) {
     return ask("llama3-8b-dgx-h100.yaml", {"batch.global=8", "parallelism={data: 8}", "training.precision=fp32",
                                            std::string("software.nccl=") + nccl})
-        .iteration;
+        .summary.iteration;
   };
   CHECK(with("2.16") > with("2.17"));
   CHECK(with("2.17") == with("2.29"));
