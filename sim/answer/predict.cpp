@@ -50,6 +50,7 @@ std::optional<reshard::Strategy> best_resharding(const scenario::Scenario& scena
     return std::nullopt;
   Options quick = options;
   quick.summary = {.memory = false, .critical_path = false}, quick.reread = {}, quick.chosen = true;
+  quick.faults = quick.other_software = false;
   auto best = automatic;
   Time least = predict(scenario, quick).summary.iteration;
   for (const auto strategy : {broadcast, send_recv, local_allgather, alpa_allgather, global_allgather}) {

@@ -31,7 +31,8 @@ Machine machine(const std::string& gpu) {
   auto concrete =
       *scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml",
                       {gpu == "h800" ? "cluster={use: h800-roce, nodes: 1}" : "cluster={use: dgx-a100-80g, nodes: 1}",
-                       "software.attention_kernel=flash-2"})
+                       gpu == "h800" ? "software={use: titan-2024, attention_kernel: flash-2}"
+                                     : "software={use: fsdp-2023, attention_kernel: flash-2}"})
            .concrete;
   cost::CostModel cost(concrete.cluster, concrete.curves, concrete.software);
   return {std::move(concrete), std::move(cost)};

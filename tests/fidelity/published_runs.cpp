@@ -113,10 +113,10 @@ TEST_CASE("published runs, with what their tables tell of the framework") {
   CHECK(overall.forecast < .067);
   CHECK(overall.forecast > overall.mean / 2);
   CHECK(overall.fits_right > .97);
-  // Bands of 80 % that other families make.
+  // Bands that other families make: 80 % of comparable runs, and more of what is like none of them.
   const auto coverage = published::coverage(all, their_widths());
-  CHECK(coverage.inside > .75);
-  CHECK(coverage.inside < .85);
+  CHECK(coverage.inside > .8);
+  CHECK(coverage.width < 1.2);
 }
 
 TEST_CASE("docs/accuracy.md shows what these runs come to") {
