@@ -37,7 +37,11 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
     const auto held = plan.held(stages);
     auto here = volume;
     here.parameters = held.all(), here.experts = held.experts;
-    if (job.training.frozen()) here.gradient_bytes = states.gradients * plan.learning(stages).all() / held.all();
+    if (job.training.frozen()) {  // and what is not does not travel, unless it is sharded itself
+      const double learning = plan.learning(stages).all() / held.all();
+      here.gradient_bytes = states.gradients * learning;
+      if (here.zero < 3) here.parameter_bytes *= learning;
+    }
     if (here.bytes() > volume.bytes()) volume = here;
   }
   return volume;
