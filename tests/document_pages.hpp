@@ -99,7 +99,7 @@ inline std::vector<Command> commands_of(const std::string& page, const std::stri
         all.push_back(shown);
         told.clear(), code = false, i = shown.to;
       }
-    } else if (!code && std::regex_search(line, match, output)) {
+    } else if (!code && std::regex_match(line, match, output)) {
       told = command_text(match[1]);
     } else if (!code && !(line.starts_with("    ") && is_command(line.substr(4)))) {
       prose += line + "\n";

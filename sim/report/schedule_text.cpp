@@ -86,7 +86,7 @@ std::string to_text(const schedule::Evaluation& result, const page::TextStyle& s
   if (result.schedule.asynchrony) {
     const auto late = result.schedule.asynchrony(p);
     text += fmt::format(
-        "no flush: {} per micro-batch once full; up to {} weight versions, gradients up to {} updates late\n",
+        "no flush: {} per micro-batch once full; up to {} weight versions, gradients up to {} steps late\n",
         paint.bold(show(late.steady_state)),
         *std::max_element(late.weight_versions.begin(), late.weight_versions.end()),
         *std::max_element(late.staleness.begin(), late.staleness.end()));

@@ -47,6 +47,8 @@ const Claim kClaims[] = {
      "[6, 7]]' "
      "--set schedule=zb-h1",
      2, "zb-h1"},
+    {"CONTRIBUTING.md", "A sentence that says what is not built, not performed or refused is listed", kOfTheWorld, 0,
+     "of this test"},
     {"scenarios/README.md", "Here is what a line of a table cannot say", kOfTheWorld, 0, "of tables"},
     {"docs/models.md", "`run` refuses by name those without a flush with frameworks",
      "check scenarios/llama3-70b-64xh100.yaml --set schedule=pipedream", 2, "pipedream"},
