@@ -126,7 +126,7 @@ TEST_CASE("every sentence that says what there is not is in the list") {
 
 TEST_CASE("every sentence of the list is on its page, and its command shows it") {
   for (const auto& claim : kClaims) {
-    INFO(std::string(claim.page) + ": " + claim.says);
+    INFO(fmt::format("{}: {}", claim.page, claim.says));
     CHECK(contains(sentences(kTop / claim.page), claim.says));
     if (claim.command == kOfTheWorld) continue;
     const auto run = shell("cd '" PROJECT_ROOT "' && '" REHEARSE_BINARY "' " + std::string(claim.command) + " 2>&1");
