@@ -78,9 +78,9 @@ class Machine {
 
   const Reach& reach(const GroupShape& group) const;
   const Reached& reach(std::int64_t from, std::int64_t to) const;
-  // What each member reaches inside its domain while it sends to all others there at once; a port's rate where all
-  // pairs are alike.
-  Bandwidth pairs(const GroupShape& group) const;
+  // What each member reaches inside its domain while all send to all others there at once, or each to its next alone; a
+  // port's rate where all pairs are alike.
+  Bandwidth pairs(const GroupShape& group, bool to_all) const;
   // Where what leaves a node passes links that GPUs also reach each other by: seconds of the busiest of them while each
   // member of a domain sends `inside` bytes to the next of its ring there, or in parts to all, and the domain `out`
   // bytes over its NICs. 0 where GPUs have other links to each other.
@@ -123,7 +123,7 @@ class Machine {
     std::mutex mutex;
     std::map<GroupShape, Reach> groups;
     std::map<std::array<std::int64_t, 2>, Reached> pairs;
-    std::map<GroupShape, Bandwidth> all_pairs;
+    std::map<std::pair<GroupShape, bool>, Bandwidth> all_pairs;
   };
   std::shared_ptr<Known> known_;
 };

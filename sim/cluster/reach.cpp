@@ -82,21 +82,21 @@ const Reach& Machine::reach(const GroupShape& group) const {
   return reach;
 }
 
-Bandwidth Machine::pairs(const GroupShape& group) const {
+Bandwidth Machine::pairs(const GroupShape& group, bool to_all) const {
   const Reach& reach = this->reach(group);
-  if (inside_->uniform || reach.in_domain <= 2) return reach.port;
+  if (inside_->uniform) return reach.port;
   const std::lock_guard lock(known_->mutex);
-  const auto [at, fresh] = known_->all_pairs.try_emplace(group);
+  const auto [at, fresh] = known_->all_pairs.try_emplace({group, to_all});
   if (!fresh) return at->second;
   const auto members = reach.in_domain;
   const std::int64_t stride = group.stride;
-  const double share = 1 / double(members - 1);
+  const double share = to_all ? 1 / double(members - 1) : 1;
   Bandwidth least;  // of all such groups of a domain, as ports are
   for (std::int64_t first = 0; first + stride * members <= domain_; first += stride * members) {
     Load load(*this);
     for (std::int64_t a = 0; a < members; ++a)
       for (std::int64_t b = 0; b < members; ++b)
-        if (a != b) load.add(first + a * stride, first + b * stride, 0, share);
+        if (to_all ? a != b : b == (a + 1) % members) load.add(first + a * stride, first + b * stride, 0, share);
     if (least.value() == 0 || load.least() < least) least = load.least();
   }
   return at->second = least * port_;

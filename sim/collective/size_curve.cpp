@@ -57,12 +57,14 @@ double SizeCurves::Curve::time(Bytes size) const {
   return factor * (table ? interpolate(*table, size) : fit->time(size));
 }
 
-double SizeCurves::Curve::start(Bytes size) const {
-  if (!table) return factor * to_seconds(fit->fixed);
-  double least = interpolate(*table, size);
-  for (const auto& point : *table)
-    if (point.size <= size) least = std::min(least, to_seconds(point.time));
-  return factor * least;
+double SizeCurves::Curve::risen(Bytes size) const {
+  if (!table) return time(size) - factor * to_seconds(fit->fixed);
+  double least = interpolate(*table, size), all = least;
+  for (const auto& point : *table) {
+    all = std::min(all, to_seconds(point.time));
+    if (point.size >= size) least = std::min(least, to_seconds(point.time));
+  }
+  return factor * std::max(0., least - all);
 }
 
 // Tables and the fit of the first source that has any.
@@ -115,7 +117,7 @@ double SizeCurves::time(CollectiveKind kind, std::uint32_t ranks, Bytes size, co
   if (above == all.begin()) {
     if (of == Of::whole_nodes) return time_factor * multiple(*above);
     const double start = form(ranks, Bytes(1)), moved = form(above->ranks, size) - form(above->ranks, Bytes(1));
-    const double correction = moved > 0 ? (above->time(size) - above->start(size)) / moved : 1;
+    const double correction = moved > 0 ? above->risen(size) / moved : 1;
     return time_factor * std::min(multiple(*above), start + (here - start) * correction);
   }
   const auto below = above - 1;

@@ -83,7 +83,7 @@ struct SizeCurves {
     const std::vector<Point>* table;
     const FittedCurve* fit;
     double time(Bytes size) const;
-    double start(Bytes size) const;  // the least that it knows of up to this size
+    double risen(Bytes size) const;  // above the least that it knows; never less for more bytes, whatever the noise
   };
   std::vector<Curve> curves(CollectiveKind kind, Of of) const;  // ascending ranks
 };

@@ -81,12 +81,13 @@ CommunicationModel::CommunicationModel(const cluster::ClusterSpec& spec, collect
       std::make_shared<const CommunicationModel>(there, std::move(of_one_node), curves_.measured_on.nccl, algorithms);
 }
 
-// Rings are laid over whatever joins the members; those who all send to all take the way that there is.
+// Rings are laid over whatever joins the members; what goes to all, or to the next, takes the way that there is.
 collective::Wires CommunicationModel::wires_inside(const cluster::Machine& machine, const GroupShape& group,
                                                    CollectiveKind kind) {
   const auto& reach = machine.reach(group);
   collective::Wires wires;
-  wires.rate = kind == CollectiveKind::all_to_all ? machine.pairs(group) : reach.port;
+  const bool to_all = kind == CollectiveKind::all_to_all, ring = !to_all && kind != CollectiveKind::shift;
+  wires.rate = ring ? reach.port : machine.pairs(group, to_all);
   wires.latency = to_seconds(reach.latency);
   need_link(machine.spec(), wires.rate);
   return wires;
@@ -171,7 +172,8 @@ collective::Choice CommunicationModel::choose(const GroupShape& group, Collectiv
     choice.seconds = std::max(choice.seconds * *measured,
                               collective::split(*choice.algorithm, shape, size).out / reach.out.front().rate.value());
   if (choice.algorithm && !reach.out.empty()) {
-    const auto moved = collective::split(*choice.algorithm, shape, size);
+    auto moved = collective::split(*choice.algorithm, shape, size);
+    if (kind == CollectiveKind::broadcast) moved.out = double(size.count());  // out of the first node, not on average
     choice.seconds = std::max(
         choice.seconds, machine_.on_shared_links(group, moved.inside, moved.out, kind == CollectiveKind::all_to_all) /
                             runtime_.links.ring_share);

@@ -78,8 +78,8 @@ std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective
   const auto split = collective::split(*one.algorithm, one.quote.shape, one.question.size);
   const double left = out_of_domain > 0 ? split.out * one.quote.shape.nodes() / out_of_domain : 1;
   const auto kind = one.question.kind;
-  const bool rings = kind != CollectiveKind::all_to_all && kind != CollectiveKind::shift;
-  const bool on_links = rings && machine.inside().port && !machine.inside().reduces;
+  const bool rings = kind != CollectiveKind::all_to_all;
+  const bool on_links = rings && kind != CollectiveKind::shift && machine.inside().port && !machine.inside().reduces;
   const auto inside = [&](std::int64_t from, std::int64_t to, double bytes) {
     if (on_links)
       loads.spread(one.group, from, to, bytes);
@@ -97,8 +97,6 @@ std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective
       loads.add(machine.route((to + 1) % ranks * stride, to * stride).back(), bytes);
     } else if (!crosses && !(rings && members < ranks)) {
       inside(from, to, bytes);
-    } else if (kind == CollectiveKind::shift) {  // one message by the NIC of its sender
-      loads.send(from * stride, to * stride, bytes, machine.stripes());
     } else if (crosses) {
       across[{from / members, to / members}] += bytes;
     }

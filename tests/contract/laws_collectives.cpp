@@ -160,7 +160,8 @@ double least_seconds(const Case& c, const cluster::Machine& machine, bool switch
       break;
   }
   double least = 0;
-  const auto rate = c.kind == all_to_all ? machine.pairs(c.group()) : reach.port;
+  const bool ring = c.kind != all_to_all && c.kind != shift;
+  const auto rate = ring ? reach.port : machine.pairs(c.group(), c.kind == all_to_all);
   if (m > 1) least = std::max(least, port * size / std::min(rate, c.spec.nvlink).value());
   if (k > 1) least = std::max(least, out * size / reach.out.front().rate.value());
   return least;
