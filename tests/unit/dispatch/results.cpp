@@ -142,7 +142,7 @@ TEST_CASE("what disturbs a run") {
 }
 
 TEST_CASE("a rank that waits for a core is noticed, in runs too short for processor ticks too") {
-  // Recorded beside two busy programs on two cores: 26 ms of iterations, of which a rank stood 7 in the run queue.
+  // Ten iterations of 2.6 ms, of which a rank stands 7 ms in the run queue (made up: a run too short for ticks).
   const std::vector<Time> steady(10, seconds(2.6e-3));
   const auto waiting = [&](double waited, std::size_t computing) {
     return disturbances({.lengths = steady,
