@@ -156,11 +156,11 @@ bool same_answer(const Summary& a, const Summary& b) {
                     s.traffic.data_parallel, s.served, s.contention);
   };
   const auto job = [](const Summary& s) {
-    using Totals = std::optional<job::Totals>;
-    return s.job ? std::tuple(s.job->steps, Totals(s.job->expected), s.job->low, s.job->high, s.job->failures,
-                              s.job->checkpoint_interval_s, s.job->checkpoint_bytes, s.job->checkpoint_save_s)
-                 : std::tuple(0., Totals(), Totals(), Totals(), 0., 0., 0., 0.);
+    const job::WholeRun& j = *s.job;
+    return std::tie(j.steps, j.expected, j.low, j.high, j.deadline_days, j.budget, j.failures, j.checkpoint_interval_s,
+                    j.checkpoint_bytes, j.checkpoint_save_s);
   };
+  const auto same_job = a.job && b.job ? job(a) == job(b) : a.job.has_value() == b.job.has_value();
   // Which of several that are alike is named does not count.
   const auto carries = [](const LinkTraffic& x, const LinkTraffic& y) {
     return std::tie(x.place, x.count, x.bytes, x.busy_share) == std::tie(y.place, y.count, y.bytes, y.busy_share);
@@ -169,7 +169,7 @@ bool same_answer(const Summary& a, const Summary& b) {
     return std::tie(x.count, x.slowed, x.busy) == std::tie(y.count, y.slowed, y.busy);
   };
   const auto &over = a.traffic.links, &others = b.traffic.links;
-  return numbers(a) == numbers(b) && job(a) == job(b) &&
+  return numbers(a) == numbers(b) && same_job &&
          std::equal(over.begin(), over.end(), others.begin(), others.end(), carries) &&
          std::equal(a.contended.begin(), a.contended.end(), b.contended.begin(), b.contended.end(), slows);
 }
