@@ -89,6 +89,8 @@ double CostModel::gemm(const Gemm& shape) const {
   }
   // fp32 on a GPU that has no rate for it but tf32: a framework would use tensor cores or nothing.
   if (shape.precision == Precision::fp32 && !gpu.peak.count(Precision::fp32)) counted_as = Precision::tf32;
+  // And tf32 on one that has no such tensor cores is fp32 (cuBLAS falls back to it).
+  if (shape.precision == Precision::tf32 && !gpu.peak.count(Precision::tf32)) counted_as = Precision::fp32;
   // What narrow formats gain over bf16 was measured on another machine: the own peak is a limit all the same.
   const auto own = gpu.peak.find(shape.precision);
   const double least = own == gpu.peak.end() ? 0 : shape.flops().value() / own->second.value();

@@ -72,7 +72,7 @@ inline constexpr auto kFigureTexts = [] {
       {"tokens_per_s_per_gpu", "tokens/s/GPU", real, none, "tokens_per_s_per_gpu", "tokens a second of one GPU"},
       {"stages_held", "stages held", whole, none, "", "given pipelines: stages whose parameters a rank holds"},
       {"in_flight", "in flight", whole, none, "", "given pipelines: forwards of a stage that a rank holds, at most"},
-      {"days", "days", real, none, "", "of a job: until it is done"},
+      {"days", "job time", real, none, "", "of a job: until it is done"},
       {"gpu_hours", "", real, none, "", "of a job, spare GPUs included"},
       {"job_cost", "job cost", real, money, "", "of a job, in its currency"},
       {"energy_mwh", "", real, none, "", "of a job"},
