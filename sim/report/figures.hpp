@@ -60,7 +60,7 @@ inline constexpr auto kFigureTexts = [] {
       {"samples_per_s", "sequences/s", real, none, "samples_per_s", "sequences a second"},
       {"tokens_per_s", "", real, none, "tokens_per_s", "tokens a second"},
       {"mfu", "MFU %", real, share, "mfu", "share of the peak that the model uses"},
-      {"bubble_rate", "bubble %", real, share, "bubble_rate", "idle share of the busiest rank"},
+      {"bubble_rate", "idle %", real, share, "bubble_rate", "idle share of the busiest rank"},
       {"exposed_communication_s", "exposed", real, seconds, "", "communication that the rank that ends last waits for"},
       {"allocated_bytes", "", real, bytes, "peak_memory_bytes/allocated",
        "live buffers of the worst rank (given pipelines: their unit)"},
