@@ -50,7 +50,7 @@ std::string marks(const Sensitivity& s) {
   if (s.kind == Sensitivity::Kind::measured) all.emplace_back("measured times");
   if (s.assumed) all.emplace_back("assumed");
   if (s.width > 0) all.push_back(fmt::format("fitted, +-{:.0f} %", 100 * s.width));
-  if (!s.follows.empty()) all.push_back("goes with " + s.follows);
+  if (!s.follows.empty()) all.push_back("goes with " + s.follows.substr(s.follows.rfind('.') + 1));  // of the same section
   return fmt::format("{}", fmt::join(all, ", "));
 }
 

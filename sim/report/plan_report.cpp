@@ -296,7 +296,7 @@ std::string plan_text(const Space& space, const Outcome& outcome, const page::Te
   const auto width = static_cast<std::size_t>(style.width);
   std::string searched = wrap(space_text(outcome), width) + "\n" + refusal_text(outcome, width);
   for (const auto& note : space.file().notes) searched += wrap("warning: " + note, width, "  ") + "\n";
-  std::string text = paint.bold(base.name) + "\n";
+  std::string text = paint.bold(wrap(base.name, width, "  ")) + "\n";
   if (outcome.top.empty()) return text + searched + "\n" + nothing(space, outcome, style.width);
   const auto& best = outcome.top.front();
   text += wrap(fmt::format("The best: {} per iteration, {} of it contention; {} of {} on the fullest GPU{}.",

@@ -331,16 +331,20 @@ bool check_part(Context& context, const std::string& folder, const Node& root) {
 
 std::string title(const std::string& name, const std::vector<std::string>& sets) {
   constexpr std::size_t kNamed = 4, kLongest = 60;  // settings that are named, and characters of one
+  // Of several settings of one key the last holds.
+  std::vector<std::string> last;
+  for (const auto& set : sets) {
+    const auto key = set.substr(0, set.find('=') + 1);
+    if (key == "name=") return name;
+    std::erase_if(last, [&](const auto& earlier) { return earlier.starts_with(key); });
+    last.push_back(set);
+  }
   std::string changed;
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    if (sets[i].starts_with("name=")) return name;
-    if (i == kNamed) {
-      changed += fmt::format(" and {} more", sets.size() - kNamed);
-      break;
-    }
-    const auto set = printable(sets[i]);
+  for (std::size_t i = 0; i < last.size() && i < kNamed; ++i) {
+    const auto set = printable(last[i]);
     changed += (i ? ", " : "") + (set.size() > kLongest ? set.substr(0, kLongest - 3) + "..." : set);
   }
+  if (last.size() > kNamed) changed += fmt::format(" and {} more", last.size() - kNamed);
   return changed.empty() ? name : fmt::format("{} (with {})", name, changed);
 }
 
