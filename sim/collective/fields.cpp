@@ -44,15 +44,7 @@ const Description& measured_on_fields() {
       describe<O>({}, field<&O::topology>("topology", name_of("topology"), kUsual, "inside the node"),
                   field<&O::gpus>("gpus", whole(1, 4096), kUsual, "of the node"),
                   field<&O::nvlink>("nvlink", bandwidth(), kRequired, "of one GPU, one way"),
-                  opaque<&O::interconnect>(
-                      "interconnect", "a name in `configs/interconnects`",
-                      [](const cluster::Interconnect& links) {
-                        std::string text = links.name;
-                        for (const auto& f : cluster::interconnect_fields().fields)
-                          if (f.acts) text += " " + written(f.get(&links));
-                        return text;
-                      },
-                      "what the links were; absent: those of the cluster"),
+                  nested<&O::interconnect>("interconnect", cluster::interconnect_fields()),
                   field<&O::latency>("latency", time(),
                                      {[](const O& o) { return o.interconnect.step; }, "the interconnect's `step`"},
                                      "between two GPUs"),

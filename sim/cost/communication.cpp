@@ -26,15 +26,19 @@ cluster::ClusterSpec measured_on(const collective::SizeCurves& curves, const clu
   spec.topology = {there.topology, {}}, spec.node_topology = {};
   spec.gpus_per_node = there.gpus, spec.nodes = 1;
   spec.nvlink = there.nvlink * (1 / curves.time_factor);
-  spec.nvlink_latency = seconds(to_seconds(there.latency) * curves.time_factor);
+  const auto turned = [&](Time time) { return seconds(to_seconds(time) * curves.time_factor); };
+  spec.nvlink_latency = turned(there.latency);
   spec.interconnect = there.interconnect;
+  for (Time* time : {&spec.interconnect.launch, &spec.interconnect.step, &spec.interconnect.ramp,
+                     &spec.interconnect.switch_launch, &spec.interconnect.switch_ramp})
+    *time = turned(*time);
   if (!curves.across_nodes()) return spec;
   spec.nodes = (curves.most_ranks() + there.gpus - 1) / there.gpus;
   spec.topology = here.nodes > 1 ? here.topology : cluster::TopologyChoice{"rail-optimized", {}};
   spec.node_topology = {there.topology, {}};
   spec.nics_per_node = there.nics.value_or(here.nics_per_node > 0 ? here.nics_per_node : there.gpus);
   spec.nic = there.nic.value_or(here.nic) * (1 / curves.time_factor);
-  spec.nic_latency = seconds(to_seconds(there.nic_latency.value_or(here.nic_latency)) * curves.time_factor);
+  spec.nic_latency = turned(there.nic_latency.value_or(here.nic_latency));
   return spec;
 }
 

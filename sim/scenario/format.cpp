@@ -108,10 +108,14 @@ Key made() {
         "what was measured of the machine or of its GPU: a file, or a name in `configs/profiles`")
       .said = "of `this-machine`: the user's own";
   library(cluster, "gpu", "GPU", "").required = true;
-  Key& links = library(cluster.at("links.nvlink"), "interconnect", "interconnect", "what the links are");
-  links.said = "NVLink, or PCIe with `pcie-host`, with cautious constants";
-  extra(links, "title", {fields::text()}, "in sentences");
-  extra(links, "basis", {fields::text()}, "how good its constants are, for reports");
+  const auto links = [&](const char* where, const char* help, const char* otherwise) {
+    Key& key = library(cluster.at(where), "interconnect", "interconnect", help);
+    key.said = otherwise;
+    extra(key, "title", {fields::text()}, "in sentences");
+    extra(key, "basis", {fields::text()}, "how good its constants are, for reports");
+  };
+  links("links.nvlink", "what the links are", "NVLink, or PCIe with `pcie-host`, with cautious constants");
+  links("collectives.measured_on", "what the links were", "those of the cluster");
   extra(cluster, "groups", {fields::list_of(fields::table("{nodes, gpu}"))},
         "nodes with GPUs of another kind, in the order of the nodes");
   add<ClusterChoice>(cluster, cluster_choice_fields(), true);

@@ -179,7 +179,7 @@ TEST_CASE("gpu-check judges what was measured, keeps it with its origin, and end
   CHECK_MESSAGE(run.status == 1, run.out);  // 6 % of the host link are more than 5 %
   std::string csv;
   for (const auto& entry : fs::directory_iterator(scratch.folder / "out")) {
-    CHECK(entry.path().filename().string().starts_with("gpu-check-nvidia-h200-20"));
+    CHECK_MESSAGE(entry.path().filename().string().starts_with("gpu-check-nvidia-h200-20"), entry.path());
     if (entry.path().extension() == ".csv") {
       std::ifstream in(entry.path());
       csv.assign(std::istreambuf_iterator<char>(in), {});
@@ -207,9 +207,16 @@ TEST_CASE("gpu-check goes on after a failure and after a hang") {
   CHECK_MESSAGE(contains(failed.out, "no such luck"), failed.out);
   CHECK_MESSAGE(contains(failed.out, "the GPU could not be calibrated"), failed.out);
   CHECK_MESSAGE(contains(failed.out, "to the byte"), failed.out);
-  const auto hung = shell(tiny_program(scratch.folder, "import time; time.sleep(600)") + "--rows 1 --seconds 7 2>&1");
-  CHECK(hung.status == 1);
-  CHECK_MESSAGE(contains(hung.out, "took more than"), hung.out);
+  // Of a program that hangs, only what had its whole limit failed; what the end of all time cuts short was not reached.
+  const std::string hangs = tiny_program(scratch.folder, "import time; time.sleep(600)");
+  const auto late = shell(hangs + "--rows 1 --seconds 4 2>&1");
+  CHECK_MESSAGE(late.status == 75, late.out);
+  CHECK_MESSAGE(contains(late.out, "2 were not reached"), late.out);
+  const auto hung = shell(hangs + "--rows 1,3 --calibration-seconds 2 2>&1");
+  CHECK_MESSAGE(hung.status == 1, hung.out);
+  CHECK_MESSAGE(contains(hung.out, "took more than 2 s"), hung.out);
+  CHECK_MESSAGE(contains(hung.out, "the GPU could not be calibrated"), hung.out);
+  CHECK_MESSAGE(contains(hung.out, "to the byte"), hung.out);
 }
 
 }  // namespace rehearsal

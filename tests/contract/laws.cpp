@@ -108,4 +108,22 @@ void keeps(const Law& law, const std::function<void(Trial&)>& question) {
   CHECK(cases >= wanted);
 }
 
+// A law that every scenario breaks, one that none does, and one within its exception.
+TEST_CASE("a broken law is told with what shows it, and an exception has a bound") {
+  settle();
+  Trial trial(RandomScenario(5).text(), 5, false);
+  trial.within(2, 1, 3, {}, "inside");
+  CHECK(trial.broken.empty());
+  constexpr Allowed kTenth{"a reason", .1};
+  trial.within(3.2, 1, 3, {}, "a little above", &kTenth);
+  CHECK(trial.broken.empty());
+  CHECK(trial.exceptions == std::map<std::string, int>{{"a reason", 1}});
+  trial.within(3.4, 1, 3, {"batch.micro=1"}, "far above", &kTenth);
+  trial.within(.8, 1, 3, {}, "below");
+  CHECK(trial.cases == 4);
+  REQUIRE(trial.broken.size() == 2);
+  for (const char* word : {"far above: 3.4, where 1 to 3 are right", "--set 'batch.micro=1'", "version: 1"})
+    CHECK_MESSAGE(trial.broken[0].find(word) != std::string::npos, trial.broken[0]);
+}
+
 }  // namespace rehearsal::contract

@@ -38,7 +38,7 @@ std::int64_t token_unit(const plan::Parallelism& p) {
 
 }  // namespace
 
-TEST_CASE("law: a token more or less costs a token" * doctest::may_fail()) {
+TEST_CASE("law: a token more or less costs a token") {
   keeps({"a token more or less costs a token", 100}, [](Trial& trial) {
     const auto unit = token_unit(trial.parallelism()), tokens = trial.scenario().batch.sequence;
     const Allowed row{"a row of tiles, 64 tokens", 64. / double(tokens)};
@@ -80,7 +80,7 @@ TEST_CASE("law: a wider layer costs its width") {
   });
 }
 
-TEST_CASE("law: an expert more or less costs an expert" * doctest::may_fail()) {
+TEST_CASE("law: an expert more or less costs an expert") {
   keeps({"an expert more or less costs an expert", 100}, [](Trial& trial) {
     const auto& m = trial.model();
     if (!m.is_moe() || !trial.settle({"experts.skew=uniform"})) return;
@@ -140,7 +140,7 @@ TEST_CASE("law: a replica more costs a replica's share of the reductions") {
   });
 }
 
-TEST_CASE("law: a breath of skew costs a breath" * doctest::may_fail()) {
+TEST_CASE("law: a breath of skew costs a breath") {
   keeps({"a breath of skew costs a breath", 100}, [](Trial& trial) {
     if (!trial.model().is_moe()) return;
     const double zipf = trial.chance(30) ? 0 : double(trial.random.below(120)) / 100;
