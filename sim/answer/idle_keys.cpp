@@ -115,7 +115,11 @@ class Idle {
       for (const auto& other : others) {
         auto changed = scenario;
         field.set(&changed, other);
-        if (probe_.reprices(changed)) return true;
+        try {
+          if (probe_.reprices(changed)) return true;
+        } catch (const UserError&) {
+          // A number alone need not make a machine, such as three GPUs for two NICs: reading it again says why.
+        }
       }
     std::vector<std::string> values;
     if (const auto* alias = alias_of(key); alias && alias->truth)

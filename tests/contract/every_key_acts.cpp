@@ -268,6 +268,17 @@ TEST_CASE("every number and every choice acts, or the program says why not") {
   CHECK(acting > 80);
 }
 
+// Three GPUs for two NICs are no node: whether the number acts is asked of a machine that can be.
+TEST_CASE("a scenario is answered though a number beside one of its own makes no machine") {
+  const std::string text =
+      "version: 1\nmodel: {family: gpt, layers: 2, hidden: 512, heads: 4, vocabulary: 128, sequence: 128}\n"
+      "cluster: {gpu: a100-80g-sxm, gpus_per_node: 2, nodes: 2, links: {nvlink: {bandwidth: 300GB/s}, "
+      "nic: {bandwidth: 400Gb/s, per_node: 2}}}\nparallelism: {tensor: 4}\nbatch: {global: 1, micro: 1}\n";
+  answer::Options options;
+  options.reread = [&](const std::vector<std::string>& sets) { return scenario::load_text(text, "two.yaml", sets); };
+  CHECK_NOTHROW(answer::predict(scenario::load_text(text, "two.yaml"), options));
+}
+
 TEST_CASE("what moves anything in the answer is not called idle: times, rates, memory of any tier") {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);

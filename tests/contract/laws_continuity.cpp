@@ -41,7 +41,7 @@ std::int64_t token_unit(const plan::Parallelism& p) {
 TEST_CASE("law: a token more or less costs a token") {
   keeps({"a token more or less costs a token", 100}, [](Trial& trial) {
     const auto unit = token_unit(trial.parallelism()), tokens = trial.scenario().batch.sequence;
-    const Allowed row{"a row of tiles, 64 tokens", 64. / double(tokens)};
+    const Allowed row{"a row of tiles, 128 tokens", 128. / double(tokens)};
     for (const auto d : {unit, -unit})
       if (tokens + d > 0)
         shared(trial, double(tokens), double(tokens + d), 2, "tokens", {key("batch.sequence", tokens + d)}, &row);
@@ -65,7 +65,9 @@ TEST_CASE("law: a hidden unit more costs a hidden unit") {
     const auto unit = trial.parallelism().tensor * 8;
     Sets sets{key("model.hidden", m.hidden + unit)};
     if (!m.mla) sets.push_back(key("model.head_dim", m.head_dim));
-    shared(trial, double(m.hidden), double(m.hidden + unit), 1, "hidden", sets);
+    // 2560 are 20 tiles, a few more are 21.
+    const Allowed column{"a column of tiles, 128 units", std::min(.1, 128. / double(m.hidden))};
+    shared(trial, double(m.hidden), double(m.hidden + unit), 1, "hidden", sets, &column);
   });
 }
 
@@ -85,9 +87,18 @@ TEST_CASE("law: an expert more or less costs an expert") {
     const auto& m = trial.model();
     if (!m.is_moe() || !trial.settle({"experts.skew=uniform"})) return;
     const auto unit = trial.parallelism().expert;
-    for (const auto d : {unit, -unit})
-      if (m.experts + d >= m.experts_per_token && m.experts + d > 0)
-        shared(trial, double(m.experts), double(m.experts + d), 1, "experts", {key("model.experts", m.experts + d)});
+    // Of the ranks, those that have one of a token's experts: where there are fewer experts, its choice is of more ranks.
+    const auto met = [&](std::int64_t experts) {
+      double none = 1;
+      for (std::int64_t i = 0; i < m.experts_per_token; ++i)
+        none *= std::max(0., double(experts - experts / unit - i)) / double(experts - i);
+      return 1 - none;
+    };
+    for (const auto d : {unit, -unit}) {
+      if (m.experts + d < m.experts_per_token || m.experts + d <= 0) continue;
+      const Allowed more{"a token goes to more ranks", std::max(0., met(m.experts + d) / met(m.experts) - 1)};
+      shared(trial, double(m.experts), double(m.experts + d), 1, "experts", {key("model.experts", m.experts + d)}, &more);
+    }
   });
 }
 
