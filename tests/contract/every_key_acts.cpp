@@ -177,6 +177,7 @@ const std::map<std::string, const char*> kExceptions = {
     {"experts.capacity", "one that no expert reaches drops nothing; those that do are in experts.cpp"},
     {"software.nccl", "two versions between which no algorithm came are the same; 2.14 for 2.29 acts, below"},
     {"cluster.collectives.measured_on.nccl", "as software.nccl"},
+    {"cluster.links.nvlink.interconnect.step", "of links without a latency of their own, as in interconnects.cpp"},
     {"cluster.gpu.peak.tf32", "of GPUs without a rate for fp32; all shipped ones have it"},
 };
 
