@@ -55,7 +55,7 @@ TEST_CASE("bash completes commands and the options of each, as --help lists them
     std::istringstream lines(own.out);
     Words options;
     for (std::string line; std::getline(lines, line);)
-      if (std::smatch row; std::regex_match(line, row, std::regex("  (--[a-z-]+)( [A-Z]+)?(  .*)?")))  // no sentence
+      if (std::smatch row; std::regex_match(line, row, std::regex("  (--[a-z-]+)( [^ ]+)?(  .*)?")))  // no sentence
         options.insert(row[1]);
     CHECK(offered({command, "--"}) == options);
   }
