@@ -62,8 +62,9 @@ Machine Machine::narrowed(double port, double wire) const {
 std::vector<double> Machine::parameters(const char* name) const {
   for (const auto& [topology, choice] :
        {std::pair{inside_, &spec_.node_topology}, {inside_, &spec_.topology}, {fabric_, &spec_.topology}}) {
-    if (!topology || choice->name != topology->name || !declared(*topology, name)) continue;
-    if (const auto given = choice->parameters.find(name); given != choice->parameters.end()) return given->second;
+    if (choice->parameters.empty() || choice->name != topology->name || !declared(*topology, name)) continue;
+    for (const auto& [given, values] : choice->parameters)  // of which there are few, and this is asked of every route
+      if (given == name) return values;
   }
   for (const auto* topology : {inside_, fabric_})
     if (const auto* p = topology ? declared(*topology, name) : nullptr) return {p->fallback};

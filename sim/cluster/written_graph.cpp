@@ -12,21 +12,17 @@
 #include "base/error.hpp"
 
 namespace rehearsal::cluster {
-namespace {
-
-// Latency in picoseconds first, links second: an order that Dijkstra may add up.
-using Distance = std::pair<std::int64_t, std::int64_t>;
-struct Arc {
-  Distance length;
-};
-using Graph = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, Arc>;
-
-constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max() / 4;
-constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-
-}  // namespace
 
 struct WrittenGraph::Routes {
+  // Latency in picoseconds first, links second: an order that Dijkstra may add up.
+  using Distance = std::pair<std::int64_t, std::int64_t>;
+  struct Arc {
+    Distance length;
+  };
+  using Graph = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, Arc>;
+  static constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max() / 4;
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
   Graph graph;
   std::vector<Time> least;         // latency of the quickest link of a vertex
   std::vector<std::size_t> alone;  // its neighbour, where it has one only
@@ -59,18 +55,18 @@ WrittenGraph::WrittenGraph(const std::vector<ListedLink>& listed) : routes_(std:
     }
   }
   const std::size_t n = devices_.size();
-  routes_->least.assign(n, Time(kFar)), routes_->alone.assign(n, kNone), routes_->trees.resize(n);
+  routes_->least.assign(n, Time(Routes::kFar)), routes_->alone.assign(n, Routes::kNone), routes_->trees.resize(n);
   std::vector<std::size_t> neighbours(n, 0);
   std::vector<std::pair<std::size_t, std::size_t>> ends;
-  std::vector<Arc> arcs;
+  std::vector<Routes::Arc> arcs;
   for (const auto& [pair, link] : links_) {
     const auto from = vertices_.at(pair.first), to = vertices_.at(pair.second);
     ends.emplace_back(from, to);
     arcs.push_back({{link.latency.count(), 1}});
     routes_->least[from] = std::min(routes_->least[from], link.latency);
-    routes_->alone[from] = ++neighbours[from] == 1 ? to : kNone;
+    routes_->alone[from] = ++neighbours[from] == 1 ? to : Routes::kNone;
   }
-  routes_->graph = Graph(boost::edges_are_unsorted_multi_pass, ends.begin(), ends.end(), arcs.begin(), n);
+  routes_->graph = Routes::Graph(boost::edges_are_unsorted_multi_pass, ends.begin(), ends.end(), arcs.begin(), n);
 }
 
 WrittenGraph::WrittenGraph(WrittenGraph&&) noexcept = default;
@@ -87,7 +83,7 @@ Path WrittenGraph::route(const Device& from, const Device& to) const {
       direct->second.latency <= routes_->least[source->second] + routes_->least[target->second])
     return {from, to};
   const auto alone = routes_->alone[source->second];
-  const auto root = alone == kNone ? source->second : alone;
+  const auto root = alone == Routes::kNone ? source->second : alone;
   Path path;
   if (root != target->second) {
     const auto& previous = routes_->tree(root);

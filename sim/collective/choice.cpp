@@ -74,9 +74,13 @@ Choice inside_node(CollectiveKind kind, std::uint32_t ranks, Bytes size, const W
   });
 }
 
-Choice across_nodes(CollectiveKind kind, Shape shape, Bytes size, const Wires& wires, const Runtime& runtime) {
+Choice across_nodes(CollectiveKind kind, Shape shape, Bytes size, const Wires& wires, const Runtime& runtime,
+                    const Priced& priced) {
   if (shape.ranks <= 1 || size.count() <= 0) return {};
-  return fastest(kind, shape, runtime, [&](const Algorithm& algorithm) { return algorithm.time(shape, size, wires); });
+  return fastest(kind, shape, runtime, [&](const Algorithm& algorithm) {
+    const double seconds = algorithm.time(shape, size, wires);
+    return priced ? priced(algorithm, seconds) : seconds;
+  });
 }
 
 std::string reason(const Candidate& candidate, Shape shape, const Runtime& runtime) {

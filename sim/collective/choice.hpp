@@ -2,6 +2,7 @@
 // that the library has and that applies.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +30,10 @@ struct Choice {
 Choice inside_node(CollectiveKind kind, std::uint32_t ranks, Bytes size, const Wires& wires, const Runtime& runtime);
 
 // Across nodes; `wires.inside` holds what the same takes inside one.
-Choice across_nodes(CollectiveKind kind, Shape shape, Bytes size, const Wires& wires, const Runtime& runtime);
+// `priced` turns the closed form of an algorithm into what is compared.
+using Priced = std::function<double(const Algorithm&, double seconds)>;
+Choice across_nodes(CollectiveKind kind, Shape shape, Bytes size, const Wires& wires, const Runtime& runtime,
+                    const Priced& priced = {});
 
 // Why the library does not run an algorithm.
 enum class Refusal : std::uint8_t { none, not_in_library, too_new, not_here };
@@ -41,6 +45,7 @@ struct Candidate {
   Refusal refusal = Refusal::none;
   double seconds = 0;
   std::optional<ClosedForm> form;
+  double shared = 0;  // s that links take which its messages share, inside and on the way out: no less in all
   double share = 1;  // of wires.rate that it counts on
 };
 // "needs several nodes"; empty for those that may run.

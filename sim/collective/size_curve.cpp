@@ -94,6 +94,11 @@ std::uint32_t SizeCurves::most_ranks() const {
   return most;
 }
 
+std::uint32_t SizeCurves::least_ranks(CollectiveKind kind) const {
+  const auto all = curves(kind, Of::one_node);
+  return all.empty() ? 0 : all.front().ranks;
+}
+
 bool SizeCurves::across_nodes() const {
   return measured_on.nvlink.value() > 0 && std::int64_t{most_ranks()} > measured_on.gpus;
 }

@@ -67,6 +67,7 @@ struct SizeCurves {
   bool holds(CollectiveKind kind, Of of = Of::one_node) const;  // itself, or what it is made of
   bool across_nodes() const;                                    // some are of more ranks than a node has
   std::uint32_t most_ranks() const;
+  std::uint32_t least_ranks(CollectiveKind kind) const;  // inside a node, of what is held of the kind
   // Seconds of the closed form on the measured machine, never less for more ranks or bytes there.
   using Form = std::function<double(std::uint32_t ranks, Bytes size)>;
   // Seconds on the measured machine; 0 for one rank or nothing to move. Exact where it was measured. Between two

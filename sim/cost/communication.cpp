@@ -50,14 +50,15 @@ collective::Runtime runtime_on(const cluster::Machine& machine, Version version,
   return runtime;
 }
 
-// Whether collectives of a kind may run in switches.
-bool switches_add(const collective::Runtime& runtime, CollectiveKind kind) {
+// Whether collectives of a kind may run in switches; of so many ranks, where that is given.
+bool switches_add(const collective::Runtime& runtime, CollectiveKind kind, std::optional<std::uint32_t> ranks = {}) {
   return runtime.links.switch_share > 0 &&
          std::any_of(runtime.algorithms->begin(), runtime.algorithms->end(), [&](const auto& named) {
            const auto& [name, algorithm] = named;
            const auto entry = runtime.library.algorithms.find(name);
            return algorithm.kind == kind && algorithm.switches > 0 && entry != runtime.library.algorithms.end() &&
-                  entry->second.since <= runtime.version;
+                  entry->second.since <= runtime.version &&
+                  (!ranks || collective::refusal(algorithm, *ranks, runtime) == collective::Refusal::none);
          });
 }
 
@@ -104,10 +105,15 @@ collective::Choice CommunicationModel::formula(const cluster::Machine& machine, 
                                  wires_inside(machine, group, kind), runtime);
 }
 
-// What was measured where switches add says nothing of links alone, nor the other way round.
-bool CommunicationModel::corrects(CollectiveKind kind) const {
-  return curves_.holds(kind) &&
-         (!reference_ || switches_add(reference_->runtime, kind) == switches_add(runtime_, kind));
+// What was measured where switches add says nothing of links alone, nor the other way round; so it is with ranks that
+// are too few for the switches which the smallest measured number of them runs in.
+bool CommunicationModel::corrects(CollectiveKind kind, std::uint32_t ranks) const {
+  if (!curves_.holds(kind)) return false;
+  if (!reference_) return true;
+  const auto& there = reference_->runtime;
+  if (switches_add(there, kind) != switches_add(runtime_, kind)) return false;
+  const auto least = curves_.least_ranks(kind);
+  return ranks >= least || switches_add(there, kind, least) == switches_add(runtime_, kind, ranks);
 }
 
 // A measured curve holds everything that formulas leave out, on the wires that it was measured on. On others it is
@@ -115,8 +121,8 @@ bool CommunicationModel::corrects(CollectiveKind kind) const {
 collective::Choice CommunicationModel::inside(const GroupShape& group, CollectiveKind kind, Bytes size) const {
   const auto& reach = machine_.reach(group);
   auto choice = formula(machine_, group, kind, size, runtime_);
-  if (!choice.algorithm || !corrects(kind)) return choice;
   const auto ranks = static_cast<std::uint32_t>(reach.in_domain);
+  if (!choice.algorithm || !corrects(kind, ranks)) return choice;
   const auto there = [&](std::uint32_t n, Bytes bytes) {
     return reference_ ? formula(reference_->machine, {n, 1}, kind, bytes, reference_->runtime).seconds
                       : formula(machine_, {n, 1}, kind, bytes, runtime_).seconds;
@@ -169,23 +175,33 @@ collective::Choice CommunicationModel::choose(const GroupShape& group, Collectiv
   if (group.ranks <= 1 || size.count() <= 0) return {};
   const auto& reach = machine_.reach(group);
   const collective::Shape shape(group.ranks, static_cast<std::uint32_t>(reach.in_domain));
-  auto choice = reach.out.empty()
-                    ? inside(group, kind, size)
-                    : collective::across_nodes(kind, shape, size, wires_across(group, kind, size), runtime_);
-  if (const auto measured = reach.out.empty() ? std::nullopt : across(group, kind, size); measured && choice.algorithm)
-    choice.seconds = std::max(choice.seconds * *measured,
-                              collective::split(*choice.algorithm, shape, size).out / reach.out.front().rate.value());
-  if (choice.algorithm && !reach.out.empty()) {
-    auto moved = collective::split(*choice.algorithm, shape, size);
-    if (kind == CollectiveKind::broadcast) moved.out = double(size.count());  // out of the first node, not on average
-    choice.seconds = std::max(
-        choice.seconds, machine_.on_shared_links(group, moved.inside, moved.out, kind == CollectiveKind::all_to_all) /
-                            runtime_.links.ring_share);
+  collective::Choice choice;
+  if (reach.out.empty()) {
+    choice = inside(group, kind, size);
+  } else {
+    const auto measured = across(group, kind, size);
+    const auto priced = [&](const collective::Algorithm& algorithm, double seconds) {
+      if (measured)
+        seconds = std::max(seconds * *measured,
+                           collective::split(algorithm, shape, size).out / reach.out.front().rate.value());
+      return std::max(seconds, shared(algorithm, group, size));
+    };
+    choice = collective::across_nodes(kind, shape, size, wires_across(group, kind, size), runtime_, priced);
   }
   // A kernel that copies to one peer does not fill the links: its messages are what they are elsewhere.
   if (kind == CollectiveKind::shift && choice.algorithm)
     for (const auto& send : sends_of_shift(group, size)) choice.seconds = std::max(choice.seconds, message(send));
   return choice;
+}
+
+// Of links between GPUs that are on the way to NICs, too.
+double CommunicationModel::shared(const collective::Algorithm& algorithm, const GroupShape& group, Bytes size) const {
+  const collective::Shape shape(group.ranks, static_cast<std::uint32_t>(machine_.reach(group).in_domain));
+  auto moved = collective::split(algorithm, shape, size);
+  if (algorithm.kind == CollectiveKind::broadcast)
+    moved.out = double(size.count());  // out of the first node, not on average
+  return machine_.on_shared_links(group, moved.inside, moved.out, algorithm.kind == CollectiveKind::all_to_all) /
+         runtime_.links.ring_share;
 }
 
 std::vector<graph::Message> CommunicationModel::sends_of_shift(const GroupShape& group, Bytes size) const {
@@ -208,12 +224,17 @@ Quote CommunicationModel::quote(const GroupShape& group, CollectiveKind kind, By
   if (!quote.choice.algorithm) return quote;
   if (reach.in_domain > 1) {
     quote.inside = inside(group, kind, size);
-    if (corrects(kind))
+    if (corrects(kind, static_cast<std::uint32_t>(reach.in_domain)))
       quote.correction = quote.inside.seconds / formula(machine_, group, kind, size, runtime_).seconds;
   }
   quote.wires = reach.out.empty() ? wires_inside(machine_, group, kind) : wires_across(group, kind, size);
   if (!reach.out.empty()) quote.across = across(group, kind, size);
   quote.candidates = collective::candidates(kind, quote.shape, size, quote.wires, runtime_);
+  for (auto& candidate : quote.candidates) {
+    if (reach.out.empty() || !candidate.form) continue;
+    candidate.shared = shared(*candidate.algorithm, group, size);
+    candidate.seconds = std::max(candidate.seconds, candidate.shared);
+  }
   return quote;
 }
 

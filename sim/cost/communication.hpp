@@ -65,7 +65,9 @@ class CommunicationModel {
                                     Bytes size, const collective::Runtime& runtime);
   collective::Choice inside(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   std::optional<double> across(const GroupShape& group, CollectiveKind kind, Bytes size) const;
-  bool corrects(CollectiveKind kind) const;  // whether curves say something of this kind inside a node of this machine
+  double shared(const collective::Algorithm& algorithm, const GroupShape& group, Bytes size) const;  // s
+  // Whether curves say something of so many ranks inside a node of this machine.
+  bool corrects(CollectiveKind kind, std::uint32_t ranks) const;
 
   cluster::Machine machine_;
   collective::SizeCurves curves_;

@@ -217,7 +217,7 @@ OneCollective step_by_step(const CommunicationModel& model, const CollectiveQues
     throw UserError(fmt::format("{} cannot run here: it {}", one.algorithm->name,
                                 collective::reason(*found, one.quote.shape, model.runtime())));
   one.form = *found->form;
-  one.share = found->share;
+  one.share = found->share, one.shared = found->shared;
   const bool across = !reach.out.empty();
   // Curves were measured of what the library ran.
   if (one.chosen || across) one.correction = one.quote.correction;

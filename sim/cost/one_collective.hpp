@@ -49,6 +49,7 @@ struct OneCollective {
   std::string why;
   double seconds = 0;
   collective::ClosedForm form;
+  double shared = 0;                 // s of links that its messages share (collective::Candidate)
   double share = 1;                  // of wires.rate that the algorithm counts on
   std::optional<double> correction;  // of the closed form (inside a node) or of its part inside the nodes, by curves
   Quote quote;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <map>
 #include <set>
 
@@ -85,19 +86,29 @@ Way way_of(cluster::Resource::Kind of_host) {
                                         : Way::disk_write;
 }
 
-// Entries of one way and resource become one.
-void merge(std::vector<ActorLoad>& loads) {
-  const auto key = [](const ActorLoad& l) { return std::pair(l.way, l.resource); };
-  std::sort(loads.begin(), loads.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < loads.size(); ++i) {
-    if (kept > 0 && key(loads[kept - 1]) == key(loads[i]))
-      loads[kept - 1].parts += loads[i].parts;
-    else
-      loads[kept++] = loads[i];
+// What one actor loads, entries of one way and resource as one. Routes of a group share most of their links, so they
+// are added up as they come.
+class Row {
+ public:
+  void add(Way way, std::uint32_t resource) {
+    const auto key = resource * graph::kWays + static_cast<std::size_t>(way);
+    if (key >= at_.size()) at_.resize(std::max(key + 1, 2 * at_.size()));
+    auto& at = at_[key];
+    if (at == 0) loads_.push_back({way, resource, 0}), at = static_cast<std::uint32_t>(loads_.size());
+    ++loads_[at - 1].parts;
   }
-  loads.resize(kept);
-}
+  void close(Csr<ActorLoad>& all) {
+    for (const auto& load : loads_) at_[load.resource * graph::kWays + static_cast<std::size_t>(load.way)] = 0;
+    const auto key = [](const ActorLoad& l) { return std::pair(l.way, l.resource); };
+    std::sort(loads_.begin(), loads_.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    all.push_row(loads_);
+    loads_.clear();
+  }
+
+ private:
+  std::vector<ActorLoad> loads_;
+  std::vector<std::uint32_t> at_;  // by resource and way: where it is in loads_, from 1; 0: nowhere yet
+};
 
 }  // namespace
 
@@ -134,16 +145,14 @@ void Cast::add_all_groups(const plan::Formation& formation, bool mirrored) {
   add_groups(formation, Axis::pipeline, Ends::kEmbedding);
 }
 
-// One for each group of the mesh along the axis, of its members that have the endpoint.
+void Cast::add_group(Axes axes, std::size_t end, std::vector<std::uint32_t> ranks) {
+  std::erase_if(ranks, [&](std::uint32_t r) { return !ends[programs[r]].groups[end].has_value(); });
+  if (!ranks.empty()) groups.push_back({axes, end, std::move(ranks)});
+}
+
 void Cast::add_groups(const plan::Formation& formation, Axes axes, std::size_t end) {
-  const auto has = [&](const Ends& stage) { return stage.groups[end].has_value(); };
-  if (std::none_of(ends.begin(), ends.end(), has)) return;
-  for (const auto& all : formation.groups(axes)) {
-    std::vector<std::uint32_t> ranks;
-    for (const auto r : all)
-      if (has(ends[programs[r]])) ranks.push_back(r);
-    if (!ranks.empty()) groups.push_back({axes, end, std::move(ranks)});
-  }
+  if (std::none_of(ends.begin(), ends.end(), [&](const Ends& stage) { return stage.groups[end].has_value(); })) return;
+  for (auto& all : formation.groups(axes)) add_group(axes, end, std::move(all));
 }
 
 void Cast::add_mirrored_groups(const plan::Mesh& mesh, Axes axes, std::size_t end) {
@@ -155,38 +164,32 @@ void Cast::add_mirrored_groups(const plan::Mesh& mesh, Axes axes, std::size_t en
     std::vector<std::uint32_t> ranks;
     for (const auto mirror : {p, last - p})
       for (const auto r : all) ranks.push_back(r + mirror * stride - p * stride);
-    groups.push_back({axes | Axis::pipeline, end, std::move(ranks)});
+    add_group(axes | Axis::pipeline, end, std::move(ranks));
   }
 }
 
 Csr<ActorLoad> loads(const Cast& cast, const plan::Formation& formation, const plan::Job& job,
                      cluster::Resources& resources) {
   Csr<ActorLoad> all;
-  std::vector<ActorLoad> row;
+  Row row;
   const auto device = [&](std::uint32_t rank) {
-    row.push_back({Way::processors, resources.processors(job.gpu(rank)), 1});
-    row.push_back({Way::memory, resources.memory(job.gpu(rank)), 1});
-    if (job.cluster.gpu_at(job.gpu(rank)).persistent_gemms)
-      row.push_back({Way::rounds, resources.rounds(job.gpu(rank)), 1});
+    const auto gpu = job.gpu(rank);
+    row.add(Way::processors, resources.processors(gpu));
+    row.add(Way::memory, resources.memory(gpu));
+    if (job.cluster.gpu_at(gpu).persistent_gemms) row.add(Way::rounds, resources.rounds(gpu));
   };
   std::vector<std::pair<cluster::Resource::Kind, std::uint32_t>> of_host;
   const auto host = [&](std::uint32_t rank) {
     of_host.clear();
     if (job.training.leaves_device()) resources.add_host(job.gpu(rank), of_host);
-    for (const auto& [kind, resource] : of_host) row.push_back({way_of(kind), resource, 1});
+    for (const auto& [kind, resource] : of_host) row.add(way_of(kind), resource);
   };
   std::vector<std::uint32_t> route;
   Axis axis = Axis::tensor;
   const auto cross = [&](const MemberHop& hop) {
     route.clear();
     resources.add_route(gpu_of(job, hop, hop.from), gpu_of(job, hop, hop.to), hop.stripe, route);
-    for (const auto resource : route)
-      row.push_back({hop.way == Way::path ? hop.way : along(axis, hop.way), resource, 1});
-  };
-  const auto close = [&] {
-    merge(row);
-    all.push_row(row);
-    row.clear();
+    for (const auto resource : route) row.add(hop.way == Way::path ? hop.way : along(axis, hop.way), resource);
   };
   const auto& machine = resources.machine();
   for (std::uint32_t r = 0; r < cast.ranks(); ++r) {
@@ -195,7 +198,7 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Formation& formation, const p
     for (const Axis inside : kInside)
       if (formation.size(inside, r) > 1)
         axis = inside, for_each_hop(machine, job, formation.group(inside, r), exchanges(inside), cross, r);
-    close();
+    row.close(all);
   }
   for (const auto& group : cast.groups) {
     for (const auto r : group.ranks) device(r);
@@ -203,12 +206,12 @@ Csr<ActorLoad> loads(const Cast& cast, const plan::Formation& formation, const p
     axis = inside == kInside.end() ? Axis::tensor : *inside;
     if (group.ranks.size() > 1)
       for_each_hop(machine, job, group.ranks, exchanges(group.axes), cross, std::nullopt, both_ways(group.axes));
-    close();
+    row.close(all);
   }
   for (const auto& channel : cast.channels) {
     device(channel.from), device(channel.to);
     for_each_hop(machine, job, channel, cross);
-    close();
+    row.close(all);
   }
   return all;
 }

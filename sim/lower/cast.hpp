@@ -50,6 +50,8 @@ struct Cast {
 
  private:
   void add_all_groups(const plan::Formation& formation, bool mirrored);
+  // Of those of the ranks that have the endpoint, which stages without layers need not.
+  void add_group(Axes axes, std::size_t end, std::vector<std::uint32_t> ranks);
   void add_groups(const plan::Formation& formation, Axes axes, std::size_t end);
   void add_mirrored_groups(const plan::Mesh& mesh, Axes axes, std::size_t end);
 };

@@ -90,6 +90,8 @@ std::vector<Row> closed_form(const cost::CommunicationModel& model, const OneCol
   if (one.chosen && one.quote.across)
     rows.push_back({"measured", time_text(one.seconds),
                     fmt::format("{:.4g} x the sum, by the size curves {} of whole nodes", *one.quote.across, curves)});
+  if (one.shared >= one.seconds)
+    rows.push_back({"shared links", time_text(one.shared), "of the fullest on the way to NICs: it takes no less"});
   return rows;
 }
 
@@ -260,6 +262,7 @@ Json to_json(const cost::CommunicationModel& model, const OneCollective& one) {
             {"hidden_s", form.hidden},
             {"ramp_s", form.ramp},
             {"time_s", form.seconds()},
+            {"shared_links_s", one.shared},
             {"measured_over_closed_form", number(one.quote.across && one.chosen ? one.quote.across : one.correction)}}},
           {"bytes_sent_per_rank", one.algorithm->bytes_sent_per_rank(one.quote.shape, one.question.size).count()},
           {"chunks", collective::parts_of(*one.algorithm, one.quote.shape)},

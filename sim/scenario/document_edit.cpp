@@ -22,9 +22,9 @@ bool cites_all(const Node& node) {
 struct Shorthand {
   std::string_view key, inner;
 };
-constexpr std::array kShorthands{Shorthand{"schedule", "name"},  Shorthand{"cluster", "use"},
-                                 Shorthand{"model", "use"},      Shorthand{"software", "use"},
-                                 Shorthand{"recompute", "mode"}, Shorthand{"gpu", "use"},
+constexpr std::array kShorthands{Shorthand{"schedule", "name"},   Shorthand{"cluster", "use"},
+                                 Shorthand{"model", "use"},       Shorthand{"software", "use"},
+                                 Shorthand{"recompute", "mode"},  Shorthand{"gpu", "use"},
                                  Shorthand{"collectives", "use"}, Shorthand{"interconnect", "use"}};
 
 }  // namespace
@@ -67,18 +67,27 @@ const Node* Documents::set(const Node* root, const std::string& assignment) {
       std::count(path.begin(), path.end(), '.') > 16)
     return complain(fmt::format("{} is no path of keys; write KEY=VALUE, for example batch.micro=2", in_quotes(path)));
   const std::string value_text = assignment.substr(equals + 1);
+  const auto dot = path.find('.');
+  const auto assigned = [&](const Node& value) {
+    const Node* changed =
+        assign(root, path.substr(0, dot), dot == std::string_view::npos ? "" : path.substr(dot + 1), value, 0);
+    return changed ? changed : root;
+  };
   Diagnostics inner;
   Documents reader(inner, files_);  // only to learn whether the value is YAML; errors get the option's name, not a line
   if (value_text.find_first_not_of(" \t\n") == std::string::npos) return complain("has no value after '='");
+  if (const auto first = value_text.find_first_not_of(" "), last = value_text.find_last_not_of(" ");
+      value_text.substr(first, last - first + 1) == "null") {
+    Node* nothing = make(Node::Kind::null, *read_text("{}", origin));
+    nothing->line = nothing->column = 0;
+    return assigned(*nothing);
+  }
   reader.read_text(value_text, origin);
   if (inner.count()) return complain(inner.errors()[0].message);
   const auto before = nodes_.size();
   const Node* value = read_text(value_text, origin);
   for (auto i = before; i < nodes_.size(); i++) nodes_[i].line = nodes_[i].column = 0;
-  const auto dot = path.find('.');
-  const Node* changed =
-      assign(root, path.substr(0, dot), dot == std::string_view::npos ? "" : path.substr(dot + 1), *value, 0);
-  return changed ? changed : root;
+  return assigned(*value);
 }
 
 // A copy of `node` in which `key`(.`rest`) is `value`.
@@ -155,8 +164,11 @@ const Node* Documents::overlay(const Node* base, const Node* over) {
     }
     // `gpu: a100` below, `gpu: {memory: 40GB}` above: that GPU with another memory.
     const Node* value = overlay(old->value, e.value);
-    if ((e.key->text == "gpu" || e.key->text == "collectives" || e.key->text == "interconnect") && old->value->kind == Node::Kind::scalar &&
-        value->kind == Node::Kind::map && !value->find("use")) {
+    // Not so an interconnect of another kind, which has the constants of that.
+    const auto& part = e.key->text;
+    const bool replaces = part == "gpu" || part == "collectives" ||
+                          (part == "interconnect" && !(value->kind == Node::Kind::map && value->find("kind")));
+    if (replaces && old->value->kind == Node::Kind::scalar && value->kind == Node::Kind::map && !value->find("use")) {
       Node* use = make(Node::Kind::scalar, *old->value);
       use->text = "use";
       Node* changed = make(Node::Kind::map, *value);

@@ -54,6 +54,12 @@ Key& library(Key& to, const char* path, const char* what, const char* help) {
   return key;
 }
 
+// An inline interconnect without a constant has that of its kind.
+void constants_of_kind(Key& links) {
+  for (Key& key : links.below)
+    if (key.required && key.name != "kind") key.required = false, key.said = "of its `kind`";
+}
+
 // What `rehearse plan` may choose from; all keys are optional.
 void add_plan_keys(Key& plan) {
   plan.mapping = true, plan.help = "what `rehearse plan` searches; `run` takes no notice of it";
@@ -119,11 +125,13 @@ Key made() {
   extra(cluster, "groups", {fields::list_of(fields::table("{nodes, gpu}"))},
         "nodes with GPUs of another kind, in the order of the nodes");
   add<ClusterChoice>(cluster, cluster_choice_fields(), true);
+  for (const char* where : {"links.nvlink.interconnect", "collectives.measured_on.interconnect"})
+    constants_of_kind(cluster.at(where));
   extra(cluster.at("gpu"), "software", {fields::name_of("software profile")},
         "where a scenario with flash attention names none")
       .said = "by configs/frameworks.yaml";
   Key& curves = library(cluster, "collectives", "set of collective curves", "measured times of collectives by size");
-  curves.said = "priced from the links";
+  curves.said = "priced from the links", curves.null = true;
   extra(curves, "assumption", {fields::text()}, "a sentence for reports");
   for (const char* kind : {"all_reduce", "reduce_scatter", "all_gather"}) {
     Key& one = curves.at(std::string("fitted.") + kind);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -54,7 +55,8 @@ TEST_CASE("bash completes commands and the options of each, as --help lists them
     std::istringstream lines(own.out);
     Words options;
     for (std::string line; std::getline(lines, line);)
-      if (line.starts_with("  --")) options.insert(line.substr(2, line.find(' ', 2) - 2));
+      if (std::smatch row; std::regex_match(line, row, std::regex("  (--[a-z-]+)( [^ ]+)?(  .*)?")))  // no sentence
+        options.insert(row[1]);
     CHECK(offered({command, "--"}) == options);
   }
   CHECK(offered({"swe"}) == Words{"sweep"});

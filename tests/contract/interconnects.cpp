@@ -73,6 +73,11 @@ TEST_CASE("an MI300X node runs RCCL's rings over xGMI, and says so") {
   CHECK(contains(run.out, "Collectives run as RCCL would choose over xGMI: ring-all-reduce of 8 ranks in a node"));
   CHECK_FALSE(contains(run.out, "as NCCL would choose"));
   CHECK(contains(run.out, "links.nvlink.interconnect.ring_share = 0.7 is assumed"));
+  // Its steps are those of the interconnect, for no latency is given.
+  const auto slower =
+      rehearse("run '" + file.string() + "' --set cluster.links.nvlink.interconnect.step=50us --format json");
+  REQUIRE_MESSAGE(slower.status == 0, slower.err);
+  CHECK(json::parse(slower.out)["iteration_s"].get<double>() > json::parse(run.out)["iteration_s"].get<double>());
   // The shipped node: 0.75 of 448 GB/s as AMD found of its links, less what a call takes.
   const auto one = answer("all-reduce --ranks 8 --cluster mi300x --size 8GiB");
   CHECK(one["algorithm"] == "ring-all-reduce");
@@ -189,9 +194,17 @@ TEST_CASE("one leaf is no faster than adaptive routing") {
 }
 
 TEST_CASE("an interconnect without its numbers, and curves that contradict the cluster: place and cure") {
+  Scratch scratch;
+  const auto file = scratch.folder / "mi300x.yaml";
+  std::ofstream(file) << kMi300x;
   const std::string h100 = "collective all-reduce --ranks 8 --cluster dgx-h100";
-  refused(h100 + " --set links.nvlink.interconnect=nvlink-9", {"unknown interconnect 'nvlink-9'", "nvlink-4"});
-  refused(h100 + " --set 'links.nvlink.interconnect={title: New}'", {"--set", "kind"});
+  refused(h100 + " --set links.nvlink.interconnect=nvlink-9",
+          {"unknown interconnect 'nvlink-9'", "did you mean 'nvlink-"});
+  refused("run --set 'cluster.links.nvlink.interconnect={title: New}' '" + file.string() + "'", {"--set", "kind"});
+  // As with a GPU: keys of a named one are replaced, and another kind is another interconnect.
+  CHECK(rehearse(h100 + " --set 'links.nvlink.interconnect={title: New}'").status == 0);
+  CHECK(answer("all-reduce --ranks 8 --cluster dgx-h100 --set 'links.nvlink.interconnect={kind: xgmi}' --set "
+               "collectives=null")["algorithm"] == "ring-all-reduce");
   refused(h100 + " --set 'links.nvlink.interconnect={kind: tape}'", {"nvlink", "xgmi", "pcie"});
   refused(h100 + " --set links.nvlink.interconnect.ring_share=1.5", {"ring_share"});
   refused(h100 + " --set links.nvlink.interconnect.library=mpi", {"unknown collective library 'mpi'", "nccl"});

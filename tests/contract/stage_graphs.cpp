@@ -2,7 +2,9 @@
 // equal layouts are no layouts; who needs a chain is refused by name.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <random>
 
 #include "answer/predict.hpp"
@@ -241,4 +243,36 @@ TEST_CASE("what is set moves the answer") {
   const auto far = iteration(pair, {"stages=[{parallelism: {tensor: 2}, gpus: [0, 1]}, {parallelism: {data: 2}, gpus: "
                                     "[4, 5]}]"});
   CHECK(near < far);
+}
+
+TEST_CASE("resharding: auto is least in the step, and signal a bound, whatever the stages") {
+  std::mt19937 random(7);
+  const auto pick = [&](std::initializer_list<const char*> from) {
+    return std::string(from.begin()[random() % from.size()]);
+  };
+  std::size_t layouts = 0;
+  while (layouts < 20) {
+    std::vector<std::string> stages;
+    for (int s = 0; s < 4; s++)
+      stages.push_back(
+          fmt::format("{{parallelism: {{{}}}}}", pick({"tensor: 4", "tensor: 2, data: 2", "tensor: 1, data: 4"})));
+    if (std::count(stages.begin(), stages.end(), stages.front()) == 4) continue;
+    layouts++;
+    const Sets sets{fmt::format("stages=[{}]", fmt::join(stages, ", ")),
+                    "batch.global=16",
+                    "model.sequence=" + pick({"256", "512", "1024"}),
+                    "schedule=" + pick({"1f1b", "eager-1f1b", "gpipe"}),
+                    "training.overlap.pipeline=" + pick({"true", "false"}),
+                    "cluster.links.nic.bandwidth=" + pick({"2Gb/s", "10Gb/s", "50Gb/s"})};
+    CAPTURE(fmt::format("{}", fmt::join(sets, " ")));
+    const auto by = [&](const char* strategy) {
+      return iteration(sets, {std::string("resharding.strategy=") + strategy});
+    };
+    const auto chosen = by("auto"), bound = by("signal");
+    CHECK(bound <= chosen);
+    for (const char* strategy : {"broadcast", "send-recv", "local-allgather", "alpa-allgather", "global-allgather"}) {
+      CAPTURE(strategy);
+      CHECK(chosen <= by(strategy));
+    }
+  }
 }

@@ -106,6 +106,26 @@ TEST_CASE("one table serves both ends of a tied embedding, and its gradients tra
     for (const auto& at : program.coordinates) CHECK(at.pass != graph::Pass::embedding_reduce);
 }
 
+TEST_CASE("ranks without a layer reduce nothing with their mirror images") {
+  // 2 layers of experts on 4 pipeline ranks: the first and the last have none, in either direction.
+  const std::string text =
+      "version: 1\nmodel: {family: moe, layers: 2, hidden: 1024, heads: 16, experts: 8, experts_per_token: 2, "
+      "expert_ffn: 256, vocabulary: 32000, sequence: 512}\ncluster: {use: dgx-h100, nodes: 1}\n"
+      "parallelism: {pipeline: 4, tensor: 2}\nbatch: {global: 8}\ntraining: {precision: bf16}\n"
+      "software: megatron-2025\nschedule: dualpipe\n";
+  const auto prediction = run({}, text);
+  std::set<double> with_experts;
+  for (const auto& group : prediction.graph().groups())
+    for (const auto& member : group.members)
+      if (group.axes.holds(Axis::expert_data))
+        with_experts.insert(held(prediction, member.rank.index(), graph::MemoryCategory::parameters));
+  // Each layer has 8 experts of 3 x 1024 x 256, in halves and 2 bytes, and rank 1 has one of either direction.
+  REQUIRE(!with_experts.empty());
+  CHECK(*with_experts.begin() > 2 * 8 * 3 * 1024 * 256);
+  CHECK_FALSE(with_experts.count(held(prediction, 0, graph::MemoryCategory::parameters)));
+  CHECK(!reductions(prediction, 0).empty());  // of its tables
+}
+
 TEST_CASE("replicas far apart pay for the network") {
   // 4 pipeline ranks of 2 nodes of 4 GPUs: the mirror image of a rank is on the other node.
   const Sets near{"cluster.nodes=1"}, far{"cluster.gpus_per_node=4", "cluster.nodes=2"};

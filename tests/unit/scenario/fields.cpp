@@ -64,14 +64,18 @@ TEST_CASE("whatever value of a scenario changes, its digest changes") {
     if (moved.count(field.key) == 0) {
       CAPTURE(field.key);
       CHECK((field.key.find("collectives.") != std::string::npos || field.key == "cluster.profile" ||
-             field.key == "cluster.written_links" || field.key == "cluster.groups" || field.key == "faults" ||
-             field.key == "experts.skew" || field.key == "parallelism.stages" || field.key == "costs.edges"));
+             field.key == "cluster.library" || field.key == "cluster.written_links" || field.key == "cluster.groups" ||
+             field.key == "faults" || field.key == "experts.skew" || field.key == "parallelism.stages" ||
+             field.key == "costs.edges"));
     }
   auto scenario = examples().front();
   const auto before = digest(scenario);
   auto linked = scenario;
   linked.concrete->cluster.written = {{"gpu0", "gpu1", Bandwidth(1e9), Time(1)}};
   CHECK(digest(linked) != before);
+  auto with_library = scenario;
+  with_library.concrete->cluster.library.algorithms["ring-all-reduce"].since = Version{2, 1};
+  CHECK(digest(with_library) != before);
   auto laid_out = scenario;
   laid_out.parallelism.layouts.resize(2);
   const auto one_way = digest(laid_out);

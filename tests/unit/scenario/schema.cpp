@@ -235,6 +235,10 @@ TEST_CASE("the schema says what the reader says") {
                {"nodes: 128", "nodes: 128, gpu: {peak: {bf16: {value: 900TFLOP/s, source: x}}}", true},
                {"nodes: 128", "nodes: 128, gpu: {peak: {value: {bf16: 900TFLOP/s}, source: x}}", true},
                {"nodes: 128", "nodes: 128, gpu: {peak: {b16: 900TFLOP/s}}", false},
+               {"nodes: 128", "nodes: 128, links: {nvlink: {interconnect: nvlink-4}}", true},
+               {"nodes: 128", "nodes: 128, links: {nvlink: {interconnect: nvlink-9}}", false},
+               {"nodes: 128", "nodes: 128, collectives: null, links: {nvlink: {interconnect: {kind: xgmi}}}", true},
+               {"nodes: 128", "nodes: 128, links: {nvlink: {interconnect: {kind: tape}}}", false},
                {"use: dgx-a100-80g", "use: dgx-a101", false},
                {"use: dgx-a100-80g, nodes", "nodes", false}};
   for (const auto& [old, now, right] : cases) {
