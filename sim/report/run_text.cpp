@@ -136,8 +136,8 @@ class TextReport {
   static const char* among(scenario::ErrorBand::Among runs) {
     using enum scenario::ErrorBand::Among;
     return runs == comparable   ? "80 % of comparable runs"
-           : runs == generation ? "no comparable run; on such GPUs"
-                                : "no comparable run; by any other";
+           : runs == generation ? "none comparable; such GPUs"
+                                : "none comparable; any other";
   }
 
   void headline() {

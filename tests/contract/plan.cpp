@@ -434,13 +434,15 @@ TEST_CASE("a plan fits 80 columns, and the answer comes first") {
   for (const auto& more : {std::vector<std::string>{}, sets}) {
     const search::Space space(scenario::load_plan(kSmall, contract::with(kSets, more)));
     const auto text = report::plan_text(space, search::search(space), {80, false});
-    std::size_t lines = 0;
+    std::size_t lines = 0, titles = 0;
     for (std::size_t at = 0; at < text.size(); ++lines) {
       const auto end = text.find('\n', at);
       CAPTURE(text.substr(at, end - at));
       // A path is what it is.
       CHECK((end - at <= 80 || text.find("rehearse run", at) < end));
-      if (lines == 1) CHECK(text.substr(at, 9) == "The best:");
+      const bool title = lines == 0 || (titles == lines && text.substr(at, 2) == "  ");  // it may take several lines
+      if (!title && titles == lines) CHECK(text.substr(at, 9) == "The best:");
+      titles += title;
       at = end + 1;
     }
   }
