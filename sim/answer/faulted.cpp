@@ -76,8 +76,7 @@ std::optional<std::string> anomaly_of_faults(const Faulted& faulted, Time iterat
   for (const auto& [fault, cost] : faulted.each) gained = std::max(gained, Time{} - cost);
   return fmt::format(
       "scheduling anomaly: the step is up to {} shorter with a fault than without it. A fault makes nothing faster: "
-      "ranks "
-      "that it holds up share links and processors with others at other times. Take the longer of the two times",
+      "ranks that it holds up share links and processors with others at other times. Take the longer of the two times",
       show(gained));
 }
 

@@ -332,10 +332,8 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   if (file.space.offload.empty()) file.space.offload.emplace_back();
   problems.throw_if_any();
   // Bases bear the title of what was asked, without the settings that a search makes for itself.
-  Node name;
-  const Node* said_name = root->find("name");
-  name.kind = Node::Kind::scalar, name.quoted = true;
-  name.text = title(said_name ? said_name->text : std::filesystem::path(path).stem().string(), sets);
+  const Node* name = root->find("name");
+  const auto asked = title(name ? name->text : std::filesystem::path(path).stem().string(), sets);
   const std::vector<std::string> as_said{""};
   for (const auto& [gpus, size] : sizes)
     for (const auto& software : file.space.software ? *file.space.software : as_said) {
@@ -346,8 +344,8 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
       all.insert(all.end(), base.sets.begin(), base.sets.end());
       for (const auto& set : settled(*root)) all.push_back(set);
       all.push_back(fmt::format("batch.global={}", gpus));
-      all.push_back("name=" + flow_text(name));
       base.scenario = load(path, all, "", files);
+      base.scenario.name = asked;
       base.scenario.batch.global = *sequences;
       const auto& c = *base.scenario.concrete;
       if (c.software.own_kernels)
