@@ -31,11 +31,16 @@ bool shares_table(const graph::TaskGraph& graph) {
   });
 }
 
-Question::Skipped skipped(scenario::Scenario scenario, Options options) {
-  scenario.concrete->training.skipped = true;
+// Of a step beside the one that is asked for, whose time alone counts.
+Options time_alone(Options options) {
   options.summary = {.memory = false, .critical_path = false}, options.reread = {};
   options.faults = options.other_software = false;
-  const auto step = predict(scenario, options);
+  return options;
+}
+
+Question::Skipped skipped(scenario::Scenario scenario, const Options& options) {
+  scenario.concrete->training.skipped = true;
+  const auto step = predict(scenario, time_alone(options));
   return {step.summary.iteration, step.question->hardware_flops};
 }
 
@@ -48,9 +53,8 @@ std::optional<reshard::Strategy> best_resharding(const scenario::Scenario& scena
       std::all_of(layouts.begin(), layouts.end(), [&](const auto& l) { return l.like(layouts.front()); });
   if (layouts.size() < 2 || scenario.resharding.strategy != automatic || (alike && !scenario.resharding.asked))
     return std::nullopt;
-  Options quick = options;
-  quick.summary = {.memory = false, .critical_path = false}, quick.reread = {}, quick.chosen = true;
-  quick.faults = quick.other_software = false;
+  auto quick = time_alone(options);
+  quick.chosen = true;
   auto best = automatic;
   Time least = predict(scenario, quick).summary.iteration;
   for (const auto strategy : {broadcast, send_recv, local_allgather, alpa_allgather, global_allgather}) {
@@ -107,8 +111,7 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
       question->warnings.push_back(
           fmt::format("'training.optimizer_sync' post-validation saves {:.1f} % here: the embedding is tied "
                       "(model.tie_embeddings), so the first stage steps when the last one has its gradient of the "
-                      "table, and begins "
-                      "no iteration before that",
+                      "table, and begins no iteration before that",
                       100 - 100 * (prediction.timeline.makespan() / barrier)));
   }
   std::optional<Served> served;
