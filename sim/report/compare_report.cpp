@@ -85,7 +85,9 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
       if (shows) heading.emplace_back(kFigureTexts[std::size_t(f)].head);
   };
   head(true, {Figure::iteration}), head(rates, {Figure::samples_rate, Figure::mfu});
-  heading.emplace_back(abstract ? "bubble %" : "idle %");
+  // A rank of a given pipeline waits for others alone.
+  if (abstract) heading.emplace_back("bubble %");
+  head(!abstract, {Figure::bubble});
   head(exposed, {Figure::exposed}), head(abstract, {Figure::stages_held, Figure::in_flight});
   head(memory, {Figure::device}), head(fits, {Figure::fits});
   head(prices, {Figure::gpus, Figure::gpu_token_rate, Figure::cost});
