@@ -70,12 +70,12 @@ class Watch {
       if (why_.empty()) attempt(library_.enable(kind));
   }
 
-  gpu::Activity end(std::uint32_t device) {
+  gpu::DeviceReport end(std::uint32_t device) {
     if (library_.missing.empty()) library_.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);  // calls back, so without the lock
     const std::lock_guard lock(mutex_);
     if (--observers_ == 0 && library_.missing.empty())
       for (CUpti_ActivityKind kind : kKinds) library_.disable(kind);
-    gpu::Activity activity = seen_[device];
+    gpu::DeviceReport activity = seen_[device];
     activity.unavailable = why_;
     return activity;
   }
@@ -109,11 +109,11 @@ class Watch {
     };
     if (record.kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
       const auto& kernel = reinterpret_cast<const CUpti_ActivityKernel10&>(record);
-      gpu::Activity& seen = seen_[kernel.deviceId];
+      gpu::DeviceReport& seen = seen_[kernel.deviceId];
       ++seen.kernels, seen.kernel_time += lasted(kernel.start, kernel.end);
     } else if (record.kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
       const auto& copy = reinterpret_cast<const CUpti_ActivityMemcpy6&>(record);
-      gpu::Activity& seen = seen_[copy.deviceId];
+      gpu::DeviceReport& seen = seen_[copy.deviceId];
       ++seen.copies, seen.copy_time += lasted(copy.start, copy.end);
     }
   }
@@ -122,13 +122,13 @@ class Watch {
   std::mutex mutex_;  // what follows
   std::string why_;
   int observers_ = 0;
-  std::map<std::uint32_t, gpu::Activity> seen_;
+  std::map<std::uint32_t, gpu::DeviceReport> seen_;
 };
 
 }  // namespace
 
 void Profiler::observe() { Watch::of_process().begin(static_cast<std::uint32_t>(device_)); }
 
-gpu::Activity Profiler::observed() { return Watch::of_process().end(static_cast<std::uint32_t>(device_)); }
+gpu::DeviceReport Profiler::observed() { return Watch::of_process().end(static_cast<std::uint32_t>(device_)); }
 
 }  // namespace rehearsal::cuda

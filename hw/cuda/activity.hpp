@@ -10,7 +10,7 @@ class Profiler {
   explicit Profiler(int device) : device_(device) {}
   // From here to observed(), of this device; nothing may be under way at either end.
   void observe();
-  gpu::Activity observed();
+  gpu::DeviceReport observed();
 
  private:
   int device_;

@@ -4,6 +4,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -43,6 +44,13 @@ int capability_of(int index) {
   return 10 * major + minor;
 }
 
+// As prepare_environment() or the user has asked for; CUDA's own choice is 8.
+std::size_t connections() {
+  const char* const asked = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const int number = asked ? std::atoi(asked) : 0;
+  return number > 0 ? static_cast<std::size_t>(number) : 8;
+}
+
 gpu::DeviceFacts facts_of(int index) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
@@ -55,6 +63,7 @@ gpu::DeviceFacts facts_of(int index) {
   return {.name = properties.name,
           .capability = fmt::format("{}.{}", properties.major, properties.minor),
           .multiprocessors = properties.multiProcessorCount,
+          .connections = connections(),
           .memory = Bytes(static_cast<std::int64_t>(whole)),
           .free = Bytes(static_cast<std::int64_t>(free)),
           .driver = driver_version(),
@@ -78,6 +87,7 @@ CudaDevice::CudaDevice(int index) : index_(index), profiler_(index) {
   check(cudaFree(nullptr), "making a context");  // the first call of all makes it, and it costs memory
   facts_ = facts_of(index);
   gemms_ = std::make_unique<Gemms>(capability_of(index));
+  load_helpers();
 }
 
 CudaDevice::~CudaDevice() {
@@ -269,14 +279,28 @@ void CudaDevice::fill(Address to, std::byte value, Bytes size, StreamId stream) 
 
 // ------------------------------------------------------------------------------------------------------------- work
 
-void CudaDevice::perform(const kernels::Call& call, StreamId stream) {
+// One kernel of our own, or some of the library, for each product that a call is made of.
+template <class Product, class Kernel>
+void CudaDevice::each_part(const kernels::Call& call, Product&& product, Kernel&& own) {
   const int partition = partitions_ ? multiprocessors() : 0;
   if (kernels::is_expert_product(call.kernel.kind))
-    kernels::each_expert_call(call, [&](const kernels::Call& one) { gemms_->perform(one, handle(stream), partition); });
+    kernels::each_expert_call(call, [&](const kernels::Call& one) { product(one, partition); });
   else if (gpu::is_linear(call.kernel.kind))
-    gemms_->perform(call, handle(stream), partition);
+    product(call, partition);
   else
-    launch(call, handle(stream), multiprocessors());
+    own(multiprocessors());
+}
+
+void CudaDevice::load(const kernels::Call& call, StreamId stream) {
+  each_part(
+      call, [&](const kernels::Call& one, int partition) { gemms_->load(one, handle(stream), partition); },
+      [&](int available) { cuda::load(call, available); });
+}
+
+void CudaDevice::perform(const kernels::Call& call, StreamId stream) {
+  each_part(
+      call, [&](const kernels::Call& one, int partition) { gemms_->perform(one, handle(stream), partition); },
+      [&](int available) { launch(call, handle(stream), available); });
 }
 
 void CudaDevice::spin(Time duration, StreamId stream) { launch_spin(duration, handle(stream)); }
@@ -292,6 +316,8 @@ void CudaDevice::count(std::int64_t* number, std::int64_t more, StreamId stream)
 
 void CudaDevice::begin_recording(StreamId stream) {
   INVARIANT(recording_ == 0, "one recording at a time");
+  // A recording has memory of its own for what it allocates: what the pools kept for the next pass goes back first.
+  for (cudaMemPool_t pool : pools_) check(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo");
   check(cudaStreamBeginCapture(handle(stream), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   recording_ = ++begun_;
 }
@@ -318,9 +344,13 @@ void CudaDevice::observe() {
   profiler_.observe();
 }
 
-gpu::Activity CudaDevice::observed() {
+gpu::DeviceReport CudaDevice::observed() {
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  return profiler_.observed();
+  gpu::DeviceReport report = profiler_.observed();
+  std::size_t free = 0, whole = 0;
+  check(cudaMemGetInfo(&free, &whole), "cudaMemGetInfo");
+  report.taken = facts_.free - Bytes(static_cast<std::int64_t>(free));
+  return report;
 }
 
 }  // namespace rehearsal::cuda

@@ -47,6 +47,7 @@ class CudaDevice : public gpu::Device {
   void copy(void* to, const void* from, Bytes size, gpu::Direction direction, gpu::StreamId stream) override;
   void fill(gpu::Address to, std::byte value, Bytes size, gpu::StreamId stream) override;
 
+  void load(const kernels::Call& call, gpu::StreamId stream) override;
   void perform(const kernels::Call& call, gpu::StreamId stream) override;
   void spin(Time duration, gpu::StreamId stream) override;
   void accumulate(Precision precision, gpu::Address to, const std::byte* from, std::int64_t elements,
@@ -58,8 +59,9 @@ class CudaDevice : public gpu::Device {
   void replay(gpu::RecordingId recording, gpu::StreamId stream) override;
 
   void observe() override;
-  gpu::Activity observed() override;
+  gpu::DeviceReport observed() override;
 
+  int index() const { return index_; }
   cudaStream_t handle(gpu::StreamId stream) const { return streams_.at(stream.index()); }
 
  private:
@@ -72,6 +74,8 @@ class CudaDevice : public gpu::Device {
   // The number of the recording that the stream is part of; 0: it runs.
   int recording_of(cudaStream_t stream) const;
   int multiprocessors() const;  // that each stream may use
+  template <class Product, class Kernel>
+  void each_part(const kernels::Call& call, Product&& product, Kernel&& own);
   void copy_to_device(void* to, const void* from, std::size_t size, cudaStream_t stream);
 
   const int index_;

@@ -12,6 +12,9 @@ void prepare_environment() {
   // Streams share the hardware's queues, 8 unless told otherwise, and wait for each other within one: a receive whose
   // peer is late would hold back the kernels behind it. 32 is the most.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", kKeep);
+  // What a recording sends lies in memory of the recording, which NCCL would register for it, and which cannot be
+  // registered: it comes and goes with each replay.
+  setenv("NCCL_GRAPH_REGISTER", "0", kKeep);
 }
 
 }  // namespace rehearsal::cuda

@@ -55,9 +55,11 @@ cudaDataType_t output_of(const Kernel& kernel, const Types& types) {
   return types.inputs == CUDA_R_32F || kernel.kind == KernelKind::linear_weight_gradient ? CUDA_R_32F : CUDA_R_16BF;
 }
 
-// The largest power of two up to 256 (what the heuristic takes for granted otherwise) that divides the address.
+constexpr std::uintptr_t kAlignment = 256;  // what the heuristic takes for granted
+
+// The largest power of two up to that which divides the address.
 std::uint32_t alignment_of(const void* address) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(address) | 256;
+  const auto bits = reinterpret_cast<std::uintptr_t>(address) | kAlignment;
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
@@ -114,6 +116,24 @@ void Gemms::perform(const kernels::Call& call, cudaStream_t stream, int multipro
         "cublasLtMatmul");
 }
 
+// The library offers no way but a launch: of the same product, with the same alignment, on memory of its own.
+void Gemms::load(const kernels::Call& call, cudaStream_t stream, int multiprocessors) {
+  const std::size_t known = plans_.size();
+  const gpu::BlasProduct product = plan(call, multiprocessors).product;
+  if (plans_.size() == known) return;
+  kernels::Call here = call;
+  std::array<void*, 3> blocks{};
+  for (const gpu::StoredMatrix& matrix : {product.a, product.b, product.c}) {
+    const std::size_t offset = reinterpret_cast<std::uintptr_t>(call.operands[matrix.operand]) % kAlignment;
+    const auto elements = static_cast<std::size_t>(matrix.rows * matrix.columns);
+    void*& block = blocks[matrix.operand];
+    check(cudaMallocAsync(&block, offset + elements * sizeof(float), stream), "cudaMallocAsync");
+    here.operands[matrix.operand] = static_cast<std::byte*>(block) + offset;
+  }
+  perform(here, stream, multiprocessors);
+  for (void* block : blocks) check(cudaFreeAsync(block, stream), "cudaFreeAsync");
+}
+
 const Gemms::Plan& Gemms::plan(const kernels::Call& call, int multiprocessors) {
   const Kernel& kernel = call.kernel;
   Key key{.kind = kernel.kind,
@@ -166,10 +186,10 @@ std::unique_ptr<Gemms::Plan> Gemms::make_plan(const Key& key, const Kernel& kern
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(library_, made->description, made->a, made->b, made->c,
                                                                made->c, created, 1, &best, &found);
-  if (status != CUBLAS_STATUS_SUCCESS || found == 0)
+  if (status != CUBLAS_STATUS_SUCCESS || found == 0 || best.state != CUBLAS_STATUS_SUCCESS)
     throw MachineError(fmt::format("cuBLASLt has no algorithm for {} {} x {} x {} in {}: {}", name(kernel.kind),
                                    kernel.dims[0], kernel.dims[1], kernel.dims[2], name(kernel.precision),
-                                   cublasLtGetStatusString(status)));
+                                   cublasLtGetStatusString(status != CUBLAS_STATUS_SUCCESS ? status : best.state)));
   made->algorithm = best.algo;
   return made;
 }

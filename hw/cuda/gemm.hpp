@@ -25,6 +25,8 @@ class Gemms {
 
   // `multiprocessors`: that the stream may use; 0 = all. Throws MachineError for a product this GPU does not have.
   void perform(const kernels::Call& call, cudaStream_t stream, int multiprocessors);
+  // Decides how, and puts what it takes where a launch finds it; the operands tell their alignment alone.
+  void load(const kernels::Call& call, cudaStream_t stream, int multiprocessors);
 
   Bytes workspace() const;  // that the library asked for, of all streams
 

@@ -1,9 +1,11 @@
 #include "cuda/launch.hpp"
 
-#include <string>
+#include <atomic>
+#include <cstdint>
 
-#include "base/error.hpp"
+#include "cuda/check.hpp"
 #include "cuda/device_team.cuh"
+#include "cuda/driver.hpp"
 #include "kernels/passes.hpp"
 
 namespace rehearsal::cuda {
@@ -44,20 +46,46 @@ __global__ void spin(std::uint64_t nanoseconds) {
 
 __global__ void count(std::int64_t* number, std::int64_t more) { *number += more; }
 
-void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) throw MachineError(std::string(what) + ": " + cudaGetErrorString(error));
+template <class Kernel>
+constexpr std::size_t kShared = sizeof(typename DeviceTeam<Kernel>::Memory);
+
+// Once for each device: asking costs the host as much as a launch.
+template <class Kernel>
+void allow_shared() {
+  if constexpr (kShared<Kernel> > kPlainShared) {
+    static std::atomic<std::uint64_t> allowed{0};
+    int device = 0;
+    check(cudaGetDevice(&device), "cudaGetDevice");
+    const std::uint64_t mine = std::uint64_t{1} << (device % 64);
+    if (allowed.load() & mine) return;
+    check(cudaFuncSetAttribute(run<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(kShared<Kernel>)),
+          "shared memory of a kernel");
+    allowed |= mine;
+  }
 }
 
 struct Launcher {
   cudaStream_t stream;
   template <class Kernel>
   void operator()(const Kernel& kernel, std::int64_t blocks) const {
-    constexpr std::size_t kShared = sizeof(typename DeviceTeam<Kernel>::Memory);
-    if constexpr (kShared > kPlainShared)
-      check(cudaFuncSetAttribute(run<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(kShared)),
-            "shared memory of a kernel");
-    run<Kernel><<<static_cast<unsigned>(blocks), Kernel::kThreads, kShared, stream>>>(kernel);
+    allow_shared<Kernel>();
+    run<Kernel><<<static_cast<unsigned>(blocks), Kernel::kThreads, kShared<Kernel>, stream>>>(kernel);
     check(cudaGetLastError(), "launch of a kernel");
+  }
+};
+
+template <class Function>
+void load_function(Function* kernel) {
+  cudaFunction_t function{};
+  check(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(kernel)), "cudaGetFuncBySymbol");
+  check(DRIVER(cuFuncLoad)(function), "cuFuncLoad");
+}
+
+struct Loader {
+  template <class Kernel>
+  void operator()(const Kernel&, std::int64_t) const {
+    load_function(run<Kernel>);
+    allow_shared<Kernel>();
   }
 };
 
@@ -65,6 +93,13 @@ struct Launcher {
 
 void launch(const kernels::Call& call, cudaStream_t stream, int multiprocessors) {
   kernels::passes(call, multiprocessors, Launcher{stream});
+}
+
+void load(const kernels::Call& call, int multiprocessors) { kernels::passes(call, multiprocessors, Loader{}); }
+
+void load_helpers() {
+  load_function(spin);
+  load_function(count);
 }
 
 void launch_accumulate(Precision precision, void* to, const void* from, std::int64_t elements, cudaStream_t stream) {

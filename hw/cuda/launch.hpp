@@ -13,6 +13,9 @@ namespace rehearsal::cuda {
 // All kinds but the three matrix products of linear layers. `multiprocessors`: how many the stream has to itself; it
 // decides how many blocks there are where results do not hang on it.
 void launch(const kernels::Call& call, cudaStream_t stream, int multiprocessors);
+// Puts the kernels of such a call, and those behind the functions below, where a launch finds them (device.hpp, load).
+void load(const kernels::Call& call, int multiprocessors);
+void load_helpers();
 
 // to += from; fp32 or bf16.
 void launch_accumulate(Precision precision, void* to, const void* from, std::int64_t elements, cudaStream_t stream);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -54,26 +55,42 @@ ncclDataType_t type_of(Precision precision) {
 
 }  // namespace
 
-// `mutex_` guards the handle: abort() of another thread frees what it points to. No call of NCCL waits with it locked.
+// What calls take of the multiprocessors, which kernels want too. A message needs few; how few cost it nothing was never
+// measured.
+constexpr int kMostBlocksOfMessages = 4;
+
+// `mutex_` guards the handle, which abort() of another thread takes away. Nothing waits with it locked.
 class NcclCommunicator : public gpu::Communicator {
  public:
-  NcclCommunicator(NcclCommunicators& all, const ncclUniqueId& id, int members, int index, Time patience)
+  // Members are waited for by a communicator whose calls do not block, so that patience has an end. Each call of such a
+  // one that touches a peer starts a thread within NCCL (group.cc of 2.28), a tenth of a millisecond; so the one that is
+  // used afterwards is split from it and blocks.
+  NcclCommunicator(NcclCommunicators& all, const ncclUniqueId& id, int members, int index, gpu::Traffic traffic,
+                   Time patience)
       : all_(all), patience_(patience), members_(members), index_(index) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
+    if (traffic == gpu::Traffic::messages) config.minCTAs = 1, config.maxCTAs = kMostBlocksOfMessages;
     check(ncclCommInitRankConfig(&handle_, members, id, index, &config), "ncclCommInitRankConfig");
+    ncclComm_t split = nullptr;
     try {
       settle("joining a communicator");
+      config.blocking = 1;
+      check(ncclCommSplit(handle_, 0, index, &split, &config), "ncclCommSplit");
+      settle("splitting a communicator");
+      check(ncclCommFinalize(handle_), "ncclCommFinalize");
+      settle("leaving the communicator that was split");
     } catch (...) {
       abort();
       throw;
     }
+    ncclCommDestroy(std::exchange(handle_, split));
   }
 
   ~NcclCommunicator() override {
     std::erase(all_.of_group_, this);
     try {
-      call("ncclCommFinalize", [](ncclComm_t comm) { return ncclCommFinalize(comm); });
+      patiently("ncclCommFinalize", [](ncclComm_t comm) { return ncclCommFinalize(comm); });
       const std::lock_guard lock(mutex_);
       if (handle_) ncclCommDestroy(handle_);
       handle_ = nullptr;
@@ -180,28 +197,46 @@ class NcclCommunicator : public gpu::Communicator {
     return fmt::format("NCCL: {}: {}", ncclGetErrorString(result), ncclGetLastError(handle_));
   }
 
+  ncclComm_t handle(const char* what) {
+    const std::lock_guard lock(mutex_);
+    if (handle_ == nullptr) throw MachineError(fmt::format("{}: the communicator was given up", what));
+    return handle_;
+  }
+
+  void judge(const char* what, ncclResult_t status) {
+    if (status == ncclInProgress) return settle(what);
+    if (status == ncclSuccess) return;
+    const std::lock_guard lock(mutex_);
+    throw MachineError(fmt::format("{}: {}", what, handle_ ? words(status) : "the communicator was given up"));
+  }
+
+  // A first use of a peer connects to it, and the call waits for as long as that takes: on a thread of its own, which
+  // abort() brings back.
   template <class Call>
-  void call(const char* what, Call&& make) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (handle_ == nullptr) throw MachineError(fmt::format("{}: the communicator was given up", what));
-      const ncclResult_t status = make(handle_);
-      if (status != ncclSuccess && status != ncclInProgress)
-        throw MachineError(fmt::format("{}: {}", what, words(status)));
-      if (status == ncclSuccess) return;
+  void patiently(const char* what, Call&& make) {
+    auto status = std::async(std::launch::async, [this, comm = handle(what), &make] {
+      return cudaSetDevice(all_.device_.index()) == cudaSuccess ? make(comm) : ncclUnhandledCudaError;
+    });
+    if (status.wait_for(std::chrono::nanoseconds(patience_.count() / 1000)) != std::future_status::ready) {
+      abort();
+      status.wait();
+      throw MachineError(fmt::format("{}: no answer from the other members for {}", what, show(patience_)));
     }
-    settle(what);
+    judge(what, status.get());
   }
 
   // A call of an open group is queued by the end of the group.
   template <class Call>
   void queue(const char* what, Call&& make) {
-    if (!all_.in_group_) return call(what, make);
-    const std::lock_guard lock(mutex_);
-    if (handle_ == nullptr) throw MachineError(fmt::format("{}: the communicator was given up", what));
-    check(make(handle_), what);
-    if (std::find(all_.of_group_.begin(), all_.of_group_.end(), this) == all_.of_group_.end())
-      all_.of_group_.push_back(this);
+    if (all_.in_group_) {
+      check(make(handle(what)), what);
+      if (std::find(all_.of_group_.begin(), all_.of_group_.end(), this) == all_.of_group_.end())
+        all_.of_group_.push_back(this);
+    } else if (all_.connected_) {
+      judge(what, make(handle(what)));
+    } else {
+      patiently(what, make);
+    }
   }
 
   NcclCommunicators& all_;
@@ -218,12 +253,12 @@ std::string NcclCommunicators::make_id() {
 }
 
 std::unique_ptr<gpu::Communicator> NcclCommunicators::join(const std::string& id, int members, int index,
-                                                           Time patience) {
+                                                           gpu::Traffic traffic, Time patience) {
   ncclUniqueId made{};
   INVARIANT(id.size() == sizeof made.internal, "not an id of NCCL");
   INVARIANT(!in_group_, "communicators are joined outside of groups");
   std::memcpy(made.internal, id.data(), id.size());
-  return std::make_unique<NcclCommunicator>(*this, made, members, index, patience);
+  return std::make_unique<NcclCommunicator>(*this, made, members, index, traffic, patience);
 }
 
 void NcclCommunicators::begin_group() {

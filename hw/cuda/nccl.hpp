@@ -1,7 +1,7 @@
 // Communicators of NCCL behind the table of gpu/communicator.hpp.
 //
-// They do not block: a call that cannot be queued at once (the first message to a peer connects to it) is polled
-// until it is, or until the patience of join() is over. So nothing waits for ever on a peer that is gone.
+// The first calls may wait for a peer (the first message to it connects to it), and no longer than the patience of
+// join(): each is made by a thread of its own. After connected() they are made directly.
 #pragma once
 #include <memory>
 #include <vector>
@@ -19,14 +19,16 @@ class NcclCommunicators : public gpu::Communicators {
   explicit NcclCommunicators(CudaDevice& device) : device_(device) {}
 
   std::string make_id() override;
-  std::unique_ptr<gpu::Communicator> join(const std::string& id, int members, int index, Time patience) override;
+  std::unique_ptr<gpu::Communicator> join(const std::string& id, int members, int index, gpu::Traffic traffic,
+                                          Time patience) override;
+  void connected() override { connected_ = true; }
   void begin_group() override;
   void end_group() override;
 
  private:
   friend class NcclCommunicator;
   CudaDevice& device_;
-  bool in_group_ = false;
+  bool in_group_ = false, connected_ = false;
   std::vector<NcclCommunicator*> of_group_;  // that have calls in the open group
 };
 

@@ -5,29 +5,10 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "cuda/check.hpp"
+#include "cuda/driver.hpp"
 
 namespace rehearsal::cuda {
 namespace {
-
-template <class Function>
-Function find(const char* name) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-  check(cudaGetDriverEntryPointByVersion(name, &found, CUDA_VERSION, cudaEnableDefault, &result), name);
-  if (result != cudaDriverEntryPointSuccess || found == nullptr)
-    throw MachineError(fmt::format("the driver has no {}, which partitions of a GPU need", name));
-  return reinterpret_cast<Function>(found);
-}
-
-#define DRIVER(function) find<decltype(&(function))>(#function)
-
-void check(CUresult status, const char* call) {
-  if (status == CUDA_SUCCESS) return;
-  const char* text = nullptr;
-  DRIVER(cuGetErrorString)(status, &text);
-  throw MachineError(fmt::format("{}: {}", call, text ? text : "unknown error"));
-}
 
 CUdevice handle(int index) {
   CUdevice device = 0;

@@ -116,7 +116,11 @@ Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResult> ranks, 
       timeline.disk.means = disk.means;
       timeline.disk.length += disk.length, timeline.disk.cached += disk.cached;
     }
-    if (rank.learned.allocator_peak > Bytes{}) timeline.allocator_peak_bytes.push_back(rank.learned.allocator_peak);
+    if (rank.learned.allocator_peak > Bytes{}) {
+      timeline.allocator_peak_bytes.push_back(rank.learned.allocator_peak);
+      timeline.allocator_allowance.push_back(rank.learned.allocator_allowance);
+    }
+    timeline.devices.insert(timeline.devices.end(), rank.learned.devices.begin(), rank.learned.devices.end());
     if (!on_cores) continue;
     around.own += rank.used.own;
     around.others = std::max(around.others, rank.used.machine);

@@ -31,6 +31,10 @@ class Writer {
   }
   void operator()(const std::string& text) { (*this)(std::uint64_t{text.size()}), bytes += text; }
   void operator()(const timeline::Spans& spans) { (*this)(spans.start), (*this)(spans.end); }
+  void operator()(const timeline::DeviceReport& device) {
+    (*this)(device.kernels), (*this)(device.copies), (*this)(device.kernel_time), (*this)(device.copy_time);
+    (*this)(device.unavailable), (*this)(device.taken);
+  }
 
   std::string bytes;
 };
@@ -65,6 +69,10 @@ class Reader {
     left_.remove_prefix(size);
   }
   void operator()(timeline::Spans& spans) { (*this)(spans.start), (*this)(spans.end); }
+  void operator()(timeline::DeviceReport& device) {
+    (*this)(device.kernels), (*this)(device.copies), (*this)(device.kernel_time), (*this)(device.copy_time);
+    (*this)(device.unavailable), (*this)(device.taken);
+  }
 
   void finish() const {
     if (!left_.empty()) throw MachineError("the results of a rank are longer than they should be");
@@ -94,6 +102,8 @@ void all_fields(Archive& archive, Result& result) {
   archive(result.learned.responses);
   archive(result.learned.peak);
   archive(result.learned.allocator_peak);
+  archive(result.learned.allocator_allowance);
+  archive(result.learned.devices);
   archive(result.learned.beyond);
   archive(result.learned.disk.means);
   archive(result.learned.disk.length);

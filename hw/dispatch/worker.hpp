@@ -30,7 +30,9 @@ struct Learned {
     Bytes length, cached;
   };
   Disk disk;
-  Bytes allocator_peak;  // the same as the device's allocator counts it, with its rounding; 0 where there is none
+  std::vector<timeline::DeviceReport> devices;  // one or none: of the first rank of each device that was observed
+  Bytes allocator_peak;       // the same as the device's allocator counts it, with its rounding; 0 where there is none
+  Bytes allocator_allowance;  // how much that rounding may be
 };
 
 class Worker {

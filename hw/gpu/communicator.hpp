@@ -30,13 +30,19 @@ class Communicator {
   virtual void abort() noexcept = 0;
 };
 
+// What a communicator is made for.
+enum class Traffic : std::uint8_t { messages, collectives };
+
 class Communicators {
  public:
   virtual ~Communicators() = default;
   // An id that one member makes and all use; opaque bytes.
   virtual std::string make_id() = 0;
   // Returns when all members have called it. Throws MachineError, also when that takes longer than `patience`.
-  virtual std::unique_ptr<Communicator> join(const std::string& id, int members, int index, Time patience) = 0;
+  virtual std::unique_ptr<Communicator> join(const std::string& id, int members, int index, Traffic traffic,
+                                             Time patience) = 0;
+  // Everything that will be called has been called once: from now on nobody waits for a peer to connect.
+  virtual void connected() {}
   virtual void begin_group() = 0;
   virtual void end_group() = 0;
 };

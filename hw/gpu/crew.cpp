@@ -1,5 +1,7 @@
 #include "gpu/crew.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -35,7 +37,11 @@ Crew::Crew(const graph::TaskGraph& graph, std::vector<RankId> served, const back
     const auto lanes = dispatch::issue_lists(graph.program_of(graph.ranks()[served[i].index()])).size();
     progress_[i].heads = std::vector<std::atomic<std::uint32_t>>(lanes);
   }
-  for (const auto& rank : ranks_) drain(device_, rank->home());
+  for (const auto& rank : ranks_) drain(device_, rank->home(), done_);
+}
+
+void Crew::load() {
+  for (const auto& rank : ranks_) rank->load(), drain(device_, rank->home(), done_);
 }
 
 void Crew::issue(int step, bool recorded) {
@@ -109,6 +115,21 @@ void Crew::finish(const std::function<void()>& check) {
   look_around();
   for (const auto& rank : ranks_) rank->collect();
   for (dispatch::Progress& progress : progress_) ++progress.iterations;
+}
+
+std::string Crew::crowding() const {
+  std::size_t streams = 1;  // main_
+  for (const auto& rank : ranks_) streams += rank->streams();
+  if (streams <= device_.facts().connections) return {};
+  return fmt::format("{} streams share the {} connections of the device: work on one may wait for work on another",
+                     streams, device_.facts().connections);
+}
+
+DeviceReport Crew::observe(int step, bool recorded, const std::function<void()>& check) {
+  device_.observe();
+  issue(step, recorded);
+  finish(check);
+  return device_.observed();
 }
 
 std::vector<timeline::Spans> Crew::spans(Time origin) const {

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "dispatch/results.hpp"
@@ -17,18 +18,25 @@ class Crew {
   Crew(const graph::TaskGraph& graph, std::vector<RankId> served, const backend::RunOptions& options, Device& device,
        Fabric& fabric, std::size_t depth);
 
+  // Makes the device ready for every kernel; to be called before peers may wait for it (Device::load).
+  void load();
   // Queues an iteration. With `recorded`, the first call with it records and later ones replay, which costs the host
   // one call; the ranks must have gone through an iteration before.
   void issue(int step, bool recorded = false);
   // Waits until the device has done it; calls `check` about every ten milliseconds, which may throw to give up. Throws
   // MachineError when the device or a peer has failed.
   void finish(const std::function<void()>& check);
+  // An iteration that is issued and finished under the device's own eyes.
+  DeviceReport observe(int step, bool recorded, const std::function<void()>& check);
 
   // Of the iteration that was finished, times from `origin` on the host's clock; per served rank.
   std::vector<timeline::Spans> spans(Time origin) const;
   // When the device began with it, on the host's clock, known to within the error.
   Time began() const { return began_; }
   Time began_error() const { return began_error_; }
+
+  // Where streams share connections of the device: how many share how many, and what that means; empty otherwise.
+  std::string crowding() const;
 
   dispatch::Progress& progress(std::size_t served) { return progress_[served]; }
   dispatch::Learned learned(std::size_t served) { return ranks_[served]->learned(); }

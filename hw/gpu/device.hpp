@@ -7,6 +7,7 @@
 // device's own words when the device fails. What a Device made lives as long as the Device.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,32 +16,29 @@
 #include "base/ids.hpp"
 #include "base/units.hpp"
 #include "kernels/call.hpp"
+#include "timeline/timeline.hpp"
 
 namespace rehearsal::gpu {
 
+using timeline::DeviceReport;
 using StreamId = Id<struct StreamTag>;
 using EventId = Id<struct EventTag>;
 using PoolId = Id<struct PoolTag>;
 using RecordingId = Id<struct RecordingTag>;
+inline constexpr std::size_t kAlignment = 256;  // of blocks of device memory, bytes
 using Address = std::byte*;  // device memory: looked into by a Device alone
 
 struct DeviceFacts {
   std::string name;        // "NVIDIA H200"
   std::string capability;  // "9.0"
   int multiprocessors = 0;
+  std::size_t connections = SIZE_MAX;  // streams beyond so many share one, and wait for each other
   Bytes memory, free;
   std::string driver, runtime;                                 // versions
   std::vector<std::pair<std::string, std::string>> libraries;  // name, version
 };
 
 enum class Direction : std::uint8_t { within_device, to_device, to_host };
-
-// What the profiler of the device saw, for comparison with events.
-struct Activity {
-  std::int64_t kernels = 0, copies = 0;
-  Time kernel_time, copy_time;  // summed
-  std::string unavailable;      // why there is nothing; empty otherwise
-};
 
 class Device {
  public:
@@ -61,7 +59,7 @@ class Device {
   virtual Time between(EventId from, EventId to) = 0;  // both reached
 
   // Memory in the order of a stream: what is queued on it later may use the block; free() takes effect when the stream
-  // comes to it. Blocks are aligned to 256 bytes.
+  // comes to it. Blocks are aligned to kAlignment.
   virtual PoolId make_pool() = 0;
   virtual Address allocate(PoolId pool, Bytes size, StreamId stream) = 0;
   virtual void free(Address block, StreamId stream) = 0;
@@ -73,6 +71,10 @@ class Device {
   virtual void copy(void* to, const void* from, Bytes size, Direction direction, StreamId stream) = 0;
   virtual void fill(Address to, std::byte value, Bytes size, StreamId stream) = 0;
 
+  // Makes ready what such a call needs, so that its first launch neither loads code nor allocates: either may wait for
+  // everything under way, and a message that is under way may wait for us. Operands lie nowhere; they tell their
+  // alignment alone.
+  virtual void load(const kernels::Call& call, StreamId stream) = 0;
   virtual void perform(const kernels::Call& call, StreamId stream) = 0;
   virtual void spin(Time duration, StreamId stream) = 0;  // keeps the stream busy
   virtual void accumulate(Precision precision, Address to, const std::byte* from, std::int64_t elements,
@@ -85,9 +87,10 @@ class Device {
   virtual RecordingId end_recording(StreamId stream) = 0;
   virtual void replay(RecordingId recording, StreamId stream) = 0;
 
-  // The profiler's own records of kernels and copies, from observe() to observed(). May be unavailable.
+  // What the device says itself: the profiler's records of kernels and copies from observe() to observed(), which may be
+  // unavailable, and the memory that has been taken since it was opened.
   virtual void observe() = 0;
-  virtual Activity observed() = 0;
+  virtual DeviceReport observed() = 0;
 };
 
 }  // namespace rehearsal::gpu

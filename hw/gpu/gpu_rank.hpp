@@ -33,7 +33,11 @@ class GpuRank {
 
   RankId id() const { return id_; }
   StreamId home() const { return home_; }  // of the compute lane
+  std::size_t streams() const { return streams_.size(); }
 
+  void load() {
+    if (worker_) worker_->load();
+  }
   // An iteration: everything after `base`, which has been recorded.
   void begin(int step, EventId base);
   void issue(LocalTask task);

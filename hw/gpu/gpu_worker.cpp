@@ -16,6 +16,7 @@ namespace {
 using graph::Access;
 
 constexpr std::byte kNan{0xff};                          // two, four or eight of these bytes are a NaN
+constexpr Bytes kGranule{512};                           // to which a pool of CUDA rounds each block
 constexpr std::int64_t kPiece = std::int64_t{64} << 20;  // of what is copied to the host through pinned memory
 
 template <class T>
@@ -25,8 +26,7 @@ Bytes bytes_of(std::span<const T> values) {
 
 }  // namespace
 
-void drain(Device& device, StreamId stream, const std::function<void()>& check) {
-  const EventId done = device.make_event();
+void drain(Device& device, StreamId stream, EventId done, const std::function<void()>& check) {
   device.record(done, stream);
   while (!device.reached(done)) {
     check();
@@ -47,7 +47,8 @@ GpuWorker::GpuWorker(const graph::TaskGraph& graph, RankId rank, const backend::
       poison_(!options.times_matter),
       buffers_(device.make_pool()),
       inputs_(device.make_pool()),
-      blocks_(program_.buffers.size(), nullptr) {
+      blocks_(program_.buffers.size(), nullptr),
+      downloaded_(device.make_event()) {
   for (std::size_t b = 0; b < program_.residents; ++b) {
     allocate(BufferId(b), "resident buffers", home_);
     device_.fill(blocks_[b], std::byte{0}, program_.buffers[b].size, home_);
@@ -119,6 +120,7 @@ void GpuWorker::allocate(BufferId id, const std::string& whose, StreamId stream)
   if (poison_) device_.fill(blocks_[id.index()], kNan, size, stream);
   live_ += size;
   peak_ = std::max(peak_, live_);
+  most_blocks_ = std::max(most_blocks_, ++live_blocks_);
 }
 
 Address GpuWorker::at(const cpu::Extent& extent) const {
@@ -136,18 +138,37 @@ void GpuWorker::enter(LocalTask task, StreamId stream) {
     if (use.how() == Access::allocate) allocate(use.id(), "'" + graph_.label(id_, task) + "'", stream);
 }
 
-void GpuWorker::perform(LocalTask task) {
+template <class Where>
+kernels::Call GpuWorker::call_of(LocalTask task, Where&& where) {
   const auto& kernel = std::get<Kernel>(graph_.work(program_.work[task.index()]));
   const cpu::KernelOperands& operands = operands_[task.index()];
   kernels::Call call;
   call.kernel = kernel, call.tensor = rank_.place[Axis::tensor], call.data = rank_.place.among(replicas(kernel)),
   call.context = state_.sequence_part(task), call.scratch = scratch_;
-  for (std::size_t i = 0; i < operands.count; ++i) call.operands[i] = at(operands.at[i]);
+  for (std::size_t i = 0; i < operands.count; ++i) call.operands[i] = where(operands.at[i]);
   if (cpu::uses_data(kernel.kind)) {
     const Data& batch = data(task);
     call.tokens = batch.tokens, call.targets = batch.targets;
     call.rows = batch.rows, call.row_targets = batch.row_targets;
   }
+  return call;
+}
+
+void GpuWorker::load() {
+  const auto nowhere = [](const cpu::Extent& operand) {  // blocks are aligned at least so
+    return reinterpret_cast<Address>(kAlignment + operand.offset % kAlignment);
+  };
+  for (std::size_t t = 0; t < program_.size(); ++t)
+    if (std::holds_alternative<Kernel>(graph_.work(program_.work[t]))) {
+      kernels::Call call = call_of(LocalTask(t), nowhere);
+      if (cpu::is_optimizer(call.kernel.kind)) call.squared_gradients = squared_gradients_;
+      device_.load(call, home_);
+    }
+}
+
+void GpuWorker::perform(LocalTask task) {
+  kernels::Call call = call_of(task, [this](const cpu::Extent& operand) { return at(operand); });
+  const Kernel& kernel = call.kernel;
   if (!cpu::is_optimizer(kernel.kind)) return device_.perform(call, home_);
 
   const auto update = state_.update(task);
@@ -175,7 +196,7 @@ void GpuWorker::leave(LocalTask task, StreamId stream) {
     INVARIANT(block, "only live buffers are freed");
     device_.free(block, stream);
     block = nullptr;
-    live_ -= program_.buffers[use.id().index()].size;
+    live_ -= program_.buffers[use.id().index()].size, --live_blocks_;
   }
 }
 
@@ -210,7 +231,7 @@ std::vector<std::byte> GpuWorker::download(const cpu::Extent& extent) {
   for (std::size_t done = 0; done < extent.size; done += staging_.size()) {
     const std::size_t size = std::min(staging_.size(), extent.size - done);
     device_.copy(staging_.data(), at(extent) + done, Bytes(static_cast<std::int64_t>(size)), Direction::to_host, home_);
-    drain(device_, home_);
+    drain(device_, home_, downloaded_);
     std::copy_n(staging_.begin(), size, bytes.begin() + static_cast<std::ptrdiff_t>(done));
   }
   return bytes;
@@ -220,6 +241,7 @@ dispatch::Learned GpuWorker::learned() {
   dispatch::Learned result = learned_;
   result.peak = peak_;
   result.allocator_peak = device_.high_water(buffers_);
+  result.allocator_allowance = most_blocks_ * kGranule;
   state_.show_parameters([this](const cpu::Extent& extent) { return download(extent); }, result);
   return result;
 }

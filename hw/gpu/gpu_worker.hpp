@@ -26,6 +26,7 @@ class GpuWorker {
   GpuWorker(const GpuWorker&) = delete;
   GpuWorker& operator=(const GpuWorker&) = delete;
 
+  void load();  // makes the device ready for all kernels: before anybody may wait for this rank
   void begin_iteration();
   void enter(LocalTask task, StreamId stream);  // allocates what the task allocates
   void perform(LocalTask task);                 // a Kernel
@@ -56,6 +57,9 @@ class GpuWorker {
   };
   void allocate(BufferId id, const std::string& whose, StreamId stream);
   Address at(const cpu::Extent& extent) const;
+  // `where`: of an operand.
+  template <class Where>
+  kernels::Call call_of(LocalTask task, Where&& where);
   std::vector<std::byte> download(const cpu::Extent& extent);
   template <class T>
   T* upload(std::span<const T> values);
@@ -74,6 +78,7 @@ class GpuWorker {
 
   std::vector<Address> blocks_;  // by BufferId; null when not live
   Bytes live_, peak_;
+  std::int64_t live_blocks_ = 0, most_blocks_ = 0;
   std::vector<Address> inputs_held_;
   // By global micro-batch and part of its sequences.
   std::map<std::pair<std::int64_t, std::int64_t>, Data> data_;
@@ -85,11 +90,13 @@ class GpuWorker {
   double* scratch_ = nullptr;
   std::span<double> results_;     // pinned: loss, squared gradients
   std::span<std::byte> staging_;  // pinned
+  EventId downloaded_;
   dispatch::Learned learned_;
 };
 
-// Waits until a stream has done all that was queued on it; calls `check` meanwhile, which may throw to give up.
+// Waits until a stream has done all that was queued on it, by an event that nobody else uses; calls `check` meanwhile,
+// which may throw to give up.
 void drain(
-    Device& device, StreamId stream, const std::function<void()>& check = [] {});
+    Device& device, StreamId stream, EventId done, const std::function<void()>& check = [] {});
 
 }  // namespace rehearsal::gpu

@@ -18,7 +18,9 @@ NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& devic
                        const Exchange& exchange, Time patience, std::size_t depth)
     : rank_(rank),
       device_(device),
+      communicators_(communicators),
       setup_(device.make_stream()),
+      set_up_(device.make_event()),
       pool_(device.make_pool()),
       passing_(device, pool_, 0),
       line_of_(graph.ranks()[rank.index()].attachments.size(), 0) {
@@ -26,9 +28,10 @@ NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& devic
                         int index) {
     if (index == 0) exchange.set(key, communicators.make_id());
     const std::string id = exchange.get(key);
+    const Traffic traffic = side == Side::member ? Traffic::collectives : Traffic::messages;
     line_of_[endpoint.index()] = lines_.size();
     try {
-      lines_.push_back({side, endpoint, what, communicators.join(id, members, index, patience)});
+      lines_.push_back({side, endpoint, what, communicators.join(id, members, index, traffic, patience)});
     } catch (const MachineError& error) {
       throw MachineError(fmt::format("{} could not be made: {}", what, error.what()));
     }
@@ -69,7 +72,7 @@ NcclFabric::~NcclFabric() {
 
 void NcclFabric::connect(const std::function<void()>& check) {
   begin_connecting();
-  drain(device_, setup_, [&] {
+  drain(device_, setup_, set_up_, [&] {
     if (const auto why = failure()) throw MachineError(*why);
     check();
   });

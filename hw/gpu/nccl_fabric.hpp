@@ -33,6 +33,8 @@ class NcclFabric : public Fabric {
   // parts for ranks that take turns in one thread.
   void connect(const std::function<void()>& check);
   void begin_connecting();
+  // An iteration is over: nobody waits for a peer to connect any more (Communicators::connected).
+  void connected() { communicators_.connected(); }
 
   void begin_iteration() override;
   void send(RankId rank, graph::EndpointId to, const std::byte* from, Bytes size, StreamId stream) override;
@@ -54,7 +56,9 @@ class NcclFabric : public Fabric {
 
   RankId rank_;
   Device& device_;
+  Communicators& communicators_;
   StreamId setup_;
+  EventId set_up_;
   PoolId pool_;
   Slots passing_;                               // what arrives in a shift that is asked for in place
   std::map<graph::EndpointId, Slots> inboxes_;  // by receive endpoint

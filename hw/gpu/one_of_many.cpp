@@ -83,6 +83,7 @@ class OneOfMany : public backend::Session {
             fmt::format("nothing has moved for {}; this rank stands at:\n{}", show(options.timeout),
                         fmt::join(dispatch::heads(graph_, rank(), dispatch::positions(crew.progress(0))), "\n")));
     };
+    crew.load();
     fabric.connect(check);
     job_.presence().begin(crew.progress(0), options.timeout, stop);
     dispatch::RankResult result;
@@ -91,6 +92,7 @@ class OneOfMany : public backend::Session {
         const Time start = agree_on_start();
         crew.issue(step, options.recorded && step > 0);
         crew.finish(check);
+        if (step == 0) fabric.connected();
         clock_error_ = std::max(clock_error_, crew.began_error());
         if (step >= options.warmup) result.iterations.push_back(std::move(crew.spans(start).front()));
       }
@@ -100,6 +102,11 @@ class OneOfMany : public backend::Session {
     }
     job_.presence().end();
     result.learned = crew.learned(0);
+    if (options.observed) {  // what it trains besides is nobody's
+      agree_on_start();
+      result.learned.devices = {
+          crew.observe(options.warmup + std::max(options.iterations, 1), options.recorded, check)};
+    }
     result.raised_priority = true;  // the processor does not compute
     return result;
   }

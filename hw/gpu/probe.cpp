@@ -117,6 +117,7 @@ Probe measure(const Platform& platform, const ProbeOptions& options) {
     }
     heat(bench, here);
     probe_kernels(bench, here, probe);
+    if (probe.parts == 1) probe_pairs(bench, here, probe);
     if (probe.parts == 1) {
       try {
         const auto communicators = platform.communicators(*device);

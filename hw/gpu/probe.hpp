@@ -68,8 +68,15 @@ struct Interference {
 };
 struct NcclTime {
   Bytes size;
-  LaunchTime out_of_place = {}, in_place = {};  // all-reduce of one member: a copy, and nothing
-  LaunchTime to_itself = {};                    // a send and its receive in one group
+  // Each of several in a recording, so without the host: an all-reduce of one member, which is a copy, and nothing in
+  // place; a send and its receive in one group.
+  LaunchTime out_of_place = {}, in_place = {}, to_itself = {};
+  LaunchTime called = {};  // the last again, called one by one
+};
+// A product and an activation of its result, which a cache may still hold.
+struct PairTime {
+  Kernel product, activation;
+  LaunchTime first = {}, second = {}, both = {};  // alone on what no cache holds; one after the other
 };
 struct RingTime {
   std::size_t members = 0;
@@ -94,6 +101,7 @@ struct Probe {
   std::optional<LaunchTime> launch_host, launch_stream, launch_graph;
   std::optional<LaunchTime> between_tasks, between_tasks_graph;  // what the two events around a task cost
   std::vector<PartTime> partitions;
+  std::vector<PairTime> pairs;
   std::vector<NcclTime> nccl;
 
   // Several parts: messages from one to the next, rings of some of them and of all; device_copy is of one part.

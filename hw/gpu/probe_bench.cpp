@@ -21,7 +21,6 @@ const Time kLaunch = seconds(8e-6);          // more than the host takes to queu
 const Time kMostHeadStart = seconds(10e-3);  // a queue holds about a thousand launches
 constexpr std::int64_t kMostRepeats = 48;
 constexpr int kWarmup = 3, kSamples = 16, kQuickSamples = 10;
-constexpr std::int64_t kAlignment = 256;
 constexpr std::int64_t kPattern = 32 << 20;  // of random numbers: repeated, but values are in no cache, addresses are
 constexpr std::int64_t kShared = 16 << 10;   // bytes of a part: scratch, then the sum, then the steps
 static_assert((kernels::kScratch + 2) * std::int64_t(sizeof(double)) <= kShared);
@@ -72,7 +71,8 @@ std::int64_t width(const Kernel& kernel, std::size_t operand) {
   return bytes_per_element(operand_precision(kernel, operand));
 }
 
-std::int64_t rounded(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t rounded(std::int64_t bytes) { constexpr auto kBlock = std::int64_t(kAlignment);
+  return (bytes + kBlock - 1) / kBlock * kBlock; }
 
 }  // namespace
 
@@ -83,6 +83,11 @@ LaunchTime launch_time(std::vector<Time> times) {
     return std::max(times[std::size_t(share * double(times.size() - 1) + .5)], kTick);
   };
   return {at(.1), at(.5), at(.9)};
+}
+
+LaunchTime divided(const LaunchTime& t, std::int64_t by) {
+  const auto each = [by](Time time) { return std::max(Time(time.count() / by), kTick); };
+  return {each(t.p10), each(t.p50), each(t.p90)};
 }
 
 ProbeBench::ProbeBench(Device& device, const ProbeOptions& options)

@@ -11,6 +11,7 @@
 namespace rehearsal::gpu {
 
 LaunchTime launch_time(std::vector<Time> times);  // at least one; not below a tick of the clock
+LaunchTime divided(const LaunchTime& t, std::int64_t by);  // of each of so many
 
 class ProbeBench {
  public:

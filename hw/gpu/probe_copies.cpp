@@ -23,11 +23,6 @@ std::vector<Size> sizes(Bytes from, Bytes to) {
   return all;
 }
 
-LaunchTime divided(LaunchTime t, std::int64_t by) {
-  const auto each = [by](Time time) { return std::max(Time(time.count() / by), picoseconds(1000)); };
-  return {each(t.p10), each(t.p50), each(t.p90)};
-}
-
 double ratio(Time a, Time b) { return double(a.count()) / double(b.count()); }
 
 // Copies between device and host as recordings: only what is recorded reads pinned memory without a copy by the host.
@@ -219,6 +214,32 @@ void probe_memory_bound(ProbeBench& bench, const ProbeOptions& options, Probe& p
     const auto time = bench.time(
         1, [&](std::size_t, std::int64_t round) { bench.device().perform(bench.call(0, round), bench.stream(0)); });
     probe.memory_bound.push_back({add.traffic(), time, held_out});
+  }
+}
+
+void probe_pairs(ProbeBench& bench, const ProbeOptions& options, Probe& probe) {
+  options.progress("kernels that find what others wrote");
+  Device& device = bench.device();
+  const StreamId stream = bench.stream(0);
+  const std::int64_t width = options.gemm;
+  for (const std::int64_t rows : {width / 16, width / 4, width, 2 * width}) {
+    PairTime pair{.product = {KernelKind::linear, {rows, width, width}, {}, Precision::bf16},
+                  .activation = {KernelKind::gelu, {rows * width}, {}, Precision::bf16}};
+    if (bench.prepare(pair.activation, 1)) continue;
+    const auto alone = [&](std::size_t, std::int64_t round) { device.perform(bench.call(0, round), stream); };
+    pair.second = bench.time(1, alone);
+    const Bytes half(bench.arena_size().count() / 2);
+    if (bench.prepare(pair.product, 1, half)) continue;
+    pair.first = bench.time(1, alone);
+    pair.both = bench.time(1, [&](std::size_t, std::int64_t round) {
+      const kernels::Call product = bench.call(0, round);
+      kernels::Call activation;
+      activation.kernel = pair.activation;
+      activation.operands = {product.operands[2], bench.arena() + half.count()};
+      device.perform(product, stream);
+      device.perform(activation, stream);
+    });
+    probe.pairs.push_back(pair);
   }
 }
 

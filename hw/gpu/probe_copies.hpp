@@ -10,6 +10,8 @@ void probe_launches(ProbeBench& bench, Probe& probe);
 void probe_copies(ProbeBench& bench, const ProbeOptions& options, Probe& probe);
 // The `add` kernel in fp32 by the bytes it moves.
 void probe_memory_bound(ProbeBench& bench, const ProbeOptions& options, Probe& probe);
+// Kernels one after the other, of which the second reads what the first has written.
+void probe_pairs(ProbeBench& bench, const ProbeOptions& options, Probe& probe);
 
 // NCCL with one member.
 void probe_nccl(ProbeBench& bench, Communicators& communicators, const ProbeOptions& options, Probe& probe);

@@ -17,26 +17,42 @@ constexpr std::int64_t kSmallest = 4 << 10;
 
 }  // namespace
 
+// A call of NCCL costs the host more than a small message costs the device, so what the device takes shows in a recording
+// of several alone.
 void probe_nccl(ProbeBench& bench, Communicators& communicators, const ProbeOptions& options, Probe& probe) {
   options.progress("NCCL with one rank");
-  const auto alone = communicators.join(communicators.make_id(), 1, 0, options.patience);
+  const auto alone =
+      communicators.join(communicators.make_id(), 1, 0, Traffic::collectives, options.patience);
+  Device& device = bench.device();
   const StreamId stream = bench.stream(0);
   const std::int64_t half = bench.arena_size().count() / 2;
   const Address here = bench.arena(), there = bench.arena() + half;
   bench.prepare({KernelKind::copy, {half / 4}, {}, Precision::fp32}, 1);
+  constexpr std::int64_t kNodes = 8;
+  const auto recorded = [&](const auto& call) {
+    call();  // what is used first is connected first
+    bench.drain_all();
+    device.begin_recording(stream);
+    for (std::int64_t i = 0; i < kNodes; ++i) call();
+    const RecordingId calls = device.end_recording(stream);
+    return divided(bench.time(1, [&](std::size_t, std::int64_t) { device.replay(calls, stream); }), kNodes);
+  };
   for (std::int64_t size = kSmallest; size <= std::min(options.largest_copy.count(), half); size *= 8) {
     const auto all_reduce = [&](Address out) {
-      return bench.time(1, [&, out](std::size_t, std::int64_t) {
-        alone->collective(CollectiveKind::all_reduce, Precision::bf16, here, out, size / 2, stream);
-      });
+      alone->collective(CollectiveKind::all_reduce, Precision::bf16, here, out, size / 2, stream);
     };
-    NcclTime times{.size = Bytes(size), .out_of_place = all_reduce(there), .in_place = all_reduce(here)};
-    times.to_itself = bench.time(1, [&](std::size_t, std::int64_t) {
+    const auto to_itself = [&] {
       communicators.begin_group();
       alone->send(here, Bytes(size), 0, stream);
       alone->receive(there, Bytes(size), 0, stream);
       communicators.end_group();
-    });
+    };
+    NcclTime times{.size = Bytes(size),
+                   .out_of_place = recorded([&] { all_reduce(there); }),
+                   .in_place = recorded([&] { all_reduce(here); }),
+                   .to_itself = recorded(to_itself)};
+    communicators.connected();
+    times.called = bench.time(1, [&](std::size_t, std::int64_t) { to_itself(); });
     probe.nccl.push_back(times);
   }
   bench.drain_all();
@@ -50,7 +66,7 @@ std::optional<std::string> two_ranks_on_one_gpu(const Platform& platform, Time p
   const std::string id = of_first->make_id();
   const auto ask = [&](Communicators& communicators, int index) -> std::optional<std::string> {
     try {
-      communicators.join(id, 2, index, patience);
+      communicators.join(id, 2, index, Traffic::messages, patience);
       return std::nullopt;
     } catch (const MachineError& refusal) {
       return refusal.what();

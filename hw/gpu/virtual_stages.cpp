@@ -36,8 +36,14 @@ class VirtualStages : public backend::Session {
     Crew crew(graph_, ranks, options, *device, fabric, depth);
     auto results = perform(crew, options);
     for (std::size_t r = 0; r < ranks.size(); ++r) results[r].learned = crew.learned(r);
+    if (options.observed) {  // what it trains besides is nobody's
+      Patience patience(*this, crew, options);
+      const int next = options.warmup + std::max(options.iterations, 1);
+      results.front().learned.devices = {crew.observe(next, options.recorded, [&] { patience.check(); })};
+    }
     if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, results);
     Timeline timeline = dispatch::assemble(graph_, std::move(results), platform_.name, options.compute, false);
+    if (const auto crowded = crew.crowding(); !crowded.empty()) timeline.disturbances.push_back(crowded);
     timeline.engine = ranks.size() > 1 ? "virtual stages on one GPU" : "one GPU";
     if (ranks.size() > 1) timeline.fidelity = timeline::Fidelity::emulated;  // links and collectives are copies
     return timeline;
@@ -45,20 +51,34 @@ class VirtualStages : public backend::Session {
   backend::Trained trained() const override { return trained_; }
 
  private:
+  // Of one iteration: throws MachineError when nothing has moved for too long.
+  class Patience {
+   public:
+    Patience(const VirtualStages& session, Crew& crew, const RunOptions& options)
+        : session_(session), timeout_(options.timeout), watchdog_(options.timeout) {
+      for (std::size_t r = 0; r < session.graph_.ranks().size(); ++r) watched_.push_back(&crew.progress(r));
+    }
+    void check() {
+      if (!watchdog_.expired(watched_, dispatch::now())) return;
+      std::vector<dispatch::Positions> positions;
+      for (const dispatch::Progress* rank : watched_) positions.push_back(dispatch::positions(*rank));
+      throw MachineError(fmt::format("{}: nothing has moved for {}; {}", session_.platform_.name, show(timeout_),
+                                     dispatch::hang_report(session_.graph_, positions)));
+    }
+
+   private:
+    const VirtualStages& session_;
+    const Time timeout_;
+    dispatch::Watchdog watchdog_;
+    std::vector<const dispatch::Progress*> watched_;
+  };
+
   std::vector<dispatch::RankResult> perform(Crew& crew, const RunOptions& options) const {
     std::vector<dispatch::RankResult> results(graph_.ranks().size());
-    std::vector<const dispatch::Progress*> watched;
-    for (std::size_t r = 0; r < results.size(); ++r) watched.push_back(&crew.progress(r));
     for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
-      dispatch::Watchdog watchdog(options.timeout);
+      Patience patience(*this, crew, options);
       crew.issue(step, options.recorded && step > 0);
-      crew.finish([&] {
-        if (!watchdog.expired(watched, dispatch::now())) return;
-        std::vector<dispatch::Positions> positions;
-        for (const dispatch::Progress* rank : watched) positions.push_back(dispatch::positions(*rank));
-        throw MachineError(fmt::format("{}: nothing has moved for {}; {}", platform_.name, show(options.timeout),
-                                       dispatch::hang_report(graph_, positions)));
-      });
+      crew.finish([&] { patience.check(); });
       if (options.progress) options.progress(step + 1);
       if (step < options.warmup) continue;
       auto spans = crew.spans(crew.began());  // one device, one clock

@@ -102,6 +102,8 @@ struct RunOptions {
   // Record the second iteration and replay it from then on, where the backend can (CUDA graphs): the host's share of
   // the time is gone.
   bool recorded = false;
+  // After all others one more iteration, under the profiler of the device where there is one (Timeline::devices).
+  bool observed = false;
   std::string tier_directory = {};  // where files hold what is kept on disks; empty: the usual one of this machine
   // Real compute on processors: note how each parameter answers to errors of its gradients, where AdamW divides by
   // them.

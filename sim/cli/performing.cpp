@@ -43,6 +43,7 @@ OptionList performing_options(PerformingOptions& o) {
        &o.run.tier_directory},
       {"replay", "", "cuda: record an iteration as a graph and replay it, so that the host has no part in the times",
        &o.run.recorded},
+      {"observe", "", "cuda: after all others one more iteration under the device's profiler (CUPTI)", &o.run.observed},
       {"timeline", "FILE", "write every span of the median iteration, in our own JSON\n(sim/design/timeline-json.md)",
        &o.timeline},
       {"trace", "FILE", "write a trace for ui.perfetto.dev; a name ending in .gz is compressed", &o.trace}};
@@ -76,6 +77,7 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
   if (!run.tier_directory.empty() && run.compute != backend::Compute::real)
     throw UserError("--tier-directory needs --compute real: timed tasks keep nothing");
   if (run.recorded && !gpu) throw UserError("--replay is for --backend cuda: others record nothing");
+  if (run.observed && !gpu) throw UserError("--observe is for --backend cuda: others have no profiler");
   // A GPU's own allocator says when its memory does not suffice.
   if (run.compute == backend::Compute::real && !gpu) explore::require_memory(performing.predicted);
   return performing;

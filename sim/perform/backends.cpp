@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "base/error.hpp"
 #include "base/spelling.hpp"
 #include "launch/launch.hpp"
@@ -35,7 +37,9 @@ std::unique_ptr<backend::Backend> open_backend(const std::string& name, const cl
   if (name == "mpi") return launch::open(name, arguments);
   if (name == "cuda")  // a GPU for each rank, or all ranks on one
     return launch::open(name, arguments, [](std::size_t ranks) {
-      return ranks > 1 && modules::load_backend("cuda")->devices() >= ranks;
+      // With the variable also a single rank is a process of its own: the way of many GPUs, tried where there is one.
+      const bool apart = ranks > 1 || std::getenv("REHEARSAL_ONE_RANK_APART") != nullptr;
+      return apart && modules::load_backend("cuda")->devices() >= ranks;
     });
   if (name == "sim")
     throw UserError("--backend sim only predicts: that is 'rehearse run'; loopback, mpi and cuda perform");

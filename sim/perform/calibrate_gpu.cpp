@@ -188,14 +188,21 @@ Json json_of(const cost::SampleErrors& e) { return {{"samples", e.samples}, {"me
 
 Json report_json(const cost::Profile& p, const gpu::Probe& probe, const std::vector<Section>& judged,
                  const std::string& refusal, const std::string& file) {
-  Json accuracy = Json::array(), nccl = Json::array(), parts = Json::array(), rings = Json::array();
+  Json accuracy = Json::array(), nccl = Json::array(), pairs = Json::array(), parts = Json::array(), rings = Json::array();
   for (const auto& s : judged)
     accuracy.push_back({{"section", s.name}, {"fitted", json_of(s.fitted)}, {"held_out", json_of(s.held_out)}});
   for (const auto& n : probe.nccl)
     nccl.push_back({{"bytes", n.size.count()},
                     {"all_reduce_s", json_of(n.out_of_place)},
                     {"in_place_s", json_of(n.in_place)},
-                    {"to_itself_s", json_of(n.to_itself)}});
+                    {"to_itself_s", json_of(n.to_itself)},
+                    {"called_s", json_of(n.called)}});
+  for (const auto& r : probe.pairs)
+    pairs.push_back({{"rows", r.product.dims[0]},
+                     {"width", r.product.dims[1]},
+                     {"product_s", json_of(r.first)},
+                     {"activation_s", json_of(r.second)},
+                     {"both_s", json_of(r.both)}});
   for (const auto& r : probe.partitions)
     parts.push_back({{"parts", r.parts},
                      {"multiprocessors", r.multiprocessors},
@@ -231,7 +238,7 @@ Json report_json(const cost::Profile& p, const gpu::Probe& probe, const std::vec
         std::pair{"launch_graph_s", &probe.launch_graph}, std::pair{"between_tasks_s", &probe.between_tasks},
         std::pair{"between_tasks_graph_s", &probe.between_tasks_graph}})
     if (*time) json[key] = json_of(**time);
-  json["partitions"] = parts, json["nccl"] = nccl, json["rings"] = rings;
+  json["partitions"] = parts, json["nccl"] = nccl, json["pairs"] = pairs, json["rings"] = rings;
   json["two_ranks_on_one_gpu"] = refusal;
   return json;
 }

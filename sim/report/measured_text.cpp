@@ -58,6 +58,18 @@ std::string tiers_text(const answer::Answer& run) {
   return text;
 }
 
+// What the devices say themselves.
+std::string devices_text(const answer::Answer& run) {
+  std::string text;
+  for (const auto& device : run.timeline.devices)
+    text += device.unavailable.empty()
+                ? fmt::format("  Profiler     {} kernels of {} and {} copies of {} in one more iteration; {} of memory taken\n",
+                              device.kernels, show(device.kernel_time), device.copies, show(device.copy_time),
+                              show(device.taken))
+                : fmt::format("  Profiler     none: {}\n", device.unavailable);
+  return text;
+}
+
 std::string verification_text(const answer::Verification& v, int width, const Paint& paint) {
   std::string text = "\n" + paint.bold(v.ok ? "Verified: trains what one rank alone trains" : "NOT VERIFIED") + "\n";
   std::vector<std::vector<std::string>> rows{{"step", "loss", "serial", "gradient norm", "serial"}};
@@ -108,6 +120,7 @@ std::string measured_text(const answer::Answer& run, int width, const Paint& pai
                         predicted_error(m.predicted / m.iterations.median - 1) + " than measured");
   text += memory_text(run);
   text += tiers_text(run);
+  text += devices_text(run);
   text += disturbance_text(run.timeline, width, paint);
   if (m.verification) text += verification_text(*m.verification, width, paint);
   return text;

@@ -173,9 +173,18 @@ void add_measured(Json& json, const Answer& run) {
       json["memory"]["disk"] = {
           {"means", disk.means}, {"bytes", disk.length.count()}, {"page_cache_bytes", disk.cached.count()}};
     // With the rounding of the device's own allocator.
-    if (!run.timeline.allocator_peak_bytes.empty())
+    if (!run.timeline.allocator_peak_bytes.empty()) {
       json["memory"]["allocator"] = counts(run.timeline.allocator_peak_bytes);
+      json["memory"]["allocator_allowance"] = counts(run.timeline.allocator_allowance);
+    }
   }
+  for (const auto& device : run.timeline.devices)
+    json["devices"].push_back({{"kernels", device.kernels},
+                               {"kernel_s", to_seconds(device.kernel_time)},
+                               {"copies", device.copies},
+                               {"copy_s", to_seconds(device.copy_time)},
+                               {"profiler", device.unavailable.empty() ? "CUPTI" : device.unavailable},
+                               {"memory_taken_bytes", device.taken.count()}});
   if (m.verification) json["verify"] = verification(*m.verification);
 }
 

@@ -28,6 +28,14 @@ struct Contention {
   std::vector<Resource> resources;  // at which somebody was slowed, worst first
 };
 
+// What the profiler of a device saw of one more iteration, and what the device itself counts of its memory.
+struct DeviceReport {
+  std::int64_t kernels = 0, copies = 0;
+  Time kernel_time, copy_time;   // summed
+  std::string unavailable = {};  // why the profiler saw nothing; empty otherwise
+  Bytes taken;                   // of its memory since it was opened: pools, workspaces, code, buffers of libraries
+};
+
 struct Timeline {
   // Indexed by TaskId; time 0 = start of the iteration, or the end of the one before where iterations overlap (then
   // some times are negative). A collective's span begins when its last member is ready; a
@@ -39,6 +47,8 @@ struct Timeline {
   std::vector<Spans> iterations;
   std::vector<Bytes> peak_bytes;            // per rank: high-water mark of its own buffers; empty where none are made
   std::vector<Bytes> allocator_peak_bytes;  // the same as a device's allocator counts it; empty where there is none
+  std::vector<Bytes> allocator_allowance;   // what it may count more: its rounding of as many blocks as were live at once
+  std::vector<DeviceReport> devices;        // of each process with one, where RunOptions::observed asked for it
   std::vector<std::vector<Bytes>> beyond_bytes;  // per rank and tier: that of what it keeps beyond; empty likewise
   struct Disk {
     std::string means;     // what carried bytes to files: "io_uring, O_DIRECT"; empty without one

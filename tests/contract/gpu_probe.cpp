@@ -59,7 +59,7 @@ bool ordered(const gpu::LaunchTime& t) { return t.p10 > Time() && t.p10 <= t.p50
 class Refusing : public gpu::Communicators {
  public:
   std::string make_id() override { return "id"; }
-  std::unique_ptr<gpu::Communicator> join(const std::string&, int members, int, Time) override {
+  std::unique_ptr<gpu::Communicator> join(const std::string&, int members, int, gpu::Traffic, Time) override {
     CHECK(members == 2);
     throw MachineError("Duplicate GPU detected");
   }
@@ -172,7 +172,10 @@ TEST_CASE("a whole GPU is measured by the rules, and every row has its numbers")
   CHECK(probe.partitions[2].multiprocessors == 16);
   for (const auto& p : probe.partitions) CHECK((ordered(p.alone) && ordered(p.busy)));
   REQUIRE(!probe.nccl.empty());
-  for (const auto& n : probe.nccl) CHECK((ordered(n.out_of_place) && ordered(n.in_place) && ordered(n.to_itself)));
+  for (const auto& n : probe.nccl)
+    CHECK((ordered(n.out_of_place) && ordered(n.in_place) && ordered(n.to_itself) && ordered(n.called)));
+  REQUIRE(!probe.pairs.empty());
+  for (const auto& p : probe.pairs) CHECK((ordered(p.first) && ordered(p.second) && ordered(p.both)));
   CHECK(world.calls["replay"] > 0);  // copies from pinned memory
 }
 

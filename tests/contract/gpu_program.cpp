@@ -55,6 +55,19 @@ TEST_CASE("a job trains on one GPU as virtual stages and on a GPU per rank as pr
     }
 }
 
+TEST_CASE("a single rank goes the way of many where it is told to, and is observed there too") {
+  const auto run = Machine(1).rehearse(
+      fmt::format("measure {} {} --set 'parallelism={{}}' --backend cuda --verify --steps 2 --observe --format json", kGpt,
+                  kSmall),
+      "REHEARSAL_ONE_RANK_APART=1");
+  CHECK(run.status == 0);
+  const json result = parsed(run);
+  CHECK(result["verify"]["ok"] == true);
+  CHECK(result["rehearsal"]["engine"] == "processes");
+  REQUIRE(result["devices"].size() == 1);
+  CHECK(result["devices"][0]["profiler"] == "a stand-in has no profiler");
+}
+
 TEST_CASE("ranks of torchrun's environment meet; rank 0 reports for all") {
   const Machine machine(2);
   const std::string command =

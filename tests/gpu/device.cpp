@@ -341,13 +341,13 @@ TEST_CASE("a communicator of one: collectives are copies, and a message to onese
 
 TEST_CASE("a member whose peer does not come gives up, and so do two on one GPU") {
   Machine machine;
-  CHECK_THROWS_AS(machine.communicators().join(machine.communicators().make_id(), 2, 0, seconds(.5)), MachineError);
+  CHECK_THROWS_AS(machine.communicators().join(machine.communicators().make_id(), 2, 0, gpu::Traffic::messages, seconds(.5)), MachineError);
   if (!is_real()) return;  // the stand-in's communicators do not care where their members are
   Machine other;
   const std::string id = machine.communicators().make_id();
   const auto says = [&](Machine& one, int index) -> std::string {
     try {
-      one.communicators().join(id, 2, index, seconds(20));
+      one.communicators().join(id, 2, index, gpu::Traffic::messages, seconds(20));
       return "";
     } catch (const MachineError& error) {
       return error.what();
@@ -389,7 +389,7 @@ TEST_CASE("the profiler sees the kernels between observe and observed, or says w
   device.count(n, 1, numbers.stream());
   device.observe();
   for (int i = 0; i < 3; ++i) device.count(n, 1, numbers.stream());
-  const gpu::Activity activity = device.observed();
+  const gpu::DeviceReport activity = device.observed();
   if (!activity.unavailable.empty()) {
     std::printf("no profiler: %s\n", activity.unavailable.c_str());
     CHECK(activity.kernels == 0);

@@ -45,6 +45,7 @@ class Processes : public backend::Session {
     std::vector<std::unique_ptr<OneProcess>> all;
     for (std::size_t r = 0; r < graph_.ranks().size(); ++r)
       all.push_back(std::make_unique<OneProcess>(graph_, RankId(r), options, world_, exchange, depth));
+    for (const auto& one : all) one->crew.load();
     for (const auto& one : all) one->fabric.begin_connecting();
     while (world_.progress()) {
     }

@@ -64,6 +64,7 @@ RecordingDevice::RecordingDevice(World& world) : world_(world), index_(world.dev
   world_.launched_.push_back(0), world_.started_.push_back(0);
   facts_.name = "a recorder", facts_.capability = "0.0";
   facts_.multiprocessors = world.manner_.multiprocessors;
+  facts_.connections = world.manner_.connections;
 }
 
 RecordingDevice::~RecordingDevice() {
@@ -244,7 +245,14 @@ void RecordingDevice::fill(Address to, std::byte value, Bytes size, StreamId str
   });
 }
 
+void RecordingDevice::load(const kernels::Call& call, StreamId) {
+  loaded_.emplace(call.kernel.kind, call.kernel.dims);
+}
+
 void RecordingDevice::perform(const kernels::Call& given, StreamId stream) {
+  // What is not loaded is loaded now, and loading may wait for what is under way: for a message whose sender waits for us.
+  if (loaded_.emplace(given.kernel.kind, given.kernel.dims).second && world_.launched_[index_] > 0)
+    world_.complain(fmt::format("'{}' is launched first after communicators were used", rehearsal::name(given.kernel.kind)));
   const std::string name = fmt::format("{}", rehearsal::name(given.kernel.kind));
   call("perform " + name, [this, given, stream, name] {
     Operation operation{.name = name};
@@ -383,7 +391,8 @@ std::string World::make_line() {
 
 std::string RecordingCommunicators::make_id() { return world_.make_line(); }
 
-std::unique_ptr<gpu::Communicator> RecordingCommunicators::join(const std::string& id, int members, int index, Time) {
+std::unique_ptr<gpu::Communicator> RecordingCommunicators::join(const std::string& id, int members, int index,
+                                                                 gpu::Traffic, Time) {
   const std::size_t at = world_.line_of_id_.at(id);
   World::Line& line = world_.lines_[at];
   if (line.members != 0 && line.members != members) world_.complain("members disagree on how many they are");

@@ -45,6 +45,7 @@ class World {
     // NCCL_LAUNCH_ORDER_IMPLICIT: a call of one device starts no earlier than those queued before it have started.
     bool launch_order = false;
     int multiprocessors = 132;
+    std::size_t connections = SIZE_MAX;
     std::uint64_t forgets_wait = 0;  // this wait, counted over all, has no effect, as if it had never been called
     std::function<void(const kernels::Call&)> perform = {};  // on the host; nothing: kernels only touch their operands
   };
@@ -170,6 +171,7 @@ class RecordingDevice : public gpu::Device {
   std::span<std::byte> pinned(Bytes size) override;
   void copy(void* to, const void* from, Bytes size, gpu::Direction direction, StreamId stream) override;
   void fill(Address to, std::byte value, Bytes size, StreamId stream) override;
+  void load(const kernels::Call& call, StreamId stream) override;
   void perform(const kernels::Call& call, StreamId stream) override;
   void spin(Time duration, StreamId stream) override;
   void accumulate(Precision precision, Address to, const std::byte* from, std::int64_t elements,
@@ -179,7 +181,7 @@ class RecordingDevice : public gpu::Device {
   gpu::RecordingId end_recording(StreamId stream) override;
   void replay(gpu::RecordingId recording, StreamId stream) override;
   void observe() override {}
-  gpu::Activity observed() override { return {}; }
+  gpu::DeviceReport observed() override { return {}; }
 
   // The most partitions, as on a real one in steps of 8 multiprocessors.
   std::size_t most_partitions() const;
@@ -215,6 +217,7 @@ class RecordingDevice : public gpu::Device {
   std::set<std::size_t> recorded_events_;                                  // of the recording
   std::shared_ptr<const Knowledge> seen_ = std::make_shared<Knowledge>();  // by the host
   std::vector<Recorded> recordings_;
+  std::set<std::pair<KernelKind, KernelDims>> loaded_;  // before or by their first launch
 };
 
 class RecordingCommunicators : public gpu::Communicators {
@@ -222,7 +225,8 @@ class RecordingCommunicators : public gpu::Communicators {
   RecordingCommunicators(World& world, RecordingDevice& device) : world_(world), device_(device) {}
   std::string make_id() override;
   // Does not wait for the others: the ranks of a test take turns in one thread.
-  std::unique_ptr<gpu::Communicator> join(const std::string& id, int members, int index, Time patience) override;
+  std::unique_ptr<gpu::Communicator> join(const std::string& id, int members, int index, gpu::Traffic traffic,
+                                          Time patience) override;
   void begin_group() override;
   void end_group() override;
 

@@ -13,7 +13,8 @@ class FileCommunicators : public gpu::Communicators {
  public:
   FileCommunicators(HostDevice& device, std::filesystem::path folder) : device_(device), folder_(std::move(folder)) {}
   std::string make_id() override;
-  std::unique_ptr<gpu::Communicator> join(const std::string& id, int members, int index, Time patience) override;
+  std::unique_ptr<gpu::Communicator> join(const std::string& id, int members, int index, gpu::Traffic,
+                                          Time patience) override;
   void begin_group() override {}
   void end_group() override {}
 

@@ -108,8 +108,8 @@ void HostDevice::replay(gpu::RecordingId recording, gpu::StreamId) {
   for (const auto& effect : recordings_[recording.index()]) effect();
 }
 
-gpu::Activity HostDevice::observed() {
-  gpu::Activity none;
+gpu::DeviceReport HostDevice::observed() {
+  gpu::DeviceReport none;
   none.unavailable = "a stand-in has no profiler";
   return none;
 }

@@ -30,6 +30,7 @@ class HostDevice : public gpu::Device {
   std::span<std::byte> pinned(Bytes size) override;
   void copy(void* to, const void* from, Bytes size, gpu::Direction direction, gpu::StreamId stream) override;
   void fill(gpu::Address to, std::byte value, Bytes size, gpu::StreamId stream) override;
+  void load(const kernels::Call&, gpu::StreamId) override {}
   void perform(const kernels::Call& call, gpu::StreamId stream) override;
   void spin(Time duration, gpu::StreamId stream) override;
   void accumulate(Precision precision, gpu::Address to, const std::byte* from, std::int64_t elements,
@@ -39,7 +40,7 @@ class HostDevice : public gpu::Device {
   gpu::RecordingId end_recording(gpu::StreamId) override;
   void replay(gpu::RecordingId recording, gpu::StreamId stream) override;
   void observe() override {}
-  gpu::Activity observed() override;
+  gpu::DeviceReport observed() override;
 
   // Now, or at every replay.
   void call(std::function<void()> effect);

@@ -82,7 +82,7 @@ void check(CollectiveKind kind, Precision precision, std::size_t n, std::int64_t
     }
     fabric.collective({kind, precision, part}, members);
     for (std::size_t r = 0; r < n; ++r) {
-      drain(device, members[r].stream);
+      drain(device, members[r].stream, device.make_event());
       for (std::size_t i = 0; i < out; ++i) {
         float expected = 0;
         if (kind == CollectiveKind::all_gather)

@@ -149,8 +149,8 @@ TEST_CASE("messages meet in order, of equal sizes, and nobody buffers") {
   RecordingDevice one(world), two(world);
   RecordingCommunicators of_one(world, one), of_two(world, two);
   const auto id = of_one.make_id();
-  const auto left = of_one.join(id, 2, 0, seconds(1));
-  const auto right = of_two.join(id, 2, 1, seconds(1));
+  const auto left = of_one.join(id, 2, 0, gpu::Traffic::messages, seconds(1));
+  const auto right = of_two.join(id, 2, 1, gpu::Traffic::messages, seconds(1));
   const auto a = one.make_stream(0), b = two.make_stream(0);
   const auto from = one.allocate(one.make_pool(), kSize, a), into = two.allocate(two.make_pool(), kSize, b);
   one.fill(from, std::byte{5}, kSize, a);
@@ -180,8 +180,8 @@ TEST_CASE("two that send to each other first wait for ever; in a group, or with 
     RecordingDevice one(world), two(world);
     RecordingCommunicators of_one(world, one), of_two(world, two);
     const auto id = of_one.make_id();
-    const auto left = of_one.join(id, 2, 0, seconds(1));
-    const auto right = of_two.join(id, 2, 1, seconds(1));
+    const auto left = of_one.join(id, 2, 0, gpu::Traffic::messages, seconds(1));
+    const auto right = of_two.join(id, 2, 1, gpu::Traffic::messages, seconds(1));
     const auto a = one.make_stream(0), b = two.make_stream(0);
     const auto mine = one.allocate(one.make_pool(), Bytes(128), a),
                theirs = two.allocate(two.make_pool(), Bytes(128), b);
@@ -202,8 +202,8 @@ TEST_CASE("members that call different collectives are found") {
   RecordingDevice one(world), two(world);
   RecordingCommunicators of_one(world, one), of_two(world, two);
   const auto id = of_one.make_id();
-  const auto left = of_one.join(id, 2, 0, seconds(1));
-  const auto right = of_two.join(id, 2, 1, seconds(1));
+  const auto left = of_one.join(id, 2, 0, gpu::Traffic::messages, seconds(1));
+  const auto right = of_two.join(id, 2, 1, gpu::Traffic::messages, seconds(1));
   const auto a = one.make_stream(0), b = two.make_stream(0);
   const auto mine = one.allocate(one.make_pool(), kSize, a), theirs = two.allocate(two.make_pool(), kSize, b);
   one.fill(mine, std::byte{0}, kSize, a), two.fill(theirs, std::byte{0}, kSize, b);
@@ -229,7 +229,7 @@ TEST_CASE("with launches in order, a later call waits for the start of an earlie
     };
     const auto pair = [&] {
       const auto id = of_one.make_id();
-      return Pair{of_one.join(id, 2, 0, seconds(1)), of_two.join(id, 2, 1, seconds(1)), one.make_stream(0),
+      return Pair{of_one.join(id, 2, 0, gpu::Traffic::messages, seconds(1)), of_two.join(id, 2, 1, gpu::Traffic::messages, seconds(1)), one.make_stream(0),
                   two.make_stream(0)};
     };
     const Pair first = pair(), second = pair(), third = pair();
