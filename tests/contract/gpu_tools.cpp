@@ -2,8 +2,6 @@
 // learn at once which it is.
 #include <doctest/doctest.h>
 
-#include <fstream>
-
 #include "../program.hpp"
 
 namespace fs = std::filesystem;
@@ -14,17 +12,6 @@ namespace {
 Output gpu_check(const fs::path& build, const Scratch& scratch, const std::string& path) {
   return shell("env -i PATH='" + path + "' python3 '" PROJECT_ROOT "/tools/gpu-check' --build '" + build.string() +
                "' --out '" + (scratch.folder / "out").string() + "' --rows verify 2>&1");
-}
-
-// An nvidia-smi that tells of a GPU.
-std::string with_gpu(const Scratch& scratch) {
-  const fs::path folder = scratch.folder / "bin";
-  fs::create_directories(folder);
-  const fs::path smi = folder / "nvidia-smi";
-  std::ofstream(smi)
-      << "#!/bin/sh\ncase \"$*\" in *-lms*) sleep 60;; *) echo 'Pretend GPU, 1.0, 81559, 700.00';; esac\n";
-  fs::permissions(smi, fs::perms::owner_all);
-  return folder.string() + ":/usr/bin:/bin";
 }
 
 }  // namespace
@@ -38,7 +25,7 @@ TEST_CASE("gpu-check tells no GPU, a GPU that the program cannot use, and a prog
   CHECK(none.status == 77);
   CHECK(contains(none.out, "skipped: no GPU: "));
 
-  const auto unusable = gpu_check(build, scratch, with_gpu(scratch));
+  const auto unusable = gpu_check(build, scratch, PROJECT_ROOT "/tests/standin:/usr/bin:/bin");
   CAPTURE(unusable.out);
   CHECK(unusable.status == 1);
   CHECK(contains(unusable.out, "there is a GPU (Pretend GPU), and the program cannot use it: "));

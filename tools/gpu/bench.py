@@ -37,6 +37,7 @@ class Bench:
     def __init__(self, device, tiny, state, file, gpu, source):
         self.device, self.tiny, self.state, self.file, self.source = device, tiny, state, file, source
         self.cuda = device == "cuda"
+        self.kind = torch.bfloat16 if self.cuda else torch.float32  # of activations; CPUs are slow in bf16
         self.gpu = gpu
         self.peaks = next((p for name, p in PEAKS.items() if name in gpu), {})
         self.rows, self.section, self.deadline = [], "", math.inf
@@ -135,6 +136,7 @@ class Bench:
     def host(self, action, times=60):
         """Seconds of the host for one call, the device idle when it begins and never waited for."""
         self.over()
+        times = 2 if self.tiny else times
         for _ in range(5):
             action()
         self.synchronize()

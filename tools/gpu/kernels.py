@@ -1,4 +1,6 @@
 """Sections of gpu-measure that time single kernels. Within a section what matters most comes first."""
+import contextlib
+
 import torch
 import torch.nn.functional as F
 
@@ -121,9 +123,31 @@ def fp8(b):
             b.add("cast", b.time(lambda i: x16.to(kind)), moved=3 * t * k, dtype="fp8", M=t, K=k, extra="bf16 to e4m3")
 
 
+def attend(q, k, v, causal):
+    """Fused, or written out where this PyTorch has nothing fused."""
+    fused = getattr(F, "scaled_dot_product_attention", None)
+    if fused:
+        return fused(q, k, v, is_causal=causal, **({} if k.shape[1] == q.shape[1] else {"enable_gqa": True}))
+    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** .5
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1), -float("inf"))
+    return torch.softmax(scores, -1) @ v
+
+
+def kernels_of_attention(b):
+    """{name: what makes PyTorch take this kernel}"""
+    try:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+    except ImportError:
+        return {"whatever there is": contextlib.nullcontext}
+    if not b.cuda:
+        return {"math": lambda: sdpa_kernel(SDPBackend.MATH)}
+    return {"flash": lambda: sdpa_kernel(SDPBackend.FLASH_ATTENTION), "cudnn": lambda: sdpa_kernel(SDPBackend.CUDNN_ATTENTION)}
+
+
 def attention(b):
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    kinds = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
+    kinds = kernels_of_attention(b)
     tokens, width = b.n(16384), b.n(2048) if b.cuda else 128
     shapes = [(s, d, causal, width // d, width // d) for s in (4096, 8192, 2048, 1024, 16384, 32768)
               for d in (128, 64) for causal in (True, False)]
@@ -134,11 +158,10 @@ def attention(b):
     for s, d, causal, heads, kv, name in cases:
         s = b.n(s)
         batch = max(1, tokens // s)
-        with b.guarded(f"attention {name} {s} {d}"), sdpa_kernel(kinds[name]):
-            q = b.normal(batch, heads, s, d, grad=True)
-            k, v = (b.normal(batch, kv, s, d, grad=True) for _ in range(2))
-            more = {} if kv == heads else {"enable_gqa": True}
-            forward = lambda i=0: F.scaled_dot_product_attention(q, k, v, is_causal=causal, **more)
+        with b.guarded(f"attention {name} {s} {d}"), kinds[name]():
+            q = b.normal(batch, heads, s, d, dtype=b.kind, grad=True)
+            k, v = (b.normal(batch, kv, s, d, dtype=b.kind, grad=True) for _ in range(2))
+            forward = lambda i=0: attend(q, k, v, causal)
             flops = 4 * batch * heads * s * s * d / (2 if causal else 1)
             columns = dict(dtype="bf16", causal="yes" if causal else "no", seq_len=s, head_dim=d,
                            extra=f"{name}, batch={batch} heads={heads} kv_heads={kv}",
@@ -260,11 +283,11 @@ def grouped(b):
     """Products of experts with as many rows as the router gave them."""
     function = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
     if not function:
-        return b.note("grouped_gemm", "this PyTorch has none")
+        b.note("grouped_gemm", "this PyTorch has none; one by one they are products like others")
     generator = torch.Generator().manual_seed(1)
-    cases = [(e, t, n, k) for t in (16384, 65536, 4096) for e, n, k in ((8, 14336, 4096), (64, 2048, 2048), (128, 1536, 2048),
-                                                                         (16, 4096, 4096), (32, 2816, 2048))]
-    for experts, tokens, n, k in cases:
+    shapes = [(e, t, n, k) for t in (16384, 65536, 4096) for e, n, k in ((8, 14336, 4096), (64, 2048, 2048), (128, 1536, 2048),
+                                                                          (16, 4096, 4096), (32, 2816, 2048))]
+    for experts, tokens, n, k in shapes:
         tokens, n, k = b.n(tokens), b.n(n), b.n(k)
         even = tokens // experts
         shares = torch.rand(experts, generator=generator) + .25
@@ -278,14 +301,12 @@ def grouped(b):
                 x, w, dy = b.normal(total, k), b.normal(experts, k, n), b.normal(total, n)
                 columns = dict(dtype="bf16", M=total, N=n, K=k, extra=f"groups={experts}, {name}",
                                note="M is of all groups")
-                b.add("grouped_gemm", b.time(lambda i: function(x, w, offs=ends), work=.06), flops=2 * total * n * k,
-                      direction="fwd", **columns)
-                with b.guarded(f"grouped dgrad {experts} {tokens} {name}"):
-                    b.add("grouped_gemm", b.time(lambda i: function(dy, w.transpose(1, 2), offs=ends), work=.06),
-                          flops=2 * total * n * k, direction="dgrad", **columns)
-                with b.guarded(f"grouped wgrad {experts} {tokens} {name}"):
-                    b.add("grouped_gemm", b.time(lambda i: function(x.t(), dy, offs=ends), work=.06),
-                          flops=2 * total * n * k, direction="wgrad", **columns)
+                cases = {} if not function else {
+                    "fwd": lambda i: function(x, w, offs=ends), "dgrad": lambda i: function(dy, w.transpose(1, 2), offs=ends),
+                    "wgrad": lambda i: function(x.t(), dy, offs=ends)}
+                for direction, launch in cases.items():
+                    with b.guarded(f"grouped {direction} {experts} {tokens} {name}"):
+                        b.add("grouped_gemm", b.time(launch, work=.06), flops=2 * total * n * k, direction=direction, **columns)
                 if name != "uneven, multiples of 16":
                     bounds = [0, *ends.tolist()]
                     parts = [(x[i:j], w[g]) for g, (i, j) in enumerate(zip(bounds, bounds[1:]))]

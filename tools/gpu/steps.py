@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from bench import Timing, median
-from kernels import BF16, heat, products
+from kernels import BF16, attend, heat, products
 
 GIB = 2**30
 
@@ -27,7 +27,7 @@ class Block(nn.Module):
     def forward(self, x):
         batch, length, width = x.shape
         q, k, v = (t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = attend(q, k, v, True)
         x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
         return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
@@ -48,10 +48,6 @@ class Model(nn.Module):
         return self.head(self.norm(x))
 
 
-def kind_of(b):
-    return BF16 if b.cuda else torch.float32
-
-
 def launches(b):
     """Kernels that do nothing, and the host's time for single operators."""
     one = torch.zeros(8, device=b.device)
@@ -61,7 +57,7 @@ def launches(b):
     if not b.cuda:
         x, w, c = x.float(), w.float(), c.float()
     xg, wg, cg = (t.clone().requires_grad_() for t in (x, w, c))
-    block = Block(256, 4, b.device, kind_of(b))
+    block = Block(256, 4, b.device, b.kind)
     rows = x.view(1, 64, 256)
     out = torch.empty_like(x)
     operators = {"add in place": lambda: one.add_(1), "add": lambda: x + x, "mm, out": lambda: torch.mm(x, w, out=out),
@@ -82,10 +78,10 @@ def steps(b):
         width, length = b.n(width) if b.cuda else 64, b.n(length)
         with b.guarded(f"step {width}"):
             b.over()
-            model = nn.ModuleList(Block(width, max(1, width // 128), b.device, kind_of(b)) for _ in range(4))
+            model = nn.ModuleList(Block(width, max(1, width // 128), b.device, b.kind) for _ in range(4))
             fused = {"fused": True} if b.cuda else {}
             optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, capturable=b.cuda, **fused)
-            x = b.normal(1, length, width, dtype=kind_of(b))
+            x = b.normal(1, length, width, dtype=b.kind)
 
             def forward():
                 y = x
@@ -155,7 +151,9 @@ def memory(b):
     """What a model of a billion parameters takes: its tensors, what the allocator has reserved, what nvidia-smi sees."""
     layers, width, words, length, batch = (18, 2048, 32000, 2048, 4) if not b.tiny else (2, 64, 100, 32, 1)
     if not b.cuda:
-        Model(layers, width, 2, words, b.device, torch.float32)(torch.zeros(batch, length, dtype=torch.long)).sum().backward()
+        model = Model(layers, width, 2, words, b.device, torch.float32)
+        model.recomputed = {0}
+        model(torch.zeros(batch, length, dtype=torch.long)).sum().backward()
         return b.note("memory", "a CPU has no allocator that counts")
     for mixed in (True, False):
         for name, which in (("none", lambda i: False), ("full", lambda i: True), ("every other block", lambda i: i % 2 == 0)):
@@ -198,8 +196,14 @@ def memory(b):
 
 def link(b):
     """Pinned memory of the host, each direction and both at once; AdamW on the host."""
-    if not b.cuda:
-        return b.note("link", "a CPU has none")
+    if b.cuda:
+        pinned_copies(b)
+    else:
+        b.note("link", "a CPU has none")
+    adam_of_the_host(b)
+
+
+def pinned_copies(b):
     largest = 2**29 if not b.tiny else 2**20
     host_out, host_in = (torch.empty(largest, dtype=torch.uint8, pin_memory=True) for _ in range(2))
     there, here = (torch.empty(largest, dtype=torch.uint8, device=b.device) for _ in range(2))
@@ -223,13 +227,19 @@ def link(b):
                     at(host_in, i).copy_(at(here, i), non_blocking=True)
                 torch.cuda.current_stream().wait_stream(other)
             b.add("pcie", b.time(both, work=.08), moved=2 * size, direction="duplex", M=size, extra="pinned, bytes of both")
-    del host_out, host_in, there, here
+
+
+def adam_of_the_host(b):
     count = b.n(2**26)
     p = torch.nn.Parameter(torch.randn(count))
     p.grad = torch.randn(count)
     for how in ({"fused": True}, {"foreach": True}):
         with b.guarded("cpu_adam"):
-            step = torch.optim.AdamW([p], lr=1e-3, **how)
+            try:
+                step = torch.optim.AdamW([p], lr=1e-3, **how)
+            except (RuntimeError, TypeError) as why:
+                b.note("cpu_adam", f"this PyTorch has none that is {next(iter(how))}: {why}")
+                continue
             step.step()
             times, begin = [], time.time()
             for _ in range(3):
@@ -307,7 +317,7 @@ def experts(b):
         tokens, width, inner = b.n(tokens), b.n(width), b.n(inner)
         with b.guarded(f"experts {count}"):
             b.over()
-            kind = kind_of(b)
+            kind = b.kind
             x = b.normal(tokens, width, dtype=kind)
             router = b.normal(count, width, dtype=kind)
             up, down = b.normal(count, width, 2 * inner, dtype=kind), b.normal(count, inner, width, dtype=kind)
