@@ -48,24 +48,30 @@ gpu::PoolId HostDevice::make_pool() {
   return gpu::PoolId(pools_.size() - 1);
 }
 
-gpu::Address HostDevice::allocate(gpu::PoolId pool, Bytes size, gpu::StreamId) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(std::max<std::int64_t>(size.count(), 1)));
-  const gpu::Address address = bytes.data();
-  blocks_.emplace(address, Block{std::move(bytes), pool.index()});
-  pools_[pool.index()].live += size;
-  pools_[pool.index()].peak = std::max(pools_[pool.index()].peak, pools_[pool.index()].live);
+HostDevice::Memory HostDevice::memory(Bytes size) {
+  Memory bytes(static_cast<std::byte*>(std::calloc(std::size_t(std::max<std::int64_t>(size.count(), 1)), 1)));
+  if (!bytes) throw MachineError(fmt::format("no memory for {} bytes", size.count()));
+  return bytes;
+}
+
+gpu::Address HostDevice::allocate(gpu::PoolId id, Bytes size, gpu::StreamId) {
+  Memory bytes = memory(size);
+  const gpu::Address address = bytes.get();
+  blocks_.emplace(address, Block{std::move(bytes), size, id.index()});
+  Pool& pool = pools_[id.index()];
+  pool.live += size, pool.peak = std::max(pool.peak, pool.live);
   return address;
 }
 
 void HostDevice::free(gpu::Address address, gpu::StreamId) {
   const auto block = blocks_.find(address);
   INVARIANT(block != blocks_.end(), "a block is freed once");
-  pools_[block->second.pool].live -= Bytes(static_cast<std::int64_t>(block->second.bytes.size()));
+  pools_[block->second.pool].live -= block->second.size;
   if (!recording_) blocks_.erase(block);  // a recording uses its blocks again
 }
 
 std::span<std::byte> HostDevice::pinned(Bytes size) {
-  return pinned_.emplace_back(static_cast<std::size_t>(size.count()));
+  return {pinned_.emplace_back(memory(size)).get(), static_cast<std::size_t>(size.count())};
 }
 
 void HostDevice::copy(void* to, const void* from, Bytes size, gpu::Direction direction, gpu::StreamId) {

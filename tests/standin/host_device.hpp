@@ -2,8 +2,8 @@
 // host code. For running the program itself, with its processes, where there is no GPU; the recorder
 // (tests/recorder) is what checks order.
 #pragma once
+#include <cstdlib>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <vector>
@@ -45,20 +45,28 @@ class HostDevice : public gpu::Device {
   // Now, or at every replay.
   void call(std::function<void()> effect);
 
+ protected:
+  gpu::DeviceFacts facts_;
+  std::vector<Time> events_;
+
  private:
   struct Pool {
     Bytes live, peak;
   };
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+  using Memory = std::unique_ptr<std::byte[], Free>;  // zeros, of which pages that nobody touches cost nothing
+  static Memory memory(Bytes size);
   struct Block {
-    std::vector<std::byte> bytes;
+    Memory bytes;
+    Bytes size;
     std::size_t pool = 0;
   };
-  gpu::DeviceFacts facts_;
   std::size_t streams_ = 0;
-  std::vector<Time> events_;
   std::vector<Pool> pools_;
   std::map<gpu::Address, Block> blocks_;
-  std::list<std::vector<std::byte>> pinned_;
+  std::vector<Memory> pinned_;
   bool recording_ = false;
   std::vector<std::vector<std::function<void()>>> recordings_;
 };
