@@ -311,7 +311,7 @@ TEST_CASE("a communicator of one: collectives are copies, and a message to onese
   Machine machine;
   gpu::Communicators& all = machine.communicators();
   Numbers numbers(machine);
-  const auto line = all.join(all.make_id(), 1, 0, seconds(20));
+  const auto line = all.join(all.make_id(), 1, 0, gpu::Traffic::collectives, seconds(20));
   const std::size_t n = 1000;
   std::vector<float> values(n);
   std::iota(values.begin(), values.end(), 1.f);
@@ -341,7 +341,9 @@ TEST_CASE("a communicator of one: collectives are copies, and a message to onese
 
 TEST_CASE("a member whose peer does not come gives up, and so do two on one GPU") {
   Machine machine;
-  CHECK_THROWS_AS(machine.communicators().join(machine.communicators().make_id(), 2, 0, gpu::Traffic::messages, seconds(.5)), MachineError);
+  CHECK_THROWS_AS(
+      machine.communicators().join(machine.communicators().make_id(), 2, 0, gpu::Traffic::messages, seconds(.5)),
+      MachineError);
   if (!is_real()) return;  // the stand-in's communicators do not care where their members are
   Machine other;
   const std::string id = machine.communicators().make_id();

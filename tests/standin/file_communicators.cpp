@@ -116,8 +116,8 @@ class FileCommunicator : public gpu::Communicator {
 
 std::string FileCommunicators::make_id() { return fmt::format("{}-{}", getpid(), ids_++); }
 
-std::unique_ptr<gpu::Communicator> FileCommunicators::join(const std::string& id, int members, int index,
-                                                           gpu::Traffic, Time patience) {
+std::unique_ptr<gpu::Communicator> FileCommunicators::join(const std::string& id, int members, int index, gpu::Traffic,
+                                                           Time patience) {
   const fs::path line = folder_ / id;
   fs::create_directories(line);
   std::ofstream(line / fmt::format("member-{}", index));
