@@ -44,24 +44,24 @@ void Crew::load() {
   for (const auto& rank : ranks_) rank->load(), drain(device_, rank->home(), done_);
 }
 
-void Crew::issue(int step, bool recorded) {
+void Crew::record(int step) {
+  device_.begin_recording(main_);
+  queue_all(step);
+  recording_ = device_.end_recording(main_);
+}
+
+void Crew::issue(int step) {
   // Where the device stands on the host's clock: nothing is queued, so an event is reached at once.
   device_.record(probe_, main_);
   const Time before = dispatch::now();
   while (!device_.reached(probe_)) {
   }
   began_error_ = Time((dispatch::now() - before).count() / 2);
-  began_ = before + began_error_;
-  if (!recorded) {
-    queue_all(step);
-  } else {
-    if (!recording_) {
-      device_.begin_recording(main_);
-      queue_all(step);
-      recording_ = device_.end_recording(main_);
-    }
+  probed_ = before + began_error_;
+  if (recording_)
     device_.replay(*recording_, main_);
-  }
+  else
+    queue_all(step);
   device_.record(done_, main_);
 }
 
@@ -113,6 +113,8 @@ void Crew::finish(const std::function<void()>& check) {
     std::this_thread::sleep_for(kLook);
   }
   look_around();
+  // The device says how long after the probe it came to the base: the host may have taken any time to queue it.
+  began_ = probed_ + device_.between(probe_, base_);
   for (const auto& rank : ranks_) rank->collect();
   for (dispatch::Progress& progress : progress_) ++progress.iterations;
 }
@@ -125,9 +127,9 @@ std::string Crew::crowding() const {
                      streams, device_.facts().connections);
 }
 
-DeviceReport Crew::observe(int step, bool recorded, const std::function<void()>& check) {
+DeviceReport Crew::observe(int step, const std::function<void()>& check) {
   device_.observe();
-  issue(step, recorded);
+  issue(step);
   finish(check);
   return device_.observed();
 }

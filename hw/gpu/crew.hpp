@@ -20,14 +20,16 @@ class Crew {
 
   // Makes the device ready for every kernel; to be called before peers may wait for it (Device::load).
   void load();
-  // Queues an iteration. With `recorded`, the first call with it records and later ones replay, which costs the host
-  // one call; the ranks must have gone through an iteration before.
-  void issue(int step, bool recorded = false);
+  // Records an iteration, which issue() replays from then on; that costs the host one call. Takes the host a while, and
+  // nobody shall wait for this crew meanwhile. The ranks must have gone through an iteration before.
+  void record(int step);
+  // Queues an iteration.
+  void issue(int step);
   // Waits until the device has done it; calls `check` about every ten milliseconds, which may throw to give up. Throws
   // MachineError when the device or a peer has failed.
   void finish(const std::function<void()>& check);
   // An iteration that is issued and finished under the device's own eyes.
-  DeviceReport observe(int step, bool recorded, const std::function<void()>& check);
+  DeviceReport observe(int step, const std::function<void()>& check);
 
   // Of the iteration that was finished, times from `origin` on the host's clock; per served rank.
   std::vector<timeline::Spans> spans(Time origin) const;
@@ -58,7 +60,7 @@ class Crew {
   Csr<TaskOfRank> order_;
   std::vector<dispatch::Progress> progress_;
   std::optional<RecordingId> recording_;
-  Time began_, began_error_;
+  Time probed_, began_, began_error_;
 };
 
 }  // namespace rehearsal::gpu

@@ -26,7 +26,7 @@ using EventId = Id<struct EventTag>;
 using PoolId = Id<struct PoolTag>;
 using RecordingId = Id<struct RecordingTag>;
 inline constexpr std::size_t kAlignment = 256;  // of blocks of device memory, bytes
-using Address = std::byte*;  // device memory: looked into by a Device alone
+using Address = std::byte*;                     // device memory: looked into by a Device alone
 
 struct DeviceFacts {
   std::string name;        // "NVIDIA H200"
@@ -82,13 +82,14 @@ class Device {
   virtual void count(std::int64_t* number, std::int64_t more, StreamId stream) = 0;  // *number += more
 
   // Records what is queued on `stream`, and on streams that wait for it, without running it; replay() runs it all. All
-  // streams must have joined `stream` again through events when the recording ends.
+  // streams must have joined `stream` again through events when the recording ends, and blocks that were allocated in
+  // it are freed in it, and no others. A replay comes after what was queued on its stream, and after earlier ones.
   virtual void begin_recording(StreamId stream) = 0;
   virtual RecordingId end_recording(StreamId stream) = 0;
   virtual void replay(RecordingId recording, StreamId stream) = 0;
 
-  // What the device says itself: the profiler's records of kernels and copies from observe() to observed(), which may be
-  // unavailable, and the memory that has been taken since it was opened.
+  // What the device says itself: the profiler's records of kernels and copies from observe() to observed(), which may
+  // be unavailable, and the memory that has been taken since it was opened.
   virtual void observe() = 0;
   virtual DeviceReport observed() = 0;
 };

@@ -110,9 +110,12 @@ void GpuRank::enter(LocalTask task) {
   device_.record(started_[task.index()], mine);
 }
 
+// Frees come before the event, and so within the measured time, which they lengthen by a node of a graph or by nothing.
+// Behind it nobody would wait for them: what is queued after the last event of a stream never joins the others, which
+// no recording allows, and memory passes to another stream only where an event says that it was freed.
 void GpuRank::leave(LocalTask task) {
-  device_.record(ended_[task.index()], stream(task));
   if (worker_) worker_->leave(task, stream(task));
+  device_.record(ended_[task.index()], stream(task));
 }
 
 void GpuRank::issue(LocalTask task) {

@@ -89,8 +89,9 @@ class OneOfMany : public backend::Session {
     dispatch::RankResult result;
     try {
       for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
+        if (options.recorded && step == 1) crew.record(step);  // all have before any of them starts
         const Time start = agree_on_start();
-        crew.issue(step, options.recorded && step > 0);
+        crew.issue(step);
         crew.finish(check);
         if (step == 0) fabric.connected();
         clock_error_ = std::max(clock_error_, crew.began_error());
@@ -104,8 +105,7 @@ class OneOfMany : public backend::Session {
     result.learned = crew.learned(0);
     if (options.observed) {  // what it trains besides is nobody's
       agree_on_start();
-      result.learned.devices = {
-          crew.observe(options.warmup + std::max(options.iterations, 1), options.recorded, check)};
+      result.learned.devices = {crew.observe(options.warmup + std::max(options.iterations, 1), check)};
     }
     result.raised_priority = true;  // the processor does not compute
     return result;

@@ -39,7 +39,7 @@ class VirtualStages : public backend::Session {
     if (options.observed) {  // what it trains besides is nobody's
       Patience patience(*this, crew, options);
       const int next = options.warmup + std::max(options.iterations, 1);
-      results.front().learned.devices = {crew.observe(next, options.recorded, [&] { patience.check(); })};
+      results.front().learned.devices = {crew.observe(next, [&] { patience.check(); })};
     }
     if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, results);
     Timeline timeline = dispatch::assemble(graph_, std::move(results), platform_.name, options.compute, false);
@@ -76,8 +76,9 @@ class VirtualStages : public backend::Session {
   std::vector<dispatch::RankResult> perform(Crew& crew, const RunOptions& options) const {
     std::vector<dispatch::RankResult> results(graph_.ranks().size());
     for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
+      if (options.recorded && step == 1) crew.record(step);
       Patience patience(*this, crew, options);
-      crew.issue(step, options.recorded && step > 0);
+      crew.issue(step);
       crew.finish([&] { patience.check(); });
       if (options.progress) options.progress(step + 1);
       if (step < options.warmup) continue;

@@ -10,8 +10,13 @@
 
 #include "../serially.hpp"
 #include "base/error.hpp"
+#include "dispatch/clock.hpp"
+#include "dispatch/issue.hpp"
+#include "dispatch/zero_buffer.hpp"
 #include "explore/perform.hpp"
 #include "explore/verify.hpp"
+#include "gpu/copy_fabric.hpp"
+#include "gpu/crew.hpp"
 #include "gpu/gpu_backend.hpp"
 #include "kernels/host.hpp"
 #include "loopback/loopback.hpp"
@@ -24,13 +29,14 @@ namespace rehearsal {
 namespace {
 
 using Sets = std::vector<std::string>;
+using test::RecordingDevice;
 using test::World;
 
 const std::string kGpt = PROJECT_ROOT "/scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml";
 const Sets kSmall{"model.hidden=32", "model.sequence=8",           "model.vocabulary=64",
                   "batch.micro=1",   "model.tie_embeddings=false", "training.optimizer=sgd"};
 
-Sets with(Sets sets, std::initializer_list<std::string> more) {
+Sets with(Sets sets, const Sets& more) {
   sets.insert(sets.end(), more.begin(), more.end());
   return sets;
 }
@@ -83,6 +89,49 @@ void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
     CHECK(performed.timeline.peak_bytes.size() == rehearsed.graph().ranks().size());
     check_rules(world);
   }
+}
+
+// A step by the rules alone: no kernel computes.
+struct Unperformed {
+  Unperformed(const Sets& sets, int iterations, bool recorded)
+      : rehearsed(answer::predict(
+            explore::load_performable(kGpt, with(with(kSmall, {"model.layers=2", "batch.global=8"}), sets),
+                                      backend::Compute::real, "loopback")
+                .scenario)) {
+    options.compute = backend::Compute::real;
+    options.warmup = 0, options.iterations = iterations;
+    options.times_matter = false;
+    options.starts = rehearsed.timeline.start;
+    options.recorded = recorded;
+  }
+  std::unique_ptr<World> run(Place place, World::Manner manner) const {
+    manner.seed = 5, manner.multiprocessors = 8 * 16;
+    auto world = std::make_unique<World>(manner);
+    explore::perform(*rehearsed.question, *backend_at(place, *world), options);
+    return world;
+  }
+  answer::Prediction rehearsed;
+  backend::RunOptions options;
+};
+
+// Of the waits with which the streams of a rank join at the end, in order: whether nothing else says the same. The last
+// task of a stream is waited for by whoever depends on it, and that one is waited for in turn.
+std::vector<bool> decisive_joins(const graph::Program& program) {
+  std::vector<bool> awaited(program.size(), false), decisive;
+  for (std::size_t task = 0; task < program.size(); ++task)
+    for (const LocalTask before : program.dependencies[task]) awaited[before.index()] = true;
+  for (const dispatch::Queue& queue : dispatch::queues(program).queues)
+    if (queue.lane != graph::Lane::compute && !queue.tasks.empty())
+      decisive.push_back(!awaited[queue.tasks.back().index()]);
+  decisive.push_back(true);  // the rank itself
+  return decisive;
+}
+
+std::size_t frees(const graph::Program& program) {
+  std::size_t frees = 0;
+  for (std::size_t task = 0; task < program.size(); ++task)
+    for (const graph::BufferUse& use : program.uses[task]) frees += use.how() == graph::Access::free;
+  return frees;
 }
 
 }  // namespace
@@ -160,28 +209,14 @@ TEST_CASE("groups of context, tensor and expert ranks train what one rank trains
 }
 
 TEST_CASE("a wait that is forgotten is found, unless another one says the same") {
-  const auto what = explore::load_performable(
-      kGpt, with(kSmall, {"parallelism={pipeline: 2, data: 2}", "model.layers=2", "batch.global=8", "schedule=zb-h1"}),
-      backend::Compute::real, "loopback");
-  const auto rehearsed = answer::predict(what.scenario);
-  backend::RunOptions options;
-  options.compute = backend::Compute::real;
-  options.warmup = 0, options.iterations = 1;
-  options.times_matter = false;
-  options.starts = rehearsed.timeline.start;
+  const Unperformed what({"parallelism={pipeline: 2, data: 2}", "schedule=zb-h1"}, 1, false);
   for (const Place place : {Place::virtual_stages, Place::processes}) {
-    // Rules alone: no kernel needs to compute.
-    const auto run = [&](std::uint64_t forgotten) {
-      auto world =
-          std::make_unique<World>(World::Manner{.seed = 5, .multiprocessors = 8 * 16, .forgets_wait = forgotten});
-      explore::perform(*rehearsed.question, *backend_at(place, *world), options);
-      return world;
-    };
-    const auto whole = run(0);
+    const auto whole = what.run(place, {});
     REQUIRE(whole->broken().empty());
     const std::uint64_t waits = whole->calls["wait"];
     std::size_t found = 0, tried = 0;
-    for (std::uint64_t n = 1; n <= waits; n += 7) found += !run(n)->broken().empty(), ++tried;
+    for (std::uint64_t n = 1; n <= waits; n += 7)
+      found += !what.run(place, {.forgets_wait = n})->broken().empty(), ++tried;
     CAPTURE(static_cast<int>(place));
     CAPTURE(waits);
     MESSAGE(fmt::format("{} of {} forgotten waits were found", found, tried));
@@ -194,6 +229,88 @@ TEST_CASE("a recorded iteration, replayed, trains the same") {
     check_trains(with(kSmall, {"parallelism={pipeline: 2, data: 2, zero: 1}", "model.layers=2", "batch.global=8",
                                fmt::format("training.optimizer={}", optimizer)}),
                  7, true);
+}
+
+TEST_CASE(
+    "a recording with a mistake is found: a stream that does not join, a block that stays, a free behind the end") {
+  std::size_t joins = 0, decisive = 0, all_frees = 0, freed = 0;
+  const std::vector<Sets> layouts{
+      {"parallelism={pipeline: 2, data: 2}", "schedule=1f1b"},
+      {"parallelism={pipeline: 2}", "schedule=zb-h1"},
+      {"parallelism={pipeline: 2, chunks: 2}", "model.layers=4", "schedule=interleaved-1f1b"},
+      {"parallelism={data: 2, zero: 1}"},
+      {"parallelism={data: 2, zero: 3}"},
+      {"parallelism={tensor: 2, pipeline: 2}", "schedule=gpipe"}};
+  for (const Sets& sets : layouts) {
+    CAPTURE(sets.front());
+    const Unperformed what(sets, 2, true);
+    const graph::TaskGraph& graph = what.rehearsed.graph();
+    for (const Place place : {Place::virtual_stages, Place::processes}) {
+      CAPTURE(static_cast<int>(place));
+      const auto whole = what.run(place, {});
+      check_rules(*whole);
+      const bool one_each = place == Place::processes;
+      REQUIRE(whole->recordings.size() == (one_each ? graph.ranks().size() : 1));
+      const auto finds = [&](World::Manner manner, const char* rule) {
+        const auto world = what.run(place, manner);
+        return std::ranges::any_of(world->broken(), [&](const auto& s) { return s.find(rule) != std::string::npos; });
+      };
+      for (std::size_t recording = 0; recording < whole->recordings.size(); ++recording) {
+        auto& [before, after] = whole->recordings[recording];
+        std::vector<bool> expected;
+        std::size_t frees_of_graph = 0;
+        for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
+          if (one_each && r != recording) continue;
+          const graph::Program& program = graph.program_of(graph.ranks()[r]);
+          std::ranges::copy(decisive_joins(program), std::back_inserter(expected));
+          frees_of_graph += frees(program);
+        }
+        for (std::size_t j = 0; j < expected.size(); ++j) {
+          const std::uint64_t wait = after["wait"] - expected.size() + 1 + j;
+          CAPTURE(j);
+          CHECK(finds({.forgets_wait = wait}, "has not joined again") == expected[j]);
+          ++joins, decisive += expected[j];
+        }
+        CHECK(after["free"] - before["free"] == frees_of_graph);
+        all_frees += frees_of_graph;
+        const std::uint64_t stride = std::max<std::uint64_t>(frees_of_graph / 5, 1);
+        for (std::uint64_t n = before["free"] + 1; n <= after["free"]; n += stride) {
+          CAPTURE(n);
+          CHECK(finds({.forgets_free = n}, "a recording leaves 1 blocks"));
+          CHECK(finds({.late_free = n}, "has not joined again"));
+          ++freed;
+        }
+      }
+    }
+  }
+  MESSAGE(fmt::format("{} of {} joins are decisive; {} of {} frees were forgotten, and late", decisive, joins, freed,
+                      all_frees));
+  CHECK(decisive >= 60);
+  CHECK(freed >= 60);
+}
+
+TEST_CASE("an iteration is dated by when the device comes to it, however long after the probe of the clocks") {
+  const Unperformed what({"parallelism={pipeline: 2}", "schedule=1f1b"}, 2, true);
+  const graph::TaskGraph& graph = what.rehearsed.graph();
+  const Time late = seconds(100);
+  World world({.multiprocessors = 8 * 16, .launch = late});
+  RecordingDevice device(world);
+  device.partition(graph.ranks().size());
+  gpu::CopyFabric fabric(graph, device, dispatch::message_depth(graph));
+  gpu::Crew crew(graph, {RankId(0), RankId(1)}, what.options, device, fabric, dispatch::message_depth(graph));
+  for (int step = 0; step < 4; ++step) {
+    CAPTURE(step);
+    if (step == 1) crew.record(step);
+    const Time origin = dispatch::now();
+    crew.issue(step);
+    crew.finish([] {});
+    const Time lag = step == 0 ? Time{} : late;
+    CHECK(crew.began() - origin >= lag);
+    CHECK(crew.began() - origin < lag + seconds(10));  // the host's own
+    for (const timeline::Spans& spans : crew.spans(origin))
+      CHECK(std::ranges::min(spans.start) >= crew.began() - origin);
+    CHECK(std::ranges::min(crew.spans(crew.began()).front().start) < late);
+  }
 }
 
 }  // namespace rehearsal

@@ -51,7 +51,10 @@ class Processes : public backend::Session {
     }
     std::vector<dispatch::RankResult> results(all.size());
     for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
-      for (const auto& one : all) one->crew.issue(step, options.recorded && step > 0);
+      for (const auto& one : all) {
+        if (options.recorded && step == 1) one->crew.record(step);
+        one->crew.issue(step);
+      }
       while (world_.progress()) {
       }
       for (std::size_t r = 0; r < all.size(); ++r) {

@@ -8,6 +8,10 @@
 // its allocation or after its release; fresh and freed memory reads as NaN. Communicators hold nothing back: a message
 // moves when both sides have come to it. Broken rules are collected as sentences; tests want none.
 //
+// A recording keeps to the rules of recording.hpp. Its replays run as graphs do: after what came before on the stream
+// of the replay and after earlier replays of it, and beside everything else, the streams that were recorded included.
+// Its memory is none of a pool's.
+//
 // Time is logical: an operation takes a nanosecond, spin() what it was told, a message or a collective nothing.
 #pragma once
 #include <deque>
@@ -23,6 +27,7 @@
 #include "gpu/communicator.hpp"
 #include "gpu/device.hpp"
 #include "gpu/platform.hpp"
+#include "recorder/recording.hpp"
 
 namespace rehearsal::test {
 
@@ -30,10 +35,6 @@ using gpu::Address;
 using gpu::EventId;
 using gpu::PoolId;
 using gpu::StreamId;
-
-// How many operations of each stream of the world are known to have ended, by stream: a vector clock.
-using Knowledge = std::vector<std::uint64_t>;
-void merge(Knowledge& into, const Knowledge& more);
 
 class RecordingDevice;
 
@@ -46,7 +47,10 @@ class World {
     bool launch_order = false;
     int multiprocessors = 132;
     std::size_t connections = SIZE_MAX;
-    std::uint64_t forgets_wait = 0;  // this wait, counted over all, has no effect, as if it had never been called
+    Time launch = {};  // from the call of a replay to the first work of it
+    // Mistakes. This call, counted over all, has no effect, as if it had never been called:
+    std::uint64_t forgets_wait = 0, forgets_free = 0;
+    std::uint64_t late_free = 0;                             // this one comes last in its recording
     std::function<void(const kernels::Call&)> perform = {};  // on the host; nothing: kernels only touch their operands
   };
   explicit World(Manner manner);
@@ -63,7 +67,9 @@ class World {
   std::string make_line();  // an id of communicators
 
   // Calls by name, over all devices: "perform linear", "send", "record", ...
-  std::map<std::string, std::uint64_t> calls;
+  using Calls = std::map<std::string, std::uint64_t>;
+  Calls calls;
+  std::vector<std::pair<Calls, Calls>> recordings;  // calls before and after each
 
  private:
   friend class RecordingDevice;
@@ -121,6 +127,7 @@ class World {
   struct Block {
     std::vector<std::byte> bytes = {};
     std::size_t pool = 0;
+    bool recorded = false;        // it is a recording's
     bool allocated = false;       // executed, and not released yet
     std::vector<Past> past = {};  // what a later access may have to come after
   };
@@ -180,8 +187,8 @@ class RecordingDevice : public gpu::Device {
   void begin_recording(StreamId stream) override;
   gpu::RecordingId end_recording(StreamId stream) override;
   void replay(gpu::RecordingId recording, StreamId stream) override;
-  void observe() override {}
-  gpu::DeviceReport observed() override { return {}; }
+  void observe() override;
+  gpu::DeviceReport observed() override;
 
   // The most partitions, as on a real one in steps of 8 multiprocessors.
   std::size_t most_partitions() const;
@@ -196,10 +203,22 @@ class RecordingDevice : public gpu::Device {
     Knowledge known = {};                     // of the stream, at the last that was reached
     Time time = {};
   };
-  using Recorded = std::vector<std::function<void()>>;
-  // Now, or at every replay.
-  void call(const std::string& name, std::function<void()> effect);
+  // A recording that has ended, and where its replays run.
+  struct Graph {
+    Recording recording;
+    std::map<StreamId, std::size_t> streams = {};  // of the world; that of the first: where it was launched last
+    EventId over = {};                             // the last replay
+  };
+  // Now, or at every replay when the stream is of the recording.
+  void call(const std::string& name, StreamId stream, std::function<void()> effect);
+  void keep(StreamId stream, std::function<void()> effect);  // without counting it
+  bool records(StreamId stream) const { return recording_ && recording_->includes(stream); }
+  void no_recording(const char* what) const;
+  bool forgets(const std::string& name, std::uint64_t number);
+  std::size_t stream_of(StreamId stream) const;  // of the world
   void queue(StreamId stream, Operation operation);
+  void queue_record(EventId event, StreamId stream);
+  void queue_free(Address block, StreamId stream);
   bool is_pinned(const void* address) const;
 
   World& world_;
@@ -213,11 +232,13 @@ class RecordingDevice : public gpu::Device {
   };
   std::vector<Pool> pools_;
   std::list<std::vector<std::byte>> pinned_;
-  std::optional<Recorded> recording_;
-  std::set<std::size_t> recorded_events_;                                  // of the recording
+  std::optional<Recording> recording_;
+  World::Calls calls_before_;                              // the recording
+  std::optional<std::pair<Address, StreamId>> late_free_;  // of the recording
+  std::vector<Graph> graphs_;                              // by RecordingId
+  const Graph* replaying_ = nullptr;
   std::shared_ptr<const Knowledge> seen_ = std::make_shared<Knowledge>();  // by the host
-  std::vector<Recorded> recordings_;
-  std::set<std::pair<KernelKind, KernelDims>> loaded_;  // before or by their first launch
+  std::set<std::pair<KernelKind, KernelDims>> loaded_;                     // before or by their first launch
 };
 
 class RecordingCommunicators : public gpu::Communicators {
@@ -233,11 +254,12 @@ class RecordingCommunicators : public gpu::Communicators {
  private:
   friend class RecordingCommunicator;
   // Queues the side of a call, at once or with its group.
-  void join(StreamId stream, const char* name, World::Meeting meeting);
+  using Side = std::function<World::Meeting()>;
+  void join(StreamId stream, const char* name, Side side);
   World& world_;
   RecordingDevice& device_;
   bool grouped_ = false;
-  std::map<StreamId, World::Operation> group_;
+  std::map<StreamId, std::vector<std::pair<std::string, Side>>> group_;
 };
 
 // One device of `world`, for a backend.

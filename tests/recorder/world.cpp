@@ -21,6 +21,12 @@ void merge(Knowledge& into, const Knowledge& more) {
   for (std::size_t i = 0; i < more.size(); ++i) into[i] = std::max(into[i], more[i]);
 }
 
+bool covers(const Knowledge& known, const Knowledge& of) {
+  for (std::size_t i = 0; i < of.size(); ++i)
+    if (of[i] > (i < known.size() ? known[i] : 0)) return false;
+  return true;
+}
+
 World::World(Manner manner) : manner_(std::move(manner)), random_(manner_.seed) {
   // Shared memory of blocks comes and goes by the thousand: it shall stay in the process.
   mallopt(M_MMAP_THRESHOLD, 64 << 20), mallopt(M_TRIM_THRESHOLD, 256 << 20);

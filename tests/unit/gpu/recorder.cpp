@@ -3,38 +3,18 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
+#include "bench.hpp"
 
 namespace rehearsal {
 namespace {
 
 using gpu::Direction;
+using test::Bench;
 using test::RecordingCommunicators;
 using test::RecordingDevice;
 using test::World;
 
 constexpr Bytes kSize{64};
-
-struct Bench {
-  explicit Bench(World::Manner manner = {}) : world(std::move(manner)), device(world) {
-    pool = device.make_pool();
-    a = device.make_stream(0), b = device.make_stream(0);
-    event = device.make_event();
-  }
-  void run() {
-    while (world.progress()) {
-    }
-  }
-  bool complains(const std::string& about) const {
-    return std::ranges::any_of(world.broken(),
-                               [&](const std::string& s) { return s.find(about) != std::string::npos; });
-  }
-  World world;
-  RecordingDevice device;
-  gpu::PoolId pool;
-  gpu::StreamId a, b;
-  gpu::EventId event;
-};
 
 }  // namespace
 
@@ -109,7 +89,7 @@ TEST_CASE("what the host has seen precedes what it queues afterwards") {
   CHECK(t.world.broken().empty());
 }
 
-TEST_CASE("waits that do nothing, pageable copies and recordings that look outside are found") {
+TEST_CASE("waits that do nothing and pageable copies are found") {
   Bench t;
   t.device.wait(t.a, t.event);
   CHECK(t.complains("never recorded"));
@@ -117,31 +97,8 @@ TEST_CASE("waits that do nothing, pageable copies and recordings that look outsi
   std::byte here[64];
   t.device.copy(here, block, kSize, Direction::to_host, t.a);
   CHECK(t.complains("not pinned"));
-  t.device.record(t.event, t.b);
-  t.device.begin_recording(t.a);
-  t.device.wait(t.a, t.event);
-  t.device.end_recording(t.a);
-  CHECK(t.complains("waits for an event from outside"));
   t.device.free(block, t.a);
   t.run();
-}
-
-TEST_CASE("a recording runs at every replay and not before") {
-  Bench t;
-  const auto block = t.device.allocate(t.pool, Bytes(8), t.a);
-  t.device.fill(block, std::byte{0}, Bytes(8), t.a);
-  t.run();
-  auto* number = reinterpret_cast<std::int64_t*>(block);
-  t.device.begin_recording(t.a);
-  t.device.count(number, 3, t.a);
-  const auto recording = t.device.end_recording(t.a);
-  t.run();
-  CHECK(*number == 0);
-  t.device.replay(recording, t.a);
-  t.device.replay(recording, t.a);
-  t.run();
-  CHECK(*number == 6);
-  t.device.free(block, t.a);
 }
 
 TEST_CASE("messages meet in order, of equal sizes, and nobody buffers") {
@@ -229,8 +186,8 @@ TEST_CASE("with launches in order, a later call waits for the start of an earlie
     };
     const auto pair = [&] {
       const auto id = of_one.make_id();
-      return Pair{of_one.join(id, 2, 0, gpu::Traffic::messages, seconds(1)), of_two.join(id, 2, 1, gpu::Traffic::messages, seconds(1)), one.make_stream(0),
-                  two.make_stream(0)};
+      return Pair{of_one.join(id, 2, 0, gpu::Traffic::messages, seconds(1)),
+                  of_two.join(id, 2, 1, gpu::Traffic::messages, seconds(1)), one.make_stream(0), two.make_stream(0)};
     };
     const Pair first = pair(), second = pair(), third = pair();
     const auto mine = one.allocate(one.make_pool(), Bytes(192), first.at_one);
