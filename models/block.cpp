@@ -38,11 +38,11 @@ NetworkBlocks mlp_blocks(const Transformer& model, const BlockOptions& options) 
     const auto w2 = b.parameter(row_parallel(TensorKind::down_weight, h, model.ffn, t));
     const auto b2 = b.parameter(whole(TensorKind::down_bias, h));
     const auto x = b.value(rows * h, h), u = b.value(rows * f, f), g = b.value(rows * f, f), y = b.value(rows * h, h);
-    if (t > 1) b.add(enter, "enter", {x}, {x});
+    if (t > 1) b.add(tp_scatter_in, "enter", {x}, {x});
     b.add(linear, "mlp up", {x}, {u}, {w1, b1});
     b.add(activate, "activation", {u}, {g});
     b.add(linear, "mlp down", {g}, {y}, {w2});
-    if (t > 1) b.add(leave, "leave", {y}, {y});
+    if (t > 1) b.add(tp_reduce_out, "leave", {y}, {y});
     b.add(add_bias, "bias", {y}, {y}, {b2});
     network.layers[0] = b.finish(x, y);
   }

@@ -21,12 +21,12 @@ enum class OperatorKind : std::uint8_t {
   add_positions,  // (x; y = x)  parameters: positions, learned
   load_rows,      // (; y)  of an mlp, whose inputs are given
   norm,           // (x; y)  layer norm or RMS norm; parameters: gain, bias
-  enter,          // (x; y)  into what is cut over an axis: nothing, or a gather of sequence parallelism
+  tp_scatter_in,  // (x; y)  into what is cut over an axis: nothing, or a gather of sequence parallelism
   linear,         // (x; y...)  y = x weight^T + bias, its columns dealt to the outputs; parameters: weights, bias
   rotate,         // (qkv...; y...)  rotary embedding, and what else happens to queries, keys and values one by one
   attention,      // (q k v...; y)
   activate,       // (u...; y)  GELU, or SwiGLU of gate and up
-  leave,          // (x; y)  out of what is cut over an axis: partial sums are added up
+  tp_reduce_out,  // (x; y)  out of what is cut over an axis: partial sums are added up
   add,            // (x, branch; y)  residual; parameters: bias of the branch
   add_bias,       // (x; y = x)  parameters: bias
   route,          // (x; probabilities, chosen)  which experts a token goes to; parameters: the router
@@ -37,9 +37,9 @@ enum class OperatorKind : std::uint8_t {
   combine,        // (rows, chosen; y)  back to the ranks of the tokens, and added up there by weight
   own_rows,       // (x; y)  of what all ranks of a tensor group have, each its part
   all_rows,       // (x; y)  and back
-  join,           // (a, b; y)  their sum
+  skip_add,       // (a, b; y)  their sum
   concatenate,    // (a, b; y)  columns of both
-  pass_on,        // (x; y)  what goes on beside what was made of it
+  skip_out,       // (x; y)  what goes on beside what was made of it
   loss,           // (logits;)  cross-entropy over the vocabulary
   squared_error   // (y;)
 };

@@ -49,13 +49,13 @@ class Transformers {
   Index enter(BlockBuilder& b, Index x) const {
     if (t_ == 1) return x;
     const Index y = scattered() ? tokens(b, local_.hidden) : x;
-    b.add(OperatorKind::enter, "enter", {x}, {y});
+    b.add(OperatorKind::tp_scatter_in, "enter", {x}, {y});
     return y;
   }
   Index leave(BlockBuilder& b, Index x) const {
     if (t_ == 1) return x;
     const Index y = scattered() ? residual(b) : x;
-    b.add(OperatorKind::leave, "leave", {x}, {y});
+    b.add(OperatorKind::tp_reduce_out, "leave", {x}, {y});
     return y;
   }
 
@@ -92,14 +92,14 @@ class Transformers {
     if (kind == LayerKind::decoder) {
       const Index skip = residual(b);
       joined = residual(b);
-      b.add(join, "skip", {skip, x}, {joined});
+      b.add(skip_add, "skip", {skip, x}, {joined});
       b.take_skip(skip);
     }
     const Index y = layer_of(b, kind, joined);
     if (kind == LayerKind::encoder) {
       const Index skip = residual(b);
       b.section(Section::none);
-      b.add(pass_on, "skip", {y}, {skip});
+      b.add(skip_out, "skip", {y}, {skip});
       b.give_skip(skip);
     }
     return b.finish(x, y);
@@ -158,7 +158,7 @@ class Transformers {
       const Index normed = rows_of(b, from, rank), made = tokens(b, columns);
       b.add(norm, "latent norm", {from}, {normed}, {b.parameter(whole(TensorKind::latent_gain, rank))});
       const Index entered = scattered() ? tokens(b, rank) : normed;
-      if (t_ > 1) b.add(OperatorKind::enter, "enter", {normed}, {entered});
+      if (t_ > 1) b.add(OperatorKind::tp_scatter_in, "enter", {normed}, {entered});
       b.add(linear, name, {entered}, {made}, {b.parameter(column_parallel(kind, 1, columns * t_, rank, t_))});
       return made;
     };
@@ -279,7 +279,7 @@ class Transformers {
       b.section(Section::router, RecomputeModule::shared_experts);
       const Index shared = shared_experts(b, normed), both = residual(b);
       b.section(Section::experts, RecomputeModule::moe);
-      b.add(join, "add shared", {sum, shared}, {both});
+      b.add(skip_add, "add shared", {sum, shared}, {both});
       sum = both;
     }
     b.module({});
@@ -310,10 +310,10 @@ class Transformers {
     const std::int64_t h = local_.hidden;
     const Index x = residual(b), hidden = residual(b), embedded = residual(b), normed = residual(b);
     const Index both = rows_of(b, x, 2 * h), joined = residual(b), out = residual(b);
-    b.add(pass_on, "pass on", {x}, {out});
+    b.add(skip_out, "pass on", {x}, {out});
     b.section(Section::attention);
     b.add(norm, "norm", {x}, {hidden}, {b.parameter(whole(TensorKind::norm1_gain, h))});
-    b.add(pass_on, "embedding of the next", {x}, {embedded});
+    b.add(skip_out, "embedding of the next", {x}, {embedded});
     b.add(norm, "norm", {embedded}, {normed}, {b.parameter(whole(TensorKind::norm1_gain, h))});
     b.add(concatenate, "concatenate", {hidden, normed}, {both});
     b.add(linear, "join", {both}, {joined}, {b.parameter(whole(TensorKind::joining_weight, h, 2 * h))});

@@ -19,7 +19,7 @@ LayerForms layer_forms(const Transformer& m, LayerKind kind, std::int64_t sequen
   forms.input_gradient = Flops(matrices + 2 * core);
   forms.weight_gradient = Flops(matrices);
   if (m.family == Family::mlp) return forms;
-  const auto network = framework_network(m, Training{}, Software{}, {.sequence = sequence});
+  const auto network = framework_network(m, Training{}, Framework{}, {.sequence = sequence});
   const auto lives = models::lives(network.layer(kind));
   forms.activation = lives.activations, forms.weight_hold = lives.weight_hold;
   return forms;

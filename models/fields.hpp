@@ -9,6 +9,6 @@ namespace rehearsal::models {
 const fields::Description& model_fields();
 const fields::Description& expert_fields();    // of Transformer
 const fields::Description& training_fields();  // of Training
-const fields::Description& software_fields();  // of Software
+const fields::Description& framework_fields();  // of Framework
 
 }  // namespace rehearsal::models

@@ -4,11 +4,11 @@
 
 namespace rehearsal::models {
 
-Network framework_network(const Transformer& model, const Training& training, const Software& software,
+Network framework_network(const Transformer& model, const Training& training, const Framework& framework,
                           const Shard& shard, const Routed& routing) {
   const auto parts =
-      blocks(model, {.shard = shard, .separate_projections = software.separate_projections, .routed = routing.load});
-  const FrameworkRun run{model, training, software, shard, routing};
+      blocks(model, {.shard = shard, .separate_projections = framework.separate_projections, .routed = routing.load});
+  const FrameworkRun run{model, training, framework, shard, routing};
   const auto rewrite = [&](const Block& block, Recompute mode) { return FrameworkRewrite(block, run).build(mode); };
   Network network{rewrite(parts.embedding, Recompute::none), rewrite(parts.head, Recompute::none), {}, {}, {}};
   for (std::size_t k = 0; k < kLayerKinds; ++k) {

@@ -8,7 +8,7 @@ namespace rehearsal::models {
 
 // `training.recompute` applies to `layers`; `kept` are those that are not recomputed (Training::recomputes). The ends
 // never are.
-Network framework_network(const Transformer& model, const Training& training, const Software& software,
+Network framework_network(const Transformer& model, const Training& training, const Framework& framework,
                           const Shard& shard, const Routed& routing = {});
 
 // The kernel that adds up what a scatter in pieces delivered.

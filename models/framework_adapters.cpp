@@ -32,7 +32,7 @@ FrameworkRewrite::Adapter FrameworkRewrite::adapter_of(const Operator& op) const
   const Gemm whole = product(op);
   const auto precision = unscaled(run_.training.precision);
   const auto rank = run_.training.adapter_rank;
-  const std::int64_t each = run_.software.separate_projections ? static_cast<std::int64_t>(op.out.size()) : 1;
+  const std::int64_t each = run_.framework.separate_projections ? static_cast<std::int64_t>(op.out.size()) : 1;
   return {{whole.m, each * rank, whole.k, 1, precision, false}, {whole.m, whole.n, rank, 1, precision, false}};
 }
 

@@ -32,7 +32,7 @@ void FrameworkRewrite::forward_attention(const Operator& op) {
     dropped_ = value(element_ * scores_);
     softmax.push_back(write(*dropout)), softmax.push_back(write(*dropped_));
   }
-  list.push_back(traffic(run_.software.dropout ? "softmax+dropout" : "softmax", cost_.scores.bytes * scores_,
+  list.push_back(traffic(run_.framework.dropout ? "softmax+dropout" : "softmax", cost_.scores.bytes * scores_,
                          cost_.scores.kernels, false, std::move(softmax)));
   list.push_back(batched("values", local_.head_dim, shard.sequence, with({read(*dropped_), write(op.out[0])})));
 }

@@ -25,7 +25,7 @@ void FrameworkRewrite::embed(const Operator& op, bool back) {
   part_.input_gradient_steps.push_back(plain("embedding gradient", wide_ * 4 * size, 1, std::move(operands)));
   if (run_.training.frozen()) return;
   const auto table = double(block_.tensor(op.parameters[0]).elements());
-  const double dense = (4 + accumulation_bytes(run_.training, run_.software, run_.shard)) * table;
+  const double dense = (4 + accumulation_bytes(run_.training, run_.framework, run_.shard)) * table;
   weights_.push_back(
       {"embedding gradient", plain("embedding weights", dense, 2, {read(dx)}), {read(before_gather_[x].value_or(dx))}});
 }
@@ -43,7 +43,7 @@ void FrameworkRewrite::loss(const Operator& op, bool back) {
   const double size = double(block_.values[logits].elements);
   const auto holds = Value::Holds::loss;
   part_.values[logits].holds = holds;
-  auto kernels = run_.software.loss;
+  auto kernels = run_.framework.loss;
   if (kernels == LossKernels::compiled) kernels = run_.compiled() ? LossKernels::fused : LossKernels::torch;
   const bool torch = kernels == LossKernels::torch, fused = kernels == LossKernels::fused;
   const bool in_place = kernels == LossKernels::in_place;

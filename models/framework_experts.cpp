@@ -62,7 +62,7 @@ void FrameworkRewrite::exchange(const Operator& op, bool back, Index from, Index
   const auto& model = run.model;
   const bool dispatches = op.kind == Kind::dispatch, to_experts = dispatches != back;
   const char* name = dispatches ? back ? "dispatch gradient" : "dispatch" : back ? "combine gradient" : "combine";
-  const bool narrow = run.fp8() && run.software.fp8_dispatch && to_experts;
+  const bool narrow = run.fp8() && run.framework.fp8_dispatch && to_experts;
   const std::int64_t tokens = local_.tokens / run.shard.tensor;
   (back ? part_.input_gradient_steps : part_.forward)
       .push_back(
@@ -78,7 +78,7 @@ void FrameworkRewrite::exchange(const Operator& op, bool back, Index from, Index
 // have a stream of their own. Gather, first product and activation are launched after the dispatch, second product and
 // scatter after the combine; autograd is told to take the gradients in the same places.
 bool FrameworkRewrite::beside_exchange(const Operator& op) const {
-  return run_.software.shared_expert_overlap && run_.shard.expert > 1 && op.module == RecomputeModule::shared_experts;
+  return run_.framework.shared_expert_overlap && run_.shard.expert > 1 && op.module == RecomputeModule::shared_experts;
 }
 void FrameworkRewrite::run_beside(const Operator& exchange, bool back) {
   std::vector<std::size_t> first, second;  // by number, up to the activation and after it
@@ -105,7 +105,7 @@ void FrameworkRewrite::run_beside(const Operator& exchange, bool back) {
 void FrameworkRewrite::travel(const Operator& op, bool back) {
   const bool dispatches = op.kind == Kind::dispatch;
   const Index chosen = op.in[1], rows = dispatches ? op.out[0] : op.in[0];
-  const double size = double(part_.values[rows].size.count()), moved = 2 * size * run_.software.permuted_traffic;
+  const double size = double(part_.values[rows].size.count()), moved = 2 * size * run_.framework.permuted_traffic;
   const bool travels = run_.shard.expert > 1, both_sides = travels && !run_.routing.two_hop;
   auto& list = back ? part_.input_gradient_steps : part_.forward;
   const auto permute = [&](Index from, Index to) {
@@ -155,24 +155,24 @@ double FrameworkRewrite::expert_activation_bytes(bool back) const {
   // Per element of the width, 2 bytes each: biases 4 + 4; the gate clamped 4, scaled 4, sigmoid 4, times the gate 6; up
   // clamped 4, plus one 4; their product 6, times the token's weight 4. Backward: two gradients of each product, one of
   // the others, and what meets added up.
-  if (!run_.software.fused_grouped_mlp && !run_.software.fused_expert_activation) return back ? 88 : 44;
+  if (!run_.framework.fused_grouped_mlp && !run_.framework.fused_expert_activation) return back ? 88 : 44;
   const double moved = back ? (gated ? 10 : 6) : (gated ? 6 : 4);
   return moved * activated();
 }
 double FrameworkRewrite::activated() const {
-  return run_.software.activated_traffic * (run_.software.fused_grouped_mlp ? run_.software.fused_activation : 1);
+  return run_.framework.activated_traffic * (run_.framework.fused_grouped_mlp ? run_.framework.fused_activation : 1);
 }
 // Casts of one side of a product: rows are as wide as the network, or as an expert.
 void FrameworkRewrite::expert_cast(List& list, const Operator& op, bool back, Operands& of_product) {
   if (!run_.fp8()) return;
   const Index v = back ? op.out[0] : op.in[0];
   const bool wide = block_.values[v].columns == run_.model.hidden;
-  const double factor = wide ? run_.software.permuted_traffic : activated();
+  const double factor = wide ? run_.framework.permuted_traffic : activated();
   const double size = double(block_.values[v].elements);
   const Index narrow = value(size);
   list.push_back(plain("fp8 cast", 4 * factor * size, 0, {read(back ? *gradients_[v] : v), write(narrow)}));
   of_product.push_back(read(narrow));
-  if (!back && run_.software.saves_casts) casts_[v] = narrow;
+  if (!back && run_.framework.saves_casts) casts_[v] = narrow;
 }
 void FrameworkRewrite::forward_experts(const Operator& op) {
   Operands operands{read(op.in[0])};
@@ -217,7 +217,7 @@ void FrameworkRewrite::concatenate(const Operator& op, bool back) {
   part_.input_gradient_steps.push_back(plain(
       op.name, moved, 1, {read(*gradients_[op.out[0]]), write(gradient_of(op.in[0])), write(gradient_of(op.in[1]))}));
 }
-void FrameworkRewrite::pass_on(const Operator& op, bool back) {
+void FrameworkRewrite::skip_out(const Operator& op, bool back) {
   if (op.out[0] == block_.skip_given && !back) {  // the same tensor, which lives for the layer behind it anyway
     part_.values[op.out[0]].size = Bytes{};
     part_.skip.given_gradient = gradients_[op.out[0]] = like(op.in[0]);
@@ -230,10 +230,10 @@ void FrameworkRewrite::pass_on(const Operator& op, bool back) {
 // --- the host
 
 FrameworkRewrite::Launches FrameworkRewrite::expert_launches() const {
-  const auto& software = run_.software;
-  if (software.cuda_graph == CudaGraph::full) return {};
-  const bool captured = software.cuda_graph == CudaGraph::attention;
-  const bool router = captured || software.cuda_graph == CudaGraph::attention_router;
+  const auto& framework = run_.framework;
+  if (framework.cuda_graph == CudaGraph::full) return {};
+  const bool captured = framework.cuda_graph == CudaGraph::attention;
+  const bool router = captured || framework.cuda_graph == CudaGraph::attention_router;
   const std::int64_t casts = run_.fp8() ? kCasts : 0;
   const double attention = double(run_.model.mla ? kLatentAttention : kAttention) + double(casts);
   Launches launches;
@@ -241,10 +241,10 @@ FrameworkRewrite::Launches FrameworkRewrite::expert_launches() const {
   launches.router = router ? kRouterInGraph
                            : kRouter + (run_.routing.two_hop ? kFusedDispatch : kExchange) +
                                  (run_.model.shared_ffn > 0 ? kShared : 0);
-  const bool blocks = software.fp8_scaling == Fp8Scaling::blockwise || software.fp8_scaling == Fp8Scaling::mx;
+  const bool blocks = framework.fp8_scaling == Fp8Scaling::blockwise || framework.fp8_scaling == Fp8Scaling::mx;
   const double scales = !run_.fp8() ? 1 : blocks ? kBlockScales : kTensorScales;
   const auto held = double(run_.shard.experts_held(run_.model));
-  launches.experts = software.fused_grouped_mlp ? kGroupedMlp : std::llround(2 * held * scales) + kAroundExperts;
+  launches.experts = framework.fused_grouped_mlp ? kGroupedMlp : std::llround(2 * held * scales) + kAroundExperts;
   return launches;
 }
 
@@ -254,14 +254,14 @@ void FrameworkRewrite::launch_experts() {
   const auto launches = expert_launches();
   const auto& forward = part_.forward;
   const auto at = [&](auto&& found) { return static_cast<std::size_t>(found - forward.begin()); };
-  const bool waits = run_.routing.waits && run_.software.cuda_graph != CudaGraph::full;
+  const bool waits = run_.routing.waits && run_.framework.cuda_graph != CudaGraph::full;
   if (waits) {
     const auto router = std::find_if(forward.begin(), forward.end(), [](auto& s) { return s.name == "router"; });
     const auto products =
         std::find_if(forward.begin(), forward.end(), [](auto& s) { return is_expert_product(s.name); });
     const auto arrived = std::find_if(std::make_reverse_iterator(products), forward.rend(), moves_tokens).base();
     const auto combine = std::find_if(products, forward.end(), [](auto& s) { return s.name == "combine"; });
-    if (run_.software.expert_overlap) {  // another micro-batch's tokens travel meanwhile, from the start of attention
+    if (run_.framework.expert_overlap) {  // another micro-batch's tokens travel meanwhile, from the start of attention
       const auto left = std::find_if(forward.begin(), forward.end(), [](auto& s) { return s.name == "dispatch"; });
       part_.forward_launches = {{at(left) + 1, launches.attention + launches.router}};
     } else {
@@ -275,8 +275,8 @@ void FrameworkRewrite::launch_experts() {
   const auto modules = run_.training.recompute == Recompute::none ? 0
                        : run_.training.recompute_modules.empty()  ? 1
                                                                   : std::ssize(run_.training.recompute_modules);
-  const bool full = run_.software.cuda_graph == CudaGraph::full;
-  const double again = full ? 0 : double(kRecomputedModule * modules) / run_.software.host_backward_factor;
+  const bool full = run_.framework.cuda_graph == CudaGraph::full;
+  const double again = full ? 0 : double(kRecomputedModule * modules) / run_.framework.host_backward_factor;
   part_.backward_launches = 2 * launches.all() + std::llround(again);
   part_.weight_launches = std::min(part_.weight_launches, part_.backward_launches);
 }

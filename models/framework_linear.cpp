@@ -60,14 +60,14 @@ Gemm FrameworkRewrite::product(const Operator& op) const {
 // each rank casts its own part; with a scale a row, every rank casts all that it gathered (torchtitan gathers in fp8
 // with tensor-wise scales alone).
 double FrameworkRewrite::cast_elements(Index v) const {
-  const bool whole = run_.software.fp8_scaling == Fp8Scaling::rowwise;
+  const bool whole = run_.framework.fp8_scaling == Fp8Scaling::rowwise;
   const auto source = entered_from_[v];
   return double(block_.values[source && !whole ? *source : v].elements);
 }
 // In one kernel a pass, but for which casts are parts of the kernels before them.
 void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands& of_product) {
   if (!run_.fp8() || op.section == Section::none) return;
-  const auto scaling = run_.software.fp8_scaling;
+  const auto scaling = run_.framework.fp8_scaling;
   const double inputs = cast_elements(op.in[0]);
   double moved = inputs;
   std::string_view last = "mlp down";
@@ -95,7 +95,7 @@ void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands&
   of_product.push_back(read(narrow));
   // Of what is gathered the own part, where that is what was cast.
   const bool own = !entered_from_[op.in[0]] || scaling != Fp8Scaling::rowwise;
-  if (!back && run_.software.saves_casts && own) casts_[op.in[0]] = narrow;
+  if (!back && run_.framework.saves_casts && own) casts_[op.in[0]] = narrow;
   list.insert(list.end() - (before ? 1 : 0),
               traffic("fp8 cast", cast_bytes(scaling) * moved, op.name == last ? 1 : 0, back, std::move(operands)));
 }
@@ -128,7 +128,7 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
   // The input is for the gradient of weights; of frozen ones there is none.
   const bool frozen = run_.training.frozen(), read_again = !frozen || adapted(op);
   Index at_hand = frozen ? in : casts_[in].value_or(in), until_then = at_hand;
-  if (read_again && entered_from_[in] && !run_.software.saves_gathered && !beside_exchange(op)) {
+  if (read_again && entered_from_[in] && !run_.framework.saves_gathered && !beside_exchange(op)) {
     const Index parts = casts_[in].value_or(*entered_from_[in]);
     const Index again = value(double(part_.values[in].size.count()), Value::Holds::gathered);
     step.what = OverlappedKernel{back, 1, of_tokens(CollectiveKind::all_gather, in)};

@@ -82,7 +82,7 @@ struct ByOperator {
     // it has kept, needed or not.
     auto needed = needed_again(part, again);
     if (run.compiled()) return needed;
-    if (run.software.early_stop) {
+    if (run.framework.early_stop) {
       while (!again.empty() && (needed.empty() || again.back().name != needed.back().name ||
                                 again.back().operands.back().index != needed.back().operands.back().index))
         again.pop_back();
@@ -97,7 +97,7 @@ struct ByOperator {
 }  // namespace
 
 void pipeline(std::vector<Step>& list, const FrameworkRun& run) {
-  if (!run.software.async_tensor || !run.scattered()) return;
+  if (!run.framework.async_tensor || !run.scattered()) return;
   const std::int64_t t = run.shard.tensor;
   const auto joined = [&](const Step& gemm, const Step& collective) {
     auto piece = std::get<Gemm>(gemm.what);
@@ -107,7 +107,7 @@ void pipeline(std::vector<Step>& list, const FrameworkRun& run) {
   std::vector<Step> result;
   for (std::size_t i = 0; i < list.size(); ++i) {
     // The gradient of an input that several products share is their sum, which has no one GEMM to be cut.
-    const bool sum = run.software.separate_projections &&
+    const bool sum = run.framework.separate_projections &&
                      (list[i].name == "qkv gradient" ||
                       (list[i].name == "mlp up gradient" && run.model.ffn_kind == FfnKind::swiglu));
     const bool gemm = std::holds_alternative<Gemm>(list[i].what) && !sum;
@@ -133,7 +133,7 @@ void pipeline(std::vector<Step>& list, const FrameworkRun& run) {
 }
 
 void hide_exchanges(std::vector<Step>& list, const FrameworkRun& run) {
-  if (!run.software.expert_overlap) return;
+  if (!run.framework.expert_overlap) return;
   struct Stretch {
     std::size_t first, steps;
     double flops;
@@ -192,7 +192,7 @@ std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const
     const auto* after =
         i + 1 < input_gradient.size() ? std::get_if<GroupCollective>(&input_gradient[i + 1].what) : nullptr;
     const auto* gemm = std::get_if<Gemm>(&next->step.what);
-    if (run.software.weight_gradient_overlap && run.cut() && after && gemm && !step.of_shared_experts) {
+    if (run.framework.weight_gradient_overlap && run.cut() && after && gemm && !step.of_shared_experts) {
       all.push_back(next->step);
       all.back().what = OverlappedKernel{*gemm, 1, *after};
       all.back().operands = both(next->step.operands, input_gradient[i + 1].operands);
@@ -211,10 +211,10 @@ std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const
 std::vector<Step> recomputed_steps(Part& part, const Block& block, const Modules& modules, Recompute mode,
                                    const FrameworkRun& run) {
   if (mode == Recompute::none) return {};
-  if (mode == Recompute::full) return run.software.early_stop ? needed_again(part, part.forward) : part.forward;
+  if (mode == Recompute::full) return run.framework.early_stop ? needed_again(part, part.forward) : part.forward;
   auto wanted = run.training.recompute_modules;
   if (wanted.empty()) {
-    if (run.software.selective_recompute == SelectiveRecompute::operators)
+    if (run.framework.selective_recompute == SelectiveRecompute::operators)
       return ByOperator{part, block, run, modules}.steps();
     wanted = {RecomputeModule::core_attn};
   }
@@ -227,7 +227,7 @@ std::vector<Step> recomputed_steps(Part& part, const Block& block, const Modules
   for (std::size_t i = 0; i < modules.size(); ++i)
     if (modules[i] && wanted.contains(*modules[i])) again.push_back(part.forward[i]);
   // A checkpoint runs its forward to the end; the core of attention ends with what is kept.
-  return run.software.early_stop && wanted.contains(RecomputeModule::mlp) ? needed_again(part, again) : again;
+  return run.framework.early_stop && wanted.contains(RecomputeModule::mlp) ? needed_again(part, again) : again;
 }
 
 std::int64_t launches(const std::vector<Step>& steps) {

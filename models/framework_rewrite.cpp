@@ -22,12 +22,12 @@ FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
     : block_(block),
       run_(run),
       local_(local_shape(run.model, run.shard)),
-      cost_(forward_traffic(run.model, run.training, run.software)),
-      back_(backward_traffic(run.model, run.training, run.software)),
+      cost_(forward_traffic(run.model, run.training, run.framework)),
+      back_(backward_traffic(run.model, run.training, run.framework)),
       element_(double(bytes_per_element(unscaled(run.training.precision)))),
       wide_(element_ / 2),
       scores_(double(run.shard.micro_batch * local_.heads) * double(run.shard.sequence) * double(run.shard.sequence)),
-      fused_(run.compiled() ? run.software.compiled_traffic : 1),
+      fused_(run.compiled() ? run.framework.compiled_traffic : 1),
       gradients_(block.values.size()),
       before_gather_(block.values.size()),
       casts_(block.values.size()),
@@ -76,7 +76,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
   part_.backward_launches = counted(part_.input_gradient_steps, graphed_gradients) + weights + copies;
   const auto accumulated = accumulation();
   if (accumulated) part_.weight_gradient_steps.push_back(*accumulated);
-  const bool none = run_.software.cuda_graph == CudaGraph::none;
+  const bool none = run_.framework.cuda_graph == CudaGraph::none;
   const auto separate = none ? static_cast<std::int64_t>(part_.weight_gradient_steps.size()) : weights;
   part_.weight_launches = std::min(separate, part_.backward_launches) + update_launches();
   part_.backward_launches += update_launches();
@@ -116,7 +116,7 @@ void FrameworkRewrite::copy_checkpoint() {
       for (auto& operand : step.operands)
         if (operand.of == Operand::Of::value && operand.index == *part_.input) operand.index = copy;
   for (auto& run : part_.forward_launches) ++run.until;
-  if (run_.software.cuda_graph != CudaGraph::full) ++part_.forward_launches.front().launches;
+  if (run_.framework.cuda_graph != CudaGraph::full) ++part_.forward_launches.front().launches;
 }
 
 // Each product completes one matrix; vectors come with the last of them.
@@ -150,7 +150,7 @@ void FrameworkRewrite::count_parameters() {
 
 // Megatron-Core's --cuda-graph-scope: what is captured is launched at once, which here costs the host nothing.
 bool FrameworkRewrite::in_graph(std::size_t number) const {
-  switch (run_.software.cuda_graph) {
+  switch (run_.framework.cuda_graph) {
     case CudaGraph::none:
       return false;
     case CudaGraph::attention:
@@ -169,7 +169,7 @@ FrameworkRewrite::Index FrameworkRewrite::value(double size, Value::Holds holds)
   return static_cast<Index>(part_.values.size() - 1);
 }
 std::optional<FrameworkRewrite::Index> FrameworkRewrite::mask(double elements) {
-  return run_.software.dropout ? std::optional(value(elements)) : std::nullopt;
+  return run_.framework.dropout ? std::optional(value(elements)) : std::nullopt;
 }
 void FrameworkRewrite::keep_between(const Operator& op, const ElementCost& cost, Operands& operands) {
   const Index made = op.out[0];
@@ -187,7 +187,7 @@ FrameworkRewrite::Index FrameworkRewrite::gradient_of(Index v) {
 
 Step FrameworkRewrite::traffic(std::string_view name, double moved, std::int64_t kernels, bool back,
                                Operands operands) const {
-  const Traffic kind = !run_.software.dropout ? Traffic::plain
+  const Traffic kind = !run_.framework.dropout ? Traffic::plain
                        : back                 ? Traffic::with_dropout_backward
                                               : Traffic::with_dropout_forward;
   return {name, MemoryBound{bytes(wide_ * moved), kernels, kind}, std::move(operands)};
@@ -215,7 +215,7 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
       return embed(op, false);
     case Kind::norm:
       return forward_norm(op);
-    case Kind::enter:
+    case Kind::tp_scatter_in:
       return enter(op, false);
     case Kind::linear:
       return forward_linear(op);
@@ -231,7 +231,7 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
       return forward_attention(op);
     case Kind::activate:
       return activate(op, false);
-    case Kind::leave:
+    case Kind::tp_reduce_out:
       return leave(op, false);
     case Kind::add:
       return forward_add(op, number);
@@ -250,12 +250,12 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
       return own_tokens(op, false);
     case Kind::expert_linear:
       return forward_experts(op);
-    case Kind::join:
+    case Kind::skip_add:
       return join(op, false);
     case Kind::concatenate:
       return concatenate(op, false);
-    case Kind::pass_on:
-      return pass_on(op, false);
+    case Kind::skip_out:
+      return skip_out(op, false);
     case Kind::add_positions:  // within the kernels of the embedding
       return;
     case Kind::load_rows:
@@ -271,7 +271,7 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
       return embed(op, true);
     case Kind::norm:
       return backward_norm(op);
-    case Kind::enter:
+    case Kind::tp_scatter_in:
       return enter(op, true);
     case Kind::linear:
       return backward_linear(op);
@@ -281,7 +281,7 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
       return backward_attention(op);
     case Kind::activate:
       return activate(op, true);
-    case Kind::leave:
+    case Kind::tp_reduce_out:
       return leave(op, true);
     case Kind::add:
       return backward_add(op, number);
@@ -300,12 +300,12 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
       return own_tokens(op, true);
     case Kind::expert_linear:
       return backward_experts(op);
-    case Kind::join:
+    case Kind::skip_add:
       return join(op, true);
     case Kind::concatenate:
       return concatenate(op, true);
-    case Kind::pass_on:
-      return pass_on(op, true);
+    case Kind::skip_out:
+      return skip_out(op, true);
     default:
       return;
   }
@@ -348,7 +348,7 @@ void FrameworkRewrite::forward_add(const Operator& op, std::size_t number) {
   masks_[number] = mask(double(block_.values[op.in[1]].elements));
   if (masks_[number]) operands.push_back(write(*masks_[number]));
   if (run_.compiled()) return void(pending_ = std::move(operands));
-  part_.forward.push_back(traffic(run_.software.dropout ? "bias+dropout+add" : "add",
+  part_.forward.push_back(traffic(run_.framework.dropout ? "bias+dropout+add" : "add",
                                   cost_.residual.bytes * local_.residual, cost_.residual.kernels, false,
                                   std::move(operands)));
 }
@@ -364,7 +364,7 @@ void FrameworkRewrite::backward_add(const Operator& op, std::size_t number) {
   }
   if (run_.compiled() && !masks_[number]) return;
   const bool costs = !run_.compiled();
-  part_.input_gradient_steps.push_back(traffic(run_.software.dropout ? "dropout gradient" : "add gradient",
+  part_.input_gradient_steps.push_back(traffic(run_.framework.dropout ? "dropout gradient" : "add gradient",
                                                costs ? back_.residual.bytes * local_.residual : 0,
                                                costs ? back_.residual.kernels : 0, true, std::move(operands)));
 }
@@ -429,7 +429,7 @@ std::optional<Step> FrameworkRewrite::accumulation() const {
   if (!block_.input) return std::nullopt;  // within the kernels of an embedding
   double matrices = 0;
   for (const auto& weights : weights_) matrices += entries(weights.step);
-  const double moved = accumulation_bytes(run_.training, run_.software, run_.shard) * matrices;
+  const double moved = accumulation_bytes(run_.training, run_.framework, run_.shard) * matrices;
   return moved > 0 ? std::optional(plain("gradient accumulation", moved, 1, {})) : std::nullopt;
 }
 

@@ -17,14 +17,14 @@ namespace rehearsal::models {
 struct FrameworkRun {
   const Transformer& model;
   const Training& training;
-  const Software& software;
+  const Framework& framework;
   const Shard& shard;
   const Routed& routing;
 
   bool fp8() const { return scaled(training.precision); }  // or fp4: with scales
   bool cut() const { return shard.tensor > 1; }
   bool scattered() const { return cut() && shard.sequence_parallel; }
-  bool compiled() const { return software.compiled; }
+  bool compiled() const { return framework.compiled; }
 };
 
 // The gradient of an operator's weights, which a backward in one pass computes beside that of its input: `reads` what
@@ -139,7 +139,7 @@ class FrameworkRewrite {
   void launch_experts();
   void join(const Operator& op, bool back);
   void concatenate(const Operator& op, bool back);
-  void pass_on(const Operator& op, bool back);
+  void skip_out(const Operator& op, bool back);
   void cast(List& list, const Operator& op, bool back, Operands& of_product);
   std::optional<Step> accumulation() const;
   void copy_checkpoint();
@@ -201,12 +201,12 @@ bool is_expert_product(std::string_view step);  // by its name
 // Joins every gather with the GEMM that it feeds and every scatter with the one that feeds it, in place of the GEMM.
 // The ranks' pieces of a scattered product arrive one by one and are added up by a kernel.
 void pipeline(std::vector<Step>& list, const FrameworkRun& run);
-// Tokens travel under the passes of another micro-batch (`software.expert_overlap`): its exchanges are as long as those
+// Tokens travel under the passes of another micro-batch (`framework.expert_overlap`): its exchanges are as long as those
 // of this one, which therefore stand beside the steps of this pass, one beside each of the two stretches of kernels
 // that they divide it into: attention, and experts (DualPipe's order, 2412.19437, figure 4; Megatron-Core's
 // --overlap-moe-expert-parallel-comm).
 void hide_exchanges(std::vector<Step>& list, const FrameworkRun& run);
-// Steps of the shared experts stand beside the exchange that they follow (`software.shared_expert_overlap`).
+// Steps of the shared experts stand beside the exchange that they follow (`framework.shared_expert_overlap`).
 void hide_under_shared_experts(std::vector<Step>& list);
 // Both gradients in one pass: those of weights where their inputs are at hand.
 std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const std::vector<WeightGradient>& weights,

@@ -55,8 +55,8 @@ UpdateTraffic scaled(UpdateTraffic traffic, const Training& training) {
 }  // namespace
 
 // AdamW inside the backward (torchtune's optimizer_in_bwd) is the fused kernel of a step, tensor by tensor.
-UpdateTraffic update_at_once(const Training& training, const Software& software) {
-  if (!training.is_lomo()) return {.parameters = optimizer_bytes(training, software), .kernels = 1};
+UpdateTraffic update_at_once(const Training& training, const Framework& framework) {
+  if (!training.is_lomo()) return {.parameters = optimizer_bytes(training, framework), .kernels = 1};
   const bool wide = bytes_per_element(training.precision) == 4, ada = training.optimizer == OptimizerKind::adalomo;
   auto t = ada ? adalomo(wide) : lomo(wide);
   switch (training.clipping) {
@@ -140,7 +140,7 @@ std::int64_t FrameworkRewrite::launches_of_one(const UpdateTraffic& traffic) con
          static_cast<std::int64_t>(updates_.size());
 }
 std::int64_t FrameworkRewrite::update_launches() const {
-  return launches_of_one(update_at_once(run_.training, run_.software)) * static_cast<std::int64_t>(updates_.size());
+  return launches_of_one(update_at_once(run_.training, run_.framework)) * static_cast<std::int64_t>(updates_.size());
 }
 
 // With ZeRO-3 gradients are added up between the kernels, and updates are none of the part's.
@@ -153,7 +153,7 @@ void FrameworkRewrite::take_norms() {
 }
 
 void FrameworkRewrite::update(List& steps) {
-  if (!updates_.empty()) steps = with_each_gradient(steps, "update", update_at_once(run_.training, run_.software));
+  if (!updates_.empty()) steps = with_each_gradient(steps, "update", update_at_once(run_.training, run_.framework));
 }
 
 FrameworkRewrite::List FrameworkRewrite::with_each_gradient(const List& steps, std::string_view name,

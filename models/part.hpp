@@ -63,7 +63,7 @@ struct Step {
   // of another micro-batch or because they are of the shared experts.
   std::optional<TokenDispatch> beside = {};
   std::size_t beside_steps = 0;
-  bool of_shared_experts = false;  // and runs beside the exchange before it (`software.shared_expert_overlap`)
+  bool of_shared_experts = false;  // and runs beside the exchange before it (`framework.shared_expert_overlap`)
   // Of Part::tiles: whose parameters it multiplies with, whose gradient it makes.
   std::optional<std::uint16_t> tile = {}, completes = {};
 };

@@ -142,7 +142,7 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
         return kernel(F, KernelKind::swiglu, {of_experts(op) ? held_rows() : T, columns(op.out[0])},
                       {read(at(op.in[0])), write(at(op.out[0]))});
       return kernel(F, KernelKind::gelu, {T * columns(op.in[0])}, {read(at(op.in[0])), write(at(op.out[0]))});
-    case Kind::leave:
+    case Kind::tp_reduce_out:
       if (op.in[0] == op.out[0]) return collective(F, CollectiveKind::all_reduce, at(op.in[0]));
       return collective(F, CollectiveKind::reduce_scatter, Axis::tensor, at(op.in[0]), at(op.out[0]));
     case Kind::add:  // in the place of the branch
@@ -151,11 +151,11 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
         return kernel(F, KernelKind::add, {T * columns(op.in[0])}, {read(at(op.in[0])), write(at(op.in[1]))});
       return kernel(F, KernelKind::add_residual, {T, columns(op.in[0])},
                     {read(at(op.in[0])), weight(op.parameters[0]), write(at(op.in[1]))});
-    case Kind::join:  // in the place of the second
+    case Kind::skip_add:  // in the place of the second
       place_[op.out[0]] = at(op.in[1]);
       if (op.in[0] == block_.skip_taken) part_.skip.taken = at(op.in[0]);
       return kernel(F, KernelKind::add, {T * columns(op.in[0])}, {read(at(op.in[0])), write(at(op.in[1]))});
-    case Kind::pass_on:  // a copy, which may leave the rank
+    case Kind::skip_out:  // a copy, which may leave the rank
       part_.skip.given = at(op.out[0]);
       return kernel(F, KernelKind::copy, {T * columns(op.in[0])}, {read(at(op.in[0])), write(at(op.out[0]))});
     case Kind::route:
@@ -195,7 +195,7 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
     case Kind::rotate:  // in place
       if (llama()) kernel(F, KernelKind::rotary, rotary_dims(op), {write(at(op.in[0]))});
       return;
-    case Kind::enter:
+    case Kind::tp_scatter_in:
       if (op.in[0] != op.out[0]) {
         collective(F, CollectiveKind::all_gather, Axis::tensor, at(op.in[0]), at(op.out[0]));
         entered_[op.out[0]] = {Axis::tensor, op.in[0]};
@@ -270,7 +270,7 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
       grad(op.in[0]) = grad(op.out[0]);  // in place
       return kernel(I, KernelKind::gelu_gradient, {T * columns(op.in[0])},
                     {read(at(op.in[0])), write(*grad(op.in[0]))});
-    case Kind::enter:
+    case Kind::tp_scatter_in:
       if (op.in[0] == op.out[0]) return collective(I, CollectiveKind::all_reduce, *grad(op.in[0]));
       return add_gradient(
           op.in[0], moved(I, CollectiveKind::reduce_scatter, Axis::tensor, *grad(op.out[0]), elements_[at(op.in[0])]));
@@ -281,13 +281,13 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
       return kernel(I, KernelKind::bias_gradient, {T, columns(op.in[0]), std::int64_t(Bias::whole)},
                     {read(d), gradient(op.parameters[0])});
     }
-    case Kind::join:
+    case Kind::skip_add:
       grad(op.in[0]) = grad(op.in[1]) = *grad(op.out[0]);
       if (op.in[0] != block_.skip_taken) return;
       part_.skip.taken_gradient = like(op.in[0]);
       return kernel(I, KernelKind::copy, {T * columns(op.in[1])},
                     {read(*grad(op.in[1])), write(*part_.skip.taken_gradient)});
-    case Kind::pass_on:
+    case Kind::skip_out:
       part_.skip.given_gradient = grad(op.out[0]) = like(op.out[0]);
       return add_gradient(op.in[0], *grad(op.out[0]));
     case Kind::route:
@@ -327,7 +327,7 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
     case Kind::rotate:
       if (llama()) kernel(I, KernelKind::rotary_gradient, rotary_dims(op), {write(*grad(op.in[0]))});
       return;
-    case Kind::leave:
+    case Kind::tp_reduce_out:
       if (op.in[0] != op.out[0])
         grad(op.in[0]) = moved(I, CollectiveKind::all_gather, Axis::tensor, *grad(op.out[0]), elements_[at(op.in[0])]);
       return;
@@ -369,7 +369,7 @@ void KernelRewrite::store() {
 
 Network performed_network(const Transformer& model, const NetworkShape& shape) {
   const auto refuse = [](const char* what) {
-    throw UserError(std::string("software rehearsal has no kernels for ") + what +
+    throw UserError(std::string("framework native has no kernels for ") + what +
                     "; it performs families gpt, u-transformer and mlp with gelu, llama and moe with swiglu");
   };
   const bool moe = model.is_moe(), llama = model.family == Family::llama || moe;
@@ -378,7 +378,7 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
   if (model.mla) refuse("latent attention");
   if (model.mtp_layers > 0) refuse("multi-token prediction");
   if (shape.precision != Precision::fp32 && shape.precision != Precision::bf16)
-    throw UserError(std::string("software rehearsal has no kernels for precision ") + name(shape.precision) +
+    throw UserError(std::string("framework native has no kernels for precision ") + name(shape.precision) +
                     "; it computes in fp32 and bf16");
   if (model.family != Family::mlp) {
     if (model.kv_heads != model.heads && !llama) refuse("grouped key-value heads");
@@ -386,7 +386,7 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
     const std::int64_t kv = model.kv_heads / shape.shard.tensor;
     if (shape.context == ContextKind::all_to_all && kv % shape.shard.context != 0)
       throw UserError(fmt::format(
-          "software rehearsal deals key-value heads out whole in 'all-to-all' of 'training.context', and 'context' {} "
+          "framework native deals key-value heads out whole in 'all-to-all' of 'training.context', and 'context' {} "
           "does not divide the {} of a rank; set 'training.context' to ring or all-gather",
           shape.shard.context, kv));
     if (model.head_dim * model.heads != model.hidden) refuse("heads that do not add up to the hidden size");

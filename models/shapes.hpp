@@ -35,6 +35,6 @@ constexpr Precision unscaled(Precision p) { return scaled(p) ? Precision::bf16 :
 
 // Traffic per parameter and micro-batch to add a gradient to its buffer; the first micro-batch of m only writes, so the
 // average over an iteration is scaled by 1 - 1/m (0 for one micro-batch).
-double accumulation_bytes(const Training& training, const Software& software, const Shard& shard);
+double accumulation_bytes(const Training& training, const Framework& framework, const Shard& shard);
 
 }  // namespace rehearsal::models

@@ -16,14 +16,14 @@ ElementCost activation(const Transformer& model, ElementCost gelu, ElementCost s
   return model.ffn_kind == FfnKind::gelu ? gelu : model.ffn_kind == FfnKind::swiglu ? swiglu : squared_relu;
 }
 
-LayerTraffic fused_forward(const Transformer& model, const Software& software) {
-  return {{4, 1}, {software.dropout ? 7. : 6., 1}, activation(model, {4, 1}, {8, 1}, kSquaredRelu), {11, 3}};
+LayerTraffic fused_forward(const Transformer& model, const Framework& framework) {
+  return {{4, 1}, {framework.dropout ? 7. : 6., 1}, activation(model, {4, 1}, {8, 1}, kSquaredRelu), {11, 3}};
 }
-LayerTraffic fused_backward(const Transformer& model, const Software& software) {
-  return {{9, 2}, {software.dropout ? 7. : 4., 1}, activation(model, {6, 1}, {12, 1}, kSquaredReluGradient), {13, 3}};
+LayerTraffic fused_backward(const Transformer& model, const Framework& framework) {
+  return {{9, 2}, {framework.dropout ? 7. : 4., 1}, activation(model, {6, 1}, {12, 1}, kSquaredReluGradient), {13, 3}};
 }
 
-LayerTraffic unfused_forward(const Transformer& model, const Software& software) {
+LayerTraffic unfused_forward(const Transformer& model, const Framework& framework) {
   const bool llama = !model.is_gpt();
   LayerTraffic t;
   // Llama: square 4, mean 2, plus epsilon and 1/sqrt (of rows: 0), times 4, gain 4. GPT also: mean 2, minus mean 4,
@@ -31,7 +31,7 @@ LayerTraffic unfused_forward(const Transformer& model, const Software& software)
   // from the mean, too.
   t.norm = llama ? ElementCost{14, 6, 1} : ElementCost{24, 9, 2};
   t.residual = {6, 1};  // two operands and their sum
-  if (software.dropout) t.residual.bytes += 5, t.residual.kernels++;
+  if (framework.dropout) t.residual.bytes += 5, t.residual.kernels++;
   if (!llama) t.residual.bytes += 4, t.residual.kernels++;  // bias of the GEMM before
   // sigmoid 4, times gate 6, times up 6; or, x/2 (1 + tanh(sqrt(2/pi) (x + .044715 x^3))): cube 4, times 4, plus x 6,
   // times 4, tanh 4, plus one 4, half of x 4, product 6. Kept: sigmoid and its product with the gate; or tanh, half of
@@ -42,14 +42,14 @@ LayerTraffic unfused_forward(const Transformer& model, const Software& software)
   return t;
 }
 
-LayerTraffic unfused_backward(const Transformer& model, const Software& software) {
+LayerTraffic unfused_backward(const Transformer& model, const Framework& framework) {
   const bool llama = !model.is_gpt();
   LayerTraffic t;
   // Gain: into x 4, its own product 6 and column sum 2; times 1/sqrt: into x 4, its own product 6 and row sum 2;
   // square: product 4, added up 6. GPT also: bias column sum 2, minus mean: row sum 2, broadcast and added 4.
   t.norm = llama ? ElementCost{34, 8} : ElementCost{42, 11};
   t.residual = {6, 1};  // gradients of both branches, added
-  if (software.dropout) t.residual.bytes += 5, t.residual.kernels++;
+  if (framework.dropout) t.residual.bytes += 5, t.residual.kernels++;
   // SwiGLU: three products have two gradients of 6 each except sigmoid's single 6, and two paths into the gate add
   // up 6. GELU: product 6 + 6, half 4, tanh 6, times 4, times 4, cube 4 + 4 + 6, two sums 12.
   t.activation = activation(model, {56, 11}, {36, 6}, kSquaredReluGradient);
@@ -59,23 +59,23 @@ LayerTraffic unfused_backward(const Transformer& model, const Software& software
 
 }  // namespace
 
-LayerTraffic forward_traffic(const Transformer& model, const Training& training, const Software& software) {
-  return training.kernels == Kernels::fused ? fused_forward(model, software) : unfused_forward(model, software);
+LayerTraffic forward_traffic(const Transformer& model, const Training& training, const Framework& framework) {
+  return training.kernels == Kernels::fused ? fused_forward(model, framework) : unfused_forward(model, framework);
 }
 
-LayerTraffic backward_traffic(const Transformer& model, const Training& training, const Software& software) {
-  return training.kernels == Kernels::fused ? fused_backward(model, software) : unfused_backward(model, software);
+LayerTraffic backward_traffic(const Transformer& model, const Training& training, const Framework& framework) {
+  return training.kernels == Kernels::fused ? fused_backward(model, framework) : unfused_backward(model, framework);
 }
 
 // Fused, in fp32: gradient 4, parameter and both moments read and written 8 each: 28. One operation after the other:
 // decay of the parameter 8; first moment scaled 8, gradient added 12; second moment scaled 8, square added 12; root 8,
 // bias correction 8, epsilon 8; quotient added to the parameter 16: 88. SGD is one such operation either way. Of states
 // that are smaller, or not there, what is missing is neither read nor written.
-double optimizer_bytes(const Training& training, const Software& software) {
+double optimizer_bytes(const Training& training, const Framework& framework) {
   Training usual = training;
   usual.moments = Moments::fp32, usual.master_copy = true;
   const bool unfused = training.kernels == Kernels::unfused && training.optimizer == OptimizerKind::adamw;
-  return std::max(0., software.optimizer_bytes + (unfused ? 88 - 28 : 0) -
+  return std::max(0., framework.optimizer_bytes + (unfused ? 88 - 28 : 0) -
                           2 * (usual.optimizer_state_bytes() - training.optimizer_state_bytes()));
 }
 

@@ -21,11 +21,11 @@ struct ElementCost {
 struct LayerTraffic {
   ElementCost norm, residual, activation, scores;
 };
-LayerTraffic forward_traffic(const Transformer& model, const Training& training, const Software& software);
-LayerTraffic backward_traffic(const Transformer& model, const Training& training, const Software& software);
+LayerTraffic forward_traffic(const Transformer& model, const Training& training, const Framework& framework);
+LayerTraffic backward_traffic(const Transformer& model, const Training& training, const Framework& framework);
 
-// What a step moves per parameter: Software::optimizer_bytes of states in fp32 by a fused kernel, and what differs.
-double optimizer_bytes(const Training& training, const Software& software);
+// What a step moves per parameter: Framework::optimizer_bytes of states in fp32 by a fused kernel, and what differs.
+double optimizer_bytes(const Training& training, const Framework& framework);
 
 // An update inside the backward (LOMO, AdaLOMO, AdamW), in bytes per parameter: what it touches of the whole gradient, and of
 // the parameters that are updated here; what it makes in fp32 meanwhile, of either. Launches are of a tensor.
@@ -35,7 +35,7 @@ struct UpdateTraffic {
   double all() const { return gradient + parameters; }
   double copies() const { return gradient_copies + parameter_copies; }
 };
-UpdateTraffic update_at_once(const Training& training, const Software& software);
+UpdateTraffic update_at_once(const Training& training, const Framework& framework);
 UpdateTraffic norm_at_once(const Training& training);  // in the backward before it, which takes norms alone
 
 // The tensors of a part as LOMO's frameworks hold them, which is one by one: gate and up are two.

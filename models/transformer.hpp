@@ -126,9 +126,9 @@ enum class GradientClipping : std::uint8_t { none, norm, grouped };
 // gradients overflow it is halved and the step skipped (Micikevicius et al., arXiv 1710.03740, section 3.2).
 enum class LossScaling : std::uint8_t { none, dynamic };
 
-// What gradients are copied into before they are reduced: nothing or a flat buffer, as the software has it; one that
+// What gradients are copied into before they are reduced: nothing or a flat buffer, as the framework has it; one that
 // grows with the model; or one of a size of its own, again and again (ZeRO-R's CB, arXiv 1910.02054, section 6.2).
-enum class Buffers : std::uint8_t { software, growing, constant };
+enum class Buffers : std::uint8_t { framework, growing, constant };
 
 // What holds the tensors: the caching allocator of the framework, the same with expandable segments, or one that never
 // reserves more than what lives.
@@ -182,20 +182,20 @@ struct Training {
   bool recomputes_alike() const {  // all layers, or none
     return recompute == Recompute::none || (recompute_every == 1 && !recompute_layers);
   }
-  std::set<RecomputeModule> recompute_modules;  // of selective; empty: what the software repeats
+  std::set<RecomputeModule> recompute_modules;  // of selective; empty: what the framework repeats
   AttentionKind attention = AttentionKind::flash;
   ContextKind context = ContextKind::ring;
   bool context_balance = true;  // of 2c pieces, rank i has pieces i and 2c-1-i: causal attention is even
   Kernels kernels = Kernels::fused;
   bool causal = true;
   bool balances_context() const { return causal && context_balance; }
-  // Data parallelism. Gradients are reduced when at least `bucket` of them are complete; as given, else as the software
+  // Data parallelism. Gradients are reduced when at least `bucket` of them are complete; as given, else as the framework
   // does (plan::Plan::reduced_at_a_time).
   std::optional<Bytes> bucket;
-  Buffers buffers = Buffers::software;
+  Buffers buffers = Buffers::framework;
   std::optional<Bytes> buffer_size;  // in place of `bucket`
   // ZeRO-3, as given: parts of the model gathered ahead of the one that computes; whether parameters are gathered again
-  // for the backward instead of kept from the forward; whether others compute meanwhile (else as software overlaps
+  // for the backward instead of kept from the forward; whether others compute meanwhile (else as framework overlaps
   // gradients; with ZeRO-1 as it overlaps the gather of what the step before has updated).
   std::optional<std::int64_t> prefetch;
   std::optional<bool> reshard_after_forward, overlap_gathers;
@@ -235,7 +235,7 @@ enum class Fp8Scaling : std::uint8_t { tensorwise, rowwise, blockwise, mx };
 // The cross-entropy: Megatron's over a slice of the vocabulary, whose softmax is another fp32 array or overwrites the
 // fp32 copy (Megatron-Core); or torch's kernels, one after the other. The latter's fused relatives (flash-attn's,
 // Transformer Engine's) never make a copy in fp32. Compiled: torch's, of which torch.compile makes such a one wherever
-// the software compiles.
+// the framework compiles.
 enum class LossKernels : std::uint8_t { vocabulary_parallel, in_place, torch, fused, compiled };
 
 // What of a layer with experts runs as a CUDA graph, without launches of its own: attention, routing too, or the whole
@@ -244,8 +244,8 @@ enum class CudaGraph : std::uint8_t { none, attention, attention_router, full };
 // Who sends tokens to their experts: NCCL's all-to-all, or kernels that send a token to each node once.
 enum class Dispatcher : std::uint8_t { nccl, deepep, hybridep };
 
-// How the framework of that day behaves (configs/software): documented facts, never fits to a run.
-struct Software {
+// How the framework of that day behaves (configs/frameworks): documented facts, never fits to a run.
+struct Framework {
   std::string name;
   bool dropout = false;
   bool fused_accumulation = false;   // weight-gradient GEMMs accumulate into the gradient buffer themselves
@@ -319,7 +319,7 @@ struct Software {
   double step_gradient_bytes = 0;  // per parameter, fp32 copies of fp16 gradients while an unsharded optimizer steps
   Bytes workspace;                 // of the matrix library
   Version nccl = kNewestNccl;      // which collective algorithms there are
-  bool own_kernels = false;        // the kernels of this program, on exact buffers: what `measure` performs
+  bool native_kernels = false;        // the kernels of this program, on exact buffers: what `measure` performs
   std::string source;
   std::map<std::string, std::string> sources;  // key -> where its number comes from
   std::vector<std::string> assumed;            // keys that nobody measured

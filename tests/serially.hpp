@@ -14,9 +14,9 @@ namespace rehearsal {
 
 // The serial reference of this scenario, of a run with these options. By its task graph and what it learns from, which
 // is all that a training depends on: layouts of one network share it.
-inline const backend::Trained& trained_serially(const scenario::Scenario& scenario,
+inline const backend::TrainingResult& trained_serially(const scenario::Scenario& scenario,
                                                 const backend::RunOptions& options) {
-  static std::map<std::string, backend::Trained> known;
+  static std::map<std::string, backend::TrainingResult> known;
   const auto serially = explore::serial_options(options, scenario);
   const auto question = answer::prepare(explore::serial_reference(scenario));
   const auto l = explore::learning(question.scenario);

@@ -71,7 +71,7 @@ class Operands {
     std::array<float*, kMostOperands> at{};
     for (std::size_t i = 0; i < needed_.count; i++)
       at[i] = aligned(buffers_[i].data()) + std::int64_t(round % sets_) * stride_[i];
-    cpu::Surroundings around;
+    cpu::KernelContext around;
     around.batch = {tokens_, targets_, rows_, row_targets_};
     around.learning = &learning_;
     around.step = std::int64_t(round);
@@ -119,7 +119,7 @@ class Operands {
   std::array<std::vector<float>, kMostOperands> buffers_;
   std::vector<std::int32_t> tokens_, targets_;
   std::vector<float> rows_, row_targets_;
-  backend::Learning learning_;
+  backend::TrainingData learning_;
 };
 
 }  // namespace

@@ -3,13 +3,13 @@
 #include <exception>
 #include <thread>
 
-#include "loopback/hub.hpp"
+#include "loopback/in_process_transport.hpp"
 
 namespace rehearsal::calibrate {
 
 dispatch::LinkProbe probe_loopback(unsigned ranks) {
   const auto graph = dispatch::probe_graph(ranks);
-  loopback::Hub hub(graph);
+  loopback::InProcessTransport hub(graph);
   std::vector<dispatch::LinkProbe> probes(ranks);
   std::vector<std::exception_ptr> errors(ranks);
   std::vector<std::thread> threads;

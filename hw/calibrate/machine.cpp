@@ -44,14 +44,14 @@ Machine this_machine() {
   utsname name{};
   uname(&name);
   const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  constexpr long kUsual = 1 << 20;
+  constexpr long kDefault = 1 << 20;
 #if defined(__clang__)
   const std::string compiler = "Clang " __clang_version__;
 #else
   const std::string compiler = "GCC " __VERSION__;
 #endif
   return {cpu_model(), fmt::format("{} {}", name.sysname, name.release), compiler, usable_cores(),
-          Bytes(cache > 0 ? cache : kUsual)};
+          Bytes(cache > 0 ? cache : kDefault)};
 }
 
 std::string utc_now() {

@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "cpu/arena.hpp"
-#include "cpu/beyond.hpp"
+#include "cpu/offload_memory.hpp"
 #include "cpu/operands.hpp"
 #include "cpu/synthetic.hpp"
 #include "cpu/training_state.hpp"
@@ -33,7 +33,7 @@ class CpuWorker final : public dispatch::Worker {
         product_(product),
         state_(graph, rank, options),
         arena_(program_.buffers, !options.times_matter) {
-    if (std::ranges::any_of(program_.buffers, Beyond::keeps)) beyond_.emplace(graph, rank, options, arena_, state_);
+    if (std::ranges::any_of(program_.buffers, OffloadMemory::keeps)) beyond_.emplace(graph, rank, options, arena_, state_);
     for (std::size_t b = 0; b < program_.residents; ++b) {
       allocate(BufferId(b), "resident buffers");
       if (is_beyond(BufferId(b))) {
@@ -67,7 +67,7 @@ class CpuWorker final : public dispatch::Worker {
     std::array<void*, kMostOperands> pointers{};
     for (std::size_t i = 0; i < operands.count; ++i) pointers[i] = at(operands.at[i]).data();
 
-    Surroundings around{.tensor = rank_.place[Axis::tensor],
+    KernelContext around{.tensor = rank_.place[Axis::tensor],
                         .data = rank_.place.among(replicas(kernel)),
                         .context = state_.sequence_part(task),
                         .learning = &learning_};
@@ -123,7 +123,7 @@ class CpuWorker final : public dispatch::Worker {
   }
 
  private:
-  bool is_beyond(BufferId id) const { return Beyond::keeps(program_.buffers[id.index()]); }
+  bool is_beyond(BufferId id) const { return OffloadMemory::keeps(program_.buffers[id.index()]); }
   void allocate(BufferId id, const std::string& whose) {
     if (is_beyond(id)) return beyond_->allocate(id);
     try {
@@ -140,13 +140,13 @@ class CpuWorker final : public dispatch::Worker {
   double& loss() const { return *reinterpret_cast<double*>(arena_.bytes(*state_.loss()).data()); }
 
   void perform_wide(const Kernel& kernel, const std::array<void*, kMostOperands>& pointers, std::size_t count,
-                    const Surroundings& around) const {
+                    const KernelContext& around) const {
     std::array<float*, kMostOperands> operands{};
     std::transform(pointers.begin(), pointers.end(), operands.begin(), [](void* p) { return static_cast<float*>(p); });
     cpu::perform(kernel, {operands.data(), count}, around, product_);
   }
   kernels::Call call(const Kernel& kernel, const std::array<void*, kMostOperands>& pointers,
-                     const Surroundings& around) {
+                     const KernelContext& around) {
     const auto pointer = [](const auto& values) { return values.empty() ? nullptr : values.data(); };
     return {
         .kernel = kernel,
@@ -179,12 +179,12 @@ class CpuWorker final : public dispatch::Worker {
   RankId id_;
   const graph::Rank& rank_;
   const graph::Program& program_;
-  backend::Learning learning_;
+  backend::TrainingData learning_;
   bool responses_;
   GemmFunction product_;
   TrainingState state_;
   Arena arena_;
-  std::optional<Beyond> beyond_;
+  std::optional<OffloadMemory> beyond_;
   std::vector<double> scratch_ = std::vector<double>(kernels::kScratch);
   std::map<std::pair<std::int64_t, std::int64_t>, Sample> samples_;  // by global micro-batch and part of sequences
   dispatch::Learned learned_;                                        // losses and gradients so far

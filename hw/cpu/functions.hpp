@@ -112,14 +112,14 @@ inline std::int64_t first_of_flat(std::int64_t flat, std::int64_t e, std::int64_
   return static_cast<Flat>(flat) == Flat::part ? data * e : 0;
 }
 // What one step uses up; the gradient is cleared unless it is kept.
-void sgd(std::int64_t elements, const backend::Learning& learning, float* gradient, float* parameters);
+void sgd(std::int64_t elements, const backend::TrainingData& learning, float* gradient, float* parameters);
 double clipped(double squared_norm);  // what a step is multiplied by
-void adamw(std::int64_t elements, const backend::Learning& learning, std::int64_t step, bool keep, float* gradient,
+void adamw(std::int64_t elements, const backend::TrainingData& learning, std::int64_t step, bool keep, float* gradient,
            float* parameters, float* moments);
-void adamw_rollback(std::int64_t elements, const backend::Learning& learning, std::int64_t step, const float* gradient,
+void adamw_rollback(std::int64_t elements, const backend::TrainingData& learning, std::int64_t step, const float* gradient,
                     float* parameters, float* moments);
 // `moment`: of rows, then of columns; of one row all of it.
-void adalomo(Shape shape, const backend::Learning& learning, std::int64_t step, float* gradient, float* parameters,
+void adalomo(Shape shape, const backend::TrainingData& learning, std::int64_t step, float* gradient, float* parameters,
              float* moment);
 double sum_of_squares(std::span<const Range> ranges, const float* values);
 

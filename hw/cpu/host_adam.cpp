@@ -14,7 +14,7 @@ namespace {
 // What every element is treated with.
 struct Rates {
   float rate, epsilon, correction1, correction2, b1, b2, decay;
-  Rates(const backend::Learning& o, std::int64_t t)
+  Rates(const backend::TrainingData& o, std::int64_t t)
       : rate(o.learning_rate),
         epsilon(o.epsilon),
         correction1(float(1 - std::pow(double(o.beta1), double(t)))),
@@ -61,7 +61,7 @@ void part(const Rates& r, const HostAdam& c, std::int64_t from, std::int64_t n) 
 
 }  // namespace
 
-void host_adam(const HostAdam& call, const backend::Learning& learning, unsigned threads) {
+void host_adam(const HostAdam& call, const backend::TrainingData& learning, unsigned threads) {
   const Rates rates(learning, call.step + 1);
   constexpr std::int64_t kLine = 32;  // of bf16 elements: no two threads write one line
   const std::int64_t share = (call.elements + threads - 1) / threads, each = (share + kLine - 1) / kLine * kLine;

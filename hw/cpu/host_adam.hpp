@@ -17,6 +17,6 @@ struct HostAdam {
 // Bytes that a step reads and writes for one parameter: 4 x 4 read, 3 x 4 written, and 2 where they are stored in bf16.
 constexpr std::int64_t host_adam_bytes(bool stored) { return stored ? 30 : 28; }
 
-void host_adam(const HostAdam& call, const backend::Learning& learning, unsigned threads);
+void host_adam(const HostAdam& call, const backend::TrainingData& learning, unsigned threads);
 
 }  // namespace rehearsal::cpu

@@ -23,12 +23,12 @@ struct Batch {
 using kernels::Range;
 
 // What a kernel needs beyond its operands: the place of the rank, the data, the state of the optimizer.
-struct Surroundings {
+struct KernelContext {
   std::int64_t tensor = 0;   // index in the tensor-parallel group
   std::int64_t data = 0;     // index among the replicas (Replicas): which shard is the own one
   std::int64_t context = 0;  // part of the sequences: index in the context group, or the piece
   Batch batch{};
-  const backend::Learning* learning = nullptr;  // rates and betas, for the optimizer kernels
+  const backend::TrainingData* learning = nullptr;  // rates and betas, for the optimizer kernels
   std::int64_t step = 0;                        // optimizer steps taken before the one taken or undone
   // Optimizer kernels add the squares of the gradient entries in `counted` (of their e elements) to it, when not null.
   // Parameters that several ranks hold are counted by one of them: the caller knows which.
@@ -41,7 +41,7 @@ using GemmFunction = kernels::ProductFunction;
 void gemm(const GemmCall& call);  // ours: blocked, vectorised, single-threaded; deterministic
 
 // How many elements a kernel touches, from the first one of each operand on, in the order of the table. (The loss is
-// one double: two elements.) `data` as in Surroundings: how far a Flat::part reaches depends on it.
+// one double: two elements.) `data` as in KernelContext: how far a Flat::part reaches depends on it.
 struct OperandElements {
   std::array<std::int64_t, kMostOperands> elements{};
   std::size_t count = 0;
@@ -53,7 +53,7 @@ OperandElements operand_elements(const Kernel& kernel, std::int64_t data);
 std::vector<std::int32_t> slots_in_turn(const Kernel& kernel);
 
 // `operands` point at the first element of each (offsets applied), in the order of the table.
-void perform(const Kernel& kernel, std::span<float* const> operands, const Surroundings& around,
+void perform(const Kernel& kernel, std::span<float* const> operands, const KernelContext& around,
              GemmFunction gemm = cpu::gemm);
 
 }  // namespace rehearsal::cpu

@@ -167,8 +167,8 @@ Extent payload_of(const graph::TaskGraph& graph, RankId id, LocalTask task) {
   const graph::Program& program = graph.program_of(graph.ranks()[id.index()]);
   const std::vector<BufferId> buffers = operands_of(program, task);
   INVARIANT(!buffers.empty(), "'" + graph.label(id, task) + "' names no buffer");
-  const auto* handover = std::get_if<graph::Handover>(&graph.work(program.work[task.index()]));
-  const auto from = static_cast<std::size_t>(handover ? handover->offset.count() : 0);
+  const auto* staging_copy = std::get_if<graph::StagingCopy>(&graph.work(program.work[task.index()]));
+  const auto from = static_cast<std::size_t>(staging_copy ? staging_copy->offset.count() : 0);
   const auto size = size_of(program, buffers.front());
   INVARIANT(from <= size, "'" + graph.label(id, task) + "' begins within its buffer");
   return {buffers.front(), from, size - from};

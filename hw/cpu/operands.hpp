@@ -49,7 +49,7 @@ CopyOperands copy_operands(const graph::TaskGraph& graph, RankId rank, LocalTask
 // Of a step of the host, in the order of graph::HostStep: as much as it touches of each.
 std::vector<Extent> host_operands(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 
-// The first buffer that a task names: all of it, or from where a handover begins.
+// The first buffer that a task names: all of it, or from where a staging_copy begins.
 Extent payload_of(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 
 }  // namespace rehearsal::cpu

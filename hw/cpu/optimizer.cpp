@@ -19,7 +19,7 @@ float correction(float beta, std::int64_t t) { return float(1 - std::pow(double(
 // What a step subtracts from a parameter, given the moments after it. 0 where nothing ever had a gradient.
 struct Update {
   float rate, epsilon, correction1, correction2;
-  Update(const backend::Learning& o, std::int64_t t)
+  Update(const backend::TrainingData& o, std::int64_t t)
       : rate(o.learning_rate),
         epsilon(o.epsilon),
         correction1(correction(o.beta1, t)),
@@ -33,14 +33,14 @@ struct Update {
 
 }  // namespace
 
-void sgd(std::int64_t elements, const backend::Learning& learning, float* gradient, float* parameters) {
+void sgd(std::int64_t elements, const backend::TrainingData& learning, float* gradient, float* parameters) {
   for (std::int64_t i = 0; i < elements; ++i) parameters[i] -= learning.learning_rate * gradient[i];
   std::fill_n(gradient, elements, 0.f);
 }
 
 double clipped(double squared_norm) { return std::min(1., kLargestNorm / (std::sqrt(squared_norm) + kNormOffset)); }
 
-void adamw(std::int64_t elements, const backend::Learning& learning, std::int64_t step, bool keep, float* gradient,
+void adamw(std::int64_t elements, const backend::TrainingData& learning, std::int64_t step, bool keep, float* gradient,
            float* parameters, float* moments) {
   const Update update(learning, step + 1);
   const float b1 = learning.beta1, b2 = learning.beta2, decay = 1 - learning.learning_rate * learning.weight_decay;
@@ -54,7 +54,7 @@ void adamw(std::int64_t elements, const backend::Learning& learning, std::int64_
 }
 
 // Inverts the step that was taken with the same gradient and the same `step`.
-void adamw_rollback(std::int64_t elements, const backend::Learning& learning, std::int64_t step, const float* gradient,
+void adamw_rollback(std::int64_t elements, const backend::TrainingData& learning, std::int64_t step, const float* gradient,
                     float* parameters, float* moments) {
   const Update update(learning, step + 1);
   const float b1 = learning.beta1, b2 = learning.beta2, decay = 1 - learning.learning_rate * learning.weight_decay;
@@ -71,7 +71,7 @@ void adamw_rollback(std::int64_t elements, const backend::Learning& learning, st
 // AdaLOMO (arXiv 2310.10195, algorithm 1), as its authors' code has it (OpenLMLab/LOMO, lomo_optim/adalomo.py):
 //   beta = 1 - t'^-0.8;  r' = beta r + (1-beta) mean over columns of g^2 + 1e-30, and c' over rows
 //   u = g / sqrt(r' c' / mean(r')), divided by max(1, rms(u));  theta' = theta - lr max(1e-3, rms(theta)) u
-void adalomo(Shape shape, const backend::Learning& learning, std::int64_t step, float* gradient, float* parameters,
+void adalomo(Shape shape, const backend::TrainingData& learning, std::int64_t step, float* gradient, float* parameters,
              float* moment) {
   const auto [rows, columns] = shape;
   const double beta = 1 - std::pow(double(step + 1), -.8), n = double(shape.elements());

@@ -16,7 +16,7 @@ const float* rows_of(std::span<const float> rows, std::int64_t elements) {
 }
 
 // The loss is a double in a buffer of floats. One rank of a tensor group counts what all of them compute.
-void add_loss(float* loss, double sum, const Surroundings& around) {
+void add_loss(float* loss, double sum, const KernelContext& around) {
   if (around.tensor == 0) *reinterpret_cast<double*>(loss) += sum;
 }
 
@@ -33,7 +33,7 @@ void scatter(const Where& where, std::int64_t elements, const float* from, float
 }
 
 // Attention to the block of one rank, or to those of all of them, the own one first.
-void each_block(const Kernel& kernel, std::span<float* const> x, const Surroundings& around) {
+void each_block(const Kernel& kernel, std::span<float* const> x, const KernelContext& around) {
   const auto [b, heads, s, d, mask, kv, c, step] = kernel.dims;
   const Heads shape{b, heads, s, d, static_cast<Mask>(mask) != Mask::none, kv_heads(kernel)};
   kernels::each_step(kernel, around.context, [&](const kernels::RingStep& at) {
@@ -45,7 +45,7 @@ void each_block(const Kernel& kernel, std::span<float* const> x, const Surroundi
   });
 }
 
-void optimize(const Kernel& kernel, std::span<float* const> operands, const Surroundings& around) {
+void optimize(const Kernel& kernel, std::span<float* const> operands, const KernelContext& around) {
   INVARIANT(around.learning, "optimizers need their rates");
   const std::int64_t e = kernel.dims[0];
   float* gradient = operands[0] + first_of_flat(kernel.dims[1], e, around.data);
@@ -57,7 +57,7 @@ void optimize(const Kernel& kernel, std::span<float* const> operands, const Surr
       const auto clip = static_cast<Clip>(kernel.dims[5]);
       if (clip == Clip::none) return sgd(e, *around.learning, gradient, parameters);
       double& norm = *reinterpret_cast<double*>(operands[2]);
-      backend::Learning scaled = *around.learning;
+      backend::TrainingData scaled = *around.learning;
       if (clip == Clip::add) {
         const Range all{0, e};
         norm += sum_of_squares(std::span(&all, 1), gradient), scaled.learning_rate = 0;
@@ -77,7 +77,7 @@ void optimize(const Kernel& kernel, std::span<float* const> operands, const Surr
 
 }  // namespace
 
-void perform(const Kernel& kernel, std::span<float* const> operands, const Surroundings& around, GemmFunction product) {
+void perform(const Kernel& kernel, std::span<float* const> operands, const KernelContext& around, GemmFunction product) {
   INVARIANT(operands.size() == operand_elements(kernel, around.data).count, "as many operands as the table says");
   const auto [a, b, c, d, e, f, g, h] = kernel.dims;
   const auto& x = operands;

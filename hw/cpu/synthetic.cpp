@@ -118,7 +118,7 @@ std::uint64_t skewed(double u, std::uint64_t vocabulary) {
 
 // Sequence by sequence; `first` is the number of the first one in the global batch, so that the micro-batch size does
 // not change the data.
-void fill_tokens(const backend::Learning& o, std::int64_t first, Sample& sample) {
+void fill_tokens(const backend::TrainingData& o, std::int64_t first, Sample& sample) {
   const auto vocabulary = static_cast<std::uint64_t>(o.vocabulary);
   INVARIANT(vocabulary < std::uint64_t{1} << 31, "tokens are 32 bits wide");
   const Permutation map(o.seed, vocabulary);
@@ -136,7 +136,7 @@ void fill_tokens(const backend::Learning& o, std::int64_t first, Sample& sample)
 }
 
 // x normal, target = tanh(x M) with M[width, width] normal / sqrt(width): a map that one hidden layer learns.
-void fill_rows(const backend::Learning& o, std::int64_t first, std::int64_t rows, Sample& sample) {
+void fill_rows(const backend::TrainingData& o, std::int64_t first, std::int64_t rows, Sample& sample) {
   const std::int64_t n = o.width;
   std::vector<float> map(static_cast<std::size_t>(n * n));
   for (std::size_t i = 0; i < map.size(); ++i) map[i] = float(normal(o.seed, map_of_rows, i) / std::sqrt(double(n)));
@@ -149,7 +149,7 @@ void fill_rows(const backend::Learning& o, std::int64_t first, std::int64_t rows
 }
 
 // The rows of one rank, or of one piece, of all rows of the micro-batch.
-void keep_own(const backend::Learning& o, std::int64_t part, std::vector<std::int32_t>& all) {
+void keep_own(const backend::TrainingData& o, std::int64_t part, std::vector<std::int32_t>& all) {
   const kernels::Cut cut{o.context * o.pieces, part, o.balanced};
   const std::int64_t rows = o.sequence / cut.ranks;
   std::vector<std::int32_t> own;
@@ -202,7 +202,7 @@ void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::
   }
 }
 
-Sample sample(const backend::Learning& learning, std::int64_t global, std::int64_t part) {
+Sample sample(const backend::TrainingData& learning, std::int64_t global, std::int64_t part) {
   Sample sample;
   if (learning.vocabulary > 0) {
     fill_tokens(learning, global * learning.micro_batch, sample);

@@ -29,6 +29,6 @@ struct Sample {
 };
 // `global`: index of the micro-batch in the global batch: data rank x microbatches + micro-batch.
 // `part`: of the sequences, where they are cut over ranks or into pieces.
-Sample sample(const backend::Learning& learning, std::int64_t global, std::int64_t part = 0);
+Sample sample(const backend::TrainingData& learning, std::int64_t global, std::int64_t part = 0);
 
 }  // namespace rehearsal::cpu

@@ -44,7 +44,7 @@ TrainingState::TrainingState(const graph::TaskGraph& graph, RankId rank, const b
       rank_(graph.ranks()[rank.index()]),
       program_(graph.program_of(rank_)),
       learning_(options.learning.of(rank_.place)),
-      other_microbatch_(options.tamper.other_microbatch),
+      other_microbatch_(options.fault_injection.other_microbatch),
       weights_(options.weights) {
   for (const graph::Segment& segment : segments()) progress_.push_back({.counted = counted_of(segment, rank_)});
   for (std::size_t t = 0; t < program_.size(); ++t) note_loss(LocalTask(t)), note_updates(LocalTask(t));

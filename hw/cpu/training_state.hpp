@@ -82,7 +82,7 @@ class TrainingState {
   RankId id_;
   const graph::Rank& rank_;
   const graph::Program& program_;
-  backend::Learning learning_;
+  backend::TrainingData learning_;
   std::function<std::uint32_t(RankId, LocalTask, std::uint32_t)> other_microbatch_;
   bool weights_;                    // are shown in the end
   std::vector<Progress> progress_;  // by segment

@@ -22,11 +22,11 @@ bool goes_beside(const graph::Work& work) {
   return std::holds_alternative<graph::Copy>(work) || std::holds_alternative<graph::HostStep>(work);
 }
 
-// Kernels compute, handovers copy, and a wait of no length joins dependencies; nothing else has code behind it.
+// Kernels compute, staging_copies copy, and a wait of no length joins dependencies; nothing else has code behind it.
 bool has_code(const graph::Work& work) {
   if (goes_beside(work)) return true;
-  if (const auto* wait = std::get_if<graph::Wait>(&work)) return wait->duration == Time{};
-  return std::holds_alternative<Kernel>(work) || std::holds_alternative<graph::Handover>(work);
+  if (const auto* wait = std::get_if<graph::FixedDelay>(&work)) return wait->duration == Time{};
+  return std::holds_alternative<Kernel>(work) || std::holds_alternative<graph::StagingCopy>(work);
 }
 
 }  // namespace
@@ -44,31 +44,31 @@ Act act_of(const graph::TaskGraph& graph, const Program& program, LocalTask task
   }
   const auto& work = graph.work(program.work[task.index()]);
   if (real && goes_beside(work)) return Act::beside;
-  const auto* handover = std::get_if<graph::Handover>(&work);
-  if (!handover || !real) return Act::compute;
-  return handover->incoming ? Act::take_in : Act::hand_out;
+  const auto* staging_copy = std::get_if<graph::StagingCopy>(&work);
+  if (!staging_copy || !real) return Act::compute;
+  return staging_copy->incoming ? Act::take_in : Act::hand_out;
 }
 
-std::vector<LocalTask> handovers(const graph::TaskGraph& graph, const Program& program) {
+std::vector<LocalTask> staging_copies(const graph::TaskGraph& graph, const Program& program) {
   std::vector<LocalTask> other(program.size(), kNoTask);
   std::vector<std::uint32_t> used(program.endpoints.size(), 0);
-  auto handover = [&](std::size_t task) { return std::get_if<graph::Handover>(&graph.work(program.work[task])); };
+  auto staging_copy = [&](std::size_t task) { return std::get_if<graph::StagingCopy>(&graph.work(program.work[task])); };
   auto join = [&](std::size_t a, std::size_t b) {
     INVARIANT(other[a] == kNoTask && other[b] == kNoTask, "a handover carries one message");
     other[a] = LocalTask(b), other[b] = LocalTask(a);
   };
   for (std::size_t i = 0; i < program.size(); ++i) {
     const auto kind = kind_of(program, i);
-    const auto* copy = handover(i);
+    const auto* copy = staging_copy(i);
     for (LocalTask before : program.dependencies[i]) {
       const std::size_t b = before.index();
-      if (kind == EndpointKind::send && handover(b) && !handover(b)->incoming) join(i, b);
+      if (kind == EndpointKind::send && staging_copy(b) && !staging_copy(b)->incoming) join(i, b);
       if (copy && copy->incoming && kind_of(program, b) == EndpointKind::receive) join(i, b);
     }
   }
-  // Bytes are posted and taken in the order of the handovers, so it must be that of the messages of each channel.
+  // Bytes are posted and taken in the order of the staging_copies, so it must be that of the messages of each channel.
   for (std::size_t i = 0; i < program.size(); ++i) {
-    if (!handover(i) || other[i] == kNoTask) continue;
+    if (!staging_copy(i) || other[i] == kNoTask) continue;
     const std::size_t message = other[i].index();
     INVARIANT(program.sequence[message] == used[program.endpoint[message]]++,
               "handovers keep to the order of their channel");
@@ -83,13 +83,13 @@ std::optional<std::string> why_not_real(const graph::TaskGraph& graph, RankId id
     return fmt::format("rank {} stands for {} ranks, which {} or simulate.symmetry: off", id.value, rank.multiplicity,
                        kInstead);
   const Program& program = graph.program_of(rank);
-  const auto other = handovers(graph, program);
+  const auto other = staging_copies(graph, program);
   auto refused = [&](std::size_t task, const char* why) {
     return fmt::format("{} of rank {} ({}) {}{}", graph.label(id, LocalTask(task)), id.value,
                        describe(graph.work(program.work[task])), why, kInstead);
   };
   auto is_handover = [&](std::size_t task) {
-    return std::holds_alternative<graph::Handover>(graph.work(program.work[task]));
+    return std::holds_alternative<graph::StagingCopy>(graph.work(program.work[task]));
   };
   // What lacks a kernel says more than a message that nobody hands over, which follows from it.
   for (std::size_t i = 0; i < program.size(); ++i)

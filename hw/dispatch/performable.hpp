@@ -20,9 +20,9 @@ std::optional<std::string> why_not_real(const graph::TaskGraph& graph, RankId ra
 enum class Act : std::uint8_t { compute, send, receive, collective, hand_out, take_in, beside };
 Act act_of(const graph::TaskGraph& graph, const graph::Program& program, LocalTask task, bool real);
 
-// Of a Handover: the send that it posts or the receive that it takes from; of a message: its Handover. kNoTask
+// Of a StagingCopy: the send that it posts or the receive that it takes from; of a message: its StagingCopy. kNoTask
 // elsewhere. Indexed by LocalTask.
 inline constexpr LocalTask kNoTask{0xffffffff};
-std::vector<LocalTask> handovers(const graph::TaskGraph& graph, const graph::Program& program);
+std::vector<LocalTask> staging_copies(const graph::TaskGraph& graph, const graph::Program& program);
 
 }  // namespace rehearsal::dispatch

@@ -51,7 +51,7 @@ struct RankLoop::Impl {
   const bool real;
 
   std::vector<Act> acts;         // per task
-  std::vector<LocalTask> other;  // handovers()
+  std::vector<LocalTask> other;  // staging_copies()
   std::vector<std::byte> staged;
   std::vector<LaneState> lanes;
   std::vector<std::byte> dummy;  // messages of timed compute over a wire
@@ -76,7 +76,7 @@ struct RankLoop::Impl {
     if (real) {
       if (const auto why = why_not_real(graph, rank)) throw UserError(*why);
       INVARIANT(worker, "real compute needs a worker");
-      other = handovers(graph, program);
+      other = staging_copies(graph, program);
     } else {
       INVARIANT(options.durations.size() == graph.works().size(),
                 fmt::format("{} durations for {} works", options.durations.size(), graph.works().size()));
@@ -155,7 +155,7 @@ struct RankLoop::Impl {
     progress.heads[static_cast<std::size_t>(&lane - lanes.data())] = static_cast<std::uint32_t>(next);
     lane.skip = next < lane.tasks.size() && skips(lane.tasks[next]);
   }
-  bool skips(LocalTask task) const { return options.tamper.skip && options.tamper.skip(rank, task, step); }
+  bool skips(LocalTask task) const { return options.fault_injection.skip && options.fault_injection.skip(rank, task, step); }
 
   // Ends what has ended on a lane.
   bool finish(LaneState& lane) {
@@ -315,7 +315,7 @@ struct RankLoop::Impl {
     end(lane, task, at);
   }
 
-  // Real messages have left already, by their handover. Timed ones leave now, and hold a wire that the transport does
+  // Real messages have left already, by their staging_copy. Timed ones leave now, and hold a wire that the transport does
   // not have; on a serial lane (blocking sends) the rank is kept busy for the predicted time.
   void send(LaneState& lane, LocalTask task, Time now) {
     std::optional<Transport::Posted> out;
@@ -346,34 +346,34 @@ struct RankLoop::Impl {
                    operands.subspan(lengths.in, lengths.out));
   }
 
-  // Bytes of the message that a handover copies out or in: of its buffer, or put together from a region of it.
-  std::span<std::byte> payload(LocalTask handover) {
-    const auto& work = std::get<graph::Handover>(this->work(handover));
+  // Bytes of the message that a staging_copy copies out or in: of its buffer, or put together from a region of it.
+  std::span<std::byte> payload(LocalTask staging_copy) {
+    const auto& work = std::get<graph::StagingCopy>(this->work(staging_copy));
     const auto size = static_cast<std::size_t>(work.size.count());
     if (work.region) {
       staged.resize(size);
       return staged;
     }
-    const auto bytes = worker->payload(handover);
+    const auto bytes = worker->payload(staging_copy);
     INVARIANT(bytes.size() >= size, "a handover copies from or into a buffer that holds its message");
     return bytes.first(size);
   }
-  // Returns when the copy was made: the handover ends and the send begins.
+  // Returns when the copy was made: the staging_copy ends and the send begins.
   Time hand_out(LocalTask task, bool skip) {
     const LocalTask message = other[task.index()];
     if (skip || skips(message)) return dispatch::now();
     const auto bytes = payload(task);
-    if (const auto& region = std::get<graph::Handover>(work(task)).region)
+    if (const auto& region = std::get<graph::StagingCopy>(work(task)).region)
       gather(*region, worker->payload(task), bytes);
     posted[message.index()] = transport.post(endpoint(message), bytes, Time{});
     return posted[message.index()]->at;
   }
-  // A handover that is left out drops its message: otherwise the next one would get it.
+  // A staging_copy that is left out drops its message: otherwise the next one would get it.
   void take_in(LocalTask task, bool skip) {
     const auto into = payload(task);
     std::vector<std::byte> dropped(skip ? into.size() : 0);
     transport.take(endpoint(other[task.index()]), skip ? std::span(dropped) : into);
-    if (const auto& region = std::get<graph::Handover>(work(task)).region; region && !skip)
+    if (const auto& region = std::get<graph::StagingCopy>(work(task)).region; region && !skip)
       scatter(*region, into, worker->payload(task));
   }
 };

@@ -3,7 +3,7 @@
 // per process.
 //
 // Real compute blocks the loop while a kernel runs, so messages of such graphs are posted and taken by tasks of the
-// compute lane (graph::Handover). Timed compute never blocks: a busy lane has a deadline, and the loop sleeps inside
+// compute lane (graph::StagingCopy). Timed compute never blocks: a busy lane has a deadline, and the loop sleeps inside
 // the transport meanwhile, because MPI moves large messages only while somebody is inside it.
 #pragma once
 #include <atomic>

@@ -42,7 +42,7 @@ std::vector<std::string> disturbances(const Circumstances& around);
 
 // Puts every tensor together from its slices and shards, without padding, and compares replicas. Originals give the
 // values, copies of a tied embedding are compared with them.
-backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankResult>& ranks);
+backend::TrainingResult trained(const graph::TaskGraph& graph, const std::vector<RankResult>& ranks);
 
 // Plain bytes, little endian, for results that cross processes; read() throws MachineError when they are cut short.
 std::string write(const RankResult& result);

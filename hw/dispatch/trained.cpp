@@ -95,8 +95,8 @@ class Assembly {
 
 }  // namespace
 
-backend::Trained trained(const graph::TaskGraph& graph, const std::vector<RankResult>& ranks) {
-  backend::Trained result;
+backend::TrainingResult trained(const graph::TaskGraph& graph, const std::vector<RankResult>& ranks) {
+  backend::TrainingResult result;
   Assembly tensors, masters, gathered, responses;
   bool narrow = false;
   for (const bool copies : {false, true})

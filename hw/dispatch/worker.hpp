@@ -42,7 +42,7 @@ class Worker {
   // Allocates what the task allocates; called before anything else of it.
   virtual void enter(LocalTask task) = 0;
   virtual void perform(LocalTask task) = 0;  // a Kernel, on the operands that the task names
-  // The bytes of the first read or written buffer of a task, from its offset: what a Handover copies.
+  // The bytes of the first read or written buffer of a task, from its offset: what a StagingCopy copies.
   virtual std::span<std::byte> payload(LocalTask task) = 0;
   // Of a Collective: in and out as in Transport::join.
   struct Operands {

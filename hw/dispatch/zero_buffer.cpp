@@ -72,7 +72,7 @@ class Rendezvous {
   // that of the one whose message was copied in.
   static std::vector<LocalTask> places(const graph::TaskGraph& graph, const graph::Program& program,
                                        std::size_t depth) {
-    const std::vector<LocalTask> other = handovers(graph, program);
+    const std::vector<LocalTask> other = staging_copies(graph, program);
     std::vector<LocalTask> after(program.size(), kNoTask);
     for (std::size_t e = 0; e < program.endpoints.size(); ++e) {
       if (program.endpoints[e] == EndpointKind::group) continue;

@@ -9,9 +9,9 @@ namespace rehearsal::dispatch {
 // MachineError with the heads and what they wait for when that stalls.
 void check_zero_buffer(const graph::TaskGraph& graph);
 
-// How many messages of a channel must have a place on either side so that a graph with handovers (its sender copies out
+// How many messages of a channel must have a place on either side so that a graph with staging_copies (its sender copies out
 // into such a place and goes on, its receiver copies in from one) can be performed although messages themselves wait
-// for their receive: the least number, the same for all channels; 1 for graphs without handovers. check_zero_buffer()
+// for their receive: the least number, the same for all channels; 1 for graphs without staging_copies. check_zero_buffer()
 // holds.
 std::size_t message_depth(const graph::TaskGraph& graph);
 

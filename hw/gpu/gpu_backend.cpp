@@ -5,7 +5,7 @@
 #include "gpu/probe.hpp"
 #include "gpu/sessions.hpp"
 #include "graph/validate.hpp"
-#include "launch/membership.hpp"
+#include "launch/rank_environment.hpp"
 
 namespace rehearsal::gpu {
 namespace {
@@ -21,7 +21,7 @@ class GpuBackend : public backend::Backend, public Prober {
     return "Performs the graph on GPUs: a process for each with NCCL between them, or virtual stages that share one.";
   }
   std::vector<Capability> capabilities() const override {
-    return {{"compute", Fidelity::exact, "real: fp32 and bf16 kernels for software 'rehearsal', cuBLASLt for products"},
+    return {{"compute", Fidelity::exact, "real: fp32 and bf16 kernels for framework 'native', cuBLASLt for products"},
             {"compute", Fidelity::timed, "timed: keeps the stream busy for the predicted time"},
             {"message", Fidelity::exact, "a GPU per process: NCCL, a communicator for each directed channel"},
             {"message", Fidelity::emulated, "virtual stages: copies within the memory of the GPU"},

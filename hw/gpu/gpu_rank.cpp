@@ -36,7 +36,7 @@ GpuRank::GpuRank(const graph::TaskGraph& graph, RankId rank, const backend::RunO
         throw UserError(
             "states that leave the memory of a GPU (training.offload) are performed on processors alone so far; use "
             "--backend loopback or mpi");
-    other_ = dispatch::handovers(graph, program_);
+    other_ = dispatch::staging_copies(graph, program_);
   } else {
     INVARIANT(options.durations.size() == graph.works().size(),
               fmt::format("{} durations for {} works", options.durations.size(), graph.works().size()));

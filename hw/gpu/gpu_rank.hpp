@@ -2,7 +2,7 @@
 // each of them ran.
 //
 // Every queue of the program (dispatch/issue.hpp) is a stream. A task waits, on the device, for the events that end the
-// tasks it depends on; two timed events stand around it. Messages go through memory of their own: a handover copies out
+// tasks it depends on; two timed events stand around it. Messages go through memory of their own: a staging_copy copies out
 // of a buffer or into it, as the graph says, so that a buffer may be freed while its message is under way.
 #pragma once
 #include <map>
@@ -60,7 +60,7 @@ class GpuRank {
   graph::EndpointId endpoint(LocalTask task) const { return graph::EndpointId(program_.endpoint[task.index()]); }
   StreamId stream(LocalTask task) const { return streams_[queues_.of[task.index()]]; }
   Time duration(LocalTask task) const { return options_.durations[program_.work[task.index()].index()]; }
-  bool skips(LocalTask task) const { return options_.tamper.skip && options_.tamper.skip(id_, task, step_); }
+  bool skips(LocalTask task) const { return options_.fault_injection.skip && options_.fault_injection.skip(id_, task, step_); }
   Bytes message_size(LocalTask message) const;
 
   void prepare_dummies();
@@ -83,7 +83,7 @@ class GpuRank {
   StreamId home_;
   std::unique_ptr<GpuWorker> worker_;
   std::vector<dispatch::Act> acts_;       // by task
-  std::vector<LocalTask> other_;          // dispatch::handovers()
+  std::vector<LocalTask> other_;          // dispatch::staging_copies()
   std::vector<EventId> started_, ended_;  // by task
   std::vector<dispatch::IssueList> lanes_;
   std::vector<std::size_t> heads_;  // by lane: what the device has not reached yet

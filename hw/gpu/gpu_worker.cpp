@@ -211,9 +211,9 @@ void GpuWorker::collect() {
   learned_.squared_gradients.push_back(results_[1]);
 }
 
-GpuWorker::Payload GpuWorker::payload(LocalTask handover) const {
-  const cpu::Extent extent = cpu::payload_of(graph_, id_, handover);
-  const Bytes size = std::get<graph::Handover>(graph_.work(program_.work[handover.index()])).size;
+GpuWorker::Payload GpuWorker::payload(LocalTask staging_copy) const {
+  const cpu::Extent extent = cpu::payload_of(graph_, id_, staging_copy);
+  const Bytes size = std::get<graph::StagingCopy>(graph_.work(program_.work[staging_copy.index()])).size;
   INVARIANT(static_cast<std::int64_t>(extent.size) >= size.count(),
             "a handover copies from or into a buffer that holds its message");
   return {at(extent), size};

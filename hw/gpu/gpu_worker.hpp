@@ -37,7 +37,7 @@ class GpuWorker {
     Address at = nullptr;
     Bytes size;
   };
-  Payload payload(LocalTask handover) const;
+  Payload payload(LocalTask staging_copy) const;
   struct Operands {
     const std::byte* in = nullptr;
     Address out = nullptr;
@@ -69,7 +69,7 @@ class GpuWorker {
   RankId id_;
   const graph::Rank& rank_;
   const graph::Program& program_;
-  backend::Learning learning_;
+  backend::TrainingData learning_;
   cpu::TrainingState state_;
   Device& device_;
   StreamId home_;

@@ -14,7 +14,7 @@
 #include "gpu/crew.hpp"
 #include "gpu/nccl_fabric.hpp"
 #include "gpu/sessions.hpp"
-#include "launch/job_member.hpp"
+#include "launch/rank_process.hpp"
 
 namespace rehearsal::gpu {
 namespace {
@@ -35,7 +35,7 @@ class OneOfMany : public backend::Session {
  public:
   OneOfMany(const graph::TaskGraph& graph, const Platform& platform) : graph_(graph), platform_(platform) {
     job_.guarded([&] {
-      const launch::Membership& mine = job_.membership();
+      const launch::RankEnvironment& mine = job_.membership();
       job_.store();  // before anything may fail: the others hear of it there
       if (mine.size != graph.ranks().size())
         throw MachineError(
@@ -53,7 +53,7 @@ class OneOfMany : public backend::Session {
   Timeline run(const RunOptions& options) override {
     return job_.guarded([&] { return report(perform(options), options); });
   }
-  backend::Trained trained() const override { return trained_; }
+  backend::TrainingResult trained() const override { return trained_; }
 
  private:
   RankId rank() const { return RankId(job_.membership().rank); }
@@ -139,10 +139,10 @@ class OneOfMany : public backend::Session {
 
   const graph::TaskGraph& graph_;
   const Platform& platform_;
-  launch::JobMember job_;
+  launch::RankProcess job_;
   bool one_host_ = true;
   Time clock_error_;
-  backend::Trained trained_;
+  backend::TrainingResult trained_;
 };
 
 }  // namespace

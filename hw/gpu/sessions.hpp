@@ -11,7 +11,7 @@ namespace rehearsal::gpu {
 std::unique_ptr<backend::Session> virtual_stages(const graph::TaskGraph& graph, const Platform& platform);
 
 // One rank on the GPU that its number on this host says; the others are processes of the same job
-// (launch/membership.hpp). All of them at the same time. run() returns the whole timeline at rank 0 of a job that the
+// (launch/rank_environment.hpp). All of them at the same time. run() returns the whole timeline at rank 0 of a job that the
 // user started, and an empty one elsewhere: ranks with a parent publish to it. Throws MachineError: too few GPUs,
 // another number of ranks, another graph; a peer that failed (launch::PeerFailed).
 std::unique_ptr<backend::Session> one_of_many(const graph::TaskGraph& graph, const Platform& platform);

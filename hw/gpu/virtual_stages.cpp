@@ -48,7 +48,7 @@ class VirtualStages : public backend::Session {
     if (ranks.size() > 1) timeline.fidelity = timeline::Fidelity::emulated;  // links and collectives are copies
     return timeline;
   }
-  backend::Trained trained() const override { return trained_; }
+  backend::TrainingResult trained() const override { return trained_; }
 
  private:
   // Of one iteration: throws MachineError when nothing has moved for too long.
@@ -90,7 +90,7 @@ class VirtualStages : public backend::Session {
 
   const graph::TaskGraph& graph_;
   const Platform& platform_;
-  backend::Trained trained_;
+  backend::TrainingResult trained_;
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ std::string file_name(const std::string& key) {
 
 class FolderStore : public Store {
  public:
-  FolderStore(const StoreAddress& address, const Membership& mine, Time patience)
+  FolderStore(const StoreAddress& address, const RankEnvironment& mine, Time patience)
       : Store(mine.rank, mine.size, patience), folder_(address.folder / ("rehearse-" + file_name(address.job))) {
     std::error_code failed;
     fs::create_directories(folder_, failed);
@@ -143,7 +143,7 @@ class FolderStore : public Store {
 
 }  // namespace
 
-std::unique_ptr<Store> open_folder_store(const StoreAddress& address, const Membership& mine, Time patience) {
+std::unique_ptr<Store> open_folder_store(const StoreAddress& address, const RankEnvironment& mine, Time patience) {
   return std::make_unique<FolderStore>(address, mine, patience);
 }
 

@@ -7,6 +7,6 @@ namespace rehearsal::launch {
 
 // Makes folders that are missing. At the end rank 0 removes the one of the job, unless something failed: then a trace
 // is worth more than order.
-std::unique_ptr<Store> open_folder_store(const StoreAddress& address, const Membership& mine, Time patience);
+std::unique_ptr<Store> open_folder_store(const StoreAddress& address, const RankEnvironment& mine, Time patience);
 
 }  // namespace rehearsal::launch

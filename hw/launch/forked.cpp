@@ -7,7 +7,7 @@
 
 #include "dispatch/clock.hpp"
 #include "launch/launcher.hpp"
-#include "launch/membership.hpp"
+#include "launch/rank_environment.hpp"
 #include "launch/store_address.hpp"
 
 namespace rehearsal::launch {

@@ -32,7 +32,7 @@ class LaunchedSession : public backend::Session, public dispatch::LinkProber {
     timeline.engine = "processes";
     return timeline;
   }
-  backend::Trained trained() const override { return trained_; }
+  backend::TrainingResult trained() const override { return trained_; }
 
   dispatch::LinkProbe probe_links() override {
     std::vector<dispatch::LinkProbe> probes;
@@ -58,7 +58,7 @@ class LaunchedSession : public backend::Session, public dispatch::LinkProber {
   std::string backend_;
   Starter starter_;
   std::vector<std::string> arguments_;
-  backend::Trained trained_;
+  backend::TrainingResult trained_;
 };
 
 using InProcesses = std::function<bool(std::size_t ranks)>;

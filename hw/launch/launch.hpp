@@ -10,7 +10,7 @@
 // graph and options whoever runs it, before it writes anything, and it starts ranks once.
 //
 // Started by mpirun, srun or torchrun directly, nothing is started: each process is a rank, rank 0 has the timeline and
-// reports (launch/membership.hpp says who counts as started by what).
+// reports (launch/rank_environment.hpp says who counts as started by what).
 #pragma once
 #include <functional>
 #include <memory>
@@ -20,7 +20,7 @@
 
 #include "backend/backend.hpp"
 #include "launch/machine.hpp"
-#include "launch/membership.hpp"
+#include "launch/rank_environment.hpp"
 #include "launch/supervise.hpp"
 
 namespace rehearsal::launch {

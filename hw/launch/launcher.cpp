@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "launch/membership.hpp"
+#include "launch/rank_environment.hpp"
 
 extern char** environ;
 

@@ -47,7 +47,7 @@ std::string find_mpirun();
 // That of this process, to be handed to a child.
 class ChildEnvironment {
  public:
-  explicit ChildEnvironment(const Start& start);  // with the variables of launch/membership.hpp that all ranks share
+  explicit ChildEnvironment(const Start& start);  // with the variables of launch/rank_environment.hpp that all ranks share
   void set(const std::string& name, const std::string& value);
   void suggest(const std::string& name, const std::string& value);  // leaves what the user has set
   const std::vector<std::string>& entries() const { return entries_; }

@@ -69,7 +69,7 @@ void Store::give_up(const std::string& what, std::vector<std::size_t> owing) {
   throw MachineError(text);
 }
 
-std::unique_ptr<Store> open_store(const StoreAddress& address, const Membership& mine, Time patience) {
+std::unique_ptr<Store> open_store(const StoreAddress& address, const RankEnvironment& mine, Time patience) {
   if (!address.folder.empty()) return open_folder_store(address, mine, patience);
   return open_tcp_store(address, mine, patience);
 }

@@ -74,7 +74,7 @@ class Store {
 
 // Returns when this rank has reached the store, which may be before others have. Rank 0 serves it, except in a folder.
 // Throws MachineError: nobody serves it for as long as `patience`, another job is there, the port is taken.
-std::unique_ptr<Store> open_store(const StoreAddress& address, const Membership& mine, Time patience);
+std::unique_ptr<Store> open_store(const StoreAddress& address, const RankEnvironment& mine, Time patience);
 
 // To be called by all ranks in the same order; every name may be used again and again.
 // Everybody's bytes at rank 0, in rank order; empty elsewhere.

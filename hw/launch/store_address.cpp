@@ -53,7 +53,7 @@ StoreAddress said(const std::string& text) {
 }
 
 // The same at all ranks of a job. A restart of torchrun keeps the name: its agents count restarts apart.
-std::string job_name(const Membership& mine, const Variables& variables) {
+std::string job_name(const RankEnvironment& mine, const Variables& variables) {
   if (mine.launcher == "torchrun") return "torchrun " + variables("TORCHELASTIC_RUN_ID").value_or("");
   if (mine.launcher == "srun")
     return fmt::format("srun {}.{}", variables("SLURM_JOB_ID").value_or(""), variables("SLURM_STEP_ID").value_or(""));
@@ -63,7 +63,7 @@ std::string job_name(const Membership& mine, const Variables& variables) {
   return "";
 }
 
-[[noreturn]] void unknown(const Membership& mine, const std::string& why) {
+[[noreturn]] void unknown(const RankEnvironment& mine, const std::string& why) {
   const char* hint = mine.launcher == "mpirun" ? "; mpirun passes them on with -x MASTER_ADDR -x MASTER_PORT" : "";
   throw UserError(
       fmt::format("the ranks cannot find each other: {}. Set MASTER_ADDR (the host of rank 0) and MASTER_PORT (a free "
@@ -71,7 +71,7 @@ std::string job_name(const Membership& mine, const Variables& variables) {
                   why, hint, kStoreVariable));
 }
 
-StoreAddress from_launcher(const Membership& mine, const Variables& variables) {
+StoreAddress from_launcher(const RankEnvironment& mine, const Variables& variables) {
   StoreAddress address;
   address.job = job_name(mine, variables);
   if (address.job.empty()) unknown(mine, "nothing in the environment says where rank 0 is");
@@ -104,7 +104,7 @@ std::string first_host(const std::string& list) {
 
 namespace {
 
-StoreAddress meeting_place(const Membership& mine, const Variables& variables) {
+StoreAddress meeting_place(const RankEnvironment& mine, const Variables& variables) {
   if (const auto text = variables(kStoreVariable)) {
     StoreAddress address = said(*text);
     address.job = job_name(mine, variables);
@@ -134,7 +134,7 @@ StoreAddress meeting_place(const Membership& mine, const Variables& variables) {
   return address;
 }
 
-std::string secret(const Membership& mine, const Variables& variables) {
+std::string secret(const RankEnvironment& mine, const Variables& variables) {
   if (const auto said = variables(kSecretVariable)) return *said;
   // Open MPI draws 128 bits per job for networks that want a key.
   if (mine.launcher == "mpirun") return variables("OMPI_MCA_orte_precondition_transports").value_or("");
@@ -143,7 +143,7 @@ std::string secret(const Membership& mine, const Variables& variables) {
 
 }  // namespace
 
-StoreAddress store_address(const Membership& mine, const Variables& variables) {
+StoreAddress store_address(const RankEnvironment& mine, const Variables& variables) {
   StoreAddress address = meeting_place(mine, variables);
   address.secret = secret(mine, variables);
   address.one_host = mine.local_size == mine.size;

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <string>
 
-#include "launch/membership.hpp"
+#include "launch/rank_environment.hpp"
 
 namespace rehearsal::launch {
 
@@ -29,7 +29,7 @@ struct StoreAddress {
 };
 
 // Throws UserError that says which variables to set when the place cannot be known.
-StoreAddress store_address(const Membership& mine, const Variables& variables = environment());
+StoreAddress store_address(const RankEnvironment& mine, const Variables& variables = environment());
 
 // "gpu[003-005,7],login" -> "gpu003": the first name of a list as Slurm writes them.
 std::string first_host(const std::string& list);

@@ -29,7 +29,7 @@ const std::string kAnswered = "it answered: ";
 
 class TcpStore : public Store {
  public:
-  TcpStore(const StoreAddress& address, const Membership& mine, Time patience)
+  TcpStore(const StoreAddress& address, const RankEnvironment& mine, Time patience)
       : Store(mine.rank, mine.size, patience), job_(address.job), secret_(address.secret) {
     StoreAddress where = address;
     if (mine.rank == 0) {
@@ -204,7 +204,7 @@ class TcpStore : public Store {
 
 }  // namespace
 
-std::unique_ptr<Store> open_tcp_store(const StoreAddress& address, const Membership& mine, Time patience) {
+std::unique_ptr<Store> open_tcp_store(const StoreAddress& address, const RankEnvironment& mine, Time patience) {
   return std::make_unique<TcpStore>(address, mine, patience);
 }
 

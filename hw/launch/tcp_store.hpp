@@ -4,6 +4,6 @@
 
 namespace rehearsal::launch {
 
-std::unique_ptr<Store> open_tcp_store(const StoreAddress& address, const Membership& mine, Time patience);
+std::unique_ptr<Store> open_tcp_store(const StoreAddress& address, const RankEnvironment& mine, Time patience);
 
 }  // namespace rehearsal::launch

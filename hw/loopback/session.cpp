@@ -14,7 +14,7 @@
 #include "dispatch/watchdog.hpp"
 #include "dispatch/zero_buffer.hpp"
 #include "graph/validate.hpp"
-#include "loopback/hub.hpp"
+#include "loopback/in_process_transport.hpp"
 #include "loopback/loopback.hpp"
 
 namespace rehearsal::loopback {
@@ -29,9 +29,9 @@ using backend::Timeline;
 constexpr std::size_t kMaxThreads = 512;  // beyond this the scheduler, not the graph, decides the times
 
 // One run of all ranks: threads, what they report and who watches them.
-class Crew {
+class RankThreads {
  public:
-  Crew(const graph::TaskGraph& graph, const RunOptions& options, const WorkerFactory& workers)
+  RankThreads(const graph::TaskGraph& graph, const RunOptions& options, const WorkerFactory& workers)
       : graph_(graph),
         options_(options),
         workers_(workers),
@@ -139,7 +139,7 @@ class Crew {
   const graph::TaskGraph& graph_;
   const RunOptions& options_;
   const WorkerFactory& workers_;
-  Hub hub_;
+  InProcessTransport hub_;
   std::vector<dispatch::Progress> progress_;
   std::vector<dispatch::RankResult> results_;
   std::vector<std::exception_ptr> errors_;
@@ -162,19 +162,19 @@ class LoopbackSession : public backend::Session {
 
   Timeline run(const RunOptions& options) override {
     trained_ = {};
-    auto results = Crew(graph_, options, workers_).run();
+    auto results = RankThreads(graph_, options, workers_).run();
     if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, results);
     Timeline timeline = dispatch::assemble(graph_, std::move(results), "loopback", options.compute);
     timeline.engine = "threads";
     return timeline;
   }
 
-  backend::Trained trained() const override { return trained_; }
+  backend::TrainingResult trained() const override { return trained_; }
 
  private:
   const graph::TaskGraph& graph_;
   WorkerFactory workers_;
-  backend::Trained trained_;
+  backend::TrainingResult trained_;
 };
 
 class Loopback : public backend::Backend {
@@ -186,7 +186,7 @@ class Loopback : public backend::Backend {
   }
   std::vector<Capability> capabilities() const override {
     return {
-        {"compute", Fidelity::exact, "real: kernels in plain C++, fp32, for software 'rehearsal'"},
+        {"compute", Fidelity::exact, "real: kernels in plain C++, fp32, for framework 'native'"},
         {"compute", Fidelity::timed, "timed: waits out the predicted time"},
         {"message", Fidelity::exact, "real: bytes are copied from thread to thread; timed: the predicted time"},
         {"collective", Fidelity::exact, "real: sums in rank order; timed: the members meet, then the predicted time"}};

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/units.hpp"
-#include "launch/presence.hpp"
+#include "launch/heartbeat.hpp"
 
 namespace rehearsal::mpi {
 
@@ -27,7 +27,7 @@ class Environment {
   std::size_t ranks() const { return static_cast<std::size_t>(ranks_); }
   std::size_t ranks_here() const { return static_cast<std::size_t>(ranks_here_); }  // on this host
   bool one_host() const { return ranks_here_ == ranks_; }
-  launch::Presence& presence() { return presence_; }
+  launch::Heartbeat& presence() { return presence_; }
   bool failed() const { return failed_; }
 
   // Runs `work`; what it throws is shown to the parent first, and MPI is not used any more.
@@ -43,7 +43,7 @@ class Environment {
   }
 
  private:
-  launch::Presence presence_;
+  launch::Heartbeat presence_;
   int rank_ = 0, ranks_ = 1, ranks_here_ = 1;
   bool failed_ = false;
 };

@@ -34,7 +34,7 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
   Timeline run(const RunOptions& options) override {
     return environment_->guarded([&] { return report(perform(options), options); });
   }
-  backend::Trained trained() const override { return trained_; }
+  backend::TrainingResult trained() const override { return trained_; }
 
   dispatch::LinkProbe probe_links() override {
     return environment_->guarded([&] {
@@ -108,7 +108,7 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
   std::shared_ptr<Environment> environment_;
   const RankId rank_;
   ClockOffset clock_;
-  backend::Trained trained_;
+  backend::TrainingResult trained_;
 };
 
 class Mpi : public backend::Backend {

@@ -92,7 +92,7 @@ bool is_regular(const scenario::Scenario& scenario) {
 
 }  // namespace
 
-schedule::Replay passes(const scenario::Scenario& scenario, const Staged& staged) {
+schedule::Replay passes(const scenario::Scenario& scenario, const StageCosts& staged) {
   const auto& problem = staged.problem;
   const auto schedule = schedule::planned(scenario.schedule.schedule(), problem);
   schedule::ReplayOptions options;
@@ -107,7 +107,7 @@ schedule::Replay passes(const scenario::Scenario& scenario, const Staged& staged
   return replay;
 }
 
-std::optional<Time> with_step_ends(const scenario::Scenario& scenario, Staged& staged, const schedule::Replay& passes) {
+std::optional<Time> with_step_ends(const scenario::Scenario& scenario, StageCosts& staged, const schedule::Replay& passes) {
   if (!is_regular(scenario)) return std::nullopt;
   const auto end = staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem);
   if (!end) return std::nullopt;

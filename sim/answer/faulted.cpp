@@ -19,11 +19,11 @@ Time iteration_with(scenario::Scenario scenario, std::vector<cluster::Fault> fau
   return predict(scenario, {.summary = {.memory = false, .critical_path = false}}).summary.iteration;
 }
 
-std::vector<Faulted::Waits> waits_for_slow(const Question& question, const timeline::Timeline& timeline) {
-  const auto& scenario = question.scenario;
+std::vector<Faulted::Waits> waits_for_slow(const LoweredJob& lowered, const timeline::Timeline& timeline) {
+  const auto& scenario = lowered.scenario;
   const cluster::Health health(cluster::Machine(scenario.concrete->cluster), scenario.faults);
   const auto mesh = plan::mesh_of(scenario.parallelism, scenario.placement);
-  const auto& graph = question.graph;
+  const auto& graph = lowered.graph;
   std::vector<bool> slow;
   std::vector<std::uint32_t> first;  // of its tensor group
   for (const auto& rank : graph.ranks()) {
@@ -53,8 +53,8 @@ std::vector<Faulted::Waits> waits_for_slow(const Question& question, const timel
 
 }  // namespace
 
-Faulted faulted(const Question& question, const timeline::Timeline& timeline) {
-  const auto& scenario = question.scenario;
+Faulted faulted(const LoweredJob& lowered, const timeline::Timeline& timeline) {
+  const auto& scenario = lowered.scenario;
   Faulted answer;
   answer.without = iteration_with(scenario, {});
   const Time now = timeline.makespan();
@@ -64,7 +64,7 @@ Faulted faulted(const Question& question, const timeline::Timeline& timeline) {
     const Time without = others.empty() ? answer.without : iteration_with(scenario, std::move(others));
     answer.each.push_back({cluster::describe(scenario.faults[i]), now - without});
   }
-  answer.waits = waits_for_slow(question, timeline);
+  answer.waits = waits_for_slow(lowered, timeline);
   answer.anomaly = now < answer.without || std::any_of(answer.each.begin(), answer.each.end(),
                                                        [](const auto& one) { return one.cost < Time{}; });
   return answer;

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "answer/question.hpp"
+#include "answer/lowered_job.hpp"
 #include "timeline/timeline.hpp"
 
 namespace rehearsal::answer {
@@ -33,6 +33,6 @@ struct Faulted {
 std::optional<std::string> anomaly_of_faults(const Faulted& faulted, Time iteration);
 
 // Predicts the step without the faults, and without each.
-Faulted faulted(const Question& question, const timeline::Timeline& timeline);
+Faulted faulted(const LoweredJob& lowered, const timeline::Timeline& timeline);
 
 }  // namespace rehearsal::answer

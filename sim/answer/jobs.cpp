@@ -19,13 +19,13 @@ constexpr std::size_t kMostContended = 10;
 // Questions as one: their graphs side by side on the resources of the cluster.
 class Together {
  public:
-  void add(const Question& question, std::uint32_t iterations) {
-    questions_.push_back(&question);
-    builder_.append(question.graph, iterations);
+  void add(const LoweredJob& lowered, std::uint32_t iterations) {
+    questions_.push_back(&lowered);
+    builder_.append(lowered.graph, iterations);
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
-    append(durations_, question.durations), append(held_, question.held), append(footprints_, question.footprints);
+    append(durations_, lowered.durations), append(held_, lowered.held), append(footprints_, lowered.footprints);
     durations_.emplace_back(), held_.emplace_back(), footprints_.emplace_back();  // the barrier
-    add_resources(*question.surroundings);
+    add_resources(*lowered.resource_map);
   }
 
   timeline::Timeline run() {
@@ -40,10 +40,10 @@ class Together {
   std::string name(std::uint32_t resource) const { return cluster::name(resources_[resource]); }
 
  private:
-  void add_resources(const lower::Surroundings& surroundings) {
+  void add_resources(const lower::ResourceMap& resource_map) {
     auto& numbers = numbers_.emplace_back();
-    for (const auto& resource : surroundings.places.resources) {
-      const auto& real = surroundings.resources[resource.origin];
+    for (const auto& resource : resource_map.places.resources) {
+      const auto& real = resource_map.resources[resource.origin];
       const auto [at, fresh] =
           known_.try_emplace({real.kind, real.from, real.to}, static_cast<std::uint32_t>(resources_.size()));
       if (fresh) {
@@ -67,7 +67,7 @@ class Together {
 
   // Rows of ranks, of groups, of the endpoints of ranks: job after job within each.
   void place() {
-    const auto of = [&](std::size_t job) -> const graph::Places& { return questions_[job]->surroundings->places; };
+    const auto of = [&](std::size_t job) -> const graph::ResourceTable& { return questions_[job]->resource_map->places; };
     const auto each = [&](const auto& visit) {
       for (std::size_t j = 0; j < questions_.size(); ++j) visit(j, questions_[j]->graph);
     };
@@ -94,7 +94,7 @@ class Together {
     });
   }
 
-  std::vector<const Question*> questions_;
+  std::vector<const LoweredJob*> questions_;
   graph::GraphBuilder builder_;
   graph::TaskGraph graph_;
   std::vector<Time> durations_, held_;
@@ -102,7 +102,7 @@ class Together {
   std::map<std::tuple<cluster::Resource::Kind, cluster::Device, cluster::Device>, std::uint32_t> known_;
   std::vector<cluster::Resource> resources_;
   std::vector<std::vector<std::uint32_t>> numbers_;  // by job: of its resources
-  graph::Places places_;
+  graph::ResourceTable places_;
   std::vector<graph::Load> row_;
 };
 
@@ -123,7 +123,7 @@ std::vector<Time> ends_of_iterations(const graph::TaskGraph& graph, const timeli
 
 SharedJobs predict(const scenario::Jobs& jobs) {
   SharedJobs all{jobs.name, jobs.file, {}, {}, {}, jobs.warnings};
-  std::vector<Question> questions;
+  std::vector<LoweredJob> questions;
   Time longest;
   for (const auto& job : jobs.jobs) {
     auto scenario = job.scenario;
@@ -132,11 +132,11 @@ SharedJobs predict(const scenario::Jobs& jobs) {
     all.jobs.push_back({predict(scenario), job.nodes, {}, 0});
     longest = std::max(longest, all.jobs.back().alone.summary.iteration);
     scenario.simulate.symmetry = false;  // what tells GPUs apart are the others
-    scenario.simulate.network = scenario::Network::automatic;
+    scenario.simulate.contention = scenario::Contention::automatic;
     questions.push_back(prepare(scenario));
-    if (!questions.back().surroundings)
-      throw UserError(fmt::format("{}: jobs share links, and software {} leaves sharing out", job.scenario.file,
-                                  scenario.concrete->software.name));
+    if (!questions.back().resource_map)
+      throw UserError(fmt::format("{}: jobs share links, and framework {} leaves sharing out", job.scenario.file,
+                                  scenario.concrete->framework.name));
   }
   Together together;
   std::vector<std::uint32_t> iterations;

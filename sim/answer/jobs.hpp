@@ -9,7 +9,7 @@
 namespace rehearsal::answer {
 
 struct SharedJob {
-  Answer alone;        // on its nodes, with nobody beside it
+  Result alone;        // on its nodes, with nobody beside it
   std::string nodes;   // as given
   Time together;       // an iteration while the others run, on average
   int iterations = 0;  // that were averaged

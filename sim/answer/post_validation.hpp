@@ -1,6 +1,6 @@
 // Iterations that overlap because no barrier separates them (sim/design/optimizer-sync.md).
 #pragma once
-#include "answer/question.hpp"
+#include "answer/lowered_job.hpp"
 #include "backend/backend.hpp"
 
 namespace rehearsal::answer {
@@ -9,7 +9,7 @@ namespace rehearsal::answer {
 // scenario.simulate.iterations that follow each other with optimizer post-validation: time 0 is the end of the
 // iteration before, so that work under its tail has negative times, and the makespan is the period (with the expected
 // time of steps taken back).
-// Adds to the assumptions and warnings of the question.
-void post_validate(Question& question, timeline::Timeline& timeline, const std::string& engine);
+// Adds to the assumptions and warnings of the lowered.
+void post_validate(LoweredJob& lowered, timeline::Timeline& timeline, const std::string& engine);
 
 }  // namespace rehearsal::answer

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "answer/idle_keys.hpp"
+#include "answer/unused_settings.hpp"
 #include "answer/post_validation.hpp"
 #include "answer/whole_run.hpp"
 #include "base/error.hpp"
@@ -14,9 +14,9 @@
 
 namespace rehearsal::answer {
 
-Answer Answer::brief() && {
-  Answer kept = std::move(*this);
-  kept.question.reset();
+Result Result::brief() && {
+  Result kept = std::move(*this);
+  kept.lowered.reset();
   kept.timeline = {};
   return kept;
 }
@@ -34,14 +34,14 @@ bool shares_table(const graph::TaskGraph& graph) {
 // Of a step beside the one that is asked for, whose time alone counts.
 Options time_alone(Options options) {
   options.summary = {.memory = false, .critical_path = false}, options.reread = {};
-  options.faults = options.other_software = false;
+  options.faults = options.other_framework = false;
   return options;
 }
 
-Question::Skipped skipped(scenario::Scenario scenario, const Options& options) {
+LoweredJob::Skipped skipped(scenario::Scenario scenario, const Options& options) {
   scenario.concrete->training.skipped = true;
   const auto step = predict(scenario, time_alone(options));
-  return {step.summary.iteration, step.question->hardware_flops};
+  return {step.summary.iteration, step.lowered->hardware_flops};
 }
 
 // What is least for one border alone need not be least in the step, where transfers run beside passes and get into each
@@ -69,7 +69,7 @@ std::optional<reshard::Strategy> best_resharding(const scenario::Scenario& scena
   return best;
 }
 
-Prediction as_chosen(const scenario::Scenario& scenario, const Options& options, reshard::Strategy strategy) {
+Result as_chosen(const scenario::Scenario& scenario, const Options& options, reshard::Strategy strategy) {
   auto chosen = scenario;
   chosen.resharding.strategy = strategy;
   auto options_of_it = options;
@@ -84,31 +84,31 @@ Prediction as_chosen(const scenario::Scenario& scenario, const Options& options,
 
 }  // namespace
 
-Prediction predict(const scenario::Scenario& scenario, const Options& options) {
+Result predict(const scenario::Scenario& scenario, const Options& options) {
   if (!options.chosen)
     if (const auto strategy = best_resharding(scenario, options)) return as_chosen(scenario, options, *strategy);
-  auto question = std::make_shared<Question>(prepare(scenario, options.without));
+  auto lowered = std::make_shared<LoweredJob>(prepare(scenario, options.without));
   const auto simulator = engine::make_sim();
   backend::RunOptions run;
-  run.durations = question->durations;
-  run.held = question->held;
+  run.durations = lowered->durations;
+  run.held = lowered->held;
   run.iterations = scenario.data_parallel.performed > 0 ? 1 : scenario.simulate.iterations;
   run.engine = options.engine;
-  if (run.engine == "auto" && scenario.simulate.network == scenario::Network::fluid && question->surroundings)
+  if (run.engine == "auto" && scenario.simulate.contention == scenario::Contention::on && lowered->resource_map)
     run.engine = "fluid";
-  run.footprints = question->footprints;
-  if (question->surroundings) run.places = &question->surroundings->places;
-  Prediction prediction;
-  prediction.timeline = simulator->prepare(question->graph)->run(run);
+  run.footprints = lowered->footprints;
+  if (lowered->resource_map) run.places = &lowered->resource_map->places;
+  Result prediction;
+  prediction.timeline = simulator->prepare(lowered->graph)->run(run);
   if (scenario.optimizer_sync.post_validation && scenario.optimizer_sync.performed == 0) {
     const auto barrier = prediction.timeline.makespan();
-    post_validate(*question, prediction.timeline, options.engine);
+    post_validate(*lowered, prediction.timeline, options.engine);
     if (prediction.timeline.makespan() == barrier)
-      question->warnings.emplace_back(
+      lowered->warnings.emplace_back(
           "'training.optimizer_sync' post-validation changes nothing here: no iteration can begin before the last "
           "ends");
-    else if (shares_table(question->graph))
-      question->warnings.push_back(
+    else if (shares_table(lowered->graph))
+      lowered->warnings.push_back(
           fmt::format("'training.optimizer_sync' post-validation saves {:.1f} % here: the embedding is tied "
                       "(model.tie_embeddings), so the first stage steps when the last one has its gradient of the "
                       "table, and begins no iteration before that",
@@ -117,38 +117,38 @@ Prediction predict(const scenario::Scenario& scenario, const Options& options) {
   std::optional<Served> served;
   if (scenario.data_parallel.served())
     served = scenario.data_parallel.synchronous()   ? synchronous(scenario, prediction.timeline.makespan())
-             : scenario.data_parallel.performed > 0 ? in_turn(*question, prediction.timeline.makespan())
-                                                    : delayed(*question, prediction.timeline, run);
+             : scenario.data_parallel.performed > 0 ? in_turn(*lowered, prediction.timeline.makespan())
+                                                    : delayed(*lowered, prediction.timeline, run);
   if (scenario.concrete && scenario.concrete->training.scales_loss() && !scenario.concrete->training.skipped)
-    question->skipped = skipped(scenario, options);
-  prediction.summary = summarize(*question, prediction.timeline, options.summary);
+    lowered->skipped = skipped(scenario, options);
+  prediction.summary = summarize(*lowered, prediction.timeline, options.summary);
   prediction.summary.served = served;
   if (scenario.job) {
-    auto& job = prediction.summary.job.emplace(whole_run(*question, prediction.summary));
-    for (auto& said : job.assumptions) question->assumptions.push_back(std::move(said));
-    for (auto& said : job.warnings) question->warnings.push_back(std::move(said));
+    auto& job = prediction.summary.job.emplace(whole_run(*lowered, prediction.summary));
+    for (auto& said : job.assumptions) lowered->assumptions.push_back(std::move(said));
+    for (auto& said : job.warnings) lowered->warnings.push_back(std::move(said));
   }
-  prediction.assumptions = std::move(question->assumptions);
-  prediction.warnings = std::move(question->warnings);
+  prediction.assumptions = std::move(lowered->assumptions);
+  prediction.warnings = std::move(lowered->warnings);
   if (options.faults && !scenario.faults.empty()) {
-    prediction.faulted = faulted(*question, prediction.timeline);
+    prediction.faulted = faulted(*lowered, prediction.timeline);
     if (auto anomaly = anomaly_of_faults(*prediction.faulted, prediction.summary.iteration))
       prediction.warnings.push_back(*std::move(anomaly));
   }
-  if (options.other_software) prediction.other_software = with_other_software(scenario, question->graph.tasks());
-  prediction.question = std::move(question);
+  if (options.other_framework) prediction.other_framework = with_other_framework(scenario, lowered->graph.tasks());
+  prediction.lowered = std::move(lowered);
   if (options.reread && scenario.concrete) {
-    for (auto& warning : idle_keys(prediction, options.reread)) prediction.warnings.push_back(std::move(warning));
+    for (auto& warning : unused_settings(prediction, options.reread)) prediction.warnings.push_back(std::move(warning));
   }
   return prediction;
 }
 
-Answer performed(const Prediction& predicted, timeline::Timeline timeline) {
-  Answer answer;
-  answer.question = predicted.question;
+Result performed(const Result& predicted, timeline::Timeline timeline) {
+  Result answer;
+  answer.lowered = predicted.lowered;
   answer.assumptions = predicted.assumptions, answer.warnings = predicted.warnings;
   answer.timeline = std::move(timeline);
-  answer.summary = summarize(*answer.question, answer.timeline);
+  answer.summary = summarize(*answer.lowered, answer.timeline);
   answer.summary.served = predicted.summary.served;  // what is late is so by the order of the programs
   if (auto& served = answer.summary.served; served && answer.timeline.makespan() > Time{})
     served->steps_per_s *= predicted.timeline.makespan() / answer.timeline.makespan();

@@ -1,7 +1,7 @@
 // What a scenario is answered with: the step in numbers, what was assumed, and the graph and the timeline that the
 // numbers are drawn from. Command line, sweeps and tests share it; it needs no hardware, no writer and no file.
 //
-// An answer owns what it points to: it may outlive the scenario, be copied and be kept. Answers of one question share
+// An answer owns what it points to: it may outlive the scenario, be copied and be kept. Answers of one lowered share
 // its graph.
 #pragma once
 #include <functional>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "answer/faulted.hpp"
-#include "answer/other_software.hpp"
-#include "answer/question.hpp"
+#include "answer/other_framework.hpp"
+#include "answer/lowered_job.hpp"
 #include "answer/summary.hpp"
 #include "backend/backend.hpp"
 #include "timeline/compare.hpp"
@@ -54,22 +54,21 @@ struct Measured {
   std::optional<Verification> verification;
 };
 
-struct Answer {
+struct Result {
   Summary summary;
   std::vector<std::string> assumptions, warnings;
-  std::shared_ptr<const Question> question;
+  std::shared_ptr<const LoweredJob> lowered;
   timeline::Timeline timeline;               // simulated, or measured
   std::optional<Measured> measured;          // nothing: predicted
   std::optional<Faulted> faulted;            // Options::faults, where the scenario has any
-  std::vector<SoftwareTime> other_software;  // Options::other_software, where the scenario names none
+  std::vector<FrameworkTime> other_framework;  // Options::other_framework, where the scenario names none
 
-  const scenario::Scenario& scenario() const { return question->scenario; }
-  const graph::TaskGraph& graph() const { return question->graph; }
+  const scenario::Scenario& scenario() const { return lowered->scenario; }
+  const graph::TaskGraph& graph() const { return lowered->graph; }
 
   // Without graph and timeline: what one of a hundred thousand variants is kept as. Enough for JSON, CSV and tables.
-  Answer brief() &&;
+  Result brief() &&;
 };
-using Prediction = Answer;  // of the simulator
 
 // The scenario as it is read with further values, KEY=VALUE; throws UserError.
 using Reread = std::function<scenario::Scenario(const std::vector<std::string>& sets)>;
@@ -81,18 +80,18 @@ struct Options {
   bool chosen = false;              // what the scenario leaves to the step (resharding auto) has been chosen
   Reread reread = {};               // given: warn of keys that are set and change nothing; costs a few predictions
   bool faults = false;              // what each costs: a prediction without it
-  bool other_software = false;      // the step with each framework that may be meant: a prediction each
+  bool other_framework = false;      // the step with each framework that may be meant: a prediction each
 
   // The whole answer, as `rehearse run` shows it.
   static Options whole(Reread reread = {}) {
-    return {.reread = std::move(reread), .faults = true, .other_software = true};
+    return {.reread = std::move(reread), .faults = true, .other_framework = true};
   }
 };
 
 // Throws UserError as prepare() does.
-Prediction predict(const scenario::Scenario& scenario, const Options& options = {});
+Result predict(const scenario::Scenario& scenario, const Options& options = {});
 
-// The question of `predicted` as it was performed.
-Answer performed(const Prediction& predicted, timeline::Timeline timeline);
+// The lowered of `predicted` as it was performed.
+Result performed(const Result& predicted, timeline::Timeline timeline);
 
 }  // namespace rehearsal::answer

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "answer/placed.hpp"
-#include "answer/staged.hpp"
+#include "answer/stage_costs.hpp"
 #include "cluster/machine.hpp"
 #include "cost/cost_model.hpp"
 #include "engine/sim.hpp"
@@ -35,7 +35,7 @@ std::string programs_of(const scenario::Scenario& scenario) {
 
 // Places with what the resources of another machine have. Nothing where resources that had the same rate differ now, or
 // the other way round: then other ranks are alike.
-std::optional<graph::Places> places_on(const lower::Surroundings& around, const cluster::Machine& machine) {
+std::optional<graph::ResourceTable> places_on(const lower::ResourceMap& around, const cluster::Machine& machine) {
   using Kind = cluster::Resource::Kind;
   auto places = around.places;
   std::map<std::pair<Kind, double>, double> now;
@@ -61,41 +61,41 @@ bool alike(const std::vector<graph::Footprint>& a, const std::vector<graph::Foot
            std::equal(x.shares.begin(), x.shares.end(), y.shares.begin(), y.shares.end(), same_share);
   });
 }
-bool alike(const graph::Places& a, const graph::Places& b) {
+bool alike(const graph::ResourceTable& a, const graph::ResourceTable& b) {
   return std::equal(a.resources.begin(), a.resources.end(), b.resources.begin(), b.resources.end(),
                     [](const auto& x, const auto& y) { return x.capacity == y.capacity; });
 }
 
 }  // namespace
 
-Repricing::Repricing(const Prediction& base) : base_(base) {
+Repricing::Repricing(const Result& base) : base_(base) {
   if (is_one_graph(base.scenario())) programs_ = programs_of(base.scenario());
 }
 
 std::optional<Time> Repricing::iteration(const scenario::Scenario& other) const {
   if (programs_.empty() || !is_one_graph(other) || programs_of(other) != programs_) return std::nullopt;
-  const auto& question = *base_.question;
+  const auto& lowered = *base_.lowered;
   const auto& c = *other.concrete;
-  const cost::CostModel cost(c.cluster, c.curves, c.software, c.profile);
-  const auto works = question.graph.works();
-  const auto conditions = question.graph.conditions();
+  const cost::CostModel cost(c.cluster, c.curves, c.framework, c.profile);
+  const auto works = lowered.graph.works();
+  const auto conditions = lowered.graph.conditions();
   const auto durations = placed(other.places.cluster, [&] { return cost.price(works, conditions); });
   const auto held = cost.held(works, conditions);
-  bool same = durations == question.durations && held == question.held;  // then nothing has to be simulated
+  bool same = durations == lowered.durations && held == lowered.held;  // then nothing has to be simulated
   backend::RunOptions run;
   run.durations = durations, run.held = held;
   std::vector<graph::Footprint> footprints;
-  std::optional<graph::Places> places;
-  if (question.surroundings) {
-    places = places_on(*question.surroundings, cost.communication().machine());
+  std::optional<graph::ResourceTable> places;
+  if (lowered.resource_map) {
+    places = places_on(*lowered.resource_map, cost.communication().machine());
     if (!places) return std::nullopt;
     footprints = cost.footprints(works, durations, conditions);
     run.footprints = footprints, run.places = &*places;
-    same = same && alike(footprints, question.footprints) && alike(*places, question.surroundings->places);
-    if (other.simulate.network == scenario::Network::fluid) run.engine = "fluid";
+    same = same && alike(footprints, lowered.footprints) && alike(*places, lowered.resource_map->places);
+    if (other.simulate.contention == scenario::Contention::on) run.engine = "fluid";
   }
   if (same) return base_.summary.iteration;
-  return engine::make_sim()->prepare(question.graph)->run(run).makespan();
+  return engine::make_sim()->prepare(lowered.graph)->run(run).makespan();
 }
 
 }  // namespace rehearsal::answer

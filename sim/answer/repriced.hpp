@@ -11,7 +11,7 @@ namespace rehearsal::answer {
 
 class Repricing {
  public:
-  explicit Repricing(const Prediction& base);  // which must outlive it
+  explicit Repricing(const Result& base);  // which must outlive it
 
   // The iteration that predict(other) finds, to the picosecond. Nothing where the graph of `other` is another one, or
   // may be: bytes and counts that differ, a schedule that is searched by the times of stages and found anew, layers
@@ -19,7 +19,7 @@ class Repricing {
   std::optional<Time> iteration(const scenario::Scenario& other) const;
 
  private:
-  const Prediction& base_;
+  const Result& base_;
   std::string programs_;  // digest of the pipeline ranks without what surrounds them; empty: nothing can be repriced
 };
 

@@ -30,8 +30,8 @@ struct Worker {
 
 class Iterations {
  public:
-  Iterations(const Question& question, const lower::Consecutive& several, const timeline::Timeline& all, std::size_t n)
-      : one_(question.graph), several_(several), all_(all), n_(n) {
+  Iterations(const LoweredJob& lowered, const lower::Consecutive& several, const timeline::Timeline& all, std::size_t n)
+      : one_(lowered.graph), several_(several), all_(all), n_(n) {
     for (std::size_t r = 0; r < one_.ranks().size(); r++)
       if (lower::is_worker(one_.program_of(one_.ranks()[r]))) workers_.push_back(watched(r));
   }
@@ -180,10 +180,10 @@ double steps_per_s(const std::vector<Worker>& workers, const Steady& window) {
   return sum / all;
 }
 
-void put_into(timeline::Timeline& timeline, const Question& question, const Iterations& iterations,
+void put_into(timeline::Timeline& timeline, const LoweredJob& lowered, const Iterations& iterations,
               const Steady& window) {
-  const auto& data = question.scenario.data_parallel;
-  const auto& ranks = question.graph.ranks();
+  const auto& data = lowered.scenario.data_parallel;
+  const auto& ranks = lowered.graph.ranks();
   std::vector<std::size_t> k(ranks.size(), window.to.front());
   const auto& workers = iterations.workers();
   std::vector<Time> zero(ranks.size(), Time{INT64_MAX});
@@ -200,7 +200,7 @@ void put_into(timeline::Timeline& timeline, const Question& question, const Iter
   // The step that follows the passes of an iteration is of sums as old as the delay.
   const auto older = static_cast<std::size_t>(std::max<std::int64_t>(0, data.delay));
   for (std::size_t r = 0; r < ranks.size(); r++) {
-    const auto& program = question.graph.program_of(ranks[r]);
+    const auto& program = lowered.graph.program_of(ranks[r]);
     const bool worker = lower::is_worker(program);
     for (std::size_t i = 0; i < program.size(); i++) {
       const std::size_t task = ranks[r].first_task + i;
@@ -221,16 +221,16 @@ Served synchronous(const scenario::Scenario& scenario, Time iteration) {
   return served;
 }
 
-Served in_turn(Question& question, Time all) {
-  const auto& data = question.scenario.data_parallel;
+Served in_turn(LoweredJob& lowered, Time all) {
+  const auto& data = lowered.scenario.data_parallel;
   const auto n = std::int64_t{data.performed};
-  auto served = synchronous(question.scenario, Time(all.count() / n));
+  auto served = synchronous(lowered.scenario, Time(all.count() / n));
   double sum = 0;
   for (std::int64_t i = 0; i < n; ++i) sum += double(std::min(i, data.delay));
   const auto most = std::min(n - 1, data.delay);
   served.staleness_mean = sum / double(n), served.staleness_max = double(most);
   served.versions = most + 1;
-  question.assumptions.push_back(
+  lowered.assumptions.push_back(
       fmt::format("Parameter servers with delay {}: {} iterations that overlap are one graph, and what is called an "
                   "iteration; behind them all parameters are the same again. Messages that come early wait in the "
                   "transport.",
@@ -238,20 +238,20 @@ Served in_turn(Question& question, Time all) {
   return served;
 }
 
-Served delayed(Question& question, timeline::Timeline& timeline, backend::RunOptions run) {
-  const auto& scenario = question.scenario;
+Served delayed(LoweredJob& lowered, timeline::Timeline& timeline, backend::RunOptions run) {
+  const auto& scenario = lowered.scenario;
   const auto& data = scenario.data_parallel;
   const auto n = static_cast<std::uint32_t>(scenario.simulate.iterations);
-  if (question.graph.tasks() > kMostDelayedTasks / n)
+  if (lowered.graph.tasks() > kMostDelayedTasks / n)
     throw UserError(
         fmt::format("'data_parallel.delay': {} iterations of {} tasks are more than {} in one graph; set "
                     "training.bucket larger, or "
                     "simulate.iterations smaller",
-                    n, question.graph.tasks(), kMostDelayedTasks));
-  const auto several = lower::delayed(question.graph, data, n);
+                    n, lowered.graph.tasks(), kMostDelayedTasks));
+  const auto several = lower::delayed(lowered.graph, data, n);
   run.iterations = 1;
   const auto all = engine::make_sim()->prepare(several.graph)->run(run);
-  const Iterations iterations(question, several, all, n);
+  const Iterations iterations(lowered, several, all, n);
   const auto& workers = iterations.workers();
   const auto window = steady(workers, data);
 
@@ -276,7 +276,7 @@ Served delayed(Question& question, timeline::Timeline& timeline, backend::RunOpt
   served.updates_per_sample = updates / double(scenario.batch.global);
 
   const Time period = seconds(1 / served.steps_per_s);
-  put_into(timeline, question, iterations, window);
+  put_into(timeline, lowered, iterations, window);
   timeline.iteration_end.assign(1, period);
   timeline.engine = all.engine;
   timeline.contention = all.contention;
@@ -284,11 +284,11 @@ Served delayed(Question& question, timeline::Timeline& timeline, backend::RunOpt
     contention->without = period - Time((all.makespan() - contention->without).count() / n);
     for (auto& resource : contention->resources) resource.slowed = Time(resource.slowed.count() / n);
   }
-  question.assumptions.push_back(fmt::format(
+  lowered.assumptions.push_back(fmt::format(
       "Parameter servers with delay {}: {} iterations were simulated without a barrier between them, and the time is "
       "their steady period; a worker has room for one set of gradients on their way while it computes the next.",
       data.unbounded() ? "unbounded" : std::to_string(data.delay), n));
-  question.warnings.push_back(
+  lowered.warnings.push_back(
       fmt::format("'data_parallel.delay' lets gradients be {:.3g} steps old in the mean and {:.3g} at most: more steps "
                   "per second are not more convergence",
                   served.staleness_mean, served.staleness_max));

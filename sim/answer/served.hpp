@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "answer/question.hpp"
+#include "answer/lowered_job.hpp"
 #include "backend/backend.hpp"
 #include "timeline/timeline.hpp"
 
@@ -27,11 +27,11 @@ struct Served {
 Served synchronous(const scenario::Scenario& scenario, Time iteration);
 // Several iterations that are one graph, in which workers take updates by the order of their programs, which says how
 // old the parameters are that they compute with. `all`: how long they took.
-Served in_turn(Question& question, Time all);
+Served in_turn(LoweredJob& lowered, Time all);
 
 // Several iterations of workers that may be ahead of each other, in place of the one of `timeline`: afterwards its
 // spans are those of a late iteration, each worker's from where it begins to compute, and its length is the steady
 // period.
-Served delayed(Question& question, timeline::Timeline& timeline, backend::RunOptions run);
+Served delayed(LoweredJob& lowered, timeline::Timeline& timeline, backend::RunOptions run);
 
 }  // namespace rehearsal::answer

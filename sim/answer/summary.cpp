@@ -19,10 +19,10 @@ using timeline::Timeline;
 
 // Communicators that a rank opens: of all ranks, of its tensor and data groups, one with every neighbour in the
 // pipeline, one between the copies of a tied embedding.
-int communicators(const Question& question, const graph::Rank& rank) {
-  if (question.scenario.data_parallel.served()) return 0;  // nobody asks servers by collectives
-  const auto& p = question.scenario.parallelism;
-  const auto& program = question.graph.program_of(rank);
+int communicators(const LoweredJob& lowered, const graph::Rank& rank) {
+  if (lowered.scenario.data_parallel.served()) return 0;  // nobody asks servers by collectives
+  const auto& p = lowered.scenario.parallelism;
+  const auto& program = lowered.graph.program_of(rank);
   std::set<std::uint32_t> peers;
   int count = (p.gpus() > 1) + (p.tensor > 1) + (p.data > 1);
   for (std::size_t e = 0; e < program.endpoints.size(); e++) {
@@ -35,25 +35,25 @@ int communicators(const Question& question, const graph::Rank& rank) {
   return count + static_cast<int>(peers.size());
 }
 
-void add_figures(RankSummary& s, const Question& question, const Timeline& timeline, RankId rank, Bytes allocated) {
-  if (question.scenario.abstract) {
+void add_figures(RankSummary& s, const LoweredJob& lowered, const Timeline& timeline, RankId rank, Bytes allocated) {
+  if (lowered.scenario.abstract) {
     s.peak = {double(allocated.count()) / scenario::kMemoryUnit, std::nullopt, std::nullopt};
     return;
   }
   // Our own kernels live in exactly the buffers of the graph, in the memory of a process.
-  const auto& c = *question.scenario.concrete;
+  const auto& c = *lowered.scenario.concrete;
   const auto exact = double(allocated.count());
-  if (c.software.own_kernels) {
+  if (c.framework.native_kernels) {
     s.peak = {exact, exact, exact};
     return;
   }
-  const auto& gpu = c.cluster.gpu_at(question.graph.ranks()[rank.index()].node * c.cluster.gpus_per_node);
-  const Bytes outside = cost::device_overhead(cost::context(gpu, c.software),
-                                              communicators(question, question.graph.ranks()[rank.index()]));
+  const auto& gpu = c.cluster.gpu_at(lowered.graph.ranks()[rank.index()].node * c.cluster.gpus_per_node);
+  const Bytes outside = cost::device_overhead(cost::context(gpu, c.framework),
+                                              communicators(lowered, lowered.graph.ranks()[rank.index()]));
   s.peak = {exact, exact, exact + double(outside.count())};
   if (c.training.allocator == models::Allocator::exact) return;
   const bool expandable = c.training.allocator == models::Allocator::expandable;
-  const auto held = reserved_memory(question.graph, timeline, rank, {gpu.memory - outside, expandable});
+  const auto held = reserved_memory(lowered.graph, timeline, rank, {gpu.memory - outside, expandable});
   s.peak.reserved = std::max(exact, double(held.reserved.count()));
   s.peak.device = *s.peak.reserved + double(outside.count());
   s.allocator_retries = held.retries;
@@ -66,19 +66,19 @@ std::vector<std::uint32_t> stages_of(const graph::Program& program) {
   return {stages.begin(), stages.end()};
 }
 
-std::vector<RankSummary> rank_summaries(const Question& question, const Timeline& timeline, const SummaryParts& parts) {
-  const auto& graph = question.graph;
-  const auto busy = timeline::busy(graph, timeline, question.durations);
-  const auto twins = timeline::twins(graph, timeline);
+std::vector<RankSummary> rank_summaries(const LoweredJob& lowered, const Timeline& timeline, const SummaryParts& parts) {
+  const auto& graph = lowered.graph;
+  const auto busy = timeline::busy(graph, timeline, lowered.durations);
+  const auto identical_ranks = timeline::identical_ranks(graph, timeline);
   std::vector<std::vector<std::uint32_t>> stages;
   for (const auto& program : graph.programs()) stages.push_back(stages_of(program));
   std::vector<RankSummary> ranks(graph.ranks().size());
   std::vector<std::size_t> twin(ranks.size());  // the first rank that did the same: the rank itself, or a lower one
   std::vector<std::size_t> own;
   for (std::size_t r = 0; r < ranks.size(); r++) {
-    twin[r] = twins[r].index();
+    twin[r] = identical_ranks[r].index();
     if (!timeline.peak_bytes.empty() ||  // what was measured of each rank has none
-        communicators(question, graph.ranks()[r]) != communicators(question, graph.ranks()[twin[r]]))
+        communicators(lowered, graph.ranks()[r]) != communicators(lowered, graph.ranks()[twin[r]]))
       twin[r] = r;
     if (twin[r] == r) own.push_back(r);
   }
@@ -89,7 +89,7 @@ std::vector<RankSummary> rank_summaries(const Question& question, const Timeline
     s.busy = busy[r];
     if (!parts.memory) return;
     const auto memory = timeline::memory_peak(graph, timeline, RankId(r));
-    add_figures(s, question, timeline, RankId(r), timeline.peak_bytes.empty() ? memory.peak : timeline.peak_bytes[r]);
+    add_figures(s, lowered, timeline, RankId(r), timeline.peak_bytes.empty() ? memory.peak : timeline.peak_bytes[r]);
     s.memory = memory.at_peak;
   });
   for (std::size_t r = 0; r < ranks.size(); r++) {
@@ -174,12 +174,12 @@ bool same_answer(const Summary& a, const Summary& b) {
          std::equal(a.contended.begin(), a.contended.end(), b.contended.begin(), b.contended.end(), slows);
 }
 
-Summary summarize(const Question& question, const Timeline& timeline, const SummaryParts& parts) {
+Summary summarize(const LoweredJob& lowered, const Timeline& timeline, const SummaryParts& parts) {
   Summary s;
-  const auto& scenario = question.scenario;
+  const auto& scenario = lowered.scenario;
   s.name = scenario.name, s.file = scenario.file, s.digest = scenario.digest;
   s.abstract = scenario.abstract.has_value(), s.error_band = scenario.error_band;
-  if (scenario.concrete) s.software = scenario.concrete->software.name, s.software_named = scenario.software_named;
+  if (scenario.concrete) s.framework = scenario.concrete->framework.name, s.framework_named = scenario.framework_named;
   s.backend = timeline.backend, s.engine = timeline.engine, s.fidelity = timeline.fidelity;
   // Iterations are counted from their own start; the spans are those of the last, or of the median one where several
   // were performed.
@@ -187,7 +187,7 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
   const double iteration_s = to_seconds(s.iteration);
   s.gpus = scenario.parallelism.gpus();
   s.microbatches = scenario.microbatches;
-  s.ranks = rank_summaries(question, timeline, parts);
+  s.ranks = rank_summaries(lowered, timeline, parts);
 
   Time busiest;
   for (const auto& rank : s.ranks) busiest = std::max(busiest, rank.busy);
@@ -201,17 +201,17 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
   if (scenario.concrete) {
     const auto& cluster = scenario.concrete->cluster;
     // To each step that trains belong P / (1 - P) that do not.
-    double useful_s = iteration_s, executed = question.hardware_flops.value();
-    if (question.skipped) {
+    double useful_s = iteration_s, executed = lowered.hardware_flops.value();
+    if (lowered.skipped) {
       const double rate = scenario.concrete->training.overflows(), share = rate / (1 - rate);
-      useful_s += share * to_seconds(question.skipped->step);
-      executed += share * question.skipped->hardware_flops.value();
-      s.useful = {rate, question.skipped->step, seconds(useful_s)};
+      useful_s += share * to_seconds(lowered.skipped->step);
+      executed += share * lowered.skipped->hardware_flops.value();
+      s.useful = {rate, lowered.skipped->step, seconds(useful_s)};
     }
     const double per_gpu = useful_s * double(s.gpus) * 1e12;
     s.samples_per_s = double(scenario.batch.global) * std::max(1, scenario.data_parallel.performed) / useful_s;
     s.tokens_per_s = *s.samples_per_s * double(scenario.batch.sequence);
-    s.model_tflops_per_gpu = question.model_flops.value() / per_gpu;
+    s.model_tflops_per_gpu = lowered.model_flops.value() / per_gpu;
     s.hardware_tflops_per_gpu = executed / per_gpu;
     // Kernels that were timed on the machine itself are set beside the best of them, not beside a data sheet.
     const auto precision = scenario.concrete->training.precision;
@@ -231,7 +231,7 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
         if (*rank.peak.device / memory > fullest) fullest = *rank.peak.device / memory, s.capacity = memory;
       }
       s.fits_device = fullest <= 1;
-      s.tiers = tier_summaries(question, timeline);
+      s.tiers = tier_summaries(lowered, timeline);
       s.fits = *s.fits_device &&
                std::all_of(s.tiers.begin(), s.tiers.end(), [](const auto& t) { return t.fits.value_or(true); });
     }
@@ -240,28 +240,28 @@ Summary summarize(const Question& question, const Timeline& timeline, const Summ
     if (parts.memory) s.fits = s.fits_device = s.peak.allocated <= *s.capacity;
   }
 
-  const RankId last = scenario.data_parallel.served() ? last_worker(question.graph, timeline)
-                                                      : timeline::last_rank(question.graph, timeline);
-  s.breakdown = timeline::breakdown(question.graph, timeline, last, question.durations);
-  s.breakdown_rank = question.graph.ranks()[last.index()].job_rank;
+  const RankId last = scenario.data_parallel.served() ? last_worker(lowered.graph, timeline)
+                                                      : timeline::last_rank(lowered.graph, timeline);
+  s.breakdown = timeline::breakdown(lowered.graph, timeline, last, lowered.durations);
+  s.breakdown_rank = lowered.graph.ranks()[last.index()].job_rank;
   using graph::Category;
   const auto part = [&](Category c) { return s.breakdown[static_cast<std::size_t>(c)]; };
   s.offload_efficiency =
-      offload_efficiency(question, last, part(Category::compute) + part(Category::recompute), s.iteration);
-  if (timeline.contention && question.surroundings) {
+      offload_efficiency(lowered, last, part(Category::compute) + part(Category::recompute), s.iteration);
+  if (timeline.contention && lowered.resource_map) {
     constexpr std::size_t kMostContended = 10;
     s.contention = s.iteration - timeline.contention->without;
     for (const auto& r : timeline.contention->resources) {
       if (s.contended.size() == kMostContended) break;
-      const auto& place = question.surroundings->places.resources[r.number];
+      const auto& place = lowered.resource_map->places.resources[r.number];
       s.contended.push_back(
-          {cluster::name(question.surroundings->resources[place.origin]), place.count, r.slowed, r.busy});
+          {cluster::name(lowered.resource_map->resources[place.origin]), place.count, r.slowed, r.busy});
     }
   } else if (scenario.concrete && timeline.fidelity == timeline::Fidelity::simulated) {
     s.contention = Time{};
   }
-  s.traffic = traffic(question, s.iteration);
-  if (parts.critical_path) s.critical_path = path_segments(question.graph, timeline);
+  s.traffic = traffic(lowered, s.iteration);
+  if (parts.critical_path) s.critical_path = path_segments(lowered.graph, timeline);
   return s;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "answer/question.hpp"
+#include "answer/lowered_job.hpp"
 #include "answer/served.hpp"
 #include "answer/tiers.hpp"
 #include "answer/traffic.hpp"
@@ -52,8 +52,8 @@ struct Summary {
   std::string name, file, digest;  // of the scenario
   bool abstract = false;           // times were given; memory is in the unit of the scenario
   scenario::ErrorBand error_band;  // of predictions like this one
-  std::string software;            // the framework's profile; empty of an abstract scenario
-  bool software_named = false;     // by the scenario
+  std::string framework;            // the framework's profile; empty of an abstract scenario
+  bool framework_named = false;     // by the scenario
   std::string backend, engine;     // as in the timeline, likewise:
   timeline::Fidelity fidelity = timeline::Fidelity::simulated;
 
@@ -78,7 +78,7 @@ struct Summary {
   timeline::Breakdown breakdown{};
   std::uint32_t breakdown_rank = 0;
   std::vector<RankSummary> ranks;
-  Traffic traffic;
+  TrafficSummary traffic;
   std::vector<PathSegment> critical_path;
   std::optional<Served> served;      // with parameter servers
   std::optional<job::WholeRun> job;  // of a step that was predicted
@@ -96,6 +96,6 @@ struct SummaryParts {
   bool memory = true, critical_path = true;
   unsigned threads = 1;  // that share the ranks
 };
-Summary summarize(const Question& question, const timeline::Timeline& timeline, const SummaryParts& parts = {});
+Summary summarize(const LoweredJob& lowered, const timeline::Timeline& timeline, const SummaryParts& parts = {});
 
 }  // namespace rehearsal::answer

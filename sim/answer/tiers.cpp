@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <map>
 
-#include "answer/question.hpp"
+#include "answer/lowered_job.hpp"
 #include "plan/mesh.hpp"
 
 namespace rehearsal::answer {
 
-std::vector<TierSummary> tier_summaries(const Question& question, const timeline::Timeline& timeline) {
+std::vector<TierSummary> tier_summaries(const LoweredJob& lowered, const timeline::Timeline& timeline) {
   std::vector<TierSummary> all;
-  const auto& scenario = question.scenario;
+  const auto& scenario = lowered.scenario;
   if (!scenario.concrete || !scenario.concrete->training.leaves_device()) return all;
   const auto& cluster = scenario.concrete->cluster;
-  const auto& graph = question.graph;
+  const auto& graph = lowered.graph;
   const plan::Mesh mesh = plan::mesh_of(scenario.parallelism, scenario.placement);
   for (const Tier tier : {Tier::host, Tier::nvme}) {
     TierSummary summary;
@@ -53,14 +53,14 @@ double share_of(const cluster::ClusterSpec& c, Tier tier) {
 
 // Bytes/s at which states of the optimizer (16 a parameter, read and written) are read, updated and written: by the
 // host as it was priced, and where they are on disks over these besides.
-double rate_of_states(const Question& question) {
+double rate_of_states(const LoweredJob& lowered) {
   constexpr double kMoved = 2 * 16;
-  const auto& c = *question.scenario.concrete;
+  const auto& c = *lowered.scenario.concrete;
   double parameters = 0, host = 0;
-  const auto works = question.graph.works();
+  const auto works = lowered.graph.works();
   for (std::size_t w = 0; w < works.size(); ++w)
     if (const auto* step = std::get_if<graph::HostStep>(&works[w]))
-      parameters += step->parameters, host += to_seconds(question.durations[w]);
+      parameters += step->parameters, host += to_seconds(lowered.durations[w]);
   const double each = parameters > 0 ? host / parameters / kMoved : 0;
   const double disks = c.training.offload.optimizer == Tier::nvme ? 1 / share_of(c.cluster, Tier::nvme) : 0;
   const double gpus = double(c.cluster.gpus_per_node);
@@ -70,16 +70,16 @@ double rate_of_states(const Question& question) {
 
 }  // namespace
 
-std::optional<OffloadEfficiency> offload_efficiency(const Question& question, RankId rank, Time computes,
+std::optional<OffloadEfficiency> offload_efficiency(const LoweredJob& lowered, RankId rank, Time computes,
                                                     Time iteration) {
-  const auto& scenario = question.scenario;
+  const auto& scenario = lowered.scenario;
   if (!scenario.concrete || !scenario.concrete->training.leaves_device() || computes <= Time{}) return std::nullopt;
   const auto& c = *scenario.concrete;
   const auto& offload = c.training.offload;
   const auto& p = scenario.parallelism;
   const double replicas = double(p.data * p.context);
   const double tokens = double(scenario.batch.global * scenario.batch.sequence) / replicas;
-  const double peak = question.hardware_flops.value() / double(p.gpus()) / to_seconds(computes);
+  const double peak = lowered.hardware_flops.value() / double(p.gpus()) / to_seconds(computes);
   OffloadEfficiency all;
   all.simulated = computes / iteration;
   const auto add = [&](std::optional<double>& to, double intensity, double rate) {
@@ -89,14 +89,14 @@ std::optional<OffloadEfficiency> offload_efficiency(const Question& question, Ra
     add(all.parameters, models::intensity_of_parameters(tokens),
         share_of(c.cluster, offload.parameters) * (offload.one_owner ? 1 : replicas));
   if (offload.optimizer != Tier::device)
-    add(all.optimizer, models::intensity_of_optimizer(tokens), replicas * rate_of_states(question));
+    add(all.optimizer, models::intensity_of_optimizer(tokens), replicas * rate_of_states(lowered));
   if (c.training.checkpoints_on() != Tier::device)
     add(all.activations, models::intensity_of_checkpoints(double(c.model.hidden), 1),
         share_of(c.cluster, c.training.checkpoints_on()) * (c.training.cuts_checkpoints() ? double(p.tensor) : 1));
   Time serial;
-  const auto& graph = question.graph;
+  const auto& graph = lowered.graph;
   for (const WorkId work : graph.program_of(graph.ranks()[rank.index()]).work)
-    serial = serial + question.durations[work.index()];
+    serial = serial + lowered.durations[work.index()];
   all.together = computes / std::max(serial, iteration);
   return all;
 }

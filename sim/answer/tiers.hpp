@@ -8,7 +8,7 @@
 
 namespace rehearsal::answer {
 
-struct Question;
+struct LoweredJob;
 
 struct TierSummary {
   Tier tier = Tier::host;
@@ -22,7 +22,7 @@ struct TierSummary {
 };
 
 // Of the tiers beyond the device on which something is kept.
-std::vector<TierSummary> tier_summaries(const Question& question, const timeline::Timeline& timeline);
+std::vector<TierSummary> tier_summaries(const LoweredJob& lowered, const timeline::Timeline& timeline);
 
 // What share of a step computes: as it was simulated, if everything that the rank does came one after the other, and for
 // each state that has left the device alone by the closed form of ZeRO-Infinity (arXiv 2104.07857, eq. 6), which overlaps
@@ -34,7 +34,7 @@ struct OffloadEfficiency {
   friend bool operator==(const OffloadEfficiency&, const OffloadEfficiency&) = default;
 };
 // Of a rank that computes for so long. None where nothing has left the device.
-std::optional<OffloadEfficiency> offload_efficiency(const Question& question, RankId rank, Time computes,
+std::optional<OffloadEfficiency> offload_efficiency(const LoweredJob& lowered, RankId rank, Time computes,
                                                     Time iteration);
 
 }  // namespace rehearsal::answer

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "answer/question.hpp"
+#include "answer/lowered_job.hpp"
 
 namespace rehearsal::answer {
 namespace {
@@ -20,13 +20,13 @@ struct OfProgram {
   std::vector<Volume> ends;
 };
 
-std::vector<OfProgram> of_programs(const Question& question) {
+std::vector<OfProgram> of_programs(const LoweredJob& lowered) {
   std::vector<OfProgram> all;
-  for (const auto& program : question.graph.programs()) {
+  for (const auto& program : lowered.graph.programs()) {
     auto& sums = all.emplace_back();
     sums.ends.resize(program.endpoints.size());
     for (std::size_t t = 0; t < program.size(); ++t) {
-      const auto& volume = question.volumes[program.work[t].index()];
+      const auto& volume = lowered.volumes[program.work[t].index()];
       const auto end = program.endpoint[t];
       if (end == graph::kNoEndpoint) {
         sums.alone.add(volume.own);
@@ -48,12 +48,12 @@ double AxisBytes::*along(Axes axes) {
 
 class Count {
  public:
-  explicit Count(const Question& question)
-      : question_(question), graph_(question.graph), moved_(of_programs(question)) {
-    if (question.surroundings) over_.resize(question.surroundings->places.resources.size());
+  explicit Count(const LoweredJob& lowered)
+      : question_(lowered), graph_(lowered.graph), moved_(of_programs(lowered)) {
+    if (lowered.resource_map) over_.resize(lowered.resource_map->places.resources.size());
   }
 
-  void run(Traffic& traffic) {
+  void run(TrafficSummary& traffic) {
     for (std::uint32_t r = 0; r < graph_.ranks().size(); ++r) {
       const auto sent = rank(r);
       for (const auto& [name, bytes] : AxisBytes::parts()) {
@@ -74,7 +74,7 @@ class Count {
     const auto& program = graph_.program_of(rank);
     const auto& moved = moved_[rank.program.index()];
     const bool served = question_.scenario.data_parallel.served();
-    const auto here = [&](Way way) { return question_.surroundings->places.of_rank(RankId(r), way); };
+    const auto here = [&](Way way) { return question_.resource_map->places.of_rank(RankId(r), way); };
     for (const Axis axis : kInside) sent.*along(axis) += double(moved.alone.sent[index(axis)].count());
     sent.offload_in += double(moved.alone.copied_in.count()),
         sent.offload_out += double(moved.alone.copied_out.count());
@@ -88,7 +88,7 @@ class Count {
         case EndpointKind::send:
           (served ? sent.data : sent.pipeline) += double(moved.ends[e].own.all().count());
           load(moved.ends[e].own,
-               [&](Way way) { return question_.surroundings->places.of_send(RankId(r), graph::EndpointId(e), way); });
+               [&](Way way) { return question_.resource_map->places.of_send(RankId(r), graph::EndpointId(e), way); });
           break;
         case EndpointKind::receive: {
           const auto& sender = graph_.ranks()[far.peer.index()];
@@ -107,7 +107,7 @@ class Count {
     for (std::uint32_t g = 0; g < graph_.groups().size(); ++g) {
       const auto& first = graph_.groups()[g].members.front();
       const auto& moved = moved_[graph_.ranks()[first.rank.index()].program.index()].ends[first.endpoint.index()].own;
-      load(moved, [&](Way way) { return question_.surroundings->places.of_group(GroupId(g), way); });
+      load(moved, [&](Way way) { return question_.resource_map->places.of_group(GroupId(g), way); });
     }
   }
 
@@ -120,7 +120,7 @@ class Count {
     }
   }
 
-  const Question& question_;
+  const LoweredJob& question_;
   const graph::TaskGraph& graph_;
   std::vector<OfProgram> moved_;
   std::vector<Bytes> over_;
@@ -138,7 +138,7 @@ LinkTraffic::Place place(const cluster::Resource& r) {
 
 // Equal links become one entry, whether symmetry has folded them or not (it folds links of different kinds, too). Of
 // entries that are as busy the links out of a node come first.
-std::vector<LinkTraffic> links(const lower::Surroundings& around, const std::vector<Bytes>& over, Time iteration) {
+std::vector<LinkTraffic> links(const lower::ResourceMap& around, const std::vector<Bytes>& over, Time iteration) {
   using cluster::Resource;
   using Alike = std::tuple<Resource::Kind, cluster::DeviceKind, cluster::DeviceKind, double, Bytes>;
   struct Entry {
@@ -187,15 +187,15 @@ const std::vector<AxisBytes::Part>& AxisBytes::parts() {
   return all;
 }
 
-Traffic traffic(const Question& question, Time iteration, std::size_t most_links) {
-  Traffic traffic;
-  if (question.volumes.empty()) return traffic;  // of given times
-  Count count(question);
+TrafficSummary traffic(const LoweredJob& lowered, Time iteration, std::size_t most_links) {
+  TrafficSummary traffic;
+  if (lowered.volumes.empty()) return traffic;  // of given times
+  Count count(lowered);
   count.run(traffic);
-  if (const auto& theory = question.data_volume)
+  if (const auto& theory = lowered.data_volume)
     traffic.data_parallel = {traffic.per_gpu.data, theory->bytes(), theory->form(), theory->parameters};
-  if (!question.surroundings || iteration <= Time{}) return traffic;
-  traffic.links = links(*question.surroundings, count.over(), iteration);
+  if (!lowered.resource_map || iteration <= Time{}) return traffic;
+  traffic.links = links(*lowered.resource_map, count.over(), iteration);
   if (traffic.links.size() > most_links) traffic.links.resize(most_links);
   return traffic;
 }

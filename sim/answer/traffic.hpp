@@ -14,7 +14,7 @@
 
 namespace rehearsal::answer {
 
-struct Question;
+struct LoweredJob;
 
 // In bytes. `tensor`: collectives of the tensor group, also the gathers that put a sharded pipeline message together.
 // `data`: gradients reduced and parameters gathered over the replicas. `pipeline`: activations and their gradients to
@@ -51,16 +51,16 @@ struct DataParallelTraffic {
   friend bool operator==(const DataParallelTraffic&, const DataParallelTraffic&) = default;
 };
 
-struct Traffic {
+struct TrafficSummary {
   AxisBytes per_gpu;                                 // of each axis, by the GPU that sends most along it
   AxisBytes all_gpus;                                // together
   std::optional<DataParallelTraffic> data_parallel;  // of a framework with replicas
   std::vector<LinkTraffic> links;                    // busiest first; none where nothing says what surrounds works
-  friend bool operator==(const Traffic&, const Traffic&) = default;
+  friend bool operator==(const TrafficSummary&, const TrafficSummary&) = default;
 };
 
 inline constexpr std::size_t kMostLinks = 20;  // of a summary; a class of equal links counts once
 
-Traffic traffic(const Question& question, Time iteration, std::size_t most_links = kMostLinks);
+TrafficSummary traffic(const LoweredJob& lowered, Time iteration, std::size_t most_links = kMostLinks);
 
 }  // namespace rehearsal::answer

@@ -10,7 +10,7 @@ namespace {
 // What a checkpoint has to bring back: frozen weights are where they were read from.
 double learning_parameters(const scenario::Concrete& c) {
   if (!c.training.frozen()) return models::parameters(c.model);
-  const auto network = models::framework_network(c.model, c.training, c.software, {.sequence = c.model.sequence}, {});
+  const auto network = models::framework_network(c.model, c.training, c.framework, {.sequence = c.model.sequence}, {});
   double all = 0;
   for (std::int64_t l = 0; l < c.model.layers; ++l) all += network.layer(c.model.kind(l)).learning;
   return all;
@@ -34,11 +34,11 @@ job::Step job_step(const scenario::Scenario& scenario) {
   return step;
 }
 
-job::WholeRun whole_run(const Question& question, const Summary& summary) {
-  auto step = job_step(question.scenario);
+job::WholeRun whole_run(const LoweredJob& lowered, const Summary& summary) {
+  auto step = job_step(lowered.scenario);
   step.seconds = to_seconds(summary.useful ? summary.useful->step : summary.iteration);
   step.low = summary.error_band.low, step.high = summary.error_band.high;
-  return job::whole_run(*question.scenario.job, step);
+  return job::whole_run(*lowered.scenario.job, step);
 }
 
 }  // namespace rehearsal::answer

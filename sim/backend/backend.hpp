@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "graph/places.hpp"
+#include "graph/resource_table.hpp"
 #include "graph/task_graph.hpp"
 #include "timeline/timeline.hpp"
 
@@ -19,12 +19,12 @@ using timeline::Timeline;
 
 enum class Compute : std::uint8_t {
   timed,  // compute tasks wait out their duration; order, messages and waiting are real
-  real    // kernels compute on real buffers: graphs with segments only (software: rehearsal)
+  real    // kernels compute on real buffers: graphs with segments only (framework: native)
 };
 
 // What real compute trains on: synthetic data, a function of the seed alone, the same for every layout of ranks. The
 // data set is one global batch, seen again at every step, so that the loss must fall.
-struct Learning {
+struct TrainingData {
   std::uint64_t seed = 0;
   std::int64_t micro_batch = 1;  // sequences (rows, where vocabulary = 0) of a micro-batch, times `sequence` tokens
   std::int64_t sequence = 1;
@@ -42,8 +42,8 @@ struct Learning {
   };
   std::vector<Cut> stages = {};
   // As a rank sees it: its own share of a micro-batch, and which of all shares that is.
-  Learning of(const RankPlace& place) const {
-    Learning own = *this;
+  TrainingData of(const RankPlace& place) const {
+    TrainingData own = *this;
     if (stages.empty()) return own;
     const auto& cut = stages[place[Axis::pipeline]];
     own.micro_batch = micro_batch / cut.data, own.context = cut.context, own.balanced = balanced && cut.context > 1;
@@ -58,7 +58,7 @@ struct Learning {
 };
 
 // For tests that show that a check can fail: breaks a run on purpose.
-struct Tamper {
+struct FaultInjection {
   std::function<bool(RankId, LocalTask, int step)> skip;                            // leave a task out
   std::function<std::uint32_t(RankId, LocalTask, std::uint32_t)> other_microbatch;  // data of another micro-batch
 };
@@ -75,7 +75,7 @@ struct TrainedTensor {
   // RunOptions::responses: how far an error of one in every gradient would have moved each parameter, to first order.
   std::vector<float> response = {};
 };
-struct Trained {
+struct TrainingResult {
   std::vector<double> loss;            // mean over the global batch, at each step before its update
   std::vector<double> gradient_norm;   // 2-norm over all parameters, at each step
   std::vector<TrainedTensor> tensors;  // ordered by layer and kind
@@ -92,8 +92,8 @@ struct RunOptions {
   // goes by them; empty: by id. Who waits for whom does not depend on it.
   std::span<const Time> starts;
   Compute compute = Compute::timed;
-  Learning learning;  // real compute; one step per iteration, warm-up included
-  Tamper tamper;
+  TrainingData learning;  // real compute; one step per iteration, warm-up included
+  FaultInjection fault_injection;
   // False (verification): more ranks than cores may compute for real; what they measure means nothing then.
   bool times_matter = true;
   // Whether Session::trained() shows the weights. They are put together from all ranks, which takes longer than a step.
@@ -114,7 +114,7 @@ struct RunOptions {
   std::string engine = "auto";  // simulator: "auto", "replay", "events" or "fluid"
   // What works take from each other, one per WorkId, and where they do; without places nobody feels anybody.
   std::span<const graph::Footprint> footprints;
-  const graph::Places* places = nullptr;
+  const graph::ResourceTable* places = nullptr;
 };
 
 // What a backend can do with a kind of work, with the reason where it cannot.
@@ -129,7 +129,7 @@ class Session {
   virtual ~Session() = default;
   virtual Timeline run(const RunOptions& options) = 0;
   // After a run with real compute; empty otherwise.
-  virtual Trained trained() const { return {}; }
+  virtual TrainingResult trained() const { return {}; }
 };
 
 class Backend {

@@ -90,7 +90,7 @@ Form table(std::string what);
 Form list_of(Form form);
 
 struct Field {
-  std::string key;  // below its struct, dotted where mappings nest: "links.nvlink.latency"
+  std::string key;  // below its struct, dotted where mappings nest: "links.scale_up.latency"
   Form form;
   std::string help;
   std::vector<Form> others{};  // forms besides, which only its own loader reads
@@ -133,7 +133,7 @@ struct Description {
 struct Required {};
 inline constexpr Required kRequired{};
 struct Usual {};
-inline constexpr Usual kUsual{};  // what the struct itself begins with
+inline constexpr Usual kDefault{};  // what the struct itself begins with
 
 namespace detail {
 
@@ -265,7 +265,7 @@ struct NamedValue {
 
 }  // namespace detail
 
-// How a default of a T in an S is said: kRequired, kUsual, std::nullopt (absent), or {function, "in words"}.
+// How a default of a T in an S is said: kRequired, kDefault, std::nullopt (absent), or {function, "in words"}.
 template <class S, class T>
 struct Says : detail::Otherwise {
   Says(Required) : Otherwise{Kind::required} {}

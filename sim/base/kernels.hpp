@@ -93,7 +93,7 @@ struct MemoryBound {
   friend auto operator<=>(const MemoryBound&, const MemoryBound&) = default;
 };
 
-// The kernels of this program itself, which hw performs and cost prices (`software: rehearsal`). A task that runs one
+// The kernels of this program itself, which hw performs and cost prices (`framework: native`). A task that runs one
 // names its operands as buffer uses, in the order given here: (read; written). "In place" and accumulated operands are
 // written. All tensors are row major. T = rows (tokens of the micro-batch), n = outputs, k = inputs of a linear layer.
 // What differs between the ranks of a class (its tensor, data and context index) comes from the rank, not from the

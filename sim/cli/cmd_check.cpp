@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "answer/question.hpp"
+#include "answer/lowered_job.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "cli/output.hpp"
@@ -22,7 +22,7 @@ const CommandText kCheckText{
         "or\n"
         "prints their schema.",
     .more =
-        "Files in folders named gpus, clusters, collectives, software or zoo are read as such parts; questions of\n"
+        "Files in folders named gpus, clusters, collectives, framework or zoo are read as such parts; questions of\n"
         "resharding are known by their keys.\n"
         "Exit status 2 when any file is wrong; all files are read.\n"
         "--schema prints the JSON Schema (2020-12) of scenarios instead, for editors: text and json alike; csv\n"

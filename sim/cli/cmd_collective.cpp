@@ -33,12 +33,12 @@ CommandText collective_text() {
               algorithms +
               "Sizes are those of nccl-tests: the whole array. Of n ranks, bandwidth on the bus is the\n"
               "algorithm's x 2(n-1)/n (all-reduce), x 1 (broadcast) or x (n-1)/n (others).\n"
-              "--set changes keys of the cluster, such as links.nvlink.bandwidth; without 'nodes' the machine\n"
+              "--set changes keys of the cluster, such as links.scale_up.bandwidth; without 'nodes' the machine\n"
               "is as large as the ranks need.\n",
           .example =
               "  rehearse collective all-reduce --ranks 8 --size 1GiB\n"
               "  rehearse collective ring-all-reduce --ranks 4 --svg ring.svg\n"
-              "  rehearse collective all-to-all --ranks 64 --per-node 4 --set links.nic.bandwidth=200Gb/s\n",
+              "  rehearse collective all-to-all --ranks 64 --per-node 4 --set links.scale_out.bandwidth=200Gb/s\n",
           .takes_set = true};
 }
 

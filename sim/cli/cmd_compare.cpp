@@ -67,7 +67,7 @@ int run_compare(const Arguments& arguments) {
   std::vector<report::CompareRow> rows(variants.size());
   std::vector<std::string> results(variants.size());
   const auto jobs = number_of_jobs(options.jobs);
-  const auto errors = explore::compare(variants, common.set, jobs, [&](std::size_t i, answer::Prediction prediction) {
+  const auto errors = explore::compare(variants, common.set, jobs, [&](std::size_t i, answer::Result prediction) {
     rows[i] = row_of(variants[i], prediction);
     if (common.format == Format::json) results[i] = report::to_json(prediction, std::string(version())).dump();
   });

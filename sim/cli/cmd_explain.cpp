@@ -47,7 +47,7 @@ std::vector<std::string> wanted(const std::vector<std::string>& only) {
 void mark_fitted(explore::Sensitivities& found, const scenario::Scenario& scenario) {
   if (!scenario.concrete) return;
   for (const auto& constant : published::read_constants())
-    if (constant.acts_on(scenario.concrete->cluster.gpu.name, scenario.concrete->software.name))
+    if (constant.acts_on(scenario.concrete->cluster.gpu.name, scenario.concrete->framework.name))
       for (auto& row : found.all)
         if (row.key == constant.key) row.width = constant.width;
 }

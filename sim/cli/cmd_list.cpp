@@ -17,7 +17,7 @@ CommandText list_text() {
   std::string all = "Kinds:\n";
   for (const auto& k : kinds()) all += fmt::format("  {:<12} {}\n", k.name, k.summary);
   return {"list", "KIND [NAME] | NAME",
-          "Lists what exists of one kind, one sentence each; of one GPU, cluster or software profile\n"
+          "Lists what exists of one kind, one sentence each; of one GPU, cluster or framework profile\n"
           "every number with its unit and source, of one model what its layers compute and keep, of one\n"
           "schedule, collective, topology or backend its facts. A name that one kind has needs no kind.",
           all,
@@ -75,7 +75,8 @@ int run_list(const Arguments& arguments) {
   if (line->operands.empty())
     throw UserError(fmt::format("'rehearse list' needs a kind or a name; kinds: {}", fmt::join(names, ", ")));
   const std::string& wanted = line->operands.front();
-  auto kind = std::find_if(kinds().begin(), kinds().end(), [&](const Kind& k) { return k.name == wanted; });
+  const std::string kept = wanted == "software" ? "frameworks" : wanted;  // what they were called once
+  auto kind = std::find_if(kinds().begin(), kinds().end(), [&](const Kind& k) { return k.name == kept; });
   const bool alone = kind == kinds().end();
   if (alone) kind = kinds().begin() + kind_with(wanted);
   if (line->operands.size() > (alone ? 1 : 2))

@@ -24,7 +24,7 @@ const CommandText kMeasureText{
         "Performs a scenario for real: the task graph that 'run' predicts, rank by rank, and reports what was "
         "measured.",
     .more =
-        "--compute real runs this program's own kernels (software: rehearsal), --compute timed lets every task wait "
+        "--compute real runs this program's own kernels (framework: native), --compute timed lets every task wait "
         "out\n"
         "its predicted time; order, messages and dependencies are real in both. With --verify, --steps take the place "
         "of\n"
@@ -43,7 +43,7 @@ const CommandText kMeasureText{
     .takes_set = true};
 
 // Trains the same model on one rank, in this process.
-backend::Trained train_serially(const Performing& performing, const scenario::Scenario& reference,
+backend::TrainingResult train_serially(const Performing& performing, const scenario::Scenario& reference,
                                 const CommonOptions& common) {
   const auto serial = answer::prepare(reference);
   const auto backend = performer().open("loopback", {});
@@ -116,7 +116,7 @@ int run_measure(const Arguments& arguments) {
     auto measured = answer::performed(performing.predicted, std::move(timeline));
     if (!options.verify) return measured;
     auto limits = explore::limits(scenario);
-    backend::Trained wide;
+    backend::TrainingResult wide;
     if (const auto in_fp32 = explore::wide_reference(scenario))
       wide = train_serially(performing, *in_fp32, common), limits.wide = &wide;
     auto verified =

@@ -27,9 +27,9 @@ const CommandText kPlanText{
     .more =
         "The scenario's section 'plan' says what may be chosen, each key a value, a list or auto (all that divide):\n"
         "  plan: {tensor: [1, 2, 4, 8], pipeline: auto, schedules: [1f1b, zb-h1], objective: time, margin: 5%}\n"
-        "keys: tensor context pipeline data expert chunks micro schedules zero recompute sequence offload software\n"
+        "keys: tensor context pipeline data expert chunks micro schedules zero recompute sequence offload framework\n"
         "gpus nodes objective deadline budget margin. Without it all are auto: what the framework supports that\n"
-        "'software' names. What could be the best is predicted as 'run' does, with contention, and ordered by that;\n"
+        "'framework' names. What could be the best is predicted as 'run' does, with contention, and ordered by that;\n"
         "the proof is about that. A scenario with a 'job' has days, GPU-hours, money and goodput of each;\n"
         "objective cost is the cheapest training, 'deadline: 30d' and 'budget: 1M' keep to what takes and costs no "
         "more.\n"
@@ -37,7 +37,7 @@ const CommandText kPlanText{
         "Exit status 1 when nothing fits, or nothing keeps to the limits; 2 when the space is empty.",
     .example =
         "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml\n"
-        "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml --set 'plan={zero: [0, 1], software: [megatron-2025, "
+        "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml --set 'plan={zero: [0, 1], framework: [megatron-2025, "
         "titan-2025]}'\n"
         "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml --set 'job={tokens: 1T, gpu_hour: 2.5, currency: USD}' \\\n"
         "    --set 'plan={zero: 1, schedules: [1f1b], nodes: [1, 2, 4], objective: cost, deadline: 60d}'\n"

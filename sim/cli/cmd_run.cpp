@@ -97,7 +97,7 @@ int run_run(const Arguments& arguments) {
   if (!mistakes.empty()) throw UserError(std::move(mistakes));
   if (jobs) return run_jobs(*jobs, options, common);
 
-  std::vector<answer::Prediction> predictions;
+  std::vector<answer::Result> predictions;
   for (const auto& scenario : scenarios) {
     auto asked = answer::Options::whole([&](std::vector<std::string> sets) {
       sets.insert(sets.begin(), common.set.begin(), common.set.end());
@@ -134,7 +134,7 @@ int run_run(const Arguments& arguments) {
     }
   }
 
-  const auto unfit = [](const answer::Prediction& p) { return p.summary.fits == false; };
+  const auto unfit = [](const answer::Result& p) { return p.summary.fits == false; };
   return options.require_fit && std::any_of(predictions.begin(), predictions.end(), unfit) ? 1 : 0;
 }
 

@@ -49,7 +49,7 @@ double parse_tolerance(const std::string& text) {
 struct Written {
   std::string file, sha256;
 };
-Written write_prediction(const answer::Prediction& prediction, std::string file) {
+Written write_prediction(const answer::Result& prediction, std::string file) {
   std::string text;
   report::PredictionSource source;
   if (const auto& scenario = prediction.scenario(); scenario.concrete) {

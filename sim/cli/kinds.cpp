@@ -134,7 +134,7 @@ std::vector<Item> clusters() { return configured("clusters"); }
 std::vector<Item> gpus() { return configured("gpus"); }
 std::vector<Item> interconnects() { return configured("interconnects"); }
 std::vector<Item> libraries() { return configured("libraries"); }
-std::vector<Item> software() { return configured("software"); }
+std::vector<Item> frameworks() { return configured("frameworks"); }
 
 std::string closed_forms(const std::string&, const std::string& name, const CommonOptions& common) {
   const auto model = scenario::named_model(name);
@@ -251,7 +251,7 @@ constexpr std::array kKinds{
          constants_report},
     Kind{"libraries", "who runs collectives (configs/libraries); with a name, which of them, since when", libraries,
          constants_report},
-    Kind{"software", "frameworks of a day (configs/software); with a name, its numbers", software, constants_report},
+    Kind{"frameworks", "frameworks of a day (configs/frameworks); with a name, its numbers", frameworks, constants_report},
     Kind{"backends", "what can rehearse or perform a task graph", listed_backends, facts_report},
 };
 

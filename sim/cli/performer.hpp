@@ -49,7 +49,7 @@ class Performer {
   virtual bool reports(const std::string& backend) const = 0;
   virtual void refuse_crowding(const backend::RunOptions& options, std::size_t here) const = 0;
 
-  virtual bool is_rank() const = 0;  // launch/membership.hpp
+  virtual bool is_rank() const = 0;  // launch/rank_environment.hpp
 
   // The command, parsed; `arguments`: all of its own, for ranks that are processes. Returns the exit status.
   virtual int calibrate(const Calibration& what, const Arguments& arguments, const CommonOptions& common) const = 0;

@@ -116,7 +116,7 @@ explore::Performed perform(const Performing& p, const CommonOptions& common) {
     line.say(fmt::format("{} of {} iterations, {} so far; {}", ended, all, roughly(passed(began)), left));
   };
   options.progress(0);
-  return explore::perform(*p.predicted.question, *p.backend, options);
+  return explore::perform(*p.predicted.lowered, *p.backend, options);
 }
 
 }  // namespace rehearsal::cli

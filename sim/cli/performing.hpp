@@ -23,7 +23,7 @@ OptionList performing_options(PerformingOptions& options);
 // A scenario with every rank, predicted, and the backend that will perform it.
 struct Performing {
   explore::Performable what;
-  answer::Prediction predicted;
+  answer::Result predicted;
   std::unique_ptr<backend::Backend> backend;
   backend::RunOptions options;
 };

@@ -52,7 +52,7 @@ void read_table_options(TableOptions& options) {
     options.choice.sort = report::kFigureTexts[std::size_t(report::Figure::item_time)].name, options.choice.fits = true;
 }
 
-report::CompareRow row_of(const explore::Variant& variant, const answer::Prediction& prediction) {
+report::CompareRow row_of(const explore::Variant& variant, const answer::Result& prediction) {
   return {variant.file, variant.set, "", report::figures(prediction), prediction.warnings};
 }
 

@@ -35,7 +35,7 @@ struct Variants {
 Variants variants_of(const TableOptions& options, std::span<const std::string> files);
 
 // The figures of a prediction as a row, and the row of what is wrong.
-report::CompareRow row_of(const explore::Variant& variant, const answer::Prediction& prediction);
+report::CompareRow row_of(const explore::Variant& variant, const answer::Result& prediction);
 report::CompareRow row_of(const explore::Variant& variant, const std::vector<Diagnostic>& errors);
 
 // Ranks the rows and writes the report in the format that was asked for.

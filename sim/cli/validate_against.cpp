@@ -74,15 +74,15 @@ std::vector<Run> read_tables(const AgainstOptions& options) {
   return runs;
 }
 
-published::SoftwareDetail software_detail(const std::string& name) {
-  using enum published::SoftwareDetail;
+published::FrameworkDetail framework_detail(const std::string& name) {
+  using enum published::FrameworkDetail;
   if (name == "knobs") return knobs;
   if (name == "profile") return profile;
   if (name == "none") return none;
   throw UserError(fmt::format("--software is '{}'{}", name, suggestion(name, {"knobs", "profile", "none"})));
 }
 
-void write_scenarios(const AgainstOptions& options, const std::vector<Run>& runs, published::SoftwareDetail detail) {
+void write_scenarios(const AgainstOptions& options, const std::vector<Run>& runs, published::FrameworkDetail detail) {
   std::error_code failed;
   fs::create_directories(options.scenarios, failed);
   if (failed) throw UserError(fmt::format("--scenarios {}: {}", options.scenarios, failed.message()));
@@ -97,7 +97,7 @@ void write_scenarios(const AgainstOptions& options, const std::vector<Run>& runs
   }
 }
 
-int report_budget(const CommonOptions& common, const std::vector<Run>& runs, published::Against against) {
+int report_budget(const CommonOptions& common, const std::vector<Run>& runs, published::ValidationRun against) {
   against.memory = against.forecast = false;
   const auto whole = published::score(published::predict(runs, against));
   std::vector<published::Removal> removals;
@@ -122,7 +122,7 @@ OptionList against_options(AgainstOptions& o) {
       {"rows", "", "every row, not only every table", &o.rows},
       {"software", "knobs|profile|none",
        "what the scenarios say of the framework: all that the table tells (default), its profile alone, nothing",
-       &o.software},
+       &o.framework},
       {"scenarios", "DIR", "write the scenario of every row there", &o.scenarios},
       {"budget", "", "the same with each effect of the cost model left out", &o.budget},
       {"bands", "", "error bands in the form of configs/error_bands.yaml", &o.bands},
@@ -136,11 +136,11 @@ int validate_against(const CommonOptions& common, const AgainstOptions& options,
   outputs.push_back({"--forecast", options.forecast});
   check_outputs(common, outputs, options.tables);
   const auto runs = read_tables(options);
-  published::Against against;
-  against.software = software_detail(options.software);
+  published::ValidationRun against;
+  against.framework = framework_detail(options.framework);
   against.sets = common.set;
   against.jobs = std::max(1u, std::thread::hardware_concurrency());
-  if (!options.scenarios.empty()) write_scenarios(options, runs, against.software);
+  if (!options.scenarios.empty()) write_scenarios(options, runs, against.framework);
   if (options.budget) return report_budget(common, runs, against);
 
   const auto predictions = published::predict(runs, against);

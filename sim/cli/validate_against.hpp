@@ -13,7 +13,7 @@ struct AgainstOptions {
   std::vector<std::string> tables;       // CSV files
   std::vector<std::string> only, where;  // names of tables; empty = all
   std::string scenarios, forecast;       // where to write what was priced, and what was said before measuring
-  std::string software = "knobs";        // how much the scenarios say of the framework
+  std::string framework = "knobs";        // how much the scenarios say of the framework
   bool rows = false, budget = false, bands = false;
   std::optional<double> tolerance;  // of the mean of tables; exit status 1 above it
 };

@@ -23,7 +23,7 @@ inline void through_nvswitch(Topology& t) {
   };
   t.port = [](const Machine& m, std::int64_t, std::int64_t) { return m.spec().nvlink; };
   t.promise = [](const Machine& m) {
-    return Promise{m.spec().nvlink * double(m.domain() / 2), m.domain() > 1 ? 2 : 0};
+    return ClosedFormBounds{m.spec().nvlink * double(m.domain() / 2), m.domain() > 1 ? 2 : 0};
   };
 }
 

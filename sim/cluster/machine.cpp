@@ -43,7 +43,7 @@ Machine::Machine(ClusterSpec spec) : spec_(std::move(spec)), known_(std::make_sh
   if (domains() == 1) return;
   if (spec_.nics_per_node < 1 || spec_.nic.value() <= 0)
     throw UserError(
-        fmt::format("cluster '{}': {} nodes need NICs and their rate ('links.nic')", spec_.name, spec_.nodes));
+        fmt::format("cluster '{}': {} nodes need NICs and their rate ('links.scale_out')", spec_.name, spec_.nodes));
   if (spec_.gpus_per_node % spec_.nics_per_node != 0 && spec_.nics_per_node % spec_.gpus_per_node != 0)
     throw UserError(
         fmt::format("cluster '{}' needs 'nic.per_node' to divide the {} GPUs of a node, or a multiple; "

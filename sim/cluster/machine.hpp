@@ -28,7 +28,7 @@ struct Boundary {
 };
 
 // A group on the machine, by itself.
-struct Reach {
+struct GroupPath {
   std::int64_t ranks = 1, in_domain = 1;  // members in all, and in one NVLink domain
   Bandwidth port;                         // of one member inside its domain, one way
   Time latency;                           // between neighbours inside the domain
@@ -38,7 +38,7 @@ struct Reach {
 };
 
 // A message from GPU to GPU.
-struct Reached {
+struct MessagePath {
   bool leaves_domain = false;
   Bandwidth rate;  // of the narrowest link
   Time latency;
@@ -76,8 +76,8 @@ class Machine {
   Path path(std::int64_t from, std::int64_t to, std::int64_t stripe = 0) const;  // the devices of that route
   Link link(const Device& a, const Device& b) const;                             // of two that follow each other there
 
-  const Reach& reach(const GroupShape& group) const;
-  const Reached& reach(std::int64_t from, std::int64_t to) const;
+  const GroupPath& reach(const GroupShape& group) const;
+  const MessagePath& reach(std::int64_t from, std::int64_t to) const;
   // What each member reaches inside its domain while all send to all others there at once, or each to its next alone; a
   // port's rate where all pairs are alike.
   Bandwidth pairs(const GroupShape& group, bool to_all) const;
@@ -109,8 +109,8 @@ class Machine {
   Bandwidth counted_port(std::int64_t stride, std::int64_t members) const;
   std::int64_t nics_beside(std::int64_t stride, std::int64_t members) const;
   double rails_used(std::int64_t stride, std::int64_t members) const;
-  void leave(Reach& reach, const GroupShape& group) const;
-  void count_out(Reach& reach, const GroupShape& group) const;
+  void leave(GroupPath& reach, const GroupShape& group) const;
+  void count_out(GroupPath& reach, const GroupShape& group) const;
 
   ClusterSpec spec_;
   const Topology* inside_ = nullptr;
@@ -121,8 +121,8 @@ class Machine {
   std::shared_ptr<const WrittenGraph> written_;
   struct Known {
     std::mutex mutex;
-    std::map<GroupShape, Reach> groups;
-    std::map<std::array<std::int64_t, 2>, Reached> pairs;
+    std::map<GroupShape, GroupPath> groups;
+    std::map<std::array<std::int64_t, 2>, MessagePath> pairs;
     std::map<std::pair<GroupShape, bool>, Bandwidth> all_pairs;
   };
   std::shared_ptr<Known> known_;

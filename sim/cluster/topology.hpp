@@ -40,7 +40,7 @@ struct Level {
 };
 
 // What half of the machine can send to the other half at once, and the links on its longest route.
-struct Promise {
+struct ClosedFormBounds {
   Bandwidth bisection;
   std::int64_t diameter_hops;
 };
@@ -78,7 +78,7 @@ struct Topology {
   // Of a fabric; none: flows are counted on their routes.
   std::function<std::vector<Level>(const Machine&)> levels{};
 
-  std::function<Promise(const Machine&)> promise{};  // tests hold it against the routes; none where there is no form
+  std::function<ClosedFormBounds(const Machine&)> promise{};  // tests hold it against the routes; none where there is no form
 };
 
 }  // namespace rehearsal::cluster

@@ -34,21 +34,21 @@ const Description& fitted_fields() {
   using F = FittedCurve;
   static const Description all = describe<F>(
       {}, field<&F::fixed>("fixed", time(), kRequired, "a of T = a + S/B (1 + sqrt(Sg/S))"),
-      field<&F::rate>("rate", bandwidth(), kRequired, "B"), field<&F::half_size>("half_size", size(), kUsual, "Sg"));
+      field<&F::rate>("rate", bandwidth(), kRequired, "B"), field<&F::half_size>("half_size", size(), kDefault, "Sg"));
   return all;
 }
 
 const Description& measured_on_fields() {
   using O = MeasuredOn;
   static const Description all =
-      describe<O>({}, field<&O::topology>("topology", name_of("topology"), kUsual, "inside the node"),
-                  field<&O::gpus>("gpus", whole(1, 4096), kUsual, "of the node"),
+      describe<O>({}, field<&O::topology>("topology", name_of("topology"), kDefault, "inside the node"),
+                  field<&O::gpus>("gpus", whole(1, 4096), kDefault, "of the node"),
                   field<&O::nvlink>("nvlink", bandwidth(), kRequired, "of one GPU, one way"),
                   nested<&O::interconnect>("interconnect", cluster::interconnect_fields()),
                   field<&O::latency>("latency", time(),
                                      {[](const O& o) { return o.interconnect.step; }, "the interconnect's `step`"},
                                      "between two GPUs"),
-                  field<&O::nccl>("nccl", version(), kUsual, "which algorithms there were"),
+                  field<&O::nccl>("nccl", version(), kDefault, "which algorithms there were"),
                   field<&O::nics>("nics", whole(1, 4096), std::nullopt, "of a node, of curves of several nodes"),
                   field<&O::nic>("nic", bandwidth(), std::nullopt, "of one NIC, one way"),
                   field<&O::nic_latency>("nic_latency", time(), std::nullopt, "one hop between nodes"));
@@ -60,7 +60,7 @@ const Description& curve_fields() {
   static const Description all = describe<C>(
       {.groups = {{.key = "fitted", .help = "curves"},
                   {.key = "measured_on", .help = "links that the times were measured on", .required = true}}},
-      settled(field<&C::name>("name", text(), kUsual, "")),
+      settled(field<&C::name>("name", text(), kDefault, "")),
       opaque<&C::measured>(
           "measured", "by kind and number of ranks lists of [size, time]",
           [](const auto& tables) {
@@ -73,7 +73,7 @@ const Description& curve_fields() {
             return text;
           },
           "measured times"),
-      field<&C::time_factor>("time_factor", number_above(0, 100), kUsual,
+      field<&C::time_factor>("time_factor", number_above(0, 100), kDefault,
                              "of all measured times, and of the links that they were measured on"),
       field<&C::fitted_ranks>("fitted.ranks", whole(2, 100'000), kRequired, "that the curves are of"), fitted(),
       nested<&C::measured_on>("measured_on", measured_on_fields()), aside<&C::source>("citations move no answer"));

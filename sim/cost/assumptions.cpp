@@ -95,7 +95,7 @@ Spent spent_on(std::span<const graph::Work> works, std::span<const Time> duratio
   for (std::size_t w = works.size(); w-- > 0;) {
     if (const auto* all = std::get_if<graph::Sequence>(&works[w]))
       for (const auto& item : all->items) times[item.work.index()] += times[w] * item.count;
-    if (const auto* both = std::get_if<graph::Beside>(&works[w]))
+    if (const auto* both = std::get_if<graph::Overlapped>(&works[w]))
       times[both->kernel.index()] += times[w], times[both->collective.index()] += times[w];
     std::visit(Count{spent, times[w], to_seconds(durations[w]), per_node}, works[w]);
   }
@@ -170,7 +170,7 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
           most);
     }
   };
-  const bool own = software_.own_kernels;
+  const bool own = framework_.native_kernels;
   add_keys(
       "GPU", cluster::gpu_fields(), machine_.gpu, [](auto& machine) -> auto& { return machine.gpu; });
   add_keys(
@@ -188,7 +188,7 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
   if (spent.dropout > 0)
     add(fmt::format("Memory-bound kernels of a model with dropout take {} (forward) and {} (backward) times bytes over "
                     "bandwidth, fitted on one profile without knowing the cause.",
-                    software_.dropout_forward, software_.dropout_backward),
+                    framework_.dropout_forward, framework_.dropout_backward),
         kTenth * spent.dropout);
   if (const auto ratio = communication_.extrapolates(); ratio && spent.in_node + spent.nested > 0)
     add(fmt::format("Links inside a node are {:.3g} times those that the collectives {} were measured on: their times "
@@ -204,8 +204,8 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
   }
   if (spent.optimizer_steps > 0)
     add(fmt::format("An optimizer step costs {} besides its memory traffic.",
-                    show(seconds(software_.optimizer_overhead))),
-        kTenth * software_.optimizer_overhead * spent.optimizer_steps);
+                    show(seconds(framework_.optimizer_overhead))),
+        kTenth * framework_.optimizer_overhead * spent.optimizer_steps);
   if (spent.host_steps > 0 && !measured_tiers())
     add(fmt::format("An optimizer on the host reaches {} of its memory bandwidth, as DeepSpeed's CPU-Adam on Grace: no "
                     "other host was measured.",
@@ -214,7 +214,7 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
   if (!own)
     add(fmt::format("A GPU holds {} for context and libraries and {} per communicator besides what the framework "
                     "reserves.",
-                    show(context(machine_.gpu, software_)), show(kCommunicator)),
+                    show(context(machine_.gpu, framework_)), show(kCommunicator)),
         0);
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.moves > b.moves; });
   return all;

@@ -314,7 +314,7 @@ collective::Choice CostModel::choose(const graph::Collective& work) const {
       if (measured(send)) choice.seconds = collective::interpolate(profile_->messages.latency, send.size);
   if (work.tensors > 1 && choice.algorithm)
     choice.seconds =
-        communication_.tensor_by_tensor(work, software_.sharded_tensor_latency, software_.sharded_tensor_efficiency);
+        communication_.tensor_by_tensor(work, framework_.sharded_tensor_latency, framework_.sharded_tensor_efficiency);
   return choice;
 }
 
@@ -335,8 +335,8 @@ double CostModel::message(const graph::Message& work) const {
   if (!measured(work)) return communication_.message(work);
   if (work.size.count() <= 0) return 0;
   const double latency = collective::interpolate(profile_->messages.latency, work.size);
-  if (!software_.own_kernels) return latency;
-  return std::max(0., latency - handover({work.size, false}) - handover({work.size, true}));
+  if (!framework_.native_kernels) return latency;
+  return std::max(0., latency - staging_copy({work.size, false}) - staging_copy({work.size, true}));
 }
 
 // Of a measured message, what grows with its size: the smallest one that was measured is all latency.

@@ -1,4 +1,4 @@
-// Constants of the cost model that belong to no GPU, link or software profile. Each: unit, typical range, source.
+// Constants of the cost model that belong to no GPU, link or framework profile. Each: unit, typical range, source.
 // "Fitted" names the published runs (models/README.md, "Where the constants come from"); "assumed" ones reach the
 // report. Those of GEMMs and of fused attention stand in gemm.cpp and attention.cpp.
 #pragma once

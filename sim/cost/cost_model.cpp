@@ -31,18 +31,18 @@ double fp8_speedup(const cluster::Gpu& gpu, models::Fp8Scaling scaling) {
 }
 
 // A send out of a graph waits for no host, which is what is fixed of one that a framework posts.
-cluster::ClusterSpec launched_by(const models::Software& software, cluster::ClusterSpec machine) {
-  if (software.cuda_graph == models::CudaGraph::full) machine.message_overhead = {};
+cluster::ClusterSpec launched_by(const models::Framework& framework, cluster::ClusterSpec machine) {
+  if (framework.cuda_graph == models::CudaGraph::full) machine.message_overhead = {};
   return machine;
 }
 
 }  // namespace
 
-CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software,
+CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Framework framework,
                      std::shared_ptr<const Profile> profile, const collective::Registry& algorithms)
-    : machine_(launched_by(software, std::move(machine))),
-      communication_(machine_, std::move(curves), software.nccl, algorithms),
-      software_(std::move(software)),
+    : machine_(launched_by(framework, std::move(machine))),
+      communication_(machine_, std::move(curves), framework.nccl, algorithms),
+      framework_(std::move(framework)),
       profile_(std::move(profile)) {
   need_rates();
   if (const auto* times = measured_gpu())
@@ -69,7 +69,7 @@ void CostModel::need_rates() const {
 double CostModel::gemm(const Gemm& shape) const {
   const auto& gpu = machine_.gpu;
   // Measured in fp8 means one scale a tensor; with finer ones the speed-up over bf16 counts.
-  const bool finer = shape.precision == Precision::fp8 && software_.fp8_scaling != models::Fp8Scaling::tensorwise;
+  const bool finer = shape.precision == Precision::fp8 && framework_.fp8_scaling != models::Fp8Scaling::tensorwise;
   if (const auto known = measured_products_.find(shape.precision); known != measured_products_.end() && !finer)
     return measured_gemm(*measured_gpu(), known->second, shape).value();
   Precision counted_as = shape.precision;
@@ -78,14 +78,14 @@ double CostModel::gemm(const Gemm& shape) const {
     speedup = gpu.fp4_speedup > 0 ? gpu.fp4_speedup : 1;  // else by the peak
     if (gpu.fp4_speedup > 0) counted_as = Precision::bf16;
   } else if (shape.precision == Precision::fp8) {
-    speedup = fp8_speedup(gpu, software_.fp8_scaling);
+    speedup = fp8_speedup(gpu, framework_.fp8_scaling);
     if (speedup > 0)
       counted_as = Precision::bf16;
-    else if (software_.fp8_scaling == models::Fp8Scaling::tensorwise)
+    else if (framework_.fp8_scaling == models::Fp8Scaling::tensorwise)
       speedup = 1;  // by the peak, if there is one
     else
       throw UserError(
-          fmt::format("GPU '{}' has no rate of fp8 with the scales of software.fp8_scaling; use tensorwise", gpu.name));
+          fmt::format("GPU '{}' has no rate of fp8 with the scales of framework.fp8_scaling; use tensorwise", gpu.name));
   }
   // fp32 on a GPU that has no rate for it but tf32: a framework would use tensor cores or nothing.
   if (shape.precision == Precision::fp32 && !gpu.peak.count(Precision::fp32)) counted_as = Precision::tf32;
@@ -99,17 +99,17 @@ double CostModel::gemm(const Gemm& shape) const {
 
 double CostModel::attention(const FusedAttention& shape) const {
   if (const auto* times = measured_gpu())
-    if (const auto time = measured_attention(*times, machine_.gpu, shape, software_.attention_kernel))
-      return *time / software_.attention_rate;
+    if (const auto time = measured_attention(*times, machine_.gpu, shape, framework_.attention_kernel))
+      return *time / framework_.attention_rate;
   const int kernels = shape.backward ? 2 : 1;  // backward: row sums first
-  return attention_time(machine_.gpu, shape, software_.attention_kernel) / software_.attention_rate +
+  return attention_time(machine_.gpu, shape, framework_.attention_kernel) / framework_.attention_rate +
          kernels * to_seconds(machine_.gpu.kernel_gap);
 }
 
 double CostModel::memory_bound(const MemoryBound& shape) const {
   const auto& gpu = machine_.gpu;
-  const double factor = shape.kind == Traffic::with_dropout_forward    ? software_.dropout_forward
-                        : shape.kind == Traffic::with_dropout_backward ? software_.dropout_backward
+  const double factor = shape.kind == Traffic::with_dropout_forward    ? framework_.dropout_forward
+                        : shape.kind == Traffic::with_dropout_backward ? framework_.dropout_backward
                                                                        : 1;
   if (const auto* times = measured_gpu())
     if (const auto time = measured_traffic(*times, shape, factor)) return *time;
@@ -118,7 +118,7 @@ double CostModel::memory_bound(const MemoryBound& shape) const {
 }
 
 double CostModel::optimizer(const graph::OptimizerStep& work) const {
-  return seconds_for(work.traffic, machine_.gpu.sustained_memory_bandwidth) + software_.optimizer_overhead;
+  return seconds_for(work.traffic, machine_.gpu.sustained_memory_bandwidth) + framework_.optimizer_overhead;
 }
 
 // A device without a rate for the precision of a kernel (a CPU's core for bf16) widens what it reads and computes in
@@ -172,7 +172,7 @@ double CostModel::kernel(const Kernel& k) const {
 }
 
 // o_s or o_r of a measured message; without one a copy, read and written.
-double CostModel::handover(const graph::Handover& work) const {
+double CostModel::staging_copy(const graph::StagingCopy& work) const {
   if (profile_ && profile_->has_messages()) {
     const auto& m = profile_->messages;
     return work.size.count() > 0 ? collective::interpolate(work.incoming ? m.receive : m.send, work.size) : 0;
@@ -230,19 +230,19 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works, Condition
     Time operator()(const FusedAttention& w) const { return kernel(cost.attention(w)); }
     Time operator()(const MemoryBound& w) const { return kernel(cost.memory_bound(w)); }
     Time operator()(const Kernel& w) const { return kernel(cost.kernel(w)) + between; }
-    Time operator()(const graph::Handover& w) const { return kernel(cost.handover(w)) + between; }
+    Time operator()(const graph::StagingCopy& w) const { return kernel(cost.staging_copy(w)) + between; }
     Time operator()(const graph::Collective& w) const { return counted(cost.collective(w)); }
     Time operator()(const graph::Dispatch& w) const { return counted(cost.dispatch(w)); }
-    Time operator()(const graph::Beside& w) const {
+    Time operator()(const graph::Overlapped& w) const {
       std::vector<std::vector<graph::Footprint>> row;
       if (const auto* stretch = std::get_if<graph::Sequence>(&works[w.kernel.index()]))
-        for (const auto& item : stretch->items) row.insert(row.end(), item.count, strands(item.work));
+        for (const auto& item : stretch->items) row.insert(row.end(), item.count, flows(item.work));
       else
-        row.push_back(strands(w.kernel));
+        row.push_back(flows(w.kernel));
       return cost.together(row, footprint(w.collective));
     }
-    std::vector<graph::Footprint> strands(WorkId part) const {
-      const auto* both = std::get_if<graph::Beside>(&works[part.index()]);
+    std::vector<graph::Footprint> flows(WorkId part) const {
+      const auto* both = std::get_if<graph::Overlapped>(&works[part.index()]);
       return both ? std::vector{footprint(both->kernel), footprint(both->collective)} : std::vector{footprint(part)};
     }
     graph::Footprint footprint(WorkId part) const {
@@ -253,7 +253,7 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works, Condition
     Time operator()(const graph::HostStep& w) const { return counted(cost.host_step(w)); }
     Time operator()(const graph::Receive&) const { return Time(); }
     Time operator()(const graph::OptimizerStep& w) const { return kernel(cost.optimizer(w)); }
-    Time operator()(const graph::Wait& w) const { return w.duration; }
+    Time operator()(const graph::FixedDelay& w) const { return w.duration; }
     Time operator()(const graph::HostBound& w) const { return std::max(Time(), w.host - priced(w.busy)); }
     Time operator()(const graph::Sequence& w) const {
       Time all;

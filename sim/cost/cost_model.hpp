@@ -28,7 +28,7 @@ class CostModel {
  public:
   // What a profile holds was measured on the machine itself and wins over the formulas. A GPU that it holds must have
   // been put into `machine` (measured_gpu.hpp).
-  CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Software software,
+  CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Framework framework,
             std::shared_ptr<const Profile> profile = nullptr,
             const collective::Registry& algorithms = collective::registry());
 
@@ -37,7 +37,7 @@ class CostModel {
   double attention(const FusedAttention& shape) const;
   double memory_bound(const MemoryBound& shape) const;
   double kernel(const Kernel& kernel) const;
-  double handover(const graph::Handover& work) const;
+  double staging_copy(const graph::StagingCopy& work) const;
   // Seconds of one collective.
   double collective(const graph::Collective& work) const;
   // The same with the algorithm that NCCL runs, and in words why; empty when there is nothing to do.
@@ -75,7 +75,7 @@ class CostModel {
                                       std::span<const double> runs, Conditions conditions = {}) const;
   // The same model of a machine that differs in a number.
   CostModel on(cluster::ClusterSpec machine) const {
-    return {std::move(machine), communication_.curves(), software_, profile_};
+    return {std::move(machine), communication_.curves(), framework_, profile_};
   }
   // Which algorithms the collectives among `works` run and why, as one sentence; nothing without collectives.
   std::vector<std::string> algorithms(std::span<const graph::Work> works) const;
@@ -123,7 +123,7 @@ class CostModel {
 
   cluster::ClusterSpec machine_;
   CommunicationModel communication_;
-  models::Software software_;
+  models::Framework framework_;
   std::shared_ptr<const Profile> profile_;               // may be null
   std::map<Precision, cluster::Gpu> measured_products_;  // the GPU with the constants measured in a precision
 };

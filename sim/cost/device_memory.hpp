@@ -15,7 +15,7 @@ inline constexpr Bytes kLibraries{300'000'000};
 inline constexpr Bytes kCommunicator{2 * 16 * 6 << 20};
 
 // Of context and libraries; before lazy loading, as measured on the GPU.
-Bytes context(const cluster::Gpu& gpu, const models::Software& software);
+Bytes context(const cluster::Gpu& gpu, const models::Framework& framework);
 Bytes device_overhead(Bytes context, int communicators);
 
 }  // namespace rehearsal::cost

@@ -12,7 +12,7 @@ namespace {
 using graph::Way;
 
 // What the kernels reach of NVLink, by each multiprocessor that they hold and at most, and how many those are. NCCL:
-// software.dispatch_nvlink_share. DeepEP: 158
+// framework.dispatch_nvlink_share. DeepEP: 158
 // of 200 GB/s on H800 (its README) and, fitted on the same steps, 270 GB/s on GB200 with 24. HybridEP: its own table
 // (GB200: 750 of 900 GB/s with 8 ranks and 16 multiprocessors, no more with 32, and 640 with 32 ranks, which is the
 // power below) with 32, as overlapped steps lose them. NICs: DeepEP's table of two hops and one published step of 64
@@ -59,25 +59,25 @@ CostModel::Hops CostModel::hops(const graph::Dispatch& work) const {
 }
 
 double CostModel::processors_held() const {
-  return software_.dispatch_sms > 0 ? double(software_.dispatch_sms) : kernels(software_.dispatcher).processors;
+  return framework_.dispatch_sms > 0 ? double(framework_.dispatch_sms) : kernels(framework_.dispatcher).processors;
 }
 
 double CostModel::dispatch(const graph::Dispatch& work) const {
   if (work.group.ranks <= 1) return 0;
   const auto& reach = communication_.machine().reach(work.group);
-  const auto& k = kernels(software_.dispatcher);
-  const bool nccl = software_.dispatcher == models::Dispatcher::nccl;
+  const auto& k = kernels(framework_.dispatcher);
+  const bool nccl = framework_.dispatcher == models::Dispatcher::nccl;
   const auto moved = hops(work);
   const double ranks = std::clamp(double(work.group.ranks), kFewestRanks, kMostRanks);
   double inside = 0, out = 0;
   if (reach.in_domain > 1)
-    inside = moved.inside / (std::min(reach.port.value() * (nccl ? software_.dispatch_nvlink_share : k.share),
+    inside = moved.inside / (std::min(reach.port.value() * (nccl ? framework_.dispatch_nvlink_share : k.share),
                                       k.each * processors_held()) *
                              std::pow(ranks / kFewestRanks, k.grows));
   for (const auto& border : reach.out)
-    out = std::max(out, moved.out / (border.rate.value() / double(reach.in_domain) * software_.dispatch_nic_share *
+    out = std::max(out, moved.out / (border.rate.value() / double(reach.in_domain) * framework_.dispatch_nic_share *
                                      machine_.fabric));
-  return std::max(inside, out) + kOther * std::min(inside, out) + software_.dispatch_overhead;
+  return std::max(inside, out) + kOther * std::min(inside, out) + framework_.dispatch_overhead;
 }
 
 graph::Footprint CostModel::of_dispatch(const graph::Dispatch& work, Time price) const {

@@ -21,11 +21,11 @@ using graph::Way;
 fluid::Phase on_gpu(const std::vector<Footprint>& all) {
   fluid::Phase phase;
   for (const auto& footprint : all) {
-    fluid::Strand strand{footprint.moving, footprint.rate, {}};
+    fluid::Flow flow{footprint.moving, footprint.rate, {}};
     for (const auto& share : footprint.shares)
       if (share.way == Way::processors || share.way == Way::memory)
-        strand.uses.push_back({static_cast<std::uint32_t>(share.way), share.weight, share.hold});
-    phase.strands.push_back(std::move(strand));
+        flow.uses.push_back({static_cast<std::uint32_t>(share.way), share.weight, share.hold});
+    phase.flows.push_back(std::move(flow));
     phase.trailing = std::max(phase.trailing, footprint.trailing);
   }
   return phase;
@@ -161,7 +161,7 @@ Footprint CostModel::footprint(const graph::Work& work, Time price) const {
     } else if constexpr (std::is_same_v<Kind, Kernel>) {
       return of_kernel(gpu, price, double(w.traffic().count()));
     } else if constexpr (std::is_same_v<Kind, graph::OptimizerStep>) {
-      return of_kernel(gpu, price, double(w.traffic.count()), seconds(software_.optimizer_overhead));
+      return of_kernel(gpu, price, double(w.traffic.count()), seconds(framework_.optimizer_overhead));
     } else if constexpr (std::is_same_v<Kind, graph::Copy>) {
       return of_copy(w, price);
     } else if constexpr (std::is_same_v<Kind, graph::HostStep>) {
@@ -190,7 +190,7 @@ std::vector<double> CostModel::memory_traffic(std::span<const graph::Work> works
       return double(moved(w).all().count()) * kMemoryPerCopiedByte;
     } else if constexpr (std::is_same_v<Kind, graph::Message> || std::is_same_v<Kind, graph::Copy>) {
       return double(w.size.count());
-    } else if constexpr (std::is_same_v<Kind, graph::Beside>) {
+    } else if constexpr (std::is_same_v<Kind, graph::Overlapped>) {
       return all[w.kernel.index()] + all[w.collective.index()];
     } else if constexpr (std::is_same_v<Kind, graph::Sequence>) {
       double sum = 0;

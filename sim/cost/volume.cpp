@@ -53,7 +53,7 @@ std::vector<Volume> CostModel::volumes(std::span<const graph::Work> works) const
       volume = this->volume(*message);
     } else if (const auto* copy = std::get_if<graph::Copy>(&work)) {
       volume.own = moved(*copy);
-    } else if (const auto* both = std::get_if<graph::Beside>(&work)) {
+    } else if (const auto* both = std::get_if<graph::Overlapped>(&work)) {
       volume.own = all[both->kernel.index()].own;
       volume.own.add(all[both->collective.index()].own);
     } else if (const auto* sequence = std::get_if<graph::Sequence>(&work)) {

@@ -21,8 +21,8 @@ void add_most(ByResource& most, const std::vector<fluid::Phase>& phases) {
   ByResource phase_asks;
   for (const auto& phase : phases) {
     phase_asks.clear();
-    for (const auto& strand : phase.strands)
-      for (const auto& use : strand.uses) phase_asks[use.resource] += Wide{use.weight} * strand.rate + use.hold;
+    for (const auto& flow : phase.flows)
+      for (const auto& use : flow.uses) phase_asks[use.resource] += Wide{use.weight} * flow.rate + use.hold;
     for (const auto& [resource, asked] : phase_asks) {
       auto& so_far = most[resource];
       so_far = std::max(so_far, asked);
@@ -221,7 +221,7 @@ void Demands::add(const Actor& actor, WorkId work, std::vector<Part>& parts) con
       for (std::uint32_t i = 0; i < item.count; ++i) add(actor, item.work, parts);
     return;
   }
-  const auto* both = std::get_if<graph::Beside>(&works_[work.index()]);
+  const auto* both = std::get_if<graph::Overlapped>(&works_[work.index()]);
   if (!both || !std::holds_alternative<graph::Sequence>(works_[both->kernel.index()]))
     return add_phases(actor, work, parts.back().row);
   if (!parts.back().row.empty()) parts.emplace_back();
@@ -236,24 +236,24 @@ void Demands::add_phases(const Actor& actor, WorkId work, std::vector<fluid::Pha
     return;
   }
   fluid::Phase phase;
-  if (const auto* both = std::get_if<graph::Beside>(&works_[work.index()])) {
+  if (const auto* both = std::get_if<graph::Overlapped>(&works_[work.index()])) {
     add_strand(actor, both->kernel, phase), add_strand(actor, both->collective, phase);
   } else {
     add_strand(actor, work, phase);
   }
-  if (!phase.strands.empty() || phase.trailing > Time{}) phases.push_back(std::move(phase));
+  if (!phase.flows.empty() || phase.trailing > Time{}) phases.push_back(std::move(phase));
 }
 
 void Demands::add_strand(const Actor& actor, WorkId work, fluid::Phase& phase) const {
   const auto& footprint = footprints_[work.index()];
   phase.trailing = std::max(phase.trailing, footprint.trailing);
   if (footprint.moving > Time{}) {
-    fluid::Strand strand{footprint.moving, std::max<std::int64_t>(1, footprint.rate), {}};
+    fluid::Flow flow{footprint.moving, std::max<std::int64_t>(1, footprint.rate), {}};
     for (const auto& share : footprint.shares) {
       for (const auto& load : loads(actor, share.way))
-        strand.uses.push_back({load.resource, share.weight * load.parts, Wide{share.hold} * load.parts});
+        flow.uses.push_back({load.resource, share.weight * load.parts, Wide{share.hold} * load.parts});
     }
-    phase.strands.push_back(std::move(strand));
+    phase.flows.push_back(std::move(flow));
   }
 }
 

@@ -38,7 +38,7 @@ class Demands {
   Demands(const Prepared& graph, const Contended& contended)
       : works_(graph.graph().works()), places_(contended.places), footprints_(contended.footprints) {}
 
-  const graph::Places& places() const { return places_; }
+  const graph::ResourceTable& places() const { return places_; }
   // A coarse work is those that it consists of, one after the other. A new part begins before and after a stretch of
   // kernels with something beside it; all others are one.
   std::vector<Part> parts(const Actor& actor, WorkId work) const;
@@ -51,7 +51,7 @@ class Demands {
   void add_phases(const Actor& actor, WorkId work, std::vector<fluid::Phase>& phases) const;
 
   std::span<const graph::Work> works_;
-  const graph::Places& places_;
+  const graph::ResourceTable& places_;
   std::span<const graph::Footprint> footprints_;
 };
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/places.hpp"
+#include "graph/resource_table.hpp"
 #include "graph/task_graph.hpp"
 #include "timeline/timeline.hpp"
 
@@ -105,7 +105,7 @@ struct Prices {
 
 // What works take from each other, and where.
 struct Contended {
-  const graph::Places& places;
+  const graph::ResourceTable& places;
   std::span<const graph::Footprint> footprints;  // one per WorkId
 };
 

@@ -11,7 +11,7 @@
 namespace rehearsal::engine {
 namespace {
 
-std::vector<Wide> capacities(const graph::Places& places) {
+std::vector<Wide> capacities(const graph::ResourceTable& places) {
   std::vector<Wide> all;
   for (const auto& resource : places.resources) all.push_back(resource.capacity);
   return all;

@@ -104,20 +104,20 @@ constexpr Effect kEffects[] = {
     {"ends", "no embedding and no output head", nullptr, without_ends},
     {"accumulation", "gradients are added up for free",
      [](Concrete& c) {
-       c.software.fused_accumulation = false;
-       c.software.accumulate_bytes_fp16 = c.software.accumulate_bytes_bf16 = 0;
+       c.framework.fused_accumulation = false;
+       c.framework.accumulate_bytes_fp16 = c.framework.accumulate_bytes_bf16 = 0;
      }},
-    {"optimizer", "the optimizer moves no bytes", [](Concrete& c) { c.software.optimizer_bytes = 0; }},
+    {"optimizer", "the optimizer moves no bytes", [](Concrete& c) { c.framework.optimizer_bytes = 0; }},
     {"bubble", "pipeline ranks never wait", nullptr, nullptr, true},
     {"tensor-comm", "collectives within passes are free", nullptr, without_collectives},
     {"async-tensor", "tensor-parallel collectives never run under a GEMM",
-     [](Concrete& c) { c.software.async_tensor = false; }},
+     [](Concrete& c) { c.framework.async_tensor = false; }},
     {"pipeline-comm", "pipeline messages are free", [](Concrete& c) { c.cluster.message_overhead = Time{}; },
      [](plan::Plan& p) { p.message = p.message_gathered = Bytes{}; }},
     {"data-comm", "gradients and parameters travel for free", nullptr,
      [](plan::Plan& p) { p.data_group.ranks = p.expert_data_group.ranks = p.embedding_group.ranks = 1; }},
     {"kernel-gap", "no time between kernels", [](Concrete& c) { c.cluster.gpu.kernel_gap = Time{}; }},
-    {"host", "kernels are launched for free", [](Concrete& c) { c.software.host_seconds_per_kernel = 0; }},
+    {"host", "kernels are launched for free", [](Concrete& c) { c.framework.host_seconds_per_kernel = 0; }},
     {"dropout", "kernels of models with dropout take their bytes over bandwidth", nullptr,
      [](plan::Plan& p) {
        each_step(p, [](Step& step) {
@@ -125,21 +125,21 @@ constexpr Effect kEffects[] = {
        });
      }},
     {"attention-generation", "every fused attention kernel is FlashAttention-2",
-     [](Concrete& c) { c.software.attention_rate = 1; }},
+     [](Concrete& c) { c.framework.attention_rate = 1; }},
     {.name = "sharing", .what = "nothing that runs takes anything from what runs beside it", .alone = true},
     {"partial-groups", "groups of several but not all GPUs of a node reach every NIC",
      [](Concrete& c) { c.cluster.nics_per_group = 0; }},
     {"overlap", "no reduction or gather runs under computation",
      [](Concrete& c) {
-       c.software.gradient_overlap = models::GradientOverlap::never;
+       c.framework.gradient_overlap = models::GradientOverlap::never;
        c.training.overlap_gathers = false;
      }},
     {"blocking-sends", "pipeline sends never hold up their rank",
-     [](Concrete& c) { c.software.blocking_sends = false; }},
+     [](Concrete& c) { c.framework.blocking_sends = false; }},
     {"sharded-sends", "every tensor rank sends the whole activation",
-     [](Concrete& c) { c.software.sharded_sends = false; }},
-    {"early-stop", "recomputation repeats the whole forward", [](Concrete& c) { c.software.early_stop = false; }},
-    {"compiled", "no kernels are fused by a compiler", [](Concrete& c) { c.software.compiled = false; }},
+     [](Concrete& c) { c.framework.sharded_sends = false; }},
+    {"early-stop", "recomputation repeats the whole forward", [](Concrete& c) { c.framework.early_stop = false; }},
+    {"compiled", "no kernels are fused by a compiler", [](Concrete& c) { c.framework.compiled = false; }},
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ constexpr const char* kChoices[] = {"training.attention",
                                     "parallelism.sequence"};
 // An allocator without fragmentation is for comparing with; nobody can run one.
 constexpr const char* kNoChoice = "exact";
-// The software's own way where a scenario says nothing, so both are tried.
+// The framework's own way where a scenario says nothing, so both are tried.
 constexpr const char* kSwitches[] = {"training.overlap.gradients", "training.overlap.parameters",
                                      "training.overlap.pipeline", "training.overlap.tensor"};
 // Twice and half of each.

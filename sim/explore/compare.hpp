@@ -40,7 +40,7 @@ inline constexpr std::size_t kMostVariants = 100'000;
 std::vector<Variant> variants(std::span<const std::string> files, std::span<const Vary> varies);
 
 // Takes what is wanted from one variant that worked. Called once per variant from any thread, several at a time.
-using Keep = std::function<void(std::size_t variant, answer::Prediction prediction)>;
+using Keep = std::function<void(std::size_t variant, answer::Result prediction)>;
 
 // Predicts every variant, `common` (KEY=VALUE) applied before its own values, on `jobs` threads. Returns for each
 // variant what is wrong with it; empty = it worked and was kept. Anything but a UserError stops the comparison and is

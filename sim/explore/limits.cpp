@@ -32,7 +32,7 @@ ByPrecision operations(const graph::Work& work, const std::vector<ByPrecision>& 
     sum[attention->precision] = attention->flops().value();
   } else if (const auto* kernel = std::get_if<Kernel>(&work)) {
     sum[kernel->precision] = kernel->flops().value();
-  } else if (const auto* both = std::get_if<graph::Beside>(&work)) {
+  } else if (const auto* both = std::get_if<graph::Overlapped>(&work)) {
     add(before[both->kernel.index()], 1);
   } else if (const auto* all = std::get_if<graph::Sequence>(&work)) {
     for (const auto& item : all->items) add(before[item.work.index()], item.count);
@@ -53,8 +53,8 @@ double peak(const cluster::Gpu& gpu, Precision precision) {
 
 }  // namespace
 
-std::vector<Limit> limits(const answer::Prediction& prediction) {
-  const auto& q = *prediction.question;
+std::vector<Limit> limits(const answer::Result& prediction) {
+  const auto& q = *prediction.lowered;
   std::vector<Limit> all;
   const double step = to_seconds(prediction.summary.iteration);
   if (!q.scenario.concrete || q.volumes.empty() || step <= 0) return all;
@@ -62,7 +62,7 @@ std::vector<Limit> limits(const answer::Prediction& prediction) {
   const auto works = q.graph.works();
   std::vector<ByPrecision> flops;
   for (const auto& work : works) flops.push_back(operations(work, flops));
-  const auto touched = cost::CostModel(c.cluster, c.curves, c.software, c.profile).memory_traffic(works);
+  const auto touched = cost::CostModel(c.cluster, c.curves, c.framework, c.profile).memory_traffic(works);
 
   Limit arithmetic{"arithmetic", "FLOP", 0, 0, 0, 0, ""}, memory{"GPU memory", "B", 0, 0, 0, 0, ""};
   for (const auto& rank : q.graph.ranks()) {

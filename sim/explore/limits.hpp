@@ -21,8 +21,8 @@ struct Limit {
 
 // Arithmetic and the GPU's memory, by the rank that has most to do; links inside a domain, NICs, the fabric between
 // switches, links to hosts and disks, by the busiest of each, as far as something goes over them. The fabric and the
-// others only where works share what they use (network other than closed-form). In the order of their shares, the
+// others only where works share what they use (`simulate.contention` other than off). In the order of their shares, the
 // nearest first; empty for given times.
-std::vector<Limit> limits(const answer::Prediction& prediction);
+std::vector<Limit> limits(const answer::Result& prediction);
 
 }  // namespace rehearsal::explore

@@ -43,11 +43,11 @@ struct Amount {
 };
 
 // How the kernels of a work divide, in seconds by their prices.
-void kernels(const answer::Question& q, WorkId work, double times, Amount& sum) {
+void kernels(const answer::LoweredJob& q, WorkId work, double times, Amount& sum) {
   const auto& what = q.graph.work(work);
   if (const auto* all = std::get_if<graph::Sequence>(&what)) {
     for (const auto& item : all->items) kernels(q, item.work, times * item.count, sum);
-  } else if (const auto* both = std::get_if<graph::Beside>(&what)) {
+  } else if (const auto* both = std::get_if<graph::Overlapped>(&what)) {
     kernels(q, both->kernel, times, sum);
   } else {
     const double seconds = times * to_seconds(q.durations[work.index()]);
@@ -60,8 +60,8 @@ void kernels(const answer::Question& q, WorkId work, double times, Amount& sum) 
 
 class Path {
  public:
-  explicit Path(const answer::Prediction& prediction)
-      : q_(*prediction.question), graph_(q_.graph), timeline_(prediction.timeline) {}
+  explicit Path(const answer::Result& prediction)
+      : q_(*prediction.lowered), graph_(q_.graph), timeline_(prediction.timeline) {}
 
   std::vector<PathPiece> run() {
     const auto steps = timeline::critical_path(graph_, timeline_);
@@ -271,7 +271,7 @@ class Path {
     return "";
   }
 
-  const answer::Question& q_;
+  const answer::LoweredJob& q_;
   const graph::TaskGraph& graph_;
   const timeline::Timeline& timeline_;
   Time total_;
@@ -280,6 +280,6 @@ class Path {
 
 }  // namespace
 
-std::vector<PathPiece> path_words(const answer::Prediction& prediction) { return Path(prediction).run(); }
+std::vector<PathPiece> path_words(const answer::Result& prediction) { return Path(prediction).run(); }
 
 }  // namespace rehearsal::explore

@@ -17,6 +17,6 @@ struct PathPiece {
 
 // Largest first; the shares sum to 1. Pieces of one category and pass on one rank are one, and so are those of
 // ranks of which none stands out. Of a prediction with its timeline.
-std::vector<PathPiece> path_words(const answer::Prediction& prediction);
+std::vector<PathPiece> path_words(const answer::Result& prediction);
 
 }  // namespace rehearsal::explore

@@ -15,7 +15,7 @@ using backend::Compute;
 
 Performable load_performable(const std::string& path, const std::vector<std::string>& sets,
                              std::optional<Compute> compute, const std::string& backend) {
-  // Asked for with other software, much of what own kernels can do is an error: then their answer counts.
+  // Asked for with other framework, much of what own kernels can do is an error: then their answer counts.
   std::optional<scenario::Scenario> asked;
   try {
     asked = scenario::load(path, sets, backend);
@@ -28,15 +28,15 @@ Performable load_performable(const std::string& path, const std::vector<std::str
     throw UserError(
         fmt::format("'{}' gives times instead of a model: there is nothing to compute; use --compute timed", path));
   auto& scenario = result.scenario;
-  if (result.compute == Compute::timed || (asked && asked->concrete->software.own_kernels)) {
+  if (result.compute == Compute::timed || (asked && asked->concrete->framework.native_kernels)) {
     scenario = std::move(*asked);
   } else {
     auto with_own = sets;
-    with_own.emplace_back("software=rehearsal");
+    with_own.emplace_back("framework=native");
     scenario = scenario::load(path, with_own, backend);
     scenario.warnings.push_back(
-        fmt::format("{} cannot be performed: its kernels are replaced by this program's own (software: rehearsal)",
-                    asked ? "software " + asked->concrete->software.name : "what the scenario's software would do"));
+        fmt::format("{} cannot be performed: its kernels are replaced by this program's own (framework: native)",
+                    asked ? "framework " + asked->concrete->framework.name : "what the scenario's framework would do"));
   }
   if (const auto& data = scenario.data_parallel; data.served()) {
     if (backend == "cuda")
@@ -45,9 +45,9 @@ Performable load_performable(const std::string& path, const std::vector<std::str
           "data_parallel=all-reduce");
     if (!data.synchronous() && data.performed == 0)
       throw UserError(fmt::format(
-          "parameter servers with a delay are predicted iteration by iteration, and timed tasks of software {} are one "
+          "parameter servers with a delay are predicted iteration by iteration, and timed tasks of framework {} are one "
           "of them; use --compute real, or --set data_parallel.delay=0",
-          scenario.concrete->software.name));
+          scenario.concrete->framework.name));
     if (data.performed > 0)
       scenario.warnings.push_back(
           fmt::format("{} iterations that overlap are performed as one, and that is what is called an iteration here",
@@ -87,8 +87,8 @@ Performable load_performable(const std::string& path, const std::vector<std::str
   return result;
 }
 
-backend::Learning learning(const scenario::Scenario& scenario) {
-  backend::Learning learning;
+backend::TrainingData learning(const scenario::Scenario& scenario) {
+  backend::TrainingData learning;
   if (!scenario.concrete) return learning;
   const auto& model = scenario.concrete->model;
   const auto& training = scenario.concrete->training;
@@ -135,7 +135,7 @@ std::optional<Bytes> available_memory() {
 
 }  // namespace
 
-void require_memory(const answer::Prediction& prediction) {
+void require_memory(const answer::Result& prediction) {
   const auto free = available_memory();
   if (!free) return;
   const auto& graph = prediction.graph();
@@ -149,11 +149,11 @@ void require_memory(const answer::Prediction& prediction) {
         graph.ranks().size(), show(needed), show(*free)));
 }
 
-Performed perform(const answer::Question& question, backend::Backend& backend, backend::RunOptions options) {
-  const auto session = backend.prepare(question.graph);
-  options.durations = question.durations;
-  options.held = question.held;
-  options.learning = learning(question.scenario);
+Performed perform(const answer::LoweredJob& lowered, backend::Backend& backend, backend::RunOptions options) {
+  const auto session = backend.prepare(lowered.graph);
+  options.durations = lowered.durations;
+  options.held = lowered.held;
+  options.learning = learning(lowered.scenario);
   Performed performed;
   performed.timeline = session->run(options);
   if (options.compute == Compute::real) performed.trained = session->trained();

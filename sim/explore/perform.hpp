@@ -14,7 +14,7 @@ namespace rehearsal::explore {
 
 // Loads a scenario so that it can be performed by `backend`: symmetry off. Without `compute`, what suits the scenario:
 // real for one with a model, timed for one with given times. Real compute needs the kernels of this program: a scenario
-// of other software is loaded again with them, and its warnings say so.
+// of other framework is loaded again with them, and its warnings say so.
 //
 // Throws UserError for what cannot be performed yet, by name.
 struct Performable {
@@ -26,20 +26,20 @@ Performable load_performable(const std::string& path, const std::vector<std::str
 
 // Real compute needs the memory of all ranks on this machine. Throws MachineError, before anything is allocated, when
 // the predicted peaks are more than what is free: Linux would promise it and kill somebody later.
-void require_memory(const answer::Prediction& prediction);
+void require_memory(const answer::Result& prediction);
 
 // What real compute trains on.
-backend::Learning learning(const scenario::Scenario& scenario);
+backend::TrainingData learning(const scenario::Scenario& scenario);
 
 // Which prices a profile knows from the very shape: one per work; all unknown without a profile.
 std::vector<timeline::Sampling> sampling(const scenario::Scenario& scenario, std::span<const graph::Work> works);
 
 struct Performed {
   timeline::Timeline timeline;
-  backend::Trained trained;  // real compute
+  backend::TrainingResult trained;  // real compute
 };
-// `options` without durations and learning, which the question knows. Throws MachineError when this machine cannot
+// `options` without durations and learning, which the lowered knows. Throws MachineError when this machine cannot
 // perform it.
-Performed perform(const answer::Question& question, backend::Backend& backend, backend::RunOptions options);
+Performed perform(const answer::LoweredJob& lowered, backend::Backend& backend, backend::RunOptions options);
 
 }  // namespace rehearsal::explore

@@ -25,7 +25,7 @@ std::optional<Kind> kind_of(const Field& field) {
   using F = fields::Form::Kind;
   const std::string_view key = field.key;
   if (!field.set || !field.acts || !field.key_of_files) return std::nullopt;
-  if (!key.starts_with("cluster.") && !key.starts_with("software.") && !key.starts_with("costs.")) return std::nullopt;
+  if (!key.starts_with("cluster.") && !key.starts_with("framework.") && !key.starts_with("costs.")) return std::nullopt;
   if (key.starts_with(kCurves)) return key == kMeasured ? std::optional(Kind::measured) : std::nullopt;
   switch (field.form.kind) {
     case F::time:
@@ -92,7 +92,7 @@ bool assumed(const scenario::Scenario& scenario, const std::string& key) {
     return key.starts_with(prefix) && std::find(keys.begin(), keys.end(), key.substr(prefix.size())) != keys.end();
   };
   return among(c.cluster.gpu.assumed, "cluster.gpu.") || among(c.cluster.assumed, "cluster.") ||
-         among(c.software.assumed, "software.");
+         among(c.framework.assumed, "framework.");
 }
 
 class Turning {
@@ -148,7 +148,7 @@ class Turning {
   }
 
   const Asked& asked_;
-  const answer::Prediction& base_;
+  const answer::Result& base_;
   const answer::Repricing repricing_;
   std::vector<Knob> knobs_;
 };
@@ -156,7 +156,7 @@ class Turning {
 double slope(Time slow, Time fast, double ratio) { return std::log(slow / fast) / std::log(ratio); }
 
 // Nothing where the number moves nothing.
-std::optional<Sensitivity> sensitivity(const Turning& turning, const Knob& knob, const answer::Prediction& base) {
+std::optional<Sensitivity> sensitivity(const Turning& turning, const Knob& knob, const answer::Result& base) {
   const Time now = base.summary.iteration;
   const auto up = turning.turn(knob, 1 + kTenth), down = turning.turn(knob, 1 / (1 + kTenth));
   const auto moves = [&](const auto& turn) { return turn && turn->iteration != now; };

@@ -1,4 +1,4 @@
-// What every number of the machine, and every factor of the software, is worth: a tenth more or less of each, as --set
+// What every number of the machine, and every factor of the framework, is worth: a tenth more or less of each, as --set
 // would change it, and the step that follows (sim/design/explain.md).
 //
 // A resource is a number whose unit holds time: a rate, a latency, a fixed cost; measured times count as one, turned as
@@ -53,7 +53,7 @@ struct Sensitivities {
 struct Asked {
   std::string path;
   std::vector<std::string> sets;
-  const answer::Prediction* prediction = nullptr;
+  const answer::Result* prediction = nullptr;
   // The same file with a few more of them; throws UserError.
   scenario::Scenario with(const std::vector<std::string>& more) const;
 };

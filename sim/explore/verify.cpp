@@ -173,7 +173,7 @@ backend::RunOptions serial_options(backend::RunOptions options, const scenario::
   const int pending = limits(scenario).pending;
   if (options.iterations <= pending)
     throw UserError("a delayed update (training.offload.delayed_update) takes place in the step after: train for more");
-  options.tamper = {}, options.starts = {}, options.recorded = false;
+  options.fault_injection = {}, options.starts = {}, options.recorded = false;
   options.responses = true;
   options.iterations = options.iterations * std::max(1, scenario.optimizer_sync.performed) - pending;
   return options;
@@ -196,7 +196,7 @@ double mean_square(std::span<const float> values) {
 }
 
 // What an average tensor gathered counts, as the root of its mean square, times kSmallestGathered.
-double smallest_gathered(const backend::Trained& reference) {
+double smallest_gathered(const backend::TrainingResult& reference) {
   double squares = 0, elements = 0;
   for (const auto& tensor : reference.tensors) {
     squares += mean_square(tensor.gathered) * double(tensor.gathered.size());
@@ -213,7 +213,7 @@ double rounding_of_numbers(const std::vector<double>& reference, const std::vect
 // Of one tensor, by its number.
 class Rounding {
  public:
-  Rounding(const backend::Trained& reference, const backend::Trained* wide) : reference_(reference), wide_(wide) {
+  Rounding(const backend::TrainingResult& reference, const backend::TrainingResult* wide) : reference_(reference), wide_(wide) {
     if (wide_ && wide_->tensors.size() != reference_.tensors.size()) wide_ = nullptr;
   }
   double of_weights(std::size_t i, double smallest) const {
@@ -234,11 +234,11 @@ class Rounding {
   static double between(std::span<const float> narrow, std::span<const float> wide, double smallest) {
     return narrow.size() == wide.size() ? kRoundingOfTensors * difference(narrow, wide, smallest) : 0;
   }
-  const backend::Trained& reference_;
-  const backend::Trained* wide_;
+  const backend::TrainingResult& reference_;
+  const backend::TrainingResult* wide_;
 };
 
-void compare_gathered(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits,
+void compare_gathered(const backend::TrainingResult& trained, const backend::TrainingResult& reference, const Limits& limits,
                       answer::Verification& v) {
   const bool narrow = limits.precision != Precision::fp32;
   const double smallest = smallest_gathered(reference);
@@ -272,7 +272,7 @@ std::vector<double> explained(const backend::TrainedTensor& tensor, const backen
   std::transform(tensor.gathered.begin(), tensor.gathered.end(), reference.gathered.begin(), apart.begin(),
                  std::minus<float>());
   // Of a gradient that is the same at every step the first moment holds 1 - beta1^steps.
-  const backend::Learning adamw;
+  const backend::TrainingData adamw;
   const double error = kPeak * std::sqrt(mean_square(apart)) / (1 - std::pow(double(adamw.beta1), double(steps)));
   // The longest step is rate (1 - beta1) / sqrt(1 - beta2) (Kingma and Ba, arXiv 1412.6980, section 2.1).
   const double full = limits.learning_rate * double(steps);
@@ -300,7 +300,7 @@ bool is_vector(TensorKind kind) {
   return tensor.ends_with("_bias") || tensor.ends_with("_gain");
 }
 
-void compare_weights(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits,
+void compare_weights(const backend::TrainingResult& trained, const backend::TrainingResult& reference, const Limits& limits,
                      answer::Verification& v) {
   const bool narrow = limits.precision != Precision::fp32;
   const double smallest = narrow ? kNarrowSmallestWeight : kSmallestWeight;
@@ -344,7 +344,7 @@ void add_up(answer::Verification& v, std::size_t each) {
 
 }  // namespace
 
-answer::Verification verify(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits) {
+answer::Verification verify(const backend::TrainingResult& trained, const backend::TrainingResult& reference, const Limits& limits) {
   answer::Verification v;
   v.steps = static_cast<int>(trained.loss.size());
   v.loss = trained.loss, v.reference_loss = reference.loss;

@@ -69,7 +69,7 @@ struct Limits {
   int steps_each = 1;  // of the optimizer, in what is one step of the graph that was performed
   int pending = 0;     // updates that the last steps have left undone: those of the reference have not begun
   models::OptimizerKind optimizer = models::OptimizerKind::adamw;
-  const backend::Trained* wide = nullptr;  // wide_reference() as it was trained
+  const backend::TrainingResult* wide = nullptr;  // wide_reference() as it was trained
 };
 Limits limits(const scenario::Scenario& scenario);
 
@@ -81,6 +81,6 @@ std::optional<scenario::Scenario> wide_reference(const scenario::Scenario& scena
 backend::RunOptions serial_options(backend::RunOptions options, const scenario::Scenario& scenario);
 
 // `reference` with RunOptions::responses.
-answer::Verification verify(const backend::Trained& trained, const backend::Trained& reference, const Limits& limits);
+answer::Verification verify(const backend::TrainingResult& trained, const backend::TrainingResult& reference, const Limits& limits);
 
 }  // namespace rehearsal::explore

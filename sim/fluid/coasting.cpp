@@ -5,7 +5,7 @@
 
 namespace rehearsal::fluid {
 
-// Coasts from the phase that begins now to the end of the last strand, if nobody is in the way.
+// Coasts from the phase that begins now to the end of the last flow, if nobody is in the way.
 bool Flows::coast(std::uint32_t id) {
   Run& run = runs_[id];
   const Profile& profile = profile_of(run);
@@ -36,7 +36,7 @@ void Flows::end_coast(std::uint32_t id) {
 // Gives the claims back and accounts for the phases before `until`.
 void Flows::stop_coasting(Run& run, Profile::Position until) {
   const Profile& profile = profile_of(run);
-  claims_.release(profile, run.claims, [&](std::uint32_t other) -> Claims::Places& { return runs_[other].claims; });
+  claims_.release(profile, run.claims, [&](std::uint32_t other) -> Reservations::Places& { return runs_[other].claims; });
   run.coasts = false;
   if (profile.crowds_itself())
     for (Profile::Position at = run.at; at.step <= until.step; at = {at.step + 1, 0}) {
@@ -70,23 +70,23 @@ void Flows::wake(std::uint32_t id) {
   ++counts_.woken;
   const Time begun = run.origin + profile.start(run.at);
   const Profile::Step& step = profile.step(run.at);
-  for (std::uint32_t s = 0; s < step.strands.size(); ++s) {
-    const Profile::Moving& strand = step.strands[s];
-    const Time until = std::min(now_ - begun, strand.ends);
+  for (std::uint32_t s = 0; s < step.flows.size(); ++s) {
+    const Profile::Moving& flow = step.flows[s];
+    const Time until = std::min(now_ - begun, flow.ends);
     Running state;
-    state.left = strand.work;
+    state.left = flow.work;
     state.began = state.since = begun;
-    state.rate = strand.rate;
-    for (const Profile::Piece& piece : strand.alone) {
+    state.rate = flow.rate;
+    for (const Profile::Piece& piece : flow.alone) {
       if (piece.from >= until && piece.from != Time{}) break;
-      settle(state, strand.rate, begun + piece.from);
+      settle(state, flow.rate, begun + piece.from);
       state.rate = piece.rate;
       state.bottleneck = piece.bottleneck;
     }
-    if (strand.ends > until)
+    if (flow.ends > until)
       attach(id, s, state);
     else
-      settle(state, strand.rate, begun + until);
+      settle(state, flow.rate, begun + until);
   }
   if (run.running == 0) queue_.push(begun + step.length, {id, 0, Item::Kind::trailed});
 }

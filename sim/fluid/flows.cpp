@@ -65,7 +65,7 @@ void Flows::handle(const Item& item) {
   ++counts_.items;
   const auto id = static_cast<std::uint32_t>(item.id);
   switch (item.kind) {
-    case Item::Kind::strand:
+    case Item::Kind::flow:
       if (strands_[id].version != item.version) {
         ++counts_.stale;
       } else if (strands_[id].ends > now_) {  // slowed down since
@@ -99,17 +99,17 @@ void Flows::enter(std::uint32_t run) {
 bool Flows::begin_phase(std::uint32_t id) {
   if (method_.coast && coast(id)) return false;
   const Profile::Step& step = profile_of(runs_[id]).step(runs_[id].at);
-  for (std::uint32_t s = 0; s < step.strands.size(); ++s) {
+  for (std::uint32_t s = 0; s < step.flows.size(); ++s) {
     Running state;
-    state.left = step.strands[s].work;
+    state.left = step.flows[s].work;
     state.began = state.since = now_;
     attach(id, s, state);
   }
-  return step.strands.empty() && after_strands(id);
+  return step.flows.empty() && after_strands(id);
 }
 
-void Flows::attach(std::uint32_t run, std::uint32_t strand, const Running& state) {
-  const Profile::Moving& moving = profile_of(runs_[run]).step(runs_[run].at).strands[strand];
+void Flows::attach(std::uint32_t run, std::uint32_t flow, const Running& state) {
+  const Profile::Moving& moving = profile_of(runs_[run]).step(runs_[run].at).flows[flow];
   // One that has moved already has a rate of its own.
   const std::uint32_t heir = state.since == now_ ? sharing_.take_over(moving.rate, moving.uses) : kNobody;
   const std::uint32_t id = heir != kNobody ? heir : sharing_.attach(moving.rate, moving.uses);
@@ -120,7 +120,7 @@ void Flows::attach(std::uint32_t run, std::uint32_t strand, const Running& state
   const std::uint32_t version = running.version;
   running = state;
   running.run = run;
-  running.strand = strand;
+  running.flow = flow;
   running.version = version;
   if (heir != kNobody) {
     running.rate = sharing_.rate(id);
@@ -136,12 +136,12 @@ void Flows::attach(std::uint32_t run, std::uint32_t strand, const Running& state
 }
 
 // An item that comes first stays, and will look again; one that comes later is replaced.
-void Flows::enqueue(std::uint32_t strand) {
-  Running& s = strands_[strand];
+void Flows::enqueue(std::uint32_t flow) {
+  Running& s = strands_[flow];
   if (s.ends >= s.queued) return;
   if (s.queued != kNoEnd) ++s.version;
   s.queued = s.ends;
-  queue_.push(s.ends, {strand, s.version, Item::Kind::strand});
+  queue_.push(s.ends, {flow, s.version, Item::Kind::flow});
 }
 
 void Flows::settle_shares() {
@@ -159,7 +159,7 @@ void Flows::settle_shares() {
   }
 }
 
-// Brings what is left up to a time, and charges what was lost until then to the resource that stopped the strand.
+// Brings what is left up to a time, and charges what was lost until then to the resource that stopped the flow.
 void Flows::settle(Running& s, Rate full_speed, Time time) {
   const Time dt = time - s.since;
   if (s.bottleneck != kNobody) accounts_[s.bottleneck].slowed += lost(s.rate, full_speed, dt);

@@ -1,12 +1,12 @@
-// The clock of what is shared: runs of profiles go through their phases, each strand at the rate that its share of the
+// The clock of what is shared: runs of profiles go through their phases, each flow at the rate that its share of the
 // resources allows, and timers ring. Whoever uses this asks for the next instant and starts what then can start.
 //
 //   Flows flows(capacities);
-//   const auto kernel = flows.profile({{.strands = {{.moving = ..., .rate = ..., .uses = {...}}}, .trailing = ...}});
+//   const auto kernel = flows.profile({{.flows = {{.moving = ..., .rate = ..., .uses = {...}}}, .trailing = ...}});
 //   flows.start(tag, kernel);
 //   while (!flows.empty()) { const Time now = flows.pop_instant(events); ... }
 //
-// Work that is left is exact and an end is rounded up to a whole picosecond, so it does not matter how often a strand
+// Work that is left is exact and an end is rounded up to a whole picosecond, so it does not matter how often a flow
 // is brought up to date, whether phases are taken one by one or a run coasts through them (claims.hpp), or in which
 // order runs of an instant were started: times are equal to the picosecond.
 #pragma once
@@ -17,14 +17,14 @@
 #include "base/radix_heap.hpp"
 #include "base/units.hpp"
 #include "base/wide.hpp"
-#include "fluid/claims.hpp"
+#include "fluid/reservations.hpp"
 #include "fluid/profile.hpp"
 #include "fluid/sharing.hpp"
 
 namespace rehearsal::fluid {
 
 struct Event {
-  // moved: the last strand of the last phase has ended. ended: and what trails it is over. Where nothing trails, both
+  // moved: the last flow of the last phase has ended. ended: and what trails it is over. Where nothing trails, both
   // come in one instant.
   enum class Kind : std::uint8_t { moved, ended, timer };
   std::uint64_t tag = 0;
@@ -34,7 +34,7 @@ struct Event {
 
 // What became of a resource, by runs that have ended.
 struct Usage {
-  // Contention: for each strand that stopped rising at this resource, the time that it lost against full speed.
+  // Contention: for each flow that stopped rising at this resource, the time that it lost against full speed.
   Time slowed;
   Wide carried = 0;  // units
   Time held;         // as if the whole resource were held: half of it for 2 s is 1 s
@@ -54,7 +54,7 @@ class Flows {
 
   // Registers what a task does; to be started as often as wanted. Resources are numbered as the capacities were.
   std::uint32_t profile(const std::vector<Phase>& phases);
-  // What a run of it takes while nobody else runs, its own strands' sharing included.
+  // What a run of it takes while nobody else runs, its own flows' sharing included.
   Time alone(std::uint32_t profile) const { return profiles_[profile].length(); }
 
   Time now() const { return now_; }
@@ -87,13 +87,13 @@ class Flows {
 
  private:
   struct Item {  // of the queue
-    enum class Kind : std::uint8_t { strand, coasted, trailed, timer };
-    std::uint64_t id;  // of the strand or run; the tag of a timer
+    enum class Kind : std::uint8_t { flow, coasted, trailed, timer };
+    std::uint64_t id;  // of the flow or run; the tag of a timer
     std::uint32_t version;
     Kind kind;
   };
-  struct Running {  // a strand; its number is that of its demand
-    std::uint32_t run = 0, strand = 0;
+  struct Running {  // a flow; its number is that of its demand
+    std::uint32_t run = 0, flow = 0;
     std::uint32_t version = 0;  // of its item in the queue
     Rate rate = 0;
     std::uint32_t bottleneck = kNobody;
@@ -106,28 +106,28 @@ class Flows {
     std::uint64_t tag = 0;
     std::uint32_t profile = 0, version = 0;
     Profile::Position at;       // while it coasts: where that began
-    std::uint32_t running = 0;  // strands
+    std::uint32_t running = 0;  // flows
     bool coasts = false;
     Time origin;              // while it coasts: when it would have started had it always been alone
     std::size_t blocked = 0;  // what spoke against coasting the last time
-    Claims::Places claims;
+    Reservations::Places claims;
   };
 
   const Profile& profile_of(const Run& run) const { return profiles_[run.profile]; }
-  const Profile::Moving& moving_of(const Running& strand) const {
-    const Run& run = runs_[strand.run];
-    return profile_of(run).step(run.at).strands[strand.strand];
+  const Profile::Moving& moving_of(const Running& flow) const {
+    const Run& run = runs_[flow.run];
+    return profile_of(run).step(run.at).flows[flow.flow];
   }
   void settle_shares();
   void handle(const Item& item);
-  void attach(std::uint32_t run, std::uint32_t strand, const Running& state);
+  void attach(std::uint32_t run, std::uint32_t flow, const Running& state);
   void enter(std::uint32_t run);
   bool begin_phase(std::uint32_t run);
   bool after_strands(std::uint32_t run);
   bool after_trailing(std::uint32_t run);
-  void end_strand(std::uint32_t strand);
-  void settle(Running& strand, Rate full_speed, Time time);
-  void enqueue(std::uint32_t strand);
+  void end_strand(std::uint32_t flow);
+  void settle(Running& flow, Rate full_speed, Time time);
+  void enqueue(std::uint32_t flow);
   void finish(std::uint32_t run);
 
   // coasting.cpp
@@ -139,7 +139,7 @@ class Flows {
 
   Method method_;
   Sharing sharing_;
-  Claims claims_;
+  Reservations claims_;
   std::vector<Profile> profiles_;        // what moves keeps spans of its uses, which stay when a profile is moved
   std::vector<std::uint64_t> finished_;  // runs of each profile
   std::vector<Run> runs_;

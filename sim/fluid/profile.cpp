@@ -25,19 +25,19 @@ std::vector<Use> merged(std::vector<Use> uses) {
   return all;
 }
 
-Profile::Moving make_ready(const Strand& strand, const Sharing& sharing) {
-  INVARIANT(strand.moving >= Time{}, "a strand lasts a negative time");
+Profile::Moving make_ready(const Flow& flow, const Sharing& sharing) {
+  INVARIANT(flow.moving >= Time{}, "a strand lasts a negative time");
   Profile::Moving ready;
-  if (strand.moving == Time{}) return ready;
-  INVARIANT(strand.rate > 0 && strand.rate < std::int64_t{1} << (63 - kRateBits), "rate out of range");
-  ready.rate = strand.rate << kRateBits;
-  ready.work = Wide{ready.rate} * strand.moving.count();
-  ready.ends = strand.moving;
-  ready.uses = merged(strand.uses);
+  if (flow.moving == Time{}) return ready;
+  INVARIANT(flow.rate > 0 && flow.rate < std::int64_t{1} << (63 - kRateBits), "rate out of range");
+  ready.rate = flow.rate << kRateBits;
+  ready.work = Wide{ready.rate} * flow.moving.count();
+  ready.ends = flow.moving;
+  ready.uses = merged(flow.uses);
   for (const Use& use : ready.uses) {
     INVARIANT(use.resource < sharing.resources(), "no such resource");
     const Wide capacity = sharing.capacity(use.resource) >> kRateBits;
-    INVARIANT(Wide{use.weight} * strand.rate < kLargest, "a use is out of range");
+    INVARIANT(Wide{use.weight} * flow.rate < kLargest, "a use is out of range");
     INVARIANT(use.hold <= capacity, "holds more than there is");
     INVARIANT(use.weight == 0 || use.hold < capacity, "holds what it needs to move");
     const Wide share = use.hold == 0 ? 0 : (use.hold << kHoldShareBits) / capacity;
@@ -48,14 +48,14 @@ Profile::Moving make_ready(const Strand& strand, const Sharing& sharing) {
   return ready;
 }
 
-Wide asked_by(const Profile::Moving& strand, const Use& use) {
-  return Wide{use.weight} * strand.rate + (use.hold << kRateBits);
+Wide asked_by(const Profile::Moving& flow, const Use& use) {
+  return Wide{use.weight} * flow.rate + (use.hold << kRateBits);
 }
 
 // weight * rate * moving / 10^12 without leaving 127 bits: weight * rate is below 2^80.
-Wide units(const Profile::Moving& strand, const Use& use) {
-  const Wide per_second = Wide{use.weight} * (strand.rate >> kRateBits);
-  const Wide moving = strand.work / strand.rate;
+Wide units(const Profile::Moving& flow, const Use& use) {
+  const Wide per_second = Wide{use.weight} * (flow.rate >> kRateBits);
+  const Wide moving = flow.work / flow.rate;
   return per_second * (moving / kSecond) + per_second * (moving % kSecond) / kSecond;
 }
 
@@ -67,15 +67,15 @@ using Wants = std::map<std::uint32_t, Want>;
 
 void add_wants(Wants& wants, const Profile::Step& step, std::uint32_t index) {
   std::map<std::uint32_t, Wide> asked;
-  for (const Profile::Moving& strand : step.strands)
-    for (std::size_t u = 0; u < strand.uses.size(); ++u) {
-      const Use& use = strand.uses[u];
+  for (const Profile::Moving& flow : step.flows)
+    for (std::size_t u = 0; u < flow.uses.size(); ++u) {
+      const Use& use = flow.uses[u];
       auto& [need, total] = wants[use.resource];
       need.resource = total.resource = use.resource;
       need.last = index;
-      total.carried += step.count * units(strand, use);
-      if (use.hold > 0) total.held += step.count * (Wide{strand.hold_share[u]} * strand.ends.count());
-      asked[use.resource] += asked_by(strand, use);
+      total.carried += step.count * units(flow, use);
+      if (use.hold > 0) total.held += step.count * (Wide{flow.hold_share[u]} * flow.ends.count());
+      asked[use.resource] += asked_by(flow, use);
     }
   for (const auto& [resource, most] : asked) {
     Profile::Need& need = wants[resource].need;
@@ -104,8 +104,8 @@ Profile::Profile(const std::vector<Phase>& phases, const Sharing& sharing) {
     Step step;
     step.count = phase.count;
     step.start = length_;
-    for (const Strand& strand : phase.strands)
-      if (strand.moving != Time{}) step.strands.push_back(make_ready(strand, sharing));
+    for (const Flow& flow : phase.flows)
+      if (flow.moving != Time{}) step.flows.push_back(make_ready(flow, sharing));
     run_alone(step, sharing);
     step.length = step.moved + phase.trailing;
     add_wants(wants, step, static_cast<std::uint32_t>(steps_.size()));
@@ -121,13 +121,13 @@ Profile::Profile(const std::vector<Phase>& phases, const Sharing& sharing) {
   std::stable_sort(needs_.begin(), needs_.end(), [](const Need& a, const Need& b) { return a.last > b.last; });
 }
 
-// When its strands end if nobody else is there. They may be in each other's way, so this is a small simulation, on the
+// When its flows end if nobody else is there. They may be in each other's way, so this is a small simulation, on the
 // resources that the phase uses; most phases fit and need none.
 void Profile::run_alone(Step& phase, const Sharing& sharing) {
   std::map<std::uint32_t, Wide> asked;
-  for (const Moving& strand : phase.strands) {
-    phase.moved = std::max(phase.moved, strand.ends);
-    for (const Use& use : strand.uses) asked[use.resource] += asked_by(strand, use);
+  for (const Moving& flow : phase.flows) {
+    phase.moved = std::max(phase.moved, flow.ends);
+    for (const Use& use : flow.uses) asked[use.resource] += asked_by(flow, use);
   }
   const bool fits =
       std::all_of(asked.begin(), asked.end(), [&](auto& a) { return a.second <= sharing.capacity(a.first); });
@@ -143,38 +143,38 @@ void Profile::run_alone(Step& phase, const Sharing& sharing) {
   auto global = [&](std::uint32_t bottleneck) { return bottleneck == kNobody ? kNobody : resources[bottleneck]; };
   Sharing own(capacities);
   std::vector<std::vector<Use>> uses;
-  for (Moving& strand : phase.strands) {
-    uses.push_back(strand.uses);
+  for (Moving& flow : phase.flows) {
+    uses.push_back(flow.uses);
     for (Use& use : uses.back())
       use.resource = static_cast<std::uint32_t>(std::lower_bound(resources.begin(), resources.end(), use.resource) -
                                                 resources.begin());
   }
-  std::map<std::uint32_t, std::size_t> running;  // demand to strand
-  for (std::size_t s = 0; s < uses.size(); ++s) running[own.attach(phase.strands[s].rate, uses[s])] = s;
+  std::map<std::uint32_t, std::size_t> running;  // demand to flow
+  for (std::size_t s = 0; s < uses.size(); ++s) running[own.attach(phase.flows[s].rate, uses[s])] = s;
 
   std::vector<Wide> left;
-  for (Moving& strand : phase.strands) left.push_back(strand.work), strand.ends = kNoEnd;
+  for (Moving& flow : phase.flows) left.push_back(flow.work), flow.ends = kNoEnd;
   std::map<std::uint32_t, Time> slowed;
   auto settle = [&](std::size_t s, Time now) {  // the piece that ends now
-    const Moving& strand = phase.strands[s];
-    if (strand.alone.empty()) return;
-    const Piece& piece = strand.alone.back();
+    const Moving& flow = phase.flows[s];
+    if (flow.alone.empty()) return;
+    const Piece& piece = flow.alone.back();
     left[s] -= Wide{piece.rate} * (now - piece.from).count();
-    if (piece.bottleneck != kNobody) slowed[piece.bottleneck] += lost(piece.rate, strand.rate, now - piece.from);
+    if (piece.bottleneck != kNobody) slowed[piece.bottleneck] += lost(piece.rate, flow.rate, now - piece.from);
   };
   for (Time now; !running.empty(); now = phase.moved) {
     for (const std::uint32_t demand : own.solve()) {
       const std::size_t s = running.at(demand);
       settle(s, now);
-      phase.strands[s].alone.push_back({now, own.rate(demand), global(own.bottleneck(demand))});
-      phase.strands[s].ends = end_of(left[s], own.rate(demand), now);
+      phase.flows[s].alone.push_back({now, own.rate(demand), global(own.bottleneck(demand))});
+      phase.flows[s].ends = end_of(left[s], own.rate(demand), now);
     }
     phase.moved = kNoEnd;
-    for (const auto& [demand, s] : running) phase.moved = std::min(phase.moved, phase.strands[s].ends);
+    for (const auto& [demand, s] : running) phase.moved = std::min(phase.moved, phase.flows[s].ends);
     INVARIANT(phase.moved != kNoEnd, "a phase stands still even alone");
     for (auto at = running.begin(); at != running.end();) {
       const auto [demand, s] = *at;
-      if (phase.strands[s].ends != phase.moved) {
+      if (phase.flows[s].ends != phase.moved) {
         ++at;
         continue;
       }

@@ -1,8 +1,8 @@
-// What a task does, from its start to its end: phases one after the other, each of strands that start together.
+// What a task does, from its start to its end: phases one after the other, each of flows that start together.
 //
-// A strand moves rate * moving units, and its uses say what that takes of which resources. Alone it lasts `moving`;
+// A flow moves rate * moving units, and its uses say what that takes of which resources. Alone it lasts `moving`;
 // with others it lasts as long as its share says. A phase ends `trailing` (latency, a launch, anything that takes
-// nothing) after its last strand.
+// nothing) after its last flow.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -12,14 +12,14 @@
 
 namespace rehearsal::fluid {
 
-struct Strand {
+struct Flow {
   Time moving;
   std::int64_t rate = 0;  // units/s at full speed, below 2^51
   std::vector<Use> uses;  // those of one resource add up
 };
 
 struct Phase {
-  std::vector<Strand> strands;
+  std::vector<Flow> flows;
   Time trailing;
   std::uint32_t count = 1;  // so many in a row
 };
@@ -30,13 +30,13 @@ class Profile {
   // `sharing` is asked for capacities only.
   Profile(const std::vector<Phase>& phases, const Sharing& sharing);
 
-  // While its share is the same. Rates change within a phase only where strands of one phase are in each other's way.
+  // While its share is the same. Rates change within a phase only where flows of one phase are in each other's way.
   struct Piece {
     Time from;  // of the phase
     Rate rate;
     std::uint32_t bottleneck;
   };
-  struct Moving {  // a strand
+  struct Moving {  // a flow
     Rate rate = 0;
     Wide work = 0;  // 2^-12 units/s * ps
     Time ends;      // alone, from the start of its phase; Time{} where there is nothing to move
@@ -51,9 +51,9 @@ class Profile {
   struct Step {  // the same phase `count` times
     std::uint32_t count = 1;
     Time start;          // alone, from the start of the profile
-    Time moved, length;  // of one phase, alone: until its last strand has ended; with what trails
-    std::vector<Moving> strands;
-    std::vector<Slowed> slowed;  // in one phase, by its own strands
+    Time moved, length;  // of one phase, alone: until its last flow has ended; with what trails
+    std::vector<Moving> flows;
+    std::vector<Slowed> slowed;  // in one phase, by its own flows
   };
   // What the profile wants of one resource; `last` is the last step that uses it.
   struct Need {

@@ -13,7 +13,7 @@ WorkId shifted(WorkId work, std::size_t by) { return WorkId(work.index() + by); 
 Work shifted(Work work, std::size_t by) {
   if (auto* sequence = std::get_if<Sequence>(&work))
     for (auto& item : sequence->items) item.work = shifted(item.work, by);
-  if (auto* both = std::get_if<Beside>(&work))
+  if (auto* both = std::get_if<Overlapped>(&work))
     both->kernel = shifted(both->kernel, by), both->collective = shifted(both->collective, by);
   if (auto* host = std::get_if<HostBound>(&work)) host->busy = shifted(host->busy, by);
   return work;
@@ -52,7 +52,7 @@ void GraphBuilder::append(const TaskGraph& other, std::uint32_t iterations) {
   for (const auto& work : other.works_) graph_.works_.push_back(shifted(work, first_work));
   graph_.conditions_.insert(graph_.conditions_.end(), other.conditions_.begin(), other.conditions_.end());
   const WorkId nothing(graph_.works_.size());
-  graph_.works_.push_back(Wait{}), graph_.conditions_.emplace_back();
+  graph_.works_.push_back(FixedDelay{}), graph_.conditions_.emplace_back();
   for (const auto& program : other.programs_) add(repeated(program, iterations, first_work, nothing));
   const auto moved = [&](RankId rank) { return RankId(rank.index() + first_rank); };
   for (const auto& rank : other.ranks_)

@@ -42,7 +42,7 @@ std::uint32_t ProgramBuilder::tensors(TensorList list) {
   return static_cast<std::uint32_t>(program_.tensors.size() - 1);
 }
 
-std::uint32_t ProgramBuilder::fold(Fold fold) {
+std::uint32_t ProgramBuilder::fold(FusedTask fold) {
   program_.folds.push_back(std::move(fold));
   return static_cast<std::uint32_t>(program_.folds.size() - 1);
 }
@@ -95,7 +95,7 @@ WorkId GraphBuilder::under(WorkId work, const Condition& kernels, const Conditio
     for (auto& item : sequence->items) item.work = again(item.work);
     return intern(changed);
   }
-  if (auto* both = std::get_if<Beside>(&changed)) {
+  if (auto* both = std::get_if<Overlapped>(&changed)) {
     both->kernel = again(both->kernel), both->collective = again(both->collective);
     return intern(changed, {.gpu = kernels.gpu});  // what they take from each other is that GPU's
   }
@@ -103,7 +103,7 @@ WorkId GraphBuilder::under(WorkId work, const Condition& kernels, const Conditio
     host->busy = again(host->busy);
     return intern(changed);
   }
-  const bool waits = std::holds_alternative<Wait>(changed) || std::holds_alternative<Receive>(changed);
+  const bool waits = std::holds_alternative<FixedDelay>(changed) || std::holds_alternative<Receive>(changed);
   const bool moves = std::holds_alternative<Collective>(changed) || std::holds_alternative<Dispatch>(changed) ||
                      std::holds_alternative<Message>(changed);
   return waits ? work : intern(changed, moves ? links : kernels);

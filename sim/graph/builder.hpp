@@ -29,7 +29,7 @@ class ProgramBuilder {
   const Buffer& buffer(BufferId id) const { return program_.buffers[id.index()]; }
   BufferId resident(Buffer buffer);        // before the first other buffer
   std::uint32_t tensors(TensorList list);  // for Buffer::tensors
-  std::uint32_t fold(Fold fold);
+  std::uint32_t fold(FusedTask fold);
   std::size_t segment(Segment segment) {
     program_.segments.push_back(std::move(segment));
     return program_.segments.size() - 1;

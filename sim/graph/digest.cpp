@@ -90,7 +90,7 @@ struct AddWork {
     out.number(w.most_domains), out.number(w.two_hop), out.number(w.group.ranks), out.number(w.group.stride);
     out.number(w.load);
   }
-  void operator()(const Beside& w) const { out.number(w.kernel), out.number(w.collective); }
+  void operator()(const Overlapped& w) const { out.number(w.kernel), out.number(w.collective); }
   void operator()(const Message& w) const {
     out.number(w.size), out.number(w.from), out.number(w.to);
     out.number(w.gathered), out.number(w.gather.ranks), out.number(w.gather.stride);
@@ -99,13 +99,13 @@ struct AddWork {
   }
   void operator()(const Receive&) const {}
   void operator()(const OptimizerStep& w) const { out.number(w.parameters), out.number(w.traffic); }
-  void operator()(const Wait& w) const { out.number(w.duration); }
+  void operator()(const FixedDelay& w) const { out.number(w.duration); }
   void operator()(const HostBound& w) const { out.number(w.host), out.number(w.busy); }
   void operator()(const Kernel& w) const {
     out.number(w.kind), out.numbers(used(w.dims, 5)), out.numbers(used(w.offsets, 6));
     if (w.precision != Precision::fp32) out.number(w.precision);
   }
-  void operator()(const Handover& w) const {
+  void operator()(const StagingCopy& w) const {
     if (w.region) {
       const auto& r = *w.region;
       for (const auto n : {r.offset, r.run, r.count[0], r.count[1], r.stride[0], r.stride[1], r.first, r.size})
@@ -153,7 +153,7 @@ void add_program(Stream& out, const Program& program) {
     out.list(program.uses[i], [&out](const BufferUse& use) { out.number(use.id()), out.number(use.how()); });
   }
   out.numbers(program.fold);
-  out.list(program.folds, [&out](const Fold& fold) { out.numbers(fold.highest); });
+  out.list(program.folds, [&out](const FusedTask& fold) { out.numbers(fold.highest); });
   out.numbers(program.endpoints);
   out.list(program.buffers, buffer);
   out.number(program.residents);

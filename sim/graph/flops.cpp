@@ -13,7 +13,7 @@ Flops flops(const Work& work, std::span<const Work> works) {
     return whole.flops();
   }
   if (const auto* kernel = std::get_if<Kernel>(&work)) return kernel->flops();
-  if (const auto* both = std::get_if<Beside>(&work)) return flops(works[both->kernel.index()], works);
+  if (const auto* both = std::get_if<Overlapped>(&work)) return flops(works[both->kernel.index()], works);
   Flops sum;
   if (const auto* sequence = std::get_if<Sequence>(&work))
     for (const auto& item : sequence->items) sum += flops(works[item.work.index()], works) * double(item.count);

@@ -53,14 +53,14 @@ struct Noun {
   const char* operator()(const MemoryBound&) const { return " memory-bound"; }
   std::string operator()(const Collective& w) const { return std::string(" ") + rehearsal::name(w.kind); }
   const char* operator()(const Dispatch&) const { return " dispatch"; }
-  const char* operator()(const Beside&) const { return " kernel beside collective"; }
+  const char* operator()(const Overlapped&) const { return " kernel beside collective"; }
   const char* operator()(const Message&) const { return " send"; }
   const char* operator()(const Receive&) const { return " receive"; }
   const char* operator()(const OptimizerStep&) const { return " step"; }
-  const char* operator()(const Wait&) const { return ""; }
+  const char* operator()(const FixedDelay&) const { return ""; }
   const char* operator()(const HostBound&) const { return " host"; }
   const char* operator()(const Sequence&) const { return ""; }
-  const char* operator()(const Handover& w) const { return w.incoming ? " take" : " post"; }
+  const char* operator()(const StagingCopy& w) const { return w.incoming ? " take" : " post"; }
   std::string operator()(const Copy& w) const { return std::string(" ") + graph::name(lane_between(w.from, w.to)); }
   const char* operator()(const HostStep&) const { return " host step"; }
   std::string operator()(const Kernel& w) const { return std::string(" ") + rehearsal::name(w.kind); }

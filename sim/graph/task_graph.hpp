@@ -91,7 +91,7 @@ struct AllocationStep {
   std::uint32_t tensor = 0;  // of that buffer, counted as they were allocated
   Bytes size;                // allocated; 0: freed
 };
-struct Fold {
+struct FusedTask {
   std::vector<AllocationStep> steps;  // as the tasks that it stands for, so that an allocator sees the same sequence
   // At its highest point, against everything that it allocates: those that live within, less what has gone by then or
   // is yet to come.
@@ -155,12 +155,12 @@ struct Program {
   std::vector<Segment> segments;
   std::vector<TensorList> tensors = {{}};  // behind buffers, for models of an allocator; [0]: none
   std::vector<std::uint32_t> fold;         // of each task, into `folds`; may be empty
-  std::vector<Fold> folds = {{}};          // [0]: a task that stands for itself
+  std::vector<FusedTask> folds = {{}};          // [0]: a task that stands for itself
 
   std::span<const Buffer> resident() const { return {buffers.data(), residents}; }
 
   std::size_t size() const { return work.size(); }
-  const Fold& fold_of(std::size_t task) const { return folds[fold.empty() ? 0 : fold[task]]; }
+  const FusedTask& fold_of(std::size_t task) const { return folds[fold.empty() ? 0 : fold[task]]; }
   std::size_t bytes() const;  // memory that this program takes
 };
 

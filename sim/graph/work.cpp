@@ -32,7 +32,7 @@ struct Describe {
     return fmt::format("dispatch of {} x {} to {} of {} experts over {} ranks", w.tokens, show(w.each), w.per_token,
                        w.experts, w.group.ranks);
   }
-  std::string operator()(const Beside& w) const {
+  std::string operator()(const Overlapped& w) const {
     return fmt::format("work {} beside {}", w.kernel.value, w.collective.value);
   }
   std::string operator()(const Message& w) const {
@@ -45,7 +45,7 @@ struct Describe {
   std::string operator()(const OptimizerStep& w) const {
     return fmt::format("optimizer step of {} parameters, {}", w.parameters, show(w.traffic));
   }
-  std::string operator()(const Wait& w) const { return "wait " + show(w.duration); }
+  std::string operator()(const FixedDelay& w) const { return "wait " + show(w.duration); }
   std::string operator()(const HostBound& w) const {
     return fmt::format("host {} beyond work {}", show(w.host), w.busy.value);
   }
@@ -55,7 +55,7 @@ struct Describe {
       text += fmt::format("{}{}", i ? "x" : " ", w.dims[i]);
     return text;
   }
-  std::string operator()(const Handover& w) const {
+  std::string operator()(const StagingCopy& w) const {
     return fmt::format("{} {}", w.incoming ? "take" : "post", show(w.size));
   }
   std::string operator()(const Copy& w) const {

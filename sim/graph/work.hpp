@@ -48,9 +48,9 @@ struct Dispatch {
 
 // A kernel and a collective that one rank runs beside each other, started together; it lasts as long as the longer of
 // them, which may be longer than either is alone. In a finer graph they are two tasks on two lanes.
-struct Beside {
+struct Overlapped {
   WorkId kernel, collective;
-  friend auto operator<=>(const Beside&, const Beside&) = default;
+  friend auto operator<=>(const Overlapped&, const Overlapped&) = default;
 };
 
 // Point to point. The send carries the time; the receive only waits for it.
@@ -76,9 +76,9 @@ struct OptimizerStep {
 };
 
 // A fixed time: abstract scenarios and timed tasks.
-struct Wait {
+struct FixedDelay {
   Time duration;
-  friend auto operator<=>(const Wait&, const Wait&) = default;
+  friend auto operator<=>(const FixedDelay&, const FixedDelay&) = default;
 };
 
 // The GPU idles while the host still launches: what is missing to `host` beyond the kernels of `busy` (a Sequence).
@@ -112,12 +112,12 @@ struct Region {
 // A rank's own share of a message: copying it out of its memory, or into it. Where the host moves the bytes (loopback,
 // MPI) this takes the rank's time; what lies between belongs to the transport. `offset`: where it begins in the buffer;
 // `region`: where it is no single run.
-struct Handover {
+struct StagingCopy {
   Bytes size;
   bool incoming = false;
   Bytes offset = {};
   std::optional<Region> region = {};
-  friend auto operator<=>(const Handover&, const Handover&) = default;
+  friend auto operator<=>(const StagingCopy&, const StagingCopy&) = default;
 };
 
 // From one tier of memory to the next. `turns`: so many ranks do it one after the other, this one its part (an owner of
@@ -142,8 +142,8 @@ struct HostStep {
   friend auto operator<=>(const HostStep&, const HostStep&) = default;
 };
 
-using Work = std::variant<Gemm, FusedAttention, MemoryBound, Collective, Message, Receive, OptimizerStep, Wait,
-                          HostBound, Sequence, Kernel, Handover, Beside, Dispatch, Copy, HostStep>;
+using Work = std::variant<Gemm, FusedAttention, MemoryBound, Collective, Message, Receive, OptimizerStep, FixedDelay,
+                          HostBound, Sequence, Kernel, StagingCopy, Overlapped, Dispatch, Copy, HostStep>;
 
 // Where time goes, in the words of `breakdown_s` (contract, section 4).
 enum class Category : std::uint8_t {

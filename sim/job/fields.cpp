@@ -16,8 +16,8 @@ const Description& supply_fields() {
   using P = Supply;
   static const Description all = describe<P>(
       {}, field<&P::gpu>("gpu", power(), std::nullopt, "what each GPU draws, as a mean over the run (the GPU's limit)"),
-      field<&P::node>("node", power(), kUsual, "what each node draws besides its GPUs"),
-      field<&P::pue>("pue", number(1, 10), kUsual, "of the building: all that it draws over what computers draw"));
+      field<&P::node>("node", power(), kDefault, "what each node draws besides its GPUs"),
+      field<&P::pue>("pue", number(1, 10), kDefault, "of the building: all that it draws over what computers draw"));
   return all;
 }
 
@@ -25,21 +25,21 @@ const Description& failure_fields() {
   using F = Failures;
   static const Description all = describe<F>(
       {},
-      field<&F::per_1000_node_days>("per_1000_node_days", number(0, 1e6), kUsual,
+      field<&F::per_1000_node_days>("per_1000_node_days", number(0, 1e6), kDefault,
                                     "failures that stop the job (Llama 3: 3.8; Meta's RSC-1 6.5, RSC-2 2.3; BLOOM "
                                     "about 3; OPT about 16)"),
-      field<&F::detect>("detect", duration_or_none(), kUsual, "until a failure is seen"),
-      field<&F::restart>("restart", duration_or_none(), kUsual,
+      field<&F::detect>("detect", duration_or_none(), kDefault, "until a failure is seen"),
+      field<&F::restart>("restart", duration_or_none(), kDefault,
                          "until all ranks are there again; reading the checkpoint comes on top"),
-      field<&F::repair>("repair", duration_or_none(), kUsual, "until a node that failed is among the spares again"),
-      field<&F::group_nodes>("group.nodes", whole(0, 1e6), kUsual, "that fail together: of a rack, a switch"),
-      field<&F::group_per_1000_days>("group.per_1000_days", number(0, 1e6), kUsual, "failures of each such group"),
-      field<&F::slow_per_1000_node_days>("slow.per_1000_node_days", number(0, 1e6), kUsual,
+      field<&F::repair>("repair", duration_or_none(), kDefault, "until a node that failed is among the spares again"),
+      field<&F::group_nodes>("group.nodes", whole(0, 1e6), kDefault, "that fail together: of a rack, a switch"),
+      field<&F::group_per_1000_days>("group.per_1000_days", number(0, 1e6), kDefault, "failures of each such group"),
+      field<&F::slow_per_1000_node_days>("slow.per_1000_node_days", number(0, 1e6), kDefault,
                                          "nodes that become slow and hold the others up"),
-      field<&F::slowdown>("slow.slowdown", number(1, 1e3), kUsual, "of a step, while a node is slow"),
-      field<&F::notice>("slow.notice", duration_or_none(), kUsual,
+      field<&F::slowdown>("slow.slowdown", number(1, 1e3), kDefault, "of a step, while a node is slow"),
+      field<&F::notice>("slow.notice", duration_or_none(), kDefault,
                         "until a slow node is replaced, with a checkpoint and a restart"),
-      choice<&F::shrink>("without_spare", {{"wait", false}, {"shrink", true}}, kUsual,
+      choice<&F::shrink>("without_spare", {{"wait", false}, {"shrink", true}}, kDefault,
                          "without a spare: wait for a repair, or go on with fewer replicas"));
   return all;
 }
@@ -54,8 +54,8 @@ const Description& checkpoint_fields() {
       or_also(field<&C::bytes>("bytes", size(), {[](const C&) { return std::optional<Bytes>(); }, "auto"},
                                "of one; auto: parameters and optimizer states"),
               {automatic()}),
-      field<&C::rate>("rate", bandwidth(), kUsual, "of the storage, from all ranks together"),
-      field<&C::async>("async", boolean(), kUsual, "ranks copy to their hosts, which write while training goes on"),
+      field<&C::rate>("rate", bandwidth(), kDefault, "of the storage, from all ranks together"),
+      field<&C::async>("async", boolean(), kDefault, "ranks copy to their hosts, which write while training goes on"),
       field<&C::stall>("stall", duration_or_none(), std::nullopt,
                        "how long one stops the training (bytes over rates)"));
   return all;
@@ -77,12 +77,12 @@ const Description& job_fields() {
       field<&J::deadline>("deadline", duration(), std::nullopt, "to be done within, such as 30d"),
       field<&J::budget>("budget", count(), std::nullopt, "not to be exceeded, in `currency`"),
       field<&J::gpu_hour>("gpu_hour", positive(), std::nullopt, "price of a GPU for an hour, in `currency`"),
-      field<&J::currency>("currency", text(), kUsual, "of prices, such as USD"),
+      field<&J::currency>("currency", text(), kDefault, "of prices, such as USD"),
       nested<&J::power>("power", supply_fields()),
       field<&J::carbon>("carbon", carbon(), std::nullopt, "of the electricity, such as 0.4kg/kWh"),
       nested<&J::failures>("failures", failure_fields()), nested<&J::checkpoint>("checkpoint", checkpoint_fields()),
       field<&J::spares>("spares", whole(0, 1e6), std::nullopt, "nodes beside the job's (as many as are needed)"),
-      field<&J::seed>("seed", whole(0, 9e15), kUsual, "of the simulated failures"));
+      field<&J::seed>("seed", whole(0, 9e15), kDefault, "of the simulated failures"));
   return all;
 }
 

@@ -8,7 +8,7 @@
 #include "base/decimal.hpp"
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
-#include "job/pace.hpp"
+#include "job/throughput_model.hpp"
 
 namespace rehearsal::job {
 namespace {
@@ -261,23 +261,23 @@ std::optional<bool> WholeRun::in_budget() const { return within(expected.cost, b
 
 WholeRun whole_run(const Job& job, const Step& step) { return Maker(job, step).make(); }
 
-Pace::Pace(const Job& job, const Step& step) : job_(job), step_(step) {
+ThroughputModel::ThroughputModel(const Job& job, const Step& step) : job_(job), step_(step) {
   const Step one = at(1, 1);
   rate_ = Maker(job_, one).least_rate();
 }
 
-Step Pace::at(double seconds, std::int64_t replicas) const {
+Step ThroughputModel::at(double seconds, std::int64_t replicas) const {
   Step step = step_;
   step.seconds = seconds, step.replicas = replicas, step.low = step.high = std::nullopt;
   return step;
 }
 
-Totals Pace::expected(double seconds, std::int64_t replicas) const {
+Totals ThroughputModel::expected(double seconds, std::int64_t replicas) const {
   const Step step = at(seconds, replicas);
   return Maker(job_, step).expected();
 }
 
-Totals Pace::least(double seconds) const {
+Totals ThroughputModel::least(double seconds) const {
   const Step step = at(seconds, 1);
   return Maker(job_, step).least(rate_);
 }

@@ -8,7 +8,7 @@ using graph::Coordinates;
 using graph::MemoryCategory;
 using graph::Pass;
 
-Checkpoints::Checkpoints(Draft& draft, PassTasks& tasks)
+Checkpoints::Checkpoints(ProgramDraft& draft, PassTasks& tasks)
     : draft_(draft),
       tasks_(tasks),
       tiers_(draft),

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "lower/pass_tasks.hpp"
-#include "lower/rank_work.hpp"
+#include "lower/step_emitter.hpp"
 #include "lower/tiers.hpp"
 
 namespace rehearsal::lower {
 
 class Checkpoints {
  public:
-  Checkpoints(Draft& draft, PassTasks& tasks);
+  Checkpoints(ProgramDraft& draft, PassTasks& tasks);
 
   bool active() const { return cut_ > 1 || tier_ != Tier::device; }
   // Around a part of a pass: what it waits for besides, and after its last task.
@@ -30,7 +30,7 @@ class Checkpoints {
   const models::Training& training() const { return draft_.pipe.plan->job.training; }
   Bytes slice(Bytes whole) const { return Bytes(whole.count() / cut_); }
 
-  Draft& draft_;
+  ProgramDraft& draft_;
   PassTasks& tasks_;
   Tiers tiers_;
   const Tier tier_;

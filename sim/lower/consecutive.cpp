@@ -193,7 +193,7 @@ Consecutive consecutive(const graph::TaskGraph& one, std::uint32_t pipeline, std
   const auto ranks = by_pipeline_rank(one, pipeline);
   INVARIANT(messages.size() + 1 == pipeline, "one message between two ranks");
   auto builder = with_works(one);
-  const WorkId receive = builder.intern(graph::Receive{}), nothing = builder.intern(graph::Wait{});
+  const WorkId receive = builder.intern(graph::Receive{}), nothing = builder.intern(graph::FixedDelay{});
   std::vector<WorkId> message_ids;
   for (const auto& message : messages) message_ids.push_back(builder.intern(message));
 

@@ -7,7 +7,7 @@ namespace rehearsal::lower {
 using graph::Coordinates;
 using graph::Pass;
 
-GatheredForward::GatheredForward(Draft& draft, const std::vector<std::uint32_t>& stages) {
+GatheredForward::GatheredForward(ProgramDraft& draft, const std::vector<std::uint32_t>& stages) {
   const auto& plan = *draft.pipe.plan;
   // Whoever gathers together has one order: that of the model, where a rank of either direction has the same stages.
   auto in_order = stages;

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "lower/gradient_buckets.hpp"
-#include "lower/rank_work.hpp"
+#include "lower/step_emitter.hpp"
 
 namespace rehearsal::lower {
 
 class GatheredForward {
  public:
   // Adds the gathers. `stages` of the rank, ascending.
-  GatheredForward(Draft& draft, const std::vector<std::uint32_t>& stages);
+  GatheredForward(ProgramDraft& draft, const std::vector<std::uint32_t>& stages);
 
   // The first forward of a stage needs them, and comes part by part.
   bool waits(const graph::Coordinates& at) const { return at.pass == graph::Pass::forward && !begun_.count(at.stage); }

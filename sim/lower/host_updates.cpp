@@ -20,17 +20,17 @@ constexpr std::size_t kSegmentsHeld = 3;
 
 }  // namespace
 
-HostUpdates::HostUpdates(Draft& draft, Sequencer& sequencer, NetworkTiers& tiers)
+HostUpdates::HostUpdates(ProgramDraft& draft, Sequencer& sequencer, NetworkTiers& tiers)
     : draft_(draft), sequencer_(sequencer), tiers_(tiers), offload_(tiers.offload()) {}
 
 Precision HostUpdates::stored() const { return draft_.pipe.plan->network().precision; }
 bool HostUpdates::has_master() const { return offload_.parameters == Tier::device || stored() != Precision::fp32; }
 
-Coordinates HostUpdates::at(const Held& held, Pass pass) const {
+Coordinates HostUpdates::at(const ShardState& held, Pass pass) const {
   return {pass, held.stage, graph::kNoLayer, graph::kNoMicrobatch};
 }
 
-void HostUpdates::hold(Held& held) {
+void HostUpdates::hold(ShardState& held) {
   const auto keep = [&](Bytes size) {
     return draft_.program.resident({.size = size, .category = MemoryCategory::optimizer, .tier = offload_.optimizer});
   };
@@ -38,10 +38,10 @@ void HostUpdates::hold(Held& held) {
   if (has_master()) held.master = keep(floats(held.shard()));
 }
 
-void HostUpdates::open(std::span<const Held> all) {
+void HostUpdates::open(std::span<const ShardState> all) {
   std::int64_t largest = 0;
-  for (const Held& held : all) largest = std::max(largest, held.shard());
-  const auto open = [&](Room& room, bool needed, Bytes size, MemoryCategory category) {
+  for (const ShardState& held : all) largest = std::max(largest, held.shard());
+  const auto open = [&](BufferPool& room, bool needed, Bytes size, MemoryCategory category) {
     if (needed)
       room.open(draft_, std::min(kSegmentsHeld, all.size()), {.size = size, .category = category, .tier = Tier::host});
   };
@@ -53,20 +53,20 @@ void HostUpdates::open(std::span<const Held> all) {
   open(results_, narrow && offload_.parameters != Tier::host && !late(), sized(largest, stored()),
        MemoryCategory::parameters);
   if (!late() || (!narrow && !disks)) return;
-  for (const Held& held : all)
+  for (const ShardState& held : all)
     returned_[held.described] = draft_.program.resident(
         {.size = sized(held.shard(), stored()), .category = MemoryCategory::parameters, .tier = Tier::host});
 }
 
-HostUpdates::Step HostUpdates::step(Held& held, const std::vector<LocalTask>& complete) {
+HostUpdates::Step HostUpdates::step(ShardState& held, const std::vector<LocalTask>& complete) {
   const auto here = at(held, Pass::optimizer);
   const bool narrow = stored() != Precision::fp32;
   Step result;
   std::vector<LocalTask> ready;
   std::vector<BufferUse> uses;
 
-  const auto read = [&](Room& room, Home from, Bytes size, const std::vector<LocalTask>& when,
-                        std::optional<Axis> shard = {}) -> Room::Slot* {
+  const auto read = [&](BufferPool& room, TierBuffer from, Bytes size, const std::vector<LocalTask>& when,
+                        std::optional<Axis> shard = {}) -> BufferPool::Slot* {
     auto& slot = room.next();
     auto after = slot.used;
     after.insert(after.end(), when.begin(), when.end());
@@ -74,7 +74,7 @@ HostUpdates::Step HostUpdates::step(Held& held, const std::vector<LocalTask>& co
     return &slot;
   };
 
-  Room::Slot* gradient = nullptr;
+  BufferPool::Slot* gradient = nullptr;
   if (offload_.gradients == Tier::host) {
     ready = held.stored;
   } else {
@@ -88,12 +88,12 @@ HostUpdates::Step HostUpdates::step(Held& held, const std::vector<LocalTask>& co
   uses.emplace_back(gradient ? gradient->buffer : *held.gradients, Access::read);
 
   const bool disks = offload_.optimizer == Tier::nvme;
-  Room::Slot* const moments =
+  BufferPool::Slot* const moments =
       disks ? read(moments_, {Tier::nvme, *held.states}, floats(2 * held.shard()), {}) : nullptr;
   uses.emplace_back(moments ? moments->buffer : *held.states, Access::write);
 
-  const Home wide = held.master ? Home{offload_.optimizer, *held.master} : Home{offload_.parameters, held.parameters};
-  Room::Slot* const master = wide.tier == Tier::nvme ? read(masters_, wide, floats(held.shard()), {}) : nullptr;
+  const TierBuffer wide = held.master ? TierBuffer{offload_.optimizer, *held.master} : TierBuffer{offload_.parameters, held.parameters};
+  BufferPool::Slot* const master = wide.tier == Tier::nvme ? read(masters_, wide, floats(held.shard()), {}) : nullptr;
   result.result = master ? master->buffer : wide.buffer, result.slot = master;
   uses.emplace_back(result.result, Access::write);
 
@@ -116,7 +116,7 @@ HostUpdates::Step HostUpdates::step(Held& held, const std::vector<LocalTask>& co
   draft_.program.host_step(held.described, result.done);
   if (gradient) gradient->used = {result.done};
   if (offload_.gradients == Tier::host) held.may_store = {result.done};
-  const auto write = [&](Room::Slot* slot, Home to, Bytes size) {
+  const auto write = [&](BufferPool::Slot* slot, TierBuffer to, Bytes size) {
     if (slot) slot->used = {tiers_.copy(size, {Tier::host, slot->buffer}, to, here, {result.done})};
   };
   write(moments, {Tier::nvme, *held.states}, floats(2 * held.shard()));
@@ -130,7 +130,7 @@ HostUpdates::Step HostUpdates::step(Held& held, const std::vector<LocalTask>& co
 }
 
 // The device holds the whole of what it shares with ZeRO-1 and 2.
-void HostUpdates::bring_back(Held& held, Step& step, std::vector<LocalTask> after) {
+void HostUpdates::bring_back(ShardState& held, Step& step, std::vector<LocalTask> after) {
   if (offload_.parameters != Tier::device) return;
   after.push_back(step.done);
   const bool whole = held.shards > 1 && draft_.pipe.plan->zero() < 3;
@@ -140,21 +140,21 @@ void HostUpdates::bring_back(Held& held, Step& step, std::vector<LocalTask> afte
   if (step.slot) step.slot->used.push_back(*step.back);
 }
 
-void HostUpdates::begin(std::span<Held> all) {
+void HostUpdates::begin(std::span<ShardState> all) {
   if (!active() || !late()) return;
-  for (Held& held : all) late_[held.described] = step(held, {});
+  for (ShardState& held : all) late_[held.described] = step(held, {});
 }
 
-void HostUpdates::finish(std::span<Held> all) {
+void HostUpdates::finish(std::span<ShardState> all) {
   const auto complete = sequencer_.so_far();
   const int zero = draft_.pipe.plan->zero();
   std::vector<Step> steps;
-  for (Held& held : all) {
+  for (ShardState& held : all) {
     steps.push_back(late() ? late_.at(held.described) : step(held, complete));
     bring_back(held, steps.back(), complete);
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Held& held = all[i];
+    const ShardState& held = all[i];
     if (!steps[i].left) continue;
     sequencer_.wait_for(*steps[i].left);
     const BufferUse gradient(*held.gradients, Access::write);
@@ -162,7 +162,7 @@ void HostUpdates::finish(std::span<Held> all) {
                       at(held, Pass::optimizer), std::span(&gradient, 1));
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Held& held = all[i];
+    const ShardState& held = all[i];
     if (steps[i].back) sequencer_.wait_for(*steps[i].back);
     if (held.shards > 1 && (zero == 1 || zero == 2)) {
       const BufferUse parameters(held.parameters, Access::write);

@@ -7,50 +7,50 @@
 #include <span>
 #include <vector>
 
-#include "lower/held.hpp"
+#include "lower/shard_state.hpp"
 #include "lower/network_tiers.hpp"
 
 namespace rehearsal::lower {
 
 class HostUpdates {
  public:
-  HostUpdates(Draft& draft, Sequencer& sequencer, NetworkTiers& tiers);
+  HostUpdates(ProgramDraft& draft, Sequencer& sequencer, NetworkTiers& tiers);
 
   bool active() const { return offload_.optimizer != Tier::device; }
   // With gradients of the step before, beside the passes of this one (section 4.2).
   bool late() const { return offload_.delayed_update; }
 
   // States of a segment, and the memory through which all of them pass: before the first task.
-  void hold(Held& held);
-  void open(std::span<const Held> all);
+  void hold(ShardState& held);
+  void open(std::span<const ShardState> all);
 
   // All updates of the step; late ones before its passes, others behind them.
-  void begin(std::span<Held> all);
+  void begin(std::span<ShardState> all);
   // Gradients of what the device holds are complete. Afterwards the device has its own shards of new parameters, and no
   // gradients any more.
-  void finish(std::span<Held> all);
+  void finish(std::span<ShardState> all);
 
  private:
   struct Step {
     std::optional<LocalTask> left;  // the gradient, from the device
     LocalTask done;
     BufferId result;             // parameters as they are stored, on the host
-    Room::Slot* slot = nullptr;  // that the result is in
+    BufferPool::Slot* slot = nullptr;  // that the result is in
     std::optional<LocalTask> back;
   };
-  Step step(Held& held, const std::vector<LocalTask>& complete);
-  void bring_back(Held& held, Step& step, std::vector<LocalTask> after);
-  graph::Coordinates at(const Held& held, graph::Pass pass) const;
+  Step step(ShardState& held, const std::vector<LocalTask>& complete);
+  void bring_back(ShardState& held, Step& step, std::vector<LocalTask> after);
+  graph::Coordinates at(const ShardState& held, graph::Pass pass) const;
   Precision stored() const;
   // Fetched parameters are updated where they are kept, unless they are kept in fewer bits.
   bool has_master() const;
 
-  Draft& draft_;
+  ProgramDraft& draft_;
   Sequencer& sequencer_;
   NetworkTiers& tiers_;
   const models::Offload& offload_;
-  Room gradients_, moments_, masters_, results_;
-  // By Held::described. Late results wait for the end of the passes that compute with the older ones.
+  BufferPool gradients_, moments_, masters_, results_;
+  // By ShardState::described. Late results wait for the end of the passes that compute with the older ones.
   std::map<std::size_t, BufferId> returned_;
   std::map<std::size_t, Step> late_;
 };

@@ -11,9 +11,9 @@
 namespace rehearsal::lower {
 
 // `plan`: null for given pipelines, which have one GPU a rank and share nothing. Where nothing is shared there are no
-// surroundings. With symmetry one rank stands for all that feel the same: all of a pipeline rank where nothing is
+// resource_map. With symmetry one rank stands for all that feel the same: all of a pipeline rank where nothing is
 // shared and nothing wrong.
-std::optional<Surroundings> join(std::vector<LoweredRank> roles, const Crossings& crossings, const plan::Plan* plan,
+std::optional<ResourceMap> join(std::vector<LoweredRank> roles, const StageTransfers& transfers, const plan::Plan* plan,
                                  const Options& options, graph::GraphBuilder& builder);
 
 }  // namespace rehearsal::lower

@@ -21,13 +21,13 @@ constexpr std::uint64_t kMostFineTasks = 2'000'000;
 // A task graph holds whole micro-batches and one update at the end of the step.
 void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const schedule::Problem& problem,
                                      const plan::Plan* plan) {
-  const bool own_kernels = plan && plan->performed();
+  const bool native_kernels = plan && plan->performed();
   const auto refuse = [&](const char* why) {
     throw UserError("schedule " + schedule.name + " runs in `rehearse schedule` but not yet in `rehearse run`: " + why);
   };
-  if (schedule.placement == schedule::Placement::bidirectional && own_kernels && plan->job.training.updates_at_once())
+  if (schedule.placement == schedule::Placement::bidirectional && native_kernels && plan->job.training.updates_at_once())
     refuse("the gradients of its two copies meet at the end only; set training.optimizer to sgd");
-  if (schedule.updates != schedule::Updates::at_flush && own_kernels) {
+  if (schedule.updates != schedule::Updates::at_flush && native_kernels) {
     if (plan->job.data_parallel.served()) refuse("workers of parameter servers step once; set schedule to 1f1b");
     if (plan->job.training.offload.states())
       refuse("old versions of the weights stay on the device; leave training.offload out");
@@ -38,8 +38,8 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
     if (plan->job.training.updates_at_once())
       refuse("optimizer lomo has weights of one version only; set training.optimizer to sgd");
   }
-  if (schedule.updates != schedule::Updates::at_flush && !own_kernels)
-    refuse("it never ends a step, and a run is one step after the other; software rehearsal fills and drains it once");
+  if (schedule.updates != schedule::Updates::at_flush && !native_kernels)
+    refuse("it never ends a step, and a run is one step after the other; framework native fills and drains it once");
   if (schedule.splits_backward && plan && plan->job.training.norms_first())
     refuse("the norm of the gradients takes a backward of its own, which it does not divide; set schedule to 1f1b");
   if (!problem.overlapped.empty())
@@ -53,22 +53,22 @@ Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_rank
       ranks_(static_cast<std::uint32_t>(plan.job.parallelism.pipeline)),
       chunks_(static_cast<std::uint32_t>(plan.job.parallelism.chunks)),
       microbatches_(static_cast<std::uint32_t>(plan.job.microbatches)),
-      blocking_(plan.job.software.blocking_sends) {
+      blocking_(plan.job.framework.blocking_sends) {
   INVARIANT(stage_ranks.size() == std::size_t(ranks_) * chunks_, "one rank per stage");
   auto edges = stage_edges(static_cast<std::uint32_t>(stage_ranks.size()), &plan);
   if (plan.laid_out()) {
-    crossings_ = Crossings(std::move(edges), plan, builder_);
+    transfers_ = StageTransfers(std::move(edges), plan, builder_);
   } else {
-    std::vector<Crossings::Straight> messages;
+    std::vector<StageTransfers::Straight> messages;
     for (const auto& edge : edges) {
       const auto hop = plan.hop(stage_ranks[edge.from], stage_ranks[edge.to]);
       const auto message =
           builder_.intern(graph::Message{plan.message, hop.from, hop.to, plan.message_gathered,
                                          plan.message_gathered.count() > 0 ? plan.tensor_group : GroupShape{}});
       messages.push_back({message, plan.machine->reach(hop.from, hop.to).leaves_domain, plan.message.count(),
-                          plan.formation.members(0)});
+                          plan.rank_layout.members(0)});
     }
-    crossings_ = Crossings(std::move(edges), messages);
+    transfers_ = StageTransfers(std::move(edges), messages);
   }
   plan_ = std::move(plan);
 }
@@ -80,8 +80,8 @@ Lowering::Lowering(const GivenPipeline& pipeline)
       microbatches_(pipeline.microbatches),
       blocking_(pipeline.blocking_sends) {
   INVARIANT(pipeline.stages.size() == std::size_t(ranks_) * chunks_, "one entry per stage");
-  const auto message = builder_.intern(graph::Wait{pipeline.transfer});
-  std::vector<Crossings::Straight> messages;
+  const auto message = builder_.intern(graph::FixedDelay{pipeline.transfer});
+  std::vector<StageTransfers::Straight> messages;
   auto edges = stage_edges(static_cast<std::uint32_t>(pipeline.stages.size()), nullptr);
   for (std::size_t s = 0; s < edges.size(); s++)
     messages.push_back({message, s < pipeline.leaves_domain.size() && pipeline.leaves_domain[s], 0, 1});
@@ -89,10 +89,10 @@ Lowering::Lowering(const GivenPipeline& pipeline)
     edges.clear(), messages.clear();
     for (const auto& edge : pipeline.edges) {
       edges.push_back({edge.from, edge.to});
-      messages.push_back({builder_.intern(graph::Wait{edge.transfer}), edge.wire == 1, 0, 1});
+      messages.push_back({builder_.intern(graph::FixedDelay{edge.transfer}), edge.wire == 1, 0, 1});
     }
   }
-  crossings_ = Crossings(std::move(edges), messages);
+  transfers_ = StageTransfers(std::move(edges), messages);
 }
 
 schedule::Problem Lowering::problem(std::span<const Time> durations, std::span<const Time> held) const {
@@ -123,18 +123,18 @@ schedule::Problem Lowering::problem(std::span<const Time> durations, std::span<c
     problem.activation.push_back(activation);
     problem.weight_hold.push_back(hold);
   }
-  const auto& edges = crossings_.edges();
+  const auto& edges = transfers_.edges();
   if (is_graph(edges) || edges.size() + 1 < parts_.stages.size()) {
     problem.transfer.resize(parts_.stages.size() - 1);
     for (std::size_t e = 0; e < edges.size(); e++) {
-      const auto times = crossings_.times(e, durations, held);
+      const auto times = transfers_.times(e, durations, held);
       problem.edges.push_back({edges[e].from, edges[e].to, times.transfer, held.empty() ? Time{} : times.held,
                                std::uint8_t{times.leaves_domain}});
     }
     return problem;
   }
   for (std::size_t s = 0; s < edges.size(); s++) {
-    const auto times = crossings_.times(s, durations, held);
+    const auto times = transfers_.times(s, durations, held);
     problem.transfer.push_back(times.transfer);
     if (held.empty()) continue;
     problem.held.push_back(times.held);
@@ -208,15 +208,15 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
     std::vector<std::uint32_t> ranks;
     for (std::uint32_t s = 0; s < problem.stages(); s++)
       ranks.push_back(schedule::rank_of(ready.placement, problem, s));
-    crossings_.seat(ranks);
+    transfers_.seat(ranks);
   }
   const plan::Plan* plan = plan_ ? &*plan_ : nullptr;
   const bool shares = plan && options.shares;
   const auto build = [&](Detail detail, graph::GraphBuilder builder, std::optional<std::uint32_t> classes) {
     std::vector<LoweredRank> ranks;
     std::uint64_t tasks = 0;
-    for (const auto& role : crossings_.roles()) {
-      const Pipeline pipeline{parts_, plan ? &plan->of(role.stage) : nullptr, ready, problem, crossings_, blocking_,
+    for (const auto& role : transfers_.roles()) {
+      const Pipeline pipeline{parts_, plan ? &plan->of(role.stage) : nullptr, ready, problem, transfers_, blocking_,
                               detail};
       ranks.push_back(lower_rank(pipeline, role, builder));
       tasks = std::max<std::uint64_t>(tasks, ranks.back().program.size());
@@ -225,14 +225,14 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
     auto joined = options;
     joined.detail = detail;
     const bool served = plan && plan->job.data_parallel.served();
-    auto surroundings = served ? join_served(std::move(ranks.front()), *plan, joined, builder)
-                               : join(std::move(ranks), crossings_, plan, joined, builder);
-    return std::optional(Lowered{std::move(builder).finish(), std::move(surroundings), detail});
+    auto resource_map = served ? join_served(std::move(ranks.front()), *plan, joined, builder)
+                               : join(std::move(ranks), transfers_, plan, joined, builder);
+    return std::optional(Lowered{std::move(builder).finish(), std::move(resource_map), detail});
   };
   const auto detail = plan && plan->job.training.offload.tiles > 1 ? Detail::operators : options.detail;
   auto lowered = *build(detail, builder_, std::nullopt);
-  if (detail == Detail::operators || !shares || lowered.surroundings->classes_in_groups == 0) return lowered;
-  auto fine = build(Detail::operators, std::move(builder_), lowered.surroundings->classes_in_groups);
+  if (detail == Detail::operators || !shares || lowered.resource_map->classes_in_groups == 0) return lowered;
+  auto fine = build(Detail::operators, std::move(builder_), lowered.resource_map->classes_in_groups);
   return fine ? *std::move(fine) : lowered;
 }
 

@@ -11,9 +11,9 @@
 
 #include "cluster/resources.hpp"
 #include "graph/detail.hpp"
-#include "graph/places.hpp"
+#include "graph/resource_table.hpp"
 #include "graph/task_graph.hpp"
-#include "lower/crossings.hpp"
+#include "lower/stage_transfers.hpp"
 #include "lower/parts.hpp"
 #include "plan/plan.hpp"
 #include "schedule/schedule.hpp"
@@ -32,15 +32,15 @@ struct Options {
 };
 
 // What works find at their places.
-struct Surroundings {
-  graph::Places places;
+struct ResourceMap {
+  graph::ResourceTable places;
   std::vector<cluster::Resource> resources;  // those of the machine: Places::Resource::origin
   // Of the ranks, where some tensor group has members of several; else 0.
   std::uint32_t classes_in_groups = 0;
 };
 struct Lowered {
   graph::TaskGraph graph;
-  std::optional<Surroundings> surroundings;
+  std::optional<ResourceMap> resource_map;
   Detail detail = Detail::stage;
 };
 
@@ -70,7 +70,7 @@ class Lowering {
   bool blocking_sends() const { return blocking_; }
   // Of a model; null for a given pipeline.
   const plan::Plan* plan() const { return plan_ ? &*plan_ : nullptr; }
-  const Crossings& crossings() const { return crossings_; }
+  const StageTransfers& transfers() const { return transfers_; }
   // Times of an iteration without a graph: interns what each rank does when the passes are over, and how the last
   // backward goes where gradients are reduced under it and there is no pipeline. Nothing when only the graph can tell
   // (a pipeline whose gradients are reduced, or parameters that are gathered, under computation; own kernels).
@@ -96,7 +96,7 @@ class Lowering {
   std::optional<plan::Plan> plan_;  // empty for a given pipeline
   std::uint32_t ranks_ = 1, chunks_ = 1, microbatches_ = 1;
   bool blocking_ = false;
-  Crossings crossings_;  // between stages s and s+1
+  StageTransfers transfers_;  // between stages s and s+1
 };
 
 }  // namespace rehearsal::lower

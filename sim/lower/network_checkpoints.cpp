@@ -9,7 +9,7 @@ using graph::BufferUse;
 using graph::Coordinates;
 using graph::MemoryCategory;
 
-NetworkCheckpoints::NetworkCheckpoints(Draft& draft, Sequencer& sequencer, NetworkTiers& tiers)
+NetworkCheckpoints::NetworkCheckpoints(ProgramDraft& draft, Sequencer& sequencer, NetworkTiers& tiers)
     : draft_(draft),
       sequencer_(sequencer),
       tiers_(tiers),
@@ -44,7 +44,7 @@ void NetworkCheckpoints::keep(Key key, BufferId input, const Coordinates& at) {
     return;
   }
   leaving_.settle(1, at);
-  const Home home{tier_,
+  const TierBuffer home{tier_,
                   draft_.program.buffer({.size = part(), .category = MemoryCategory::activations, .tier = tier_})};
   const BufferUse made(home.buffer, Access::allocate);
   sequencer_.join(at, std::span(&made, 1));

@@ -15,7 +15,7 @@ class NetworkCheckpoints {
  public:
   using Key = std::pair<std::size_t, std::uint32_t>;  // position, micro-batch or piece of one
 
-  NetworkCheckpoints(Draft& draft, Sequencer& sequencer, NetworkTiers& tiers);
+  NetworkCheckpoints(ProgramDraft& draft, Sequencer& sequencer, NetworkTiers& tiers);
   void open();  // before the first task
 
   // Of a layer, counted in its stage.
@@ -28,21 +28,21 @@ class NetworkCheckpoints {
 
  private:
   struct Kept {
-    Home home;
+    TierBuffer home;
     std::optional<LocalTask> there, copy;
     BufferId part = {};  // on the device, when it comes back
   };
   Bytes whole() const { return draft_.pipe.plan->message; }
   Bytes part() const { return Bytes(whole().count() / cut_); }
 
-  Draft& draft_;
+  ProgramDraft& draft_;
   Sequencer& sequencer_;
   NetworkTiers& tiers_;
   const Tier tier_;
   const std::int64_t cut_;  // tensor ranks that share one
-  Room staged_;
+  BufferPool staged_;
   std::map<Key, Kept> kept_;
-  Leaving leaving_;
+  PendingOffload leaving_;
 };
 
 }  // namespace rehearsal::lower

@@ -10,7 +10,7 @@ using graph::BufferUse;
 using graph::Coordinates;
 using graph::EndpointId;
 using graph::EndpointKind;
-using graph::Handover;
+using graph::StagingCopy;
 using graph::Lane;
 using graph::MemoryCategory;
 using graph::Pass;
@@ -72,7 +72,7 @@ class NetworkServer {
         std::vector<BufferUse> uses;
         if (fresh) uses.emplace_back(into, Access::allocate);
         uses.emplace_back(into, Access::write);
-        program_.add({works_.intern(Handover{gradient, true}), Lane::compute, in_step(Pass::gradient_reduce)},
+        program_.add({works_.intern(StagingCopy{gradient, true}), Lane::compute, in_step(Pass::gradient_reduce)},
                      std::vector{arrived}, uses);
       };
       if (w == 0) {  // the first of a sum is the sum
@@ -93,9 +93,9 @@ class NetworkServer {
     const std::vector<BufferUse> read{{back, Access::read}};
     for (const auto end : ends_.out) {
       const auto handed = program_.add(
-          {works_.intern(Handover{program_.buffer(back).size, false}), Lane::compute, in_step(Pass::parameter_gather)},
+          {works_.intern(StagingCopy{program_.buffer(back).size, false}), Lane::compute, in_step(Pass::parameter_gather)},
           {}, read);
-      program_.add({works_.intern(graph::Wait{}), Lane::send_out, in_step(Pass::parameter_gather), end.value},
+      program_.add({works_.intern(graph::FixedDelay{}), Lane::send_out, in_step(Pass::parameter_gather), end.value},
                    std::vector{handed});
     }
     ends_.pushed.push_back(double(part.elements) * double(plan_.job.data_parallel.servers));
@@ -115,7 +115,7 @@ class NetworkServer {
 
 }  // namespace
 
-ServedSegments::ServedSegments(Draft& draft, Sequencer& sequencer) : draft_(draft), sequencer_(sequencer) {
+ServedSegments::ServedSegments(ProgramDraft& draft, Sequencer& sequencer) : draft_(draft), sequencer_(sequencer) {
   for (std::int64_t turn = 0; turn < draft.pipe.plan->job.data_parallel.servers; ++turn) {
     draft.ends.out.push_back(draft.program.endpoint(EndpointKind::send));
     draft.ends.in.push_back(draft.program.endpoint(EndpointKind::receive));
@@ -129,8 +129,8 @@ void ServedSegments::push(std::int64_t elements, BufferId gradients) {
   const std::vector<BufferUse> read{{gradients, Access::read}};
   for (std::size_t turn = 0; turn < out.size(); ++turn) {
     const auto handed = sequencer_.compute(
-        draft_.works.intern(Handover{part, false, part * static_cast<std::int64_t>(turn)}), here, read);
-    draft_.program.add({draft_.works.intern(graph::Wait{}), Lane::send_out, here, out[turn].value},
+        draft_.works.intern(StagingCopy{part, false, part * static_cast<std::int64_t>(turn)}), here, read);
+    draft_.program.add({draft_.works.intern(graph::FixedDelay{}), Lane::send_out, here, out[turn].value},
                        std::vector{handed});
   }
   draft_.ends.pushed.push_back(double(elements));
@@ -144,7 +144,7 @@ void ServedSegments::pull(std::int64_t elements, Precision precision, BufferId i
   for (std::size_t turn = 0; turn < in.size(); ++turn) {
     const auto arrived =
         draft_.program.add({draft_.works.intern(graph::Receive{}), Lane::receive, here, in[turn].value});
-    sequencer_.compute(draft_.works.intern(Handover{part, true, part * static_cast<std::int64_t>(turn)}), here, write,
+    sequencer_.compute(draft_.works.intern(StagingCopy{part, true, part * static_cast<std::int64_t>(turn)}), here, write,
                        graph::kNoEndpoint, arrived);
   }
 }
@@ -155,9 +155,9 @@ LoweredRank network_server(const plan::Plan& plan, const graph::Program& worker,
 }
 
 graph::Work handed_over(const graph::Work& work, const std::vector<std::uint32_t>& servers) {
-  const auto* handover = std::get_if<Handover>(&work);
-  if (!handover) return work;
-  auto mine = *handover;
+  const auto* staging_copy = std::get_if<StagingCopy>(&work);
+  if (!staging_copy) return work;
+  auto mine = *staging_copy;
   const auto turn = static_cast<std::size_t>(mine.offset.count() / mine.size.count());
   INVARIANT(turn < servers.size(), "a worker hands over the parts of servers");
   mine.offset = mine.size * std::int64_t{servers[turn]};

@@ -13,14 +13,14 @@ namespace rehearsal::lower {
 // A worker's side, in its program.
 class ServedSegments {
  public:
-  ServedSegments(Draft& draft, Sequencer& sequencer);
+  ServedSegments(ProgramDraft& draft, Sequencer& sequencer);
   // The gradients of a segment are complete: to all servers, each its part.
   void push(std::int64_t elements, BufferId gradients);
   // What comes back of a segment, in the order in which it was pushed: parameters, or sums of gradients in fp32.
   void pull(std::int64_t elements, Precision precision, BufferId into);
 
  private:
-  Draft& draft_;
+  ProgramDraft& draft_;
   Sequencer& sequencer_;
 };
 
@@ -29,7 +29,7 @@ class ServedSegments {
 LoweredRank network_server(const plan::Plan& plan, const graph::Program& worker, std::uint32_t workers,
                            graph::GraphBuilder& works);
 
-// A worker's handovers are written as if the part of server s were that of turn s. `servers`: who is asked in which
+// A worker's staging_copies are written as if the part of server s were that of turn s. `servers`: who is asked in which
 // turn.
 graph::Work handed_over(const graph::Work& work, const std::vector<std::uint32_t>& servers);
 

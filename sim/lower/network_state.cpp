@@ -23,7 +23,7 @@ std::int64_t numbered(Axis replicas) {
 
 // Where tokens are cut over the tensor group its ranks have gradients of rows of their own for what all of them hold:
 // packed into one buffer, summed, and put back.
-void NetworkState::sum_over_tensor(const Held& held, BufferId gradient, const Coordinates& at) {
+void NetworkState::sum_over_tensor(const ShardState& held, BufferId gradient, const Coordinates& at) {
   struct Run {
     std::int64_t from, elements;
   };
@@ -77,7 +77,7 @@ Kernel step_kernel(const plan::Plan& plan, std::int64_t elements, Axis replicas)
   return kernel;
 }
 
-NetworkState::NetworkState(Draft& draft, Sequencer& sequencer)
+NetworkState::NetworkState(ProgramDraft& draft, Sequencer& sequencer)
     : draft_(draft),
       sequencer_(sequencer),
       zero_(draft.pipe.plan->zero()),
@@ -122,9 +122,9 @@ void NetworkState::open_rooms() {
   if (updates_.active()) updates_.open(held_);
   std::int64_t largest = 0;
   std::size_t segments = 0;
-  for (const Held& held : held_) largest = std::max(largest, held.shard());
+  for (const ShardState& held : held_) largest = std::max(largest, held.shard());
   for (const auto& [position, here] : at_) segments = std::max(segments, here.size());
-  const auto open = [&](Room& room, std::size_t slots, Bytes size, MemoryCategory category, Tier tier) {
+  const auto open = [&](BufferPool& room, std::size_t slots, Bytes size, MemoryCategory category, Tier tier) {
     room.open(draft_, slots, {.size = size, .category = category, .tier = tier});
   };
   const auto share = sized(largest, precision());
@@ -142,7 +142,7 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
   auto& program = draft_.program;
   for (const auto& segment : part.segments) {
     if (segment.tied) {  // embedding and head on one rank share the table
-      const auto other = std::find_if(held_.begin(), held_.end(), [](const Held& h) { return h.tied; });
+      const auto other = std::find_if(held_.begin(), held_.end(), [](const ShardState& h) { return h.tied; });
       if (other != held_.end()) {
         other->both_ends = true;
         at_[position].push_back(static_cast<std::size_t>(other - held_.begin()));
@@ -150,7 +150,7 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
       }
     }
     const std::size_t stages = draft_.pipe.plan->stages.size();
-    Held held;
+    ShardState held;
     held.segment = &segment, held.tied = segment.tied, held.stage = static_cast<std::uint16_t>(stage % stages);
     const auto& plan = *draft_.pipe.plan;
     held.replicas = replicas_of(segment.tensors);
@@ -192,7 +192,7 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
 }
 
 BufferId NetworkState::parameters(std::size_t index, std::uint32_t stage, std::uint32_t microbatch) const {
-  const Held& held = held_[index];
+  const ShardState& held = held_[index];
   if (updates() == schedule::Updates::late) return held.older.front();
   if (const auto late = static_cast<std::uint32_t>(held.older.size()); iteration_ > 0 && late > 0)
     return held.older[(iteration_ > late ? iteration_ - late : 0) % late];
@@ -227,7 +227,7 @@ void NetworkState::end_backward(const Coordinates& at, const std::vector<std::si
   here.layer = graph::kNoLayer;
   for (const std::size_t position : positions)
     for (const std::size_t index : at_.at(position)) {
-      const Held& held = held_[index];
+      const ShardState& held = held_[index];
       here.pass = Pass::optimizer;
       std::optional<BufferId> old;  // the version of this micro-batch, when nobody needs it any more
       if (const auto it = kept_.find({index, used});
@@ -256,7 +256,7 @@ void NetworkState::end_backward(const Coordinates& at, const std::vector<std::si
 }
 
 void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at) {
-  const Held& held = held_[index];
+  const ShardState& held = held_[index];
   const BufferUse whole(gradient, Access::write);
   const auto clip = !norm_ ? Clip::none : at.pass == Pass::norm_backward ? Clip::add : Clip::scale;
   at.pass = Pass::gradient_reduce;
@@ -282,8 +282,8 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
 // The first of a step is copied out as it is; to later ones the sum so far comes back, and is kept again. The gradient
 // of one segment leaves while the next one is computed.
 void NetworkState::store(std::size_t index, BufferId gradient, const Coordinates& at) {
-  Held& held = held_[index];
-  const Home home{tiers_.offload().gradients, *held.gradients};
+  ShardState& held = held_[index];
+  const TierBuffer home{tiers_.offload().gradients, *held.gradients};
   const Bytes size = floats(held.shard());
   if (held.stored.empty()) {
     leaving_.settle(1, at);
@@ -302,8 +302,8 @@ void NetworkState::store(std::size_t index, BufferId gradient, const Coordinates
   held.stored = {way.there}, sum.used = {way.left};
 }
 
-Room::Slot& NetworkState::fetch(std::size_t index, const Coordinates& at) {
-  const Held& held = held_[index];
+BufferPool::Slot& NetworkState::fetch(std::size_t index, const Coordinates& at) {
+  const ShardState& held = held_[index];
   auto& slot = parameters_.next();
   const auto size = sized(zero_ == 3 ? held.shard() : held.elements, precision());
   sequencer_.wait_for(tiers_.fetch(size, {tiers_.offload().parameters, held.parameters}, slot.buffer, at, {}, slot.used,
@@ -312,7 +312,7 @@ Room::Slot& NetworkState::fetch(std::size_t index, const Coordinates& at) {
 }
 
 // Matrix by matrix, in the order of the segment; its moments follow each other.
-void NetworkState::update_matrices(const Held& held, BufferId gradient, const Coordinates& at) {
+void NetworkState::update_matrices(const ShardState& held, BufferId gradient, const Coordinates& at) {
   std::vector<models::MatrixPlace> all;
   for (const auto& tensor : held.segment->tensors)
     for (const auto& matrix : models::matrices_of(tensor)) all.push_back(matrix);
@@ -329,7 +329,7 @@ void NetworkState::update_matrices(const Held& held, BufferId gradient, const Co
   }
 }
 
-void NetworkState::update(const Held& held, BufferId gradient, bool part_of_gradient, const Coordinates& at,
+void NetworkState::update(const ShardState& held, BufferId gradient, bool part_of_gradient, const Coordinates& at,
                           std::optional<BufferId> free, Clip clip) {
   // ZeRO-3 holds the own shard alone, everybody else all parameters, of which the sharded update touches a part.
   const bool part_of_parameters = held.shards > 1 && zero_ < 3;
@@ -361,17 +361,17 @@ void NetworkState::finish_step() {
   if (served_) return finish_served();
   const auto& plan = *draft_.pipe.plan;
   const Coordinates at{Pass::gradient_reduce, 0, graph::kNoLayer, graph::kNoMicrobatch};
-  const auto with = [&](Pass pass, const Held& held) {
+  const auto with = [&](Pass pass, const ShardState& held) {
     auto c = at;
     c.pass = pass, c.stage = held.stage;
     return c;
   };
   // In an order that is the same on all ranks that hold the same: of two directions one starts at the other's end.
   auto ordered = held_;
-  std::stable_sort(ordered.begin(), ordered.end(), [](const Held& a, const Held& b) {
+  std::stable_sort(ordered.begin(), ordered.end(), [](const ShardState& a, const ShardState& b) {
     return std::make_pair(!a.tied, a.stage) < std::make_pair(!b.tied, b.stage);
   });
-  for (const Held& held : ordered) {
+  for (const ShardState& held : ordered) {
     const BufferUse gradient(*held.gradients, Access::write);
     if (!transient_gradients()) sum_over_tensor(held, *held.gradients, with(Pass::gradient_reduce, held));
     if (held.tied && plan.shares_embedding() && !held.both_ends)
@@ -383,7 +383,7 @@ void NetworkState::finish_step() {
   }
   leaving_.settle(0, at);
   if (updates_.active()) return updates_.finish(ordered);
-  for (const Held& held : ordered) {
+  for (const ShardState& held : ordered) {
     if (!held.older.empty()) {
       const std::vector<BufferUse> uses{{held.parameters, Access::read},
                                         {held.older[iteration_ % held.older.size()], Access::write}};
@@ -412,8 +412,8 @@ void NetworkState::finish_served() {
   const bool here = data.update == plan::DataParallel::Update::worker;
   const auto delay = static_cast<std::uint32_t>(data.delay), last = plan.iterations() - 1;
   const Coordinates at{Pass::optimizer, 0, graph::kNoLayer, graph::kNoMicrobatch};
-  for (const Held& held : held_) served_->push(held.elements, *held.gradients);
-  for (const Held& held : held_) {
+  for (const ShardState& held : held_) served_->push(held.elements, *held.gradients);
+  for (const ShardState& held : held_) {
     if (here && delay == 0) continue;  // the sum takes their place
     const BufferUse gradient(*held.gradients, Access::write);
     sequencer_.kernel({.kind = KernelKind::clear, .dims = {held.elements}}, at, std::span(&gradient, 1));
@@ -421,7 +421,7 @@ void NetworkState::finish_served() {
   const auto begun = iteration_++;
   for (auto k = begun; k <= (begun == last ? last + delay : begun); ++k) {
     if (k < delay) continue;
-    for (const Held& held : held_) {
+    for (const ShardState& held : held_) {
       served_->pull(held.elements, here ? Precision::fp32 : precision(), here ? *held.gradients : held.parameters);
       if (here) update(held, *held.gradients, false, at);
     }

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "lower/held.hpp"
+#include "lower/shard_state.hpp"
 #include "lower/host_updates.hpp"
 #include "lower/network_tiers.hpp"
 #include "lower/sequencer.hpp"
@@ -22,7 +22,7 @@ bool keeps_master(const plan::Plan& plan);
 
 class NetworkState {
  public:
-  NetworkState(Draft& draft, Sequencer& sequencer);
+  NetworkState(ProgramDraft& draft, Sequencer& sequencer);
   ~NetworkState();
   // Makes the residents. Positions count the parts through the whole model.
   void begin(const std::vector<std::uint32_t>& stages);
@@ -31,7 +31,7 @@ class NetworkState {
 
   // The segments of a part at a position, as indices into held().
   const std::vector<std::size_t>& segments_at(std::size_t position) const { return at_.at(position); }
-  const Held& held(std::size_t index) const { return held_[index]; }
+  const ShardState& held(std::size_t index) const { return held_[index]; }
   BufferId loss() const { return *loss_; }
 
   int zero() const { return zero_; }
@@ -46,7 +46,7 @@ class NetworkState {
   NetworkTiers& tiers() { return tiers_; }
   // Own parameters of a segment on the device, where they are kept beyond it: the next of all tasks follows the copy.
   // Whoever used them last says so.
-  Room::Slot& fetch(std::size_t index, const graph::Coordinates& at);
+  BufferPool::Slot& fetch(std::size_t index, const graph::Coordinates& at);
 
   // Schedules without a flush (schedule::Updates). The buffer in which a pass of this micro-batch finds the parameters:
   // the newest version, or an old one that was kept for it.
@@ -61,26 +61,26 @@ class NetworkState {
  private:
   void open_rooms();
   void hold(const models::Part& part, std::size_t position, std::uint32_t stage, std::uint32_t layer, bool head);
-  void update(const Held& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at,
+  void update(const ShardState& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at,
               std::optional<BufferId> free = {}, Clip clip = Clip::none);
   void clear_double(BufferId buffer, graph::Pass pass);
-  void update_matrices(const Held& held, BufferId gradient, const graph::Coordinates& at);
-  void sum_over_tensor(const Held& held, BufferId gradient, const graph::Coordinates& at);
+  void update_matrices(const ShardState& held, BufferId gradient, const graph::Coordinates& at);
+  void sum_over_tensor(const ShardState& held, BufferId gradient, const graph::Coordinates& at);
   void finish_served();
   void store(std::size_t index, BufferId gradient, const graph::Coordinates& at);
   bool wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const;
   schedule::Updates updates() const { return draft_.pipe.schedule.updates; }
 
-  Draft& draft_;
+  ProgramDraft& draft_;
   Sequencer& sequencer_;
   int zero_ = 0;
   NetworkTiers tiers_;
   HostUpdates updates_;
-  Room parameters_, parameters_staged_, sums_, gradients_staged_;
-  Leaving leaving_;                         // gradients
+  BufferPool parameters_, parameters_staged_, sums_, gradients_staged_;
+  PendingOffload leaving_;                         // gradients
   std::unique_ptr<ServedSegments> served_;  // with parameter servers
   std::uint32_t iteration_ = 0;             // of those in the graph
-  std::vector<Held> held_;
+  std::vector<ShardState> held_;
   std::map<std::size_t, std::vector<std::size_t>> at_;  // position -> held
   std::optional<BufferId> loss_, norm_;  // norm_: the square of that of all gradients, where steps are clipped by it
   // Updates after every backward: how many a stage has taken, the version that each micro-batch under way computes

@@ -11,17 +11,17 @@ using graph::Access;
 using graph::BufferUse;
 using graph::Coordinates;
 
-void Room::open(Draft& draft, std::size_t slots, const graph::Buffer& each) {
+void BufferPool::open(ProgramDraft& draft, std::size_t slots, const graph::Buffer& each) {
   if (each.size == Bytes{}) return;
   for (std::size_t i = 0; i < slots; ++i) slots_.push_back({draft.program.resident(each), {}});
 }
 
-Room::Slot& Room::next() {
+BufferPool::Slot& BufferPool::next() {
   INVARIANT(!slots_.empty(), "room is opened before it is used");
   return slots_[at_++ % slots_.size()];
 }
 
-void Leaving::settle(std::size_t but, const Coordinates& at) {
+void PendingOffload::settle(std::size_t but, const Coordinates& at) {
   while (under_way_.size() > but) {
     const auto [left, buffer] = under_way_.front();
     under_way_.erase(under_way_.begin());
@@ -31,7 +31,7 @@ void Leaving::settle(std::size_t but, const Coordinates& at) {
   }
 }
 
-LocalTask NetworkTiers::copy(Bytes size, Home from, Home to, const Coordinates& at, std::vector<LocalTask> after,
+LocalTask NetworkTiers::copy(Bytes size, TierBuffer from, TierBuffer to, const Coordinates& at, std::vector<LocalTask> after,
                              std::optional<Axis> shard) {
   std::sort(after.begin(), after.end());
   after.erase(std::unique(after.begin(), after.end()), after.end());
@@ -47,24 +47,24 @@ void add(std::vector<LocalTask>& to, const std::vector<LocalTask>& more) {
 }
 }  // namespace
 
-LocalTask NetworkTiers::fetch(Bytes size, Home from, BufferId to, const Coordinates& at, std::vector<LocalTask> ready,
-                              std::vector<LocalTask> room, Room& staged) {
+LocalTask NetworkTiers::fetch(Bytes size, TierBuffer from, BufferId to, const Coordinates& at, std::vector<LocalTask> ready,
+                              std::vector<LocalTask> room, BufferPool& staged) {
   if (from.tier != Tier::nvme) {
     add(ready, room);
     return copy(size, from, {Tier::device, to}, at, std::move(ready));
   }
   auto& slot = staged.next();
   add(ready, slot.used);
-  const Home here{Tier::host, slot.buffer};
+  const TierBuffer here{Tier::host, slot.buffer};
   room.push_back(copy(size, from, here, at, std::move(ready)));
   slot.used = {copy(size, here, {Tier::device, to}, at, std::move(room))};
   return slot.used.front();
 }
 
-NetworkTiers::Stored NetworkTiers::store(Bytes size, BufferId from, Home to, const Coordinates& at,
-                                         std::vector<LocalTask> ready, std::vector<LocalTask> room, Room& staged,
+NetworkTiers::Stored NetworkTiers::store(Bytes size, BufferId from, TierBuffer to, const Coordinates& at,
+                                         std::vector<LocalTask> ready, std::vector<LocalTask> room, BufferPool& staged,
                                          std::optional<Axis> shard) {
-  const Home source{Tier::device, from};
+  const TierBuffer source{Tier::device, from};
   if (to.tier != Tier::nvme) {
     add(ready, room);
     const auto there = copy(size, source, to, at, std::move(ready), shard);
@@ -72,7 +72,7 @@ NetworkTiers::Stored NetworkTiers::store(Bytes size, BufferId from, Home to, con
   }
   auto& slot = staged.next();
   add(ready, slot.used);
-  const Home here{Tier::host, slot.buffer};
+  const TierBuffer here{Tier::host, slot.buffer};
   const auto left = copy(size, source, here, at, std::move(ready), shard);
   room.push_back(left);
   slot.used = {copy(size, here, to, at, std::move(room))};

@@ -11,14 +11,14 @@
 namespace rehearsal::lower {
 
 // Memory that is taken once and used in turn, as buffers that are pinned once: who uses it next waits for who did last.
-class Room {
+class BufferPool {
  public:
   struct Slot {
     BufferId buffer;
     std::vector<LocalTask> used;  // by the last one
   };
   // Before the first task. Nothing where the buffers have no size.
-  void open(Draft& draft, std::size_t slots, const graph::Buffer& each);
+  void open(ProgramDraft& draft, std::size_t slots, const graph::Buffer& each);
   Slot& next();
 
  private:
@@ -28,9 +28,9 @@ class Room {
 
 // Buffers of the device that are on their way to another tier, oldest first: the compute lane frees them when they have
 // left.
-class Leaving {
+class PendingOffload {
  public:
-  explicit Leaving(Sequencer& sequencer) : sequencer_(sequencer) {}
+  explicit PendingOffload(Sequencer& sequencer) : sequencer_(sequencer) {}
   void add(LocalTask left, BufferId buffer) { under_way_.emplace_back(left, buffer); }
   // Frees all but so many.
   void settle(std::size_t but, const graph::Coordinates& at);
@@ -41,35 +41,35 @@ class Leaving {
 };
 
 // A buffer that keeps something on a tier; nothing else is in its first bytes.
-struct Home {
+struct TierBuffer {
   Tier tier = Tier::device;
   BufferId buffer;
 };
 
 class NetworkTiers {
  public:
-  explicit NetworkTiers(Draft& draft) : draft_(draft), offload_(draft.pipe.plan->job.training.offload) {}
+  explicit NetworkTiers(ProgramDraft& draft) : draft_(draft), offload_(draft.pipe.plan->job.training.offload) {}
 
   const models::Offload& offload() const { return offload_; }
 
   // One step of the way, on its lane. `shard`: as graph::Copy.
-  LocalTask copy(Bytes size, Home from, Home to, const graph::Coordinates& at, std::vector<LocalTask> after,
+  LocalTask copy(Bytes size, TierBuffer from, TierBuffer to, const graph::Coordinates& at, std::vector<LocalTask> after,
                  std::optional<Axis> shard = {});
   // To a buffer of the device and from it, over memory of the host where there are disks. `ready`: when the bytes are
   // there, `room`: when they may arrive.
-  LocalTask fetch(Bytes size, Home from, BufferId to, const graph::Coordinates& at, std::vector<LocalTask> ready,
-                  std::vector<LocalTask> room, Room& staged);
+  LocalTask fetch(Bytes size, TierBuffer from, BufferId to, const graph::Coordinates& at, std::vector<LocalTask> ready,
+                  std::vector<LocalTask> room, BufferPool& staged);
   struct Stored {
     LocalTask left, there;
   };
-  Stored store(Bytes size, BufferId from, Home to, const graph::Coordinates& at, std::vector<LocalTask> ready,
-               std::vector<LocalTask> room, Room& staged, std::optional<Axis> shard = {});
+  Stored store(Bytes size, BufferId from, TierBuffer to, const graph::Coordinates& at, std::vector<LocalTask> ready,
+               std::vector<LocalTask> room, BufferPool& staged, std::optional<Axis> shard = {});
 
   // How many slots a way needs so that its copies may be as far ahead as the scenario says.
   std::size_t slots() const { return static_cast<std::size_t>(offload_.prefetch) + 1; }
 
  private:
-  Draft& draft_;
+  ProgramDraft& draft_;
   const models::Offload& offload_;
 };
 

@@ -101,8 +101,8 @@ class PassBuilder {
   }
   // The operations since `first` take at least `host`: whatever their kernels leave, the GPU idles.
   void bound_by_host(std::size_t first, Time host, Pass pass) {
-    if (plan_.job.software.host_seconds_per_kernel <= 0 || first == result_.operations.size()) return;
-    const auto kernels = plan_.job.software.launch_blocking ? Sequence{} : run(first);
+    if (plan_.job.framework.host_seconds_per_kernel <= 0 || first == result_.operations.size()) return;
+    const auto kernels = plan_.job.framework.launch_blocking ? Sequence{} : run(first);
     const WorkId busy = builder_.intern(kernels);
     result_.operations.push_back({.work = builder_.intern(graph::HostBound{host, busy}), .pass = pass});
   }
@@ -122,7 +122,7 @@ class PassBuilder {
       if (operation.beside && (with_beside || i > first)) {
         const auto stretch = operation.beside_operations;
         if (stretch > 1) whole = builder_.intern(run(i, i + stretch, false));
-        whole = builder_.intern(graph::Beside{whole, *operation.beside});
+        whole = builder_.intern(graph::Overlapped{whole, *operation.beside});
         i += stretch - 1;
       }
       const bool recompute = operation.pass == Pass::recompute;
@@ -174,13 +174,13 @@ std::vector<PartValue> values_of(const models::Part& part, const models::Lives& 
 }
 
 Part model_part(const models::Part& model, models::Recompute recompute, const plan::Plan& plan, GraphBuilder& builder) {
-  const auto& software = plan.job.software;
+  const auto& framework = plan.job.framework;
   const auto host = [&](std::int64_t launches, double factor) {
-    const double unbound = software.host_bound_to_cores ? 1 : software.unbound_host;
-    return seconds(double(launches) * software.host_seconds_per_kernel * plan.job.cluster.launch_factor * factor *
+    const double unbound = framework.host_bound_to_cores ? 1 : framework.unbound_host;
+    return seconds(double(launches) * framework.host_seconds_per_kernel * plan.job.cluster.launch_factor * factor *
                    unbound);
   };
-  const double back = software.host_backward_factor;
+  const double back = framework.host_backward_factor;
   const auto lives = models::lives(model);
   using Runs = std::vector<models::Part::Run>;
   std::int64_t all_launches = 0;
@@ -260,7 +260,7 @@ TensorPlace place_of(const models::Part& part, std::uint16_t tensor) {
 }
 
 ModelPart layer_part(const plan::Job& job, std::int64_t first, std::int64_t nth) {
-  const bool as_asked = job.software.own_kernels || job.training.recomputes_alike() || job.training.recomputes(nth);
+  const bool as_asked = job.framework.native_kernels || job.training.recomputes_alike() || job.training.recomputes(nth);
   const auto kind = static_cast<std::size_t>(job.model.kind(first + nth));
   return static_cast<ModelPart>((as_asked ? kLayer : kKept) + kind);
 }
@@ -337,7 +337,7 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
     for (std::int64_t l = 0; stage.head && l < plan.job.model.mtp_layers; l++)
       use(kPrediction, static_cast<std::uint16_t>(stage.layers + l));
     if (stage.head) use(kHead, graph::kNoLayer);
-    parts.keeps_output = !stage.head && plan.job.software.keeps_stage_output && !result.performed;
+    parts.keeps_output = !stage.head && plan.job.framework.keeps_stage_output && !result.performed;
     result.stages.push_back(std::move(parts));
   }
   return result;
@@ -359,7 +359,7 @@ Parts given_parts(const std::vector<GivenStage>& stages, std::uint32_t pieces, G
                      {.size = kept, .crosses = Crosses::forward_to_weight},
                      {.size = hold - kept, .crosses = Crosses::input_to_weight}};
       const auto given = [&](Time all, Pass pass, Values born, Values dies) {
-        const WorkId work = builder.intern(graph::Wait{time(all)});
+        const WorkId work = builder.intern(graph::FixedDelay{time(all)});
         return PassWork{{{.work = work, .pass = pass, .born = std::move(born), .dies = std::move(dies)}}, work};
       };
       part.passes = {given(whole.forward, Pass::forward, {0, 1}, {}),

@@ -74,7 +74,7 @@ struct StageParts {
     std::optional<std::size_t> partner = {};
   };
   std::vector<Use> uses;
-  bool keeps_output = false;  // until its backward (models::Software)
+  bool keeps_output = false;  // until its backward (models::Framework)
   Bytes output = {};          // of one micro-batch on one GPU
   std::size_t layout = 0;     // which of Parts::layouts it is cut by
 };

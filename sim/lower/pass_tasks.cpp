@@ -33,7 +33,7 @@ void PassTasks::release(const Coordinates& at) {
   std::vector<BufferUse> kept;
   for (auto& slot : live(at).slots)
     if (slot) kept.emplace_back(*std::exchange(slot, std::nullopt), Access::free);
-  program_.add({works_.intern(graph::Wait{}), Lane::compute, at}, {}, kept);
+  program_.add({works_.intern(graph::FixedDelay{}), Lane::compute, at}, {}, kept);
 }
 
 LocalTask PassTasks::emit(const Coordinates& at, std::vector<LocalTask> after) {
@@ -66,7 +66,7 @@ LocalTask PassTasks::emit_part(const Coordinates& at, std::size_t use, std::vect
               around);
 }
 
-LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& live, std::vector<LocalTask> after,
+LocalTask PassTasks::emit(const Coordinates& at, FusedTasks::Recipe& recipe, Live& live, std::vector<LocalTask> after,
                           const Extra& extra, Around* around) {
   LocalTask last;
   struct UnderWay {
@@ -125,7 +125,7 @@ LocalTask PassTasks::emit(const Coordinates& at, Folds::Recipe& recipe, Live& li
     });
     if (ends && closes) {  // whoever waits for the part waits for both
       released.insert(released.end(), extra.last.begin(), extra.last.end());
-      last = program_.add({works_.intern(graph::Wait{}), Lane::compute, here}, after, released);
+      last = program_.add({works_.intern(graph::FixedDelay{}), Lane::compute, here}, after, released);
     }
   }
   return last;
@@ -137,7 +137,7 @@ std::uint32_t PassTasks::fold(const TaskRecipe& task, const std::vector<BufferUs
   for (const auto& use : extra.first) taken.push_back(program_.buffer(use.id()).size);
   const auto [known, fresh] = known_folds_.try_emplace({&task, taken, extra.last.size()});
   if (!fresh) return known->second;
-  graph::Fold fold = *task.fold;
+  graph::FusedTask fold = *task.fold;
   auto use = static_cast<std::uint32_t>(uses.size());
   std::vector<AllocationStep> before;
   for (const auto size : taken) before.push_back({use++, 0, size});

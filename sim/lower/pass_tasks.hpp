@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "graph/builder.hpp"
-#include "lower/folds.hpp"
+#include "lower/fused_tasks.hpp"
 #include "lower/lowering.hpp"
 #include "lower/rank_program.hpp"
 
@@ -74,7 +74,7 @@ class PassTasks {
   };
   Live& live(const graph::Coordinates& at);
   std::optional<BufferId>& slot_of(Live& live, const graph::Coordinates& at, std::uint32_t slot);
-  LocalTask emit(const graph::Coordinates& at, Folds::Recipe& recipe, Live& live, std::vector<LocalTask> after,
+  LocalTask emit(const graph::Coordinates& at, FusedTasks::Recipe& recipe, Live& live, std::vector<LocalTask> after,
                  const Extra& extra, Around* around = nullptr);
   std::uint32_t fold(const TaskRecipe& task, const std::vector<graph::BufferUse>& uses, const Extra& extra);
 
@@ -83,7 +83,7 @@ class PassTasks {
   graph::GraphBuilder& works_;
   graph::ProgramBuilder& program_;
   Ends& ends_;
-  Folds folds_;
+  FusedTasks folds_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Live> live_;  // by (stage, micro-batch)
   // What pieces of a micro-batch share: by stage, micro-batch and slot.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::optional<BufferId>> shared_;

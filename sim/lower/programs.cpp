@@ -11,10 +11,10 @@ std::uint64_t jitter_key(const graph::Coordinates& at) {
   return pass << 48 | std::uint64_t{at.stage} << 32 | at.microbatch;
 }
 
-Programs::Programs(std::vector<graph::Program> of_programs, const Cast& cast, const Conditions* conditions,
+Programs::Programs(std::vector<graph::Program> of_programs, const JobActors& actors, const Conditions* conditions,
                    const cluster::Health* health, std::vector<std::uint32_t> jitters, graph::GraphBuilder& builder)
     : of_programs_(std::move(of_programs)),
-      cast_(cast),
+      actors_(actors),
       conditions_(conditions),
       health_(health),
       jitters_(std::move(jitters)),
@@ -23,20 +23,20 @@ Programs::Programs(std::vector<graph::Program> of_programs, const Cast& cast, co
     for (auto& program : of_programs_) sound_.push_back(builder_.add(std::move(program)));
     return;
   }
-  endpoints_.resize(cast_.ranks());
-  for (std::uint32_t r = 0; r < cast_.ranks(); ++r)
-    endpoints_[r].resize(of_programs_[cast_.programs[r]].endpoints.size());
-  for (std::size_t g = 0; g < cast_.groups.size(); ++g)
-    for (const auto r : cast_.groups[g].ranks) {
-      const auto& group = cast_.groups[g];
-      endpoints_[r][cast_.endpoint(group, r).index()] = conditions_->of[cast_.group(g)];
+  endpoints_.resize(actors_.ranks());
+  for (std::uint32_t r = 0; r < actors_.ranks(); ++r)
+    endpoints_[r].resize(of_programs_[actors_.programs[r]].endpoints.size());
+  for (std::size_t g = 0; g < actors_.groups.size(); ++g)
+    for (const auto r : actors_.groups[g].ranks) {
+      const auto& group = actors_.groups[g];
+      endpoints_[r][actors_.endpoint(group, r).index()] = conditions_->of[actors_.group(g)];
     }
-  for (std::size_t c = 0; c < cast_.channels.size(); ++c)
-    endpoints_[cast_.channels[c].from][cast_.channels[c].send.index()] = conditions_->of[cast_.channel(c)];
+  for (std::size_t c = 0; c < actors_.channels.size(); ++c)
+    endpoints_[actors_.channels[c].from][actors_.channels[c].send.index()] = conditions_->of[actors_.channel(c)];
 }
 
 ProgramId Programs::of(std::uint32_t rank) {
-  const auto stage = cast_.programs[rank];
+  const auto stage = actors_.programs[rank];
   if (!conditions_) return sound_[stage];
   const Key key{stage, conditions_->of[rank], conditions_->inside[rank], endpoints_[rank],
                 jitters_.empty() ? 0 : jitters_[rank]};

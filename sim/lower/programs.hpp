@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/builder.hpp"
-#include "lower/cast.hpp"
+#include "lower/job_actors.hpp"
 
 namespace rehearsal::lower {
 
@@ -19,7 +19,7 @@ class Programs {
   // `of_programs`: of each pipeline rank, with all works under sound conditions. `conditions`: null where all is alike;
   // `health`: null where nothing is wrong. `jitters`: of each rank, those of one number have the same times; empty
   // without jitter.
-  Programs(std::vector<graph::Program> of_programs, const Cast& cast, const Conditions* conditions,
+  Programs(std::vector<graph::Program> of_programs, const JobActors& actors, const Conditions* conditions,
            const cluster::Health* health, std::vector<std::uint32_t> jitters, graph::GraphBuilder& builder);
 
   ProgramId of(std::uint32_t rank);
@@ -34,7 +34,7 @@ class Programs {
   WorkId under(WorkId work, const graph::Condition& kernels, const graph::Condition& links);
 
   std::vector<graph::Program> of_programs_;
-  const Cast& cast_;
+  const JobActors& actors_;
   const Conditions* conditions_;
   const cluster::Health* health_;
   std::vector<std::uint32_t> jitters_;

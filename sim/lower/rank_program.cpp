@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "lower/rank_work.hpp"
+#include "lower/step_emitter.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -17,7 +17,7 @@ using schedule::Op;
 
 class RankLowering {
  public:
-  RankLowering(const Pipeline& pipeline, const Role& role, graph::GraphBuilder& works)
+  RankLowering(const Pipeline& pipeline, const RankClass& role, graph::GraphBuilder& works)
       : pipe_(pipeline),
         role_(role),
         rank_(role.stage),
@@ -93,9 +93,9 @@ class RankLowering {
   }
 
   // --- messages -----------------------------------------------------------------------------------------------------
-  graph::EndpointId end(std::map<Ends::Peer, graph::EndpointId>& ends, const Handing& handing, MessageKind kind,
+  graph::EndpointId end(std::map<Ends::Peer, graph::EndpointId>& ends, const P2POp& p2p, MessageKind kind,
                         EndpointKind endpoint) {
-    const auto [it, fresh] = ends.try_emplace({handing.peer, kind, handing.number});
+    const auto [it, fresh] = ends.try_emplace({p2p.peer, kind, p2p.number});
     if (fresh) it->second = program_.endpoint(endpoint);
     return it->second;
   }
@@ -108,7 +108,7 @@ class RankLowering {
     const auto kind = action.op == Op::forward ? MessageKind::activation : MessageKind::gradient;
     const bool at_end = enters == (kind == MessageKind::activation);  // of the edges that end at the stage
     for (const auto& [number, at] : role_.edges) {
-      const auto& edge = pipe_.crossings.edges()[number];
+      const auto& edge = pipe_.transfers.edges()[number];
       if ((at_end ? edge.to : edge.from) != action.stage) continue;
       each((enters ? at.in : at.out)[static_cast<std::size_t>(kind)], kind);
     }
@@ -128,18 +128,18 @@ class RankLowering {
   std::vector<LocalTask> receive(schedule::Action action) {
     std::vector<LocalTask> all;
     const auto at = coordinates(action);
-    for_each_edge(action, true, [&](const std::vector<Handing>& list, MessageKind kind) {
+    for_each_edge(action, true, [&](const std::vector<P2POp>& list, MessageKind kind) {
       std::vector<LocalTask> arrived(list.size());
       for (std::size_t i = 0; i < list.size(); ++i) {
-        const auto& handing = list[i];
-        if (handing.what == Handing::What::relay) {
-          post(handing, kind, at, work_->relay(at, handing, arrived[*handing.after]),
-               handing.leaves_domain ? Lane::relay_out : Lane::relay);
+        const auto& p2p = list[i];
+        if (p2p.what == P2POp::What::relay) {
+          post(p2p, kind, at, work_->relay(at, p2p, arrived[*p2p.after]),
+               p2p.leaves_domain ? Lane::relay_out : Lane::relay);
           continue;
         }
-        const auto endpoint = end(ends_.receives, handing, kind, EndpointKind::receive);
+        const auto endpoint = end(ends_.receives, p2p, kind, EndpointKind::receive);
         const auto received = program_.add({works_.intern(graph::Receive{}), Lane::receive, at, endpoint.value});
-        arrived[i] = work_->take(at, handing, received);
+        arrived[i] = work_->take(at, p2p, received);
         all.push_back(arrived[i]);
       }
     });
@@ -152,18 +152,18 @@ class RankLowering {
 
   void send(schedule::Action action, LocalTask done) {
     const auto at = coordinates(action);
-    for_each_edge(action, false, [&](const std::vector<Handing>& list, MessageKind kind) {
-      for (const auto& handing : list)
-        if (handing.what == Handing::What::drop)
-          work_->drop(at, handing);
+    for_each_edge(action, false, [&](const std::vector<P2POp>& list, MessageKind kind) {
+      for (const auto& p2p : list)
+        if (p2p.what == P2POp::What::drop)
+          work_->drop(at, p2p);
         else
-          post(handing, kind, at, work_->hand_over(at, handing, done),
-               handing.leaves_domain ? Lane::send_out : Lane::send);
+          post(p2p, kind, at, work_->hand_over(at, p2p, done),
+               p2p.leaves_domain ? Lane::send_out : Lane::send);
     });
   }
-  void post(const Handing& handing, MessageKind kind, const Coordinates& at, LocalTask after, Lane lane) {
-    const auto endpoint = end(ends_.sends, handing, kind, EndpointKind::send);
-    program_.add({handing.message, pipe_.blocking_sends ? Lane::compute : lane, at, endpoint.value},
+  void post(const P2POp& p2p, MessageKind kind, const Coordinates& at, LocalTask after, Lane lane) {
+    const auto endpoint = end(ends_.sends, p2p, kind, EndpointKind::send);
+    program_.add({p2p.message, pipe_.blocking_sends ? Lane::compute : lane, at, endpoint.value},
                  std::vector{after});
   }
 
@@ -182,20 +182,20 @@ class RankLowering {
   }
 
   const Pipeline& pipe_;
-  const Role& role_;
+  const RankClass& role_;
   std::uint32_t rank_;  // pipeline rank
   graph::GraphBuilder& works_;
   graph::ProgramBuilder program_;
   Ends ends_;
-  Draft draft_;
-  std::unique_ptr<RankWork> work_;
+  ProgramDraft draft_;
+  std::unique_ptr<StepEmitter> work_;
   Turn turn_ = Turn::usual;
   std::vector<std::uint32_t> stages_;  // held by this rank, ascending
 };
 
 }  // namespace
 
-LoweredRank lower_rank(const Pipeline& pipeline, const Role& role, graph::GraphBuilder& builder) {
+LoweredRank lower_rank(const Pipeline& pipeline, const RankClass& role, graph::GraphBuilder& builder) {
   return RankLowering(pipeline, role, builder).run();
 }
 

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "graph/builder.hpp"
-#include "lower/crossings.hpp"
+#include "lower/stage_transfers.hpp"
 #include "lower/lowering.hpp"
 
 namespace rehearsal::lower {
 
 // The open ends of a program, for joining ranks.
 struct Ends {
-  // By who is at the other end: a pipeline rank, and which of its ranks (Handing).
+  // By who is at the other end: a pipeline rank, and which of its ranks (P2POp).
   struct Peer {
     std::uint32_t pipeline_rank = 0;
     MessageKind kind = MessageKind::activation;
@@ -43,7 +43,7 @@ struct Pipeline {
   const plan::Plan* plan;  // of this pipeline rank; null for a given pipeline
   const schedule::Schedule& schedule;
   const schedule::Problem& problem;
-  const Crossings& crossings;
+  const StageTransfers& transfers;
   bool blocking_sends;
   Detail detail;
 };
@@ -53,6 +53,6 @@ struct LoweredRank {
   Ends ends;
 };
 
-LoweredRank lower_rank(const Pipeline& pipeline, const Role& role, graph::GraphBuilder& builder);
+LoweredRank lower_rank(const Pipeline& pipeline, const RankClass& role, graph::GraphBuilder& builder);
 
 }  // namespace rehearsal::lower

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "lower/held.hpp"
+#include "lower/shard_state.hpp"
 
 namespace rehearsal::lower {
 
@@ -25,7 +25,7 @@ LocalTask Sequencer::kernel(Kernel kernel, const Coordinates& at, std::span<cons
 }
 
 LocalTask Sequencer::join(const Coordinates& at, std::span<const BufferUse> uses) {
-  return compute(draft_.works.intern(graph::Wait{}), at, uses);
+  return compute(draft_.works.intern(graph::FixedDelay{}), at, uses);
 }
 
 std::vector<LocalTask> Sequencer::before() {

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "lower/rank_work.hpp"
+#include "lower/step_emitter.hpp"
 
 namespace rehearsal::lower {
 
@@ -12,7 +12,7 @@ namespace rehearsal::lower {
 // memory depends on the program alone, not on times.
 class Sequencer {
  public:
-  explicit Sequencer(Draft& draft) : draft_(draft) {}
+  explicit Sequencer(ProgramDraft& draft) : draft_(draft) {}
   LocalTask compute(WorkId work, const graph::Coordinates& at, std::span<const graph::BufferUse> uses,
                     std::uint32_t endpoint = graph::kNoEndpoint, std::optional<LocalTask> after = {});
   // In the precision of the network.
@@ -34,7 +34,7 @@ class Sequencer {
   std::vector<LocalTask> so_far() const;
 
  private:
-  Draft& draft_;
+  ProgramDraft& draft_;
   std::vector<LocalTask> before();
 
   LocalTask last_;                  // of the compute lane

@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "base/error.hpp"
-#include "lower/cast.hpp"
-#include "lower/joiner.hpp"
+#include "lower/job_actors.hpp"
+#include "lower/graph_assembler.hpp"
 #include "lower/network_served.hpp"
 #include "lower/programs.hpp"
 #include "models/traffic.hpp"
@@ -114,12 +114,12 @@ class Server {
     }
     if (servers_update(job_) && !job_.data_parallel.unbounded()) done = update(parameters, done);
     for (const auto end : ends_.out)
-      program_.add({works_.intern(graph::Wait{}), Lane::send_out, at(Pass::parameter_gather), end.value},
+      program_.add({works_.intern(graph::FixedDelay{}), Lane::send_out, at(Pass::parameter_gather), end.value},
                    std::vector{done});
   }
   // Traffic as of a worker's own optimizer; one kernel a bucket, whose host and launches are not counted.
   LocalTask update(double parameters, LocalTask after) {
-    const double moved = models::optimizer_bytes(job_.training, job_.software);
+    const double moved = models::optimizer_bytes(job_.training, job_.framework);
     return program_.add({works_.intern(MemoryBound{bytes(parameters * moved), 1}), Lane::compute, at(Pass::optimizer)},
                         std::vector{after});
   }
@@ -132,12 +132,12 @@ class Server {
 };
 
 // Everybody and who speaks to whom. Programs: 0 of workers, 1 of servers, 2 of threads that hold nothing.
-Cast cast_of(const plan::Job& job, const std::vector<Ends>& ends) {
+JobActors cast_of(const plan::Job& job, const std::vector<Ends>& ends) {
   const auto workers = job.workers(), servers = servers_of(job), threads = job.threads();
   std::vector<std::uint32_t> program(workers, 0);
   for (std::uint32_t s = 0; s < servers; ++s)
     for (std::uint32_t t = 0; t < threads; ++t) program.push_back(t == 0 ? 1 : 2);
-  std::vector<Cast::Channel> channels;
+  std::vector<JobActors::Channel> channels;
   for (std::uint32_t s = 0; s < servers; ++s) {
     const auto by_turn = workers_by_turn(job, s);
     for (std::uint32_t i = 0; i < by_turn.size(); ++i) {
@@ -156,27 +156,27 @@ Cast cast_of(const plan::Job& job, const std::vector<Ends>& ends) {
 // conditions there.
 class Variants {
  public:
-  Variants(const plan::Plan& plan, const Cast& cast, const std::vector<graph::Program>& kinds,
+  Variants(const plan::Plan& plan, const JobActors& actors, const std::vector<graph::Program>& kinds,
            const Conditions* conditions, graph::GraphBuilder& builder)
-      : plan_(plan), cast_(cast), kinds_(kinds), conditions_(conditions), builder_(builder), ways_(cast.ranks()) {
-    for (std::size_t c = 0; c < cast.channels.size(); ++c) {
-      const auto& channel = cast.channels[c];
+      : plan_(plan), actors_(actors), kinds_(kinds), conditions_(conditions), builder_(builder), ways_(actors.ranks()) {
+    for (std::size_t c = 0; c < actors.channels.size(); ++c) {
+      const auto& channel = actors.channels[c];
       const auto from = plan.job.gpu(channel.from), to = plan.job.gpu(channel.to);
       Way way;
       if (from != to) {
         const auto like = plan.machine->alike(from, to);
         way.from = static_cast<std::uint32_t>(like.first), way.to = static_cast<std::uint32_t>(like.second);
       }
-      if (conditions) way.links = conditions->of[cast.channel(c)];
+      if (conditions) way.links = conditions->of[actors.channel(c)];
       ways_[channel.from].emplace(channel.send, way);
     }
   }
 
   ProgramId of(std::uint32_t rank) {
     const auto* health = plan_.health.get();
-    const Key key{cast_.programs[rank], conditions_ ? conditions_->of[rank] : graph::Condition{},
+    const Key key{actors_.programs[rank], conditions_ ? conditions_->of[rank] : graph::Condition{},
                   health && health->jitters() ? rank : 0, ways_[rank],
-                  plan_.performed() && cast_.programs[rank] == 0 ? servers_by_turn(plan_.job, rank)
+                  plan_.performed() && actors_.programs[rank] == 0 ? servers_by_turn(plan_.job, rank)
                                                                  : std::vector<std::uint32_t>{}};
     const auto [at, fresh] = known_.try_emplace(key);
     if (fresh) at->second = builder_.add(variant(key));
@@ -215,7 +215,7 @@ class Variants {
         program.lane[i] = Lane::send;
         continue;
       }
-      const Bytes size = bytes(cast_.ends[kind].pushed[program.sequence[i]] * bytes_each);
+      const Bytes size = bytes(actors_.ends[kind].pushed[program.sequence[i]] * bytes_each);
       program.lane[i] = from != to && plan_.machine->reach(from, to).leaves_domain ? Lane::send_out : Lane::send;
       program.work[i] = under(builder_.intern(graph::Message{size, from, to, {}, {}, true}), mine, links);
     }
@@ -229,7 +229,7 @@ class Variants {
   }
 
   const plan::Plan& plan_;
-  const Cast& cast_;
+  const JobActors& actors_;
   const std::vector<graph::Program>& kinds_;
   const Conditions* conditions_;
   graph::GraphBuilder& builder_;
@@ -262,7 +262,7 @@ plan::StateBytes server_states(const plan::Job& job) {
   return {states.parameters, sums, states.optimizer};
 }
 
-ServedUpdate::ServedUpdate(Draft& draft) : draft_(draft) {
+ServedUpdate::ServedUpdate(ProgramDraft& draft) : draft_(draft) {
   for (std::uint32_t turn = 0; turn < servers_of(draft.pipe.plan->job); ++turn) {
     draft.ends.out.push_back(draft.program.endpoint(EndpointKind::send));
     draft.ends.in.push_back(draft.program.endpoint(EndpointKind::receive));
@@ -272,7 +272,7 @@ ServedUpdate::ServedUpdate(Draft& draft) : draft_(draft) {
 void ServedUpdate::push(double parameters, const Coordinates& at, LocalTask after) {
   draft_.ends.pushed.push_back(parameters);
   for (const auto end : draft_.ends.out)
-    draft_.program.add({draft_.works.intern(graph::Wait{}), Lane::send_out, at, end.value}, std::vector{after});
+    draft_.program.add({draft_.works.intern(graph::FixedDelay{}), Lane::send_out, at, end.value}, std::vector{after});
 }
 
 LocalTask ServedUpdate::pull(Coordinates at) {
@@ -284,7 +284,7 @@ LocalTask ServedUpdate::pull(Coordinates at) {
   return last;
 }
 
-std::optional<Surroundings> join_served(LoweredRank worker, const plan::Plan& plan, const Options& options,
+std::optional<ResourceMap> join_served(LoweredRank worker, const plan::Plan& plan, const Options& options,
                                         graph::GraphBuilder& builder) {
   const auto& job = plan.job;
   const auto* health = plan.health.get();
@@ -300,37 +300,37 @@ std::optional<Surroundings> join_served(LoweredRank worker, const plan::Plan& pl
   add(std::move(worker)), add(std::move(serves));
   if (threads) add(Server(plan, pushed, builder, 1, false).run());
 
-  const Cast cast = cast_of(job, ends);
+  const JobActors actors = cast_of(job, ends);
   const bool uneven = health || !job.cluster.groups.empty();
   std::optional<Conditions> under;
   std::vector<std::uint32_t> jitters;
-  if (uneven) under = conditions(cast, plan, options.detail != Detail::operators);
+  if (uneven) under = conditions(actors, plan, options.detail != Detail::operators);
   if (health && health->jitters())
-    for (std::uint32_t r = 0; r < cast.ranks(); ++r) jitters.push_back(r);
+    for (std::uint32_t r = 0; r < actors.ranks(); ++r) jitters.push_back(r);
 
   // Folding needs resources even where nothing is shared: they tell apart who sits where.
   cluster::Resources resources(*plan.machine, health);
-  const auto loaded = loads(cast, plan.formation, job, resources);
-  std::vector<std::uint32_t> of(cast.size());
+  const auto loaded = loads(actors, plan.rank_layout, job, resources);
+  std::vector<std::uint32_t> of(actors.size());
   std::iota(of.begin(), of.end(), 0u);
   std::optional<Classes> classes;
   if (options.symmetry) {
-    classes = equitable_classes(actors(cast, loaded, resources.all(), under ? &*under : nullptr, jitters));
+    classes = equitable_classes(loaded_actors(actors, loaded, resources.all(), under ? &*under : nullptr, jitters));
     of = classes->of_actor;
   }
-  Variants variants(plan, cast, kinds, under ? &*under : nullptr, builder);
-  Joiner joiner(cast, of);
-  joiner.ranks(builder, [&](std::uint32_t r) {
+  Variants variants(plan, actors, kinds, under ? &*under : nullptr, builder);
+  GraphAssembler assembler(actors, of);
+  assembler.ranks(builder, [&](std::uint32_t r) {
     const auto server = r < job.workers() ? 0 : (r - job.workers()) / job.threads();
     const auto node = job.gpu(r) / static_cast<std::uint32_t>(job.cluster.gpus_per_node);
-    if (r < job.workers()) return Joiner::Seat{variants.of(r), 1, r, node, plan.mesh.at(r)};
+    if (r < job.workers()) return GraphAssembler::GpuSlot{variants.of(r), 1, r, node, plan.mesh.at(r)};
     RankPlace place;  // its number among those that share the parameters
     place.replica = place.expert_replica = server;
-    return Joiner::Seat{variants.of(r), 1, job.workers() + server, node, place};
+    return GraphAssembler::GpuSlot{variants.of(r), 1, job.workers() + server, node, place};
   });
-  joiner.connect(builder);
+  assembler.connect(builder);
   if (!options.shares) return std::nullopt;
-  return Surroundings{joiner.places(loaded, resources.all(), classes ? &*classes : nullptr, *plan.machine),
+  return ResourceMap{assembler.places(loaded, resources.all(), classes ? &*classes : nullptr, *plan.machine),
                       resources.all(), 0};
 }
 

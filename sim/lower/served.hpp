@@ -12,7 +12,7 @@
 #include "graph/builder.hpp"
 #include "lower/lowering.hpp"
 #include "lower/rank_program.hpp"
-#include "lower/rank_work.hpp"
+#include "lower/step_emitter.hpp"
 #include "plan/plan.hpp"
 
 namespace rehearsal::lower {
@@ -31,18 +31,18 @@ plan::StateBytes server_states(const plan::Job& job);
 // A worker's side, in its program.
 class ServedUpdate {
  public:
-  explicit ServedUpdate(Draft& draft);
+  explicit ServedUpdate(ProgramDraft& draft);
   // Gradients of so many parameters are complete when `after` has ended.
   void push(double parameters, const graph::Coordinates& at, LocalTask after);
   // What is pulled, in the order in which it was pushed. Returns the last task.
   LocalTask pull(graph::Coordinates at);
 
  private:
-  Draft& draft_;
+  ProgramDraft& draft_;
 };
 
 // A rank for each worker, whose program this is, and the ranks of the servers.
-std::optional<Surroundings> join_served(LoweredRank worker, const plan::Plan& plan, const Options& options,
+std::optional<ResourceMap> join_served(LoweredRank worker, const plan::Plan& plan, const Options& options,
                                         graph::GraphBuilder& builder);
 
 }  // namespace rehearsal::lower

@@ -20,7 +20,7 @@ constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 
 // A reduction is issued when its unit has computed, the gather of the unit `prefetch` ahead when that unit starts: so
 // `prefetch` gathers go first. Where computation waits for the reduction there is no later gather before it.
-ShardedPasses::ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages)
+ShardedPasses::ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages)
     : draft_(draft),
       tasks_(tasks),
       plan_(*draft.pipe.plan),
@@ -199,9 +199,9 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
   }
 }
 
-// Layers travel as the software cuts them, where a tile has a weight and a bias; the ends are one tensor.
+// Layers travel as the framework cuts them, where a tile has a weight and a bias; the ends are one tensor.
 std::uint32_t ShardedPasses::tensors(Unit unit) const {
-  const auto all = plan_.job.software.sharded_tensors;
+  const auto all = plan_.job.framework.sharded_tensors;
   if (use(unit).layer == graph::kNoLayer || all == 1) return 1;
   if (unit.tile) return 2;
   const auto tiled = static_cast<std::int64_t>(part(unit).model->tiles.size()) / tiers_.offload().tiles;
@@ -335,7 +335,7 @@ LocalTask ShardedPasses::store(const Batch& batch, Bytes size, LocalTask complet
 // All ranks have the whole sum, and each updates its shard of the parameters (LOMO's fuse_update_zero3).
 void ShardedPasses::update(const Batch& batch, LocalTask reduced) {
   const auto& training = plan_.job.training;
-  const auto traffic = batch.norms ? models::norm_at_once(training) : models::update_at_once(training, plan_.job.software);
+  const auto traffic = batch.norms ? models::norm_at_once(training) : models::update_at_once(training, plan_.job.framework);
   auto at = batch.at;
   const auto tensors = models::tensors_of(draft_.pipe.parts.parts[batch.part].model->segments);
   double moved = 0, copies = 0;

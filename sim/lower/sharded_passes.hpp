@@ -13,7 +13,7 @@
 #include "lower/checkpoints.hpp"
 #include "lower/gradient_buckets.hpp"
 #include "lower/pass_tasks.hpp"
-#include "lower/rank_work.hpp"
+#include "lower/step_emitter.hpp"
 #include "lower/tiers.hpp"
 
 namespace rehearsal::lower {
@@ -27,7 +27,7 @@ inline constexpr std::size_t kBatchesHeld = 2;
 class ShardedPasses {
  public:
   // Of a plan whose passes come in parts. `stages` of the rank, ascending.
-  ShardedPasses(Draft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages);
+  ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages);
 
   // One pass of one stage; returns its last compute task.
   LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after, const PassTasks::AroundParts& around = {});
@@ -88,7 +88,7 @@ class ShardedPasses {
   LocalTask store(const Batch& batch, Bytes size, LocalTask complete, const std::vector<BufferId>& sources);
   void update(const Batch& batch, LocalTask reduced);
 
-  Draft& draft_;
+  ProgramDraft& draft_;
   PassTasks& tasks_;
   const plan::Plan& plan_;
   const bool replicated_;

@@ -81,15 +81,15 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   if (plan.job.training.updates_at_once()) return tasks;  // done
   const bool flat = zero >= 1 && zero < 3;
   const double own = zero >= 1 ? held.dense / replicas + held.experts / expert_replicas : held.all();
-  const double moved = models::optimizer_bytes(plan.job.training, plan.job.software);
+  const double moved = models::optimizer_bytes(plan.job.training, plan.job.framework);
   const bool on_host = plan.job.training.offload.optimizer != Tier::device;  // where gradients are scaled back, too
-  if (plan.job.training.scales_loss() && plan.job.software.scaling_bytes > 0 && !on_host)
+  if (plan.job.training.scales_loss() && plan.job.framework.scaling_bytes > 0 && !on_host)
     tasks.push_back(
-        {graph::OptimizerStep{own, bytes(own * plan.job.software.scaling_bytes)}, Lane::compute, Pass::optimizer});
+        {graph::OptimizerStep{own, bytes(own * plan.job.framework.scaling_bytes)}, Lane::compute, Pass::optimizer});
   if (plan.job.training.skipped) return tasks;
   if (on_host)
     tasks.push_back(
-        {graph::HostStep{own, bytes(own * plan.job.software.host_optimizer_bytes)}, Lane::host, Pass::optimizer});
+        {graph::HostStep{own, bytes(own * plan.job.framework.host_optimizer_bytes)}, Lane::host, Pass::optimizer});
   else
     tasks.push_back(
         {graph::OptimizerStep{own, bytes(own * moved + (flat ? 6 * held.all() : 0))}, Lane::compute, Pass::optimizer});

@@ -4,13 +4,13 @@
 #include <optional>
 #include <vector>
 
-#include "lower/rank_work.hpp"
+#include "lower/step_emitter.hpp"
 
 namespace rehearsal::lower {
 
 class Tiers {
  public:
-  explicit Tiers(Draft& draft) : draft_(draft), offload_(draft.pipe.plan->job.training.offload) {}
+  explicit Tiers(ProgramDraft& draft) : draft_(draft), offload_(draft.pipe.plan->job.training.offload) {}
 
   const models::Offload& offload() const { return offload_; }
 
@@ -42,7 +42,7 @@ class Tiers {
                  const std::vector<graph::BufferUse>& uses, std::uint32_t turns = 1);
   BufferId staging(Bytes size, graph::MemoryCategory as);
 
-  Draft& draft_;
+  ProgramDraft& draft_;
   const models::Offload& offload_;
 };
 

@@ -128,12 +128,12 @@ class Validated {
   void receive(EndpointId from) {
     const auto arrived = add(graph::Receive{}, Lane::receive, {}, {}, from);
     state_ = into_.buffer({kState, graph::MemoryCategory::buffers});
-    add(graph::Handover{kState, true}, Lane::compute, {arrived},
+    add(graph::StagingCopy{kState, true}, Lane::compute, {arrived},
         {{*state_, Access::allocate}, {*state_, Access::write}});
   }
   void send(EndpointId to, WorkId message) {
     const auto handed =
-        add(graph::Handover{kState, false}, Lane::compute, {}, {{*state_, Access::read}, {*state_, Access::free}});
+        add(graph::StagingCopy{kState, false}, Lane::compute, {}, {{*state_, Access::read}, {*state_, Access::free}});
     state_.reset();
     into_.add({message, Lane::send, here(steps_.front()), to.value}, std::vector{handed});
   }
@@ -153,8 +153,8 @@ class Validated {
     if (ends_.full_out)
       send(*ends_.full_out, *to_previous_);
     else if (state_)
-      add(graph::Wait{}, Lane::compute, done(), {{*state_, Access::free}}), state_.reset();
-    if (!lost.empty()) add(graph::Wait{}, Lane::compute, done(), lost);
+      add(graph::FixedDelay{}, Lane::compute, done(), {{*state_, Access::free}}), state_.reset();
+    if (!lost.empty()) add(graph::FixedDelay{}, Lane::compute, done(), lost);
     for (const std::size_t step : steps_) {
       const auto& uses = program_.uses[step];  // residents, which keep their numbers
       const auto again = [&](KernelKind kind) { into_.add({as(step, kind), Lane::compute, here(step)}, {}, uses); };
@@ -195,12 +195,12 @@ class Validated {
       for (std::uint32_t n = own; n < sent; ++n) {
         const auto arrived = into_.add({program_.work[first], Lane::receive, program_.coordinates[first], endpoint});
         for (std::size_t i = first; i < program_.size(); ++i) {
-          const auto* handover = std::get_if<graph::Handover>(&one_.work(program_.work[i]));
+          const auto* staging_copy = std::get_if<graph::StagingCopy>(&one_.work(program_.work[i]));
           const auto& after = program_.dependencies[i];
-          if (!handover || !handover->incoming ||
+          if (!staging_copy || !staging_copy->incoming ||
               std::find(after.begin(), after.end(), LocalTask(first)) == after.end())
             continue;
-          const BufferId dropped = into_.buffer({handover->size, graph::MemoryCategory::activations});
+          const BufferId dropped = into_.buffer({staging_copy->size, graph::MemoryCategory::activations});
           into_.add(
               {program_.work[i], Lane::compute, program_.coordinates[i]}, std::vector{arrived},
               std::vector<BufferUse>{{dropped, Access::allocate}, {dropped, Access::write}, {dropped, Access::free}});

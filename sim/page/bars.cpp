@@ -44,7 +44,7 @@ class BarsPicture {
     if (bars_.parts.size() > 1) legend(y);
     if (bars_.limit && *bars_.limit <= most_) y += px(12);
     const Length top = y;
-    const Fold fold = fold_rows(std::uint32_t(bars_.rows.size()), kMostBars);
+    const ElidedRows fold = elided_rows(std::uint32_t(bars_.rows.size()), kMostBars);
     for (std::uint32_t r = 0; r < bars_.rows.size(); ++r) {
       if (fold.hidden && r == fold.first) {
         out_.label(left(), y + px(13), fmt::format("\xe2\x8b\xae {} more", fold.hidden),

@@ -167,7 +167,7 @@ std::string legend(std::span<const GridSpan> spans, std::size_t margin, bool cut
 
 }  // namespace
 
-Fold fold_rows(std::uint32_t rows, std::uint32_t max_rows) {
+ElidedRows elided_rows(std::uint32_t rows, std::uint32_t max_rows) {
   if (rows <= max_rows || max_rows < 3) return {rows, 0, 0};
   const std::uint32_t shown = max_rows - 1, first = (shown + 1) / 2;
   return {first, shown - first, rows - shown};
@@ -188,7 +188,7 @@ std::string draw_grid(std::span<const GridSpan> spans, std::uint32_t rows, const
       return std::pair(spans[a].start, spans[a].end) < std::pair(spans[b].start, spans[b].end);
     });
 
-  const Fold fold = fold_rows(rows, options.max_rows);
+  const ElidedRows fold = elided_rows(rows, options.max_rows);
   const auto name = [&](std::uint32_t r) { return options.row_name ? options.row_name(r) : fmt::format("rank {}", r); };
   const auto shown = [&](std::uint32_t r) { return r < fold.first || r >= rows - fold.last; };
   std::size_t margin = 0;

@@ -39,9 +39,9 @@ struct GridOptions {
 std::string draw_grid(std::span<const GridSpan> spans, std::uint32_t rows, const GridOptions& options);
 
 // Which rows of a long table to show: all, or the first and last ones; `first` + `last` + one line for the rest.
-struct Fold {
+struct ElidedRows {
   std::uint32_t first = 0, last = 0, hidden = 0;
 };
-Fold fold_rows(std::uint32_t rows, std::uint32_t max_rows);
+ElidedRows elided_rows(std::uint32_t rows, std::uint32_t max_rows);
 
 }  // namespace rehearsal::page

@@ -24,7 +24,7 @@ constexpr Length kNameWidth = px(64);
 
 class TimedBoxes {
  public:
-  explicit TimedBoxes(const Drawing& drawing) : drawing_(drawing), fold_(fold_rows(drawing.rows, kMostRanksDrawn)) {
+  explicit TimedBoxes(const Drawing& drawing) : drawing_(drawing), fold_(elided_rows(drawing.rows, kMostRanksDrawn)) {
     std::int64_t last = drawing.until.count();
     begin_ = INT64_MAX;
     std::vector<std::size_t> boxes_of(drawing.rows);
@@ -291,7 +291,7 @@ class TimedBoxes {
   }
 
   const Drawing& drawing_;
-  Fold fold_;
+  ElidedRows fold_;
   std::int64_t begin_ = 0, span_ = 1;
   Length width_ = 0, row_ = 0;
   Length digits_ = 0;  // font size of the numbers; 0 = none

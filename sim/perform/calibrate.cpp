@@ -50,9 +50,9 @@ struct Wanted {
 
 Wanted wanted_by(const std::string& path, const CommonOptions& common, const std::string& backend) {
   const auto scenario = scenario::load(path, common.set, backend);
-  if (!scenario.concrete || !scenario.concrete->software.own_kernels)
+  if (!scenario.concrete || !scenario.concrete->framework.native_kernels)
     throw UserError(
-        fmt::format("calibrate: {} is not performed by this program's own kernels; set 'software: rehearsal' in it, or "
+        fmt::format("calibrate: {} is not performed by this program's own kernels; set 'framework: native' in it, or "
                     "leave it out",
                     path));
   const auto prediction = answer::predict(scenario, {.summary = {.memory = false, .critical_path = false}});
@@ -92,7 +92,7 @@ Plan make_plan(const Calibration& options, const Wanted& wanted, const calibrate
     for (unsigned n = 2; n < plan.ranks; n *= 2) plan.groups.insert(n);
   plan.groups.insert(plan.ranks);
   plan.groups.erase(0), plan.groups.erase(1);
-  // Beyond the second cache of a core; what a run uses, but no more than keeps the measurement short.
+  // OffloadMemory the second cache of a core; what a run uses, but no more than keeps the measurement short.
   plan.footprint = std::clamp(wanted.memory, machine.second_cache * 4, Bytes(256 << 20));
   return plan;
 }

@@ -3,7 +3,7 @@
 //   gradients all-reduced                                       2 Psi   ZeRO-0, DDP
 //   gradients reduced to shards, parameters gathered            2 Psi   ZeRO-1, 2
 //   gradients all-reduced, parameters gathered                  3 Psi   ZeRO-1 that reduces all
-//   (software.zero1_reduces) parameters gathered for forward and backward, gradients reduced to shards   3 Psi   ZeRO-3
+//   (framework.zero1_reduces) parameters gathered for forward and backward, gradients reduced to shards   3 Psi   ZeRO-3
 // of a step with one micro-batch. Here ZeRO-2 reduces, and ZeRO-3 gathers and reduces, in each of m micro-batches.
 #pragma once
 #include <cstdint>

@@ -13,25 +13,25 @@ const Description& parallelism_fields() {
   using P = Parallelism;
   static const Description all = describe<P>(
       {},
-      field<&P::tensor>("tensor", whole(1, kMostDegree), kUsual,
+      field<&P::tensor>("tensor", whole(1, kMostDegree), kDefault,
                         "tensor-parallel degree; divides heads, kv_heads and ffn"),
       field<&P::sequence>(
-          "sequence", boolean(), kUsual,
+          "sequence", boolean(), kDefault,
           "sequence parallelism inside the tensor group (Megatron); the sequence must divide by `tensor`"),
-      field<&P::context>("context", whole(1, kMostDegree), kUsual,
+      field<&P::context>("context", whole(1, kMostDegree), kDefault,
                          "GPUs that share each sequence; `training.context` says how they see all of it"),
-      field<&P::pipeline>("pipeline", whole(1, kMostStages), kUsual, "pipeline ranks"),
-      field<&P::chunks>("chunks", whole(1, kMostStages), kUsual,
+      field<&P::pipeline>("pipeline", whole(1, kMostStages), kDefault, "pipeline ranks"),
+      field<&P::chunks>("chunks", whole(1, kMostStages), kDefault,
                         "stages per pipeline rank (interleaving); schedules of two directions (dualpipe, chimera) "
                         "always hold one of each"),
       field<&P::data>("data", whole(1, kMostDegree),
                       {[](const P&) -> std::int64_t { return 1; }, "GPUs / (`tensor` x `context` x `pipeline`), or 1"},
                       "replicas"),
-      field<&P::expert>("expert", whole(1, kMostDegree), kUsual,
+      field<&P::expert>("expert", whole(1, kMostDegree), kDefault,
                         "GPUs that share the experts of a layer; with `expert_tensor` it divides tensor x context x "
                         "data, and is no factor"),
-      field<&P::expert_tensor>("expert_tensor", whole(1, kMostDegree), kUsual, "GPUs that share each expert"),
-      field<&P::zero>("zero", whole(0, 3), kUsual,
+      field<&P::expert_tensor>("expert_tensor", whole(1, kMostDegree), kDefault, "GPUs that share each expert"),
+      field<&P::zero>("zero", whole(0, 3), kDefault,
                       "1: optimizer states split over the replicas; 2: gradients too; 3: parameters too"),
       settled(opaque<&P::layouts>(
           "stages", "a list",
@@ -55,7 +55,7 @@ const Description& resharding_fields() {
   Form automatic{Form::Kind::choice};
   automatic.names = {"auto"};
   static const Description all = describe<R>(
-      {}, settled(field<&R::asked>("asked", boolean(), kUsual, "")),
+      {}, settled(field<&R::asked>("asked", boolean(), kDefault, "")),
       choice<&R::strategy>(
           "strategy",
           {{"auto", Strategy::automatic},
@@ -65,13 +65,13 @@ const Description& resharding_fields() {
            {"alpa-allgather", Strategy::alpa_allgather},
            {"global-allgather", Strategy::global_allgather},
            {"signal", Strategy::signal}},
-          kUsual,
+          kDefault,
           "how activations and their gradients get from a stage to one that is cut otherwise "
           "(`stages`), or to any; auto: the way by which the step takes least; local-allgather: a part to each GPU of "
           "a "
           "host, which gather them; alpa-allgather: the narrower rule of the original; signal: what crosses arrives at "
           "once, the bound that no way of sending exceeds"),
-      field<&R::planner>("planner", text(), kUsual, "who sends what, and when: a planner of `rehearse reshard`"),
+      field<&R::planner>("planner", text(), kDefault, "who sends what, and when: a planner of `rehearse reshard`"),
       or_also(field<&R::chunks>("chunks", whole(1, kMostCount), {[](const R&) -> std::int64_t { return 0; }, "auto"},
                                 "of a broadcast; auto: as many as make it shortest"),
               {automatic}));
@@ -84,7 +84,7 @@ const Description& batch_fields() {
       {},
       field<&B::global>("global", whole(1, kMostCount), kRequired,
                         "sequences per step over all replicas; a multiple of data x `micro`"),
-      field<&B::micro>("micro", whole(1, kMostCount), kUsual,
+      field<&B::micro>("micro", whole(1, kMostCount), kDefault,
                        "sequences per micro-batch; micro-batches per pipeline = `global` / (data x `micro`)"),
       field<&B::sequence>("sequence", whole(1, kMostCount), {[](const B& b) { return b.sequence; }, "the model's"},
                           "tokens per sequence"));
@@ -97,12 +97,12 @@ const Description& partition_fields() {
   static const Description all = describe<P>(
       {},
       settled(choice<&P::kind>(
-          "kind", {{"uniform", P::Kind::uniform}, {"balanced", P::Kind::balanced}, {"listed", P::Kind::listed}}, kUsual,
+          "kind", {{"uniform", P::Kind::uniform}, {"balanced", P::Kind::balanced}, {"listed", P::Kind::listed}}, kDefault,
           "")),
       field<&P::layers>("layers", list_of(whole(0, 100'000)), kRequired,
                         "one number per stage (pipeline x chunks of them); 0 only on the first and last"),
-      choice<&P::embedding>("embedding", counts, kUsual, "whether it takes a place in its stage's number"),
-      choice<&P::head>("head", counts, kUsual, "whether it takes a place in its stage's number"));
+      choice<&P::embedding>("embedding", counts, kDefault, "whether it takes a place in its stage's number"),
+      choice<&P::head>("head", counts, kDefault, "whether it takes a place in its stage's number"));
   return all;
 }
 
@@ -113,16 +113,16 @@ const Description& data_parallel_fields() {
   static const Description all = describe<D>(
       {},
       choice<&D::kind>("kind", {{"all-reduce", D::Kind::all_reduce}, {"parameter-server", D::Kind::parameter_server}},
-                       kUsual, "who adds up the gradients of replicas: they among themselves, or servers"),
-      field<&D::servers>("servers", whole(1, kMostDegree), kUsual, "the parameters are cut over so many, by bytes"),
+                       kDefault, "who adds up the gradients of replicas: they among themselves, or servers"),
+      field<&D::servers>("servers", whole(1, kMostDegree), kDefault, "the parameters are cut over so many, by bytes"),
       choice<&D::placement>("placement",
-                            {{"dedicated", D::Placement::dedicated}, {"colocated", D::Placement::colocated}}, kUsual,
+                            {{"dedicated", D::Placement::dedicated}, {"colocated", D::Placement::colocated}}, kDefault,
                             "dedicated: each server on a node of its own, added to the cluster; colocated: beside "
                             "workers, on their GPUs"),
-      choice<&D::update>("update", {{"server", D::Update::server}, {"worker", D::Update::worker}}, kUsual,
+      choice<&D::update>("update", {{"server", D::Update::server}, {"worker", D::Update::worker}}, kDefault,
                          "who holds the optimizer's states and updates: servers, which send parameters back; or every "
                          "worker, from the sum"),
-      or_also(field<&D::delay>("delay", whole(0, 100), kUsual,
+      or_also(field<&D::delay>("delay", whole(0, 100), kDefault,
                                "iterations that a worker may be ahead of the slowest gradient that has arrived; 0 = "
                                "synchronous"),
               {unbounded}),

@@ -114,7 +114,7 @@ std::vector<AgainstLayouts> refused_with_layouts(const Job& job) {
         "experts are spread over the GPUs of a stage, and 'stages' with layouts of their own has no "
         "groups for them; choose a dense model");
   if (job.data_parallel.served()) add("data_parallel", "parameter servers know one layout; leave 'stages' out");
-  if (job.resharding.strategy == reshard::Strategy::signal && job.software.own_kernels)
+  if (job.resharding.strategy == reshard::Strategy::signal && job.framework.native_kernels)
     add("resharding.strategy", "signal sends no activations, and nothing could be trained; choose another strategy");
   if (!job.on.empty()) add("stages", "jobs that share a cluster are seated node by node; leave 'stages' out");
   const auto& layouts = p.layouts;
@@ -140,8 +140,8 @@ Mesh mesh_of_stage(const Parallelism& parallelism, std::size_t stage, const Axis
 }  // namespace
 
 void check_sharding(const Parallelism& parallelism, std::size_t stage, const AxisOrder& placement,
-                    const BorderShape& shape) {
-  border_of(parallelism.layouts[stage], mesh_of_stage(parallelism, stage, placement), shape, false);
+                    const BoundaryShape& shape) {
+  stage_boundary_of(parallelism.layouts[stage], mesh_of_stage(parallelism, stage, placement), shape, false);
 }
 
 Plan plan_of_layouts(Job job) {
@@ -152,13 +152,13 @@ Plan plan_of_layouts(Job job) {
     throw UserError(broken.front().rule);
   job.seats = seats_of(layouts);
   const auto machine = std::make_shared<const cluster::Machine>(job.cluster);
-  const BorderShape shape{job.batch.micro * layouts.front().data, job.batch.sequence, job.model.hidden};
+  const BoundaryShape shape{job.batch.micro * layouts.front().data, job.batch.sequence, job.model.hidden};
 
   using Key = std::tuple<std::int64_t, bool, std::int64_t, std::int64_t, GroupShape, GroupShape, GroupShape>;
   std::map<Key, std::shared_ptr<const Plan>> known;
   std::vector<std::shared_ptr<const Plan>> plans;
   std::vector<Mesh> meshes;
-  std::vector<Border> borders;
+  std::vector<StageBoundary> borders;
   std::size_t first = 0;
   for (std::size_t s = 0; s < layouts.size(); first += static_cast<std::size_t>(layouts[s].ranks()), ++s) {
     const auto& layout = layouts[s];
@@ -183,12 +183,12 @@ Plan plan_of_layouts(Job job) {
       plan = std::make_shared<const Plan>(std::move(made));
     }
     plans.push_back(plan);
-    borders.push_back(border_of(layout, meshes.back(), shape, job.training.balances_context() && layout.context > 1));
+    borders.push_back(stage_boundary_of(layout, meshes.back(), shape, job.training.balances_context() && layout.context > 1));
   }
   Plan plan = *plans.front();
   plan.job = std::move(job);
   plan.of_stages = std::move(plans), plan.borders = std::move(borders);
-  plan.formation = Formation(std::move(meshes));
+  plan.rank_layout = RankLayout(std::move(meshes));
   if (plan.job.resharding.strategy == reshard::Strategy::signal)
     plan.assumptions.emplace_back(
         "What crosses between stages arrives at once, and nobody takes anything from others: a bound, not a run.");

@@ -27,7 +27,7 @@ std::vector<std::uint32_t> seats_of(const std::vector<StageLayout>& layouts);
 
 // Throws UserError where a stage does not compute with what its sharding gives it.
 void check_sharding(const Parallelism& parallelism, std::size_t stage, const AxisOrder& placement,
-                    const BorderShape& shape);
+                    const BoundaryShape& shape);
 
 // What does not go with layouts of their own: a key of the scenario, and why.
 struct AgainstLayouts {

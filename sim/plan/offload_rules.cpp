@@ -8,7 +8,7 @@ namespace rehearsal::plan {
 namespace {
 
 // Those who update read gradients and write parameters: neither may be farther from the GPU than the optimizer.
-void order(const models::Offload& o, std::vector<Broken>& all) {
+void order(const models::Offload& o, std::vector<Violation>& all) {
   const auto farther = [&](const char* key, Tier tier) {
     if (tier > o.optimizer)
       all.push_back({fmt::format("training.offload.{}", key),
@@ -21,7 +21,7 @@ void order(const models::Offload& o, std::vector<Broken>& all) {
 }
 
 void layout(const models::Transformer& model, const models::Training& t, const Parallelism& p, std::int64_t copies,
-            std::vector<Broken>& all) {
+            std::vector<Violation>& all) {
   const auto& o = t.offload;
   const auto replicas = p.data * p.context * copies;
   const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
@@ -67,12 +67,12 @@ void layout(const models::Transformer& model, const models::Training& t, const P
 
 // A framework counts a skip connection as the tensor that the layer behind its giver keeps for the backward. Where that
 // leaves the device, is cut or copied to another place, the skip would still hold it. Own kernels give a copy.
-void skips(const models::Transformer& model, const models::Training& t, const models::Software& software,
-           std::vector<Broken>& all) {
-  if (model.skips() == 0 || software.own_kernels || t.recompute != models::Recompute::full) return;
+void skips(const models::Transformer& model, const models::Training& t, const models::Framework& framework,
+           std::vector<Violation>& all) {
+  if (model.skips() == 0 || framework.native_kernels || t.recompute != models::Recompute::full) return;
   const auto refuse = [&](const char* key, const char* what) {
     all.push_back({key, fmt::format("{} while skip connections of model '{}' still need what is in them; leave it out, "
-                                    "or set 'software: rehearsal', whose skips are copies",
+                                    "or set 'framework: native', whose skips are copies",
                                     what, model.name)});
   };
   if (t.offload.activations != Tier::device) refuse("training.offload.activations", "checkpoints leave the device");
@@ -83,7 +83,7 @@ void skips(const models::Transformer& model, const models::Training& t, const mo
 
 // What this program's own kernels leave to frameworks.
 void performed(const models::Transformer& model, const models::Training& t, const Parallelism& p,
-               std::vector<Broken>& all) {
+               std::vector<Violation>& all) {
   const auto& o = t.offload;
   const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
   if (o.states() && t.optimizer != models::OptimizerKind::adamw)
@@ -95,10 +95,10 @@ void performed(const models::Transformer& model, const models::Training& t, cons
         "device; set model.tie_embeddings to false");
   if (o.one_owner)
     add("training.offload.owner",
-        "this program's own kernels fetch a share on every rank; leave it out, or choose another 'software'");
+        "this program's own kernels fetch a share on every rank; leave it out, or choose another 'framework'");
 }
 
-void machine(const models::Offload& o, const cluster::Host& host, std::vector<Broken>& all) {
+void machine(const models::Offload& o, const cluster::Host& host, std::vector<Violation>& all) {
   const auto need = [&](bool given, const char* key, const char* why) {
     if (!given) all.push_back({"training.offload", fmt::format("'cluster.host.{}' is needed: {}", key, why)});
   };
@@ -112,31 +112,31 @@ void machine(const models::Offload& o, const cluster::Host& host, std::vector<Br
 }
 
 // Operators are cut where their parameters and gradients come and go by what is one task of its own.
-void tiles(const models::Training& t, const models::Software& software, const Parallelism& p,
-           std::vector<Broken>& all) {
+void tiles(const models::Training& t, const models::Framework& framework, const Parallelism& p,
+           std::vector<Violation>& all) {
   const auto add = [&](std::string rule) { all.push_back({"training.offload.tiles", std::move(rule)}); };
   const auto replicas = p.data * p.context;
-  if (software.own_kernels)
-    return add("this program's own kernels run an operator as a whole; leave it out, or choose another 'software'");
+  if (framework.native_kernels)
+    return add("this program's own kernels run an operator as a whole; leave it out, or choose another 'framework'");
   if (t.offload.parameters == Tier::device && (replicas == 1 || p.zero != 3))
     add("a tile's parameters are there while it computes alone, which needs parameters that are gathered or fetched; "
         "set parallelism.zero to 3, or training.offload.parameters to host");
   if (t.updates_at_once())
     add("lomo reduces and updates tensor by tensor, which it would not have of tiles; set training.optimizer to adamw");
-  if (software.async_tensor && p.tensor > 1 && p.sequence)
-    add("'software.async_tensor' cuts products into pieces that travel over the tensor group, each with all "
+  if (framework.async_tensor && p.tensor > 1 && p.sequence)
+    add("'framework.async_tensor' cuts products into pieces that travel over the tensor group, each with all "
         "parameters; "
         "leave one of them out");
   if (t.recompute == models::Recompute::selective && t.recompute_modules.empty() &&
-      software.selective_recompute == models::SelectiveRecompute::operators)
-    add("which products 'recompute: selective' of this software repeats depends on their number, which tiles change; "
+      framework.selective_recompute == models::SelectiveRecompute::operators)
+    add("which products 'recompute: selective' of this framework repeats depends on their number, which tiles change; "
         "set training.recompute to full or none");
 }
 
-void defragment(const models::Training& t, const models::Software& software, const Parallelism& p,
-                std::vector<Broken>& all) {
+void defragment(const models::Training& t, const models::Framework& framework, const Parallelism& p,
+                std::vector<Violation>& all) {
   const auto add = [&](std::string rule) { all.push_back({"training.defragment", std::move(rule)}); };
-  if (software.own_kernels)
+  if (framework.native_kernels)
     return add("this program's own kernels have no allocator, all their memory is contiguous; leave it out");
   if (t.allocator == models::Allocator::exact)
     add("nothing is fragmented with 'training.allocator: exact'; leave one of them out");
@@ -148,18 +148,18 @@ void defragment(const models::Training& t, const models::Software& software, con
 
 }  // namespace
 
-std::vector<Broken> broken_by_offload(const models::Transformer& model, const models::Training& training,
-                                      const models::Software& software, const Parallelism& parallelism,
+std::vector<Violation> broken_by_offload(const models::Transformer& model, const models::Training& training,
+                                      const models::Framework& framework, const Parallelism& parallelism,
                                       const cluster::Host& host, std::int64_t copies) {
-  std::vector<Broken> all;
+  std::vector<Violation> all;
   const auto& offload = training.offload;
-  if (offload.tiles > 1) tiles(training, software, parallelism, all);
-  if (training.defragment) defragment(training, software, parallelism, all);
-  skips(model, training, software, all);
+  if (offload.tiles > 1) tiles(training, framework, parallelism, all);
+  if (training.defragment) defragment(training, framework, parallelism, all);
+  skips(model, training, framework, all);
   if (!offload.any() && !training.cuts_checkpoints()) return all;
   order(offload, all);
   layout(model, training, parallelism, copies, all);
-  if (software.own_kernels) performed(model, training, parallelism, all);
+  if (framework.native_kernels) performed(model, training, parallelism, all);
   if (training.leaves_device()) machine(offload, host, all);
   return all;
 }

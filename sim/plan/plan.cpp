@@ -24,7 +24,7 @@ void check(const Job& job) {
   const auto& p = job.parallelism;
   for (const auto& broken : {broken_by_degrees(job.model, job.training, job.experts, p),
                              broken_by_sequence(job.model, job.training, job.experts, p, job.batch, job.pieces),
-                             broken_by_offload(job.model, job.training, job.software, p, job.cluster.host, job.copies)})
+                             broken_by_offload(job.model, job.training, job.framework, p, job.cluster.host, job.copies)})
     if (!broken.empty()) throw UserError(broken.front().rule);
 }
 
@@ -37,7 +37,7 @@ void check_adapters(const Job& job) {
   const auto refuse = [](bool wrong, const char* what) {
     if (wrong) throw UserError(fmt::format("training.lora: {}; leave it out", what));
   };
-  refuse(job.software.own_kernels, "this program's own kernels train every parameter");
+  refuse(job.framework.native_kernels, "this program's own kernels train every parameter");
   refuse(job.model.is_moe() || job.model.mla || job.model.skips() > 0,
          "adapters are known beside the linear layers of dense models, without experts, latent attention or skips");
   refuse(t.updates_at_once(), "adapters are not known with optimizers that step inside the backward");
@@ -53,7 +53,7 @@ void check_updates_at_once(const Job& job) {
     if (job.training.clipping != GradientClipping::none)
       throw UserError(
           "gradient_clipping is of optimizers that step inside the backward; that of others is part of "
-          "software.optimizer_bytes: leave it out, or set training.optimizer to lomo");
+          "framework.optimizer_bytes: leave it out, or set training.optimizer to lomo");
     return;
   }
   const bool lomo = job.training.optimizer == models::OptimizerKind::lomo, adamw = job.training.optimizer_in_backward;
@@ -67,8 +67,8 @@ void check_updates_at_once(const Job& job) {
   };
   if (adamw && job.training.optimizer != models::OptimizerKind::adamw)
     throw UserError("training.optimizer_in_backward is of adamw; leave it out: the others say themselves when they step");
-  if (adamw && (p.data * p.context > 1 || job.software.own_kernels))
-    refuse(job.software.own_kernels
+  if (adamw && (p.data * p.context > 1 || job.framework.native_kernels))
+    refuse(job.framework.native_kernels
                ? "this program's own kernels step once, behind the backward; leave training.optimizer_in_backward out"
                : "it is known of one replica; set parallelism.data and context to 1, or leave "
                  "training.optimizer_in_backward out");
@@ -78,17 +78,17 @@ void check_updates_at_once(const Job& job) {
     refuse(fmt::format("it cannot add up {} micro-batches; set batch.micro so that there is one per pipeline",
                        job.microbatches));
   if (adamw) return;
-  if (job.software.own_kernels && p.zero > 0)
+  if (job.framework.native_kernels && p.zero > 0)
     refuse("there are no states for zero to shard; set parallelism.zero to 0");
-  if (!job.software.own_kernels && p.zero != 3 && p.data * p.context > 1)
+  if (!job.framework.native_kernels && p.zero != 3 && p.data * p.context > 1)
     refuse("frameworks reduce it over replicas with zero 3 alone; set parallelism.zero to 3");
-  if (!job.software.own_kernels && p.zero == 3 && p.data * p.context == 1)
+  if (!job.framework.native_kernels && p.zero == 3 && p.data * p.context == 1)
     refuse("there is nothing that zero 3 could shard over one GPU; set parallelism.zero to 0");
   if (!lomo && job.training.clipping == GradientClipping::none)
     refuse("each update of adalomo is divided by its norm; leave gradient_clipping out, or set it to grouped");
   if (job.training.norms_first() && p.pipeline > 1)
     refuse("nobody runs the backward of a pipeline twice for a norm; set parallelism.pipeline to 1");
-  if (job.software.own_kernels) {
+  if (job.framework.native_kernels) {
     if (lomo ? job.training.clipping == GradientClipping::grouped : job.training.norms_first())
       refuse("this program's own kernels clip lomo by the norm, adalomo grouped; set gradient_clipping accordingly");
     if (job.training.norms_first() && (p.tensor > 1 || job.model.is_moe()))
@@ -226,7 +226,7 @@ void check_sizes(const Job& job) {
 }
 
 models::Network network_of(const Job& job, const models::Shard& shard, const models::Routed& routed) {
-  if (!job.software.own_kernels) return models::framework_network(job.model, job.training, job.software, shard, routed);
+  if (!job.framework.native_kernels) return models::framework_network(job.model, job.training, job.framework, shard, routed);
   // Padding serves the slicing; one GPU alone sees the vocabulary as it is.
   return models::performed_network(job.model, {.shard = shard,
                                                .data = job.parallelism.data,
@@ -295,11 +295,11 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
                 .expert_tensor = p.expert_tensor,
                 .redundant_experts = job.experts.redundant,
                 .updates_in_backward = job.training.updates_at_once() && p.zero < 3};
-  if (job.software.own_kernels) check_performed(job, layers);
+  if (job.framework.native_kernels) check_performed(job, layers);
   check_updates_at_once(job);
   check_adapters(job);
-  const auto routed = job.software.own_kernels ? models::Routed{} : routing(job);
-  if (!job.software.own_kernels) note_routing(plan, routed);
+  const auto routed = job.framework.native_kernels ? models::Routed{} : routing(job);
+  if (!job.framework.native_kernels) note_routing(plan, routed);
   plan.kept = routed.kept;
   for (auto shard = plan.shard; shard.piece < shard.pieces; ++shard.piece)
     plan.networks.push_back(std::make_shared<const models::Network>(network_of(job, shard, routed)));
@@ -307,7 +307,7 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   plan.machine = machine ? std::move(machine) : std::make_shared<const cluster::Machine>(job.cluster);
   if (!job.faults.empty()) plan.health = std::make_shared<const cluster::Health>(*plan.machine, job.faults);
   plan.mesh = mesh_of(p, job.placement);
-  plan.formation = Formation(plan.mesh);
+  plan.rank_layout = RankLayout(plan.mesh);
   plan.tensor_group = plan.mesh.shape(Axis::tensor), plan.context_group = plan.mesh.shape(Axis::context);
   plan.data_group = plan.mesh.shape(plan.mesh.replicas());
   if (job.model.is_moe()) plan.expert_data_group = plan.mesh.shape(Axis::expert_data);
@@ -324,7 +324,7 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   plan.job = std::move(job);
   const Bytes whole(plan.shard.tokens() * plan.job.model.hidden * plan.border_element());
   const auto tensor = plan.shard.tensor;
-  const bool split = plan.shard.sequence_parallel || (plan.job.software.sharded_sends && tensor > 1);
+  const bool split = plan.shard.sequence_parallel || (plan.job.framework.sharded_sends && tensor > 1);
   plan.message = split ? Bytes(whole.count() / tensor) : whole;
   plan.message_gathered = split && !plan.shard.sequence_parallel ? whole : Bytes(0);
   note_sharding(plan);
@@ -377,8 +377,8 @@ Hop Plan::hop(std::int64_t from, std::int64_t to) const {
   return hop;
 }
 
-Plan::Held Plan::held(const std::vector<std::uint32_t>& stages_held) const {
-  Held held;
+Plan::HeldParameters Plan::held(const std::vector<std::uint32_t>& stages_held) const {
+  HeldParameters held;
   const auto add = [&](const models::Part& part) {
     held.dense += part.parameters - part.expert_parameters, held.experts += part.expert_parameters;
   };
@@ -394,9 +394,9 @@ Plan::Held Plan::held(const std::vector<std::uint32_t>& stages_held) const {
   return held;
 }
 
-Plan::Held Plan::learning(const std::vector<std::uint32_t>& stages_held) const {
+Plan::HeldParameters Plan::learning(const std::vector<std::uint32_t>& stages_held) const {
   if (!job.training.frozen()) return held(stages_held);
-  Held all;  // adapters stand in layers that have no experts (rules.cpp)
+  HeldParameters all;  // adapters stand in layers that have no experts (rules.cpp)
   for (const auto s : stages_held)
     for (std::int64_t l = 0; l < stage(s).layers; ++l)
       all.dense += network().layer(job.model.kind(stage(s).first + l)).learning;
@@ -405,9 +405,9 @@ Plan::Held Plan::learning(const std::vector<std::uint32_t>& stages_held) const {
 
 double Plan::gathered_bytes() const {
   // Scales of a row or of a block of 128 are made of what was gathered (torchtitan's and Megatron-Bridge's recipes).
-  const auto scaling = job.software.fp8_scaling;
+  const auto scaling = job.framework.fp8_scaling;
   const bool scale_travels = scaling == models::Fp8Scaling::tensorwise || scaling == models::Fp8Scaling::mx;
-  const bool narrow = job.software.fp8_gather && job.training.precision == Precision::fp8 && scale_travels;
+  const bool narrow = job.framework.fp8_gather && job.training.precision == Precision::fp8 && scale_travels;
   return narrow ? 1 : state_bytes(job.training).parameters;
 }
 
@@ -453,7 +453,7 @@ StateBytes Plan::resident_bytes(std::int64_t replicas, Tier tier) const {
 }
 
 bool Plan::fuses_gradients() const {
-  return replicas() > 1 && zero() < 2 && job.training.buffers != models::Buffers::software;
+  return replicas() > 1 && zero() < 2 && job.training.buffers != models::Buffers::framework;
 }
 
 Bytes Plan::reduced_at_a_time() const {
@@ -463,13 +463,13 @@ Bytes Plan::reduced_at_a_time() const {
   if (training.buffer_size) return *training.buffer_size;
   if (training.bucket) return *training.bucket;
   const auto parameters =
-      std::max(job.software.bucket_parameters, job.software.bucket_parameters_per_replica * replicas());
+      std::max(job.framework.bucket_parameters, job.framework.bucket_parameters_per_replica * replicas());
   return parameters > 0 ? bytes(double(parameters) * state_bytes(training).gradients) : kUsualBucket;
 }
 
 bool Plan::overlaps_gradients() const {
   if (fuses_gradients() && job.training.buffers == models::Buffers::growing) return false;  // not before it is full
-  switch (job.software.gradient_overlap) {
+  switch (job.framework.gradient_overlap) {
     case models::GradientOverlap::never:
       return false;
     case models::GradientOverlap::without_pipeline:

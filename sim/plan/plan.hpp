@@ -12,8 +12,8 @@
 #include "models/experts.hpp"
 #include "models/framework.hpp"
 #include "models/part.hpp"
-#include "plan/borders.hpp"
-#include "plan/formation.hpp"
+#include "plan/stage_boundaries.hpp"
+#include "plan/rank_layout.hpp"
 #include "plan/parallelism.hpp"
 
 namespace rehearsal::plan {
@@ -21,7 +21,7 @@ namespace rehearsal::plan {
 struct Job {
   models::Transformer model;
   models::Training training;
-  models::Software software;
+  models::Framework framework;
   Parallelism parallelism;
   Batch batch;
   std::int64_t microbatches = 1;
@@ -86,10 +86,10 @@ StateBytes state_bytes(const models::Training& training);
 struct Plan {
   Job job;
   Mesh mesh;                    // of its ranks, all stages cut alike
-  Formation formation{Mesh{}};  // of all ranks
+  RankLayout rank_layout{Mesh{}};  // of all ranks
   // Of each pipeline rank, where stages have layouts of their own: as if all were cut like it. Else empty.
   std::vector<std::shared_ptr<const Plan>> of_stages;
-  std::vector<Border> borders;                      // likewise
+  std::vector<StageBoundary> borders;                      // likewise
   std::shared_ptr<const cluster::Machine> machine;  // where they stand
   std::shared_ptr<const cluster::Health> health;    // what is wrong with it; null: nothing
   std::vector<Stage> stages;                        // of one copy, in model order
@@ -110,7 +110,7 @@ struct Plan {
   GroupShape shape(Axis axis) const {
     return axis == Axis::tensor ? tensor_group : axis == Axis::context ? context_group : mesh.shape(axis);
   }
-  bool performed() const { return job.software.own_kernels; }
+  bool performed() const { return job.framework.native_kernels; }
   // That follow each other in one graph.
   std::uint32_t iterations() const { return static_cast<std::uint32_t>(std::max(1, job.data_parallel.performed)); }
   // Skip connections (models::Transformer::skips): which one a layer gives or takes, and from which stage to which it
@@ -125,15 +125,15 @@ struct Plan {
   Hop hop(std::int64_t from, std::int64_t to) const;
   // Parameters that a GPU holds of these stages (a tied embedding on first and last stage exists twice when they are
   // on different ranks): of experts, whose replicas are fewer, and all others.
-  struct Held {
+  struct HeldParameters {
     double dense = 0, experts = 0;
     double all() const { return dense + experts; }
   };
   // `stages_held`: those of the second copy follow those of the first.
-  Held held(const std::vector<std::uint32_t>& stages_held) const;
+  HeldParameters held(const std::vector<std::uint32_t>& stages_held) const;
   double parameters(const std::vector<std::uint32_t>& stages_held) const { return held(stages_held).all(); }
   // Of these the ones that learn: they have gradients, states of the optimizer and news for replicas.
-  Held learning(const std::vector<std::uint32_t>& stages_held) const;
+  HeldParameters learning(const std::vector<std::uint32_t>& stages_held) const;
   // Per parameter, as replicas gather it for a layer; of the ends state_bytes().parameters.
   double gathered_bytes() const;
   // One table serves both ends of a tied embedding, where a rank holds both: of one copy, or each of another.
@@ -154,7 +154,7 @@ struct Plan {
   // ZeRO-1: what the step before has updated is gathered under the forward. A step looks the same wherever in a row of
   // equal ones it stands, so its own gathers are those of the step before.
   bool gathers_under_forward() const {
-    return zero() == 1 && job.training.overlap_gathers.value_or(job.software.gather_overlap);
+    return zero() == 1 && job.training.overlap_gathers.value_or(job.framework.gather_overlap);
   }
   // ZeRO level that has an effect: alone, a GPU shares nothing.
   int zero() const { return replicas() > 1 ? job.parallelism.zero : 0; }
@@ -166,7 +166,7 @@ struct Plan {
   Bytes stage_output() const { return message_gathered > Bytes{} ? message_gathered : message; }
   // Gradients are reduce-scattered to their owners; otherwise all-reduced.
   bool reduces_to_shards() const {
-    return zero() >= 2 || (zero() == 1 && job.software.zero1_reduces == models::Zero1Reduces::shards);
+    return zero() >= 2 || (zero() == 1 && job.framework.zero1_reduces == models::Zero1Reduces::shards);
   }
   // Bytes per parameter that a GPU keeps between passes, its share of what ZeRO divides among so many replicas; on its
   // own memory, or for it elsewhere.

@@ -80,7 +80,7 @@ models::Routed routing(const Job& job) {
   const auto& settings = job.experts;
   routing.waits = !settings.capacity;
   routing.two_hop =
-      job.software.dispatcher != models::Dispatcher::nccl || settings.dispatch == models::Dispatch::two_hop;
+      job.framework.dispatcher != models::Dispatcher::nccl || settings.dispatch == models::Dispatch::two_hop;
   routing.most_domains = settings.limit_nodes.value_or(0);
   auto steps = loads_of(settings, job.model.experts);
   double kept = 0, layers = 0;

@@ -31,7 +31,7 @@ struct Checks {
   const models::Training& training;
   const models::ExpertSettings& experts;
   const Parallelism& p;
-  std::vector<Broken> all{};
+  std::vector<Violation> all{};
 
   void add(const char* key, std::string rule) { all.push_back({key, std::move(rule)}); }
   bool has_dense() const { return model.layers_of(models::LayerKind::experts) < model.layers; }
@@ -146,9 +146,9 @@ struct Checks {
 };
 
 // A causal model alone may see the first tokens of a sequence before the others.
-std::vector<Broken> broken_by_pieces(const models::Transformer& model, const models::Training& training,
+std::vector<Violation> broken_by_pieces(const models::Transformer& model, const models::Training& training,
                                      const Parallelism& p, const Batch& batch, std::int64_t pieces) {
-  std::vector<Broken> all;
+  std::vector<Violation> all;
   if (pieces == 1) return all;
   const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
   if (model.family == models::Family::mlp)
@@ -174,7 +174,7 @@ std::vector<Broken> broken_by_pieces(const models::Transformer& model, const mod
 
 }  // namespace
 
-std::vector<Broken> broken_by_degrees(const models::Transformer& model, const models::Training& training,
+std::vector<Violation> broken_by_degrees(const models::Transformer& model, const models::Training& training,
                                       const models::ExpertSettings& experts, const Parallelism& parallelism) {
   Checks checks{model, training, experts, parallelism};
   checks.shards();
@@ -185,9 +185,9 @@ std::vector<Broken> broken_by_degrees(const models::Transformer& model, const mo
   return std::move(checks.all);
 }
 
-std::vector<Broken> broken_by_servers(const models::Training& training, const models::Software& software,
+std::vector<Violation> broken_by_servers(const models::Training& training, const models::Framework& framework,
                                       const Parallelism& p, const DataParallel& data) {
-  std::vector<Broken> all;
+  std::vector<Violation> all;
   if (!data.served()) return all;
   const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
   const std::pair<const char*, std::int64_t> degrees[] = {{"tensor", p.tensor},
@@ -218,7 +218,7 @@ std::vector<Broken> broken_by_servers(const models::Training& training, const mo
     add(training.offload.any() ? "training.offload" : "training.partition_activations",
         "states and checkpoints of workers with parameter servers stay on their GPUs; leave it out, or set "
         "'data_parallel' to all-reduce");
-  if (training.buffers != models::Buffers::software)
+  if (training.buffers != models::Buffers::framework)
     add("training.buffers",
         "'buffers' are of reductions among replicas, and gradients go to parameter servers bucket by bucket; leave it "
         "out, or set 'data_parallel' to all-reduce");
@@ -231,7 +231,7 @@ std::vector<Broken> broken_by_servers(const models::Training& training, const mo
         "'unbounded' waits for nobody, and 'update: worker' for the sum of all; set 'update' to server, or 'delay' to "
         "a "
         "number");
-  else if (data.unbounded() && software.own_kernels)
+  else if (data.unbounded() && framework.native_kernels)
     add("data_parallel.delay",
         "'unbounded' updates in an order that no serial run repeats, and this program's own kernels train what one "
         "rank "
@@ -239,11 +239,11 @@ std::vector<Broken> broken_by_servers(const models::Training& training, const mo
   return all;
 }
 
-std::vector<Broken> broken_by_sequence(const models::Transformer& model, const models::Training& training,
+std::vector<Violation> broken_by_sequence(const models::Transformer& model, const models::Training& training,
                                        const models::ExpertSettings& experts, const Parallelism& p, const Batch& batch,
                                        std::int64_t pieces) {
   if (auto broken = broken_by_pieces(model, training, p, batch, pieces); !broken.empty()) return broken;
-  std::vector<Broken> all;
+  std::vector<Violation> all;
   const std::int64_t tokens = batch.sequence / pieces;
   const bool halves = p.context > 1 && training.balances_context();
   const std::int64_t runs = halves ? 2 : 1, cut = p.sequence ? p.tensor : 1;

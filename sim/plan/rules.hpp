@@ -11,25 +11,25 @@
 
 namespace rehearsal::plan {
 
-struct Broken {
+struct Violation {
   std::string key;   // of a scenario: "parallelism.tensor"
   std::string rule;  // with the nearest values that keep it
 };
 
-std::vector<Broken> broken_by_degrees(const models::Transformer& model, const models::Training& training,
+std::vector<Violation> broken_by_degrees(const models::Transformer& model, const models::Training& training,
                                       const models::ExpertSettings& experts, const Parallelism& parallelism);
 // Of the tokens that a GPU has at once: of sequences whose pieces (schedule.pieces) go through one after the other, of
 // one of them.
-std::vector<Broken> broken_by_sequence(const models::Transformer& model, const models::Training& training,
+std::vector<Violation> broken_by_sequence(const models::Transformer& model, const models::Training& training,
                                        const models::ExpertSettings& experts, const Parallelism& parallelism,
                                        const Batch& batch, std::int64_t pieces);
 // Of gradients that servers add up.
-std::vector<Broken> broken_by_servers(const models::Training& training, const models::Software& software,
+std::vector<Violation> broken_by_servers(const models::Training& training, const models::Framework& framework,
                                       const Parallelism& parallelism, const DataParallel& data);
 
 // Of states that leave the device. `copies` of the model are trained, each replica of the others.
-std::vector<Broken> broken_by_offload(const models::Transformer& model, const models::Training& training,
-                                      const models::Software& software, const Parallelism& parallelism,
+std::vector<Violation> broken_by_offload(const models::Transformer& model, const models::Training& training,
+                                      const models::Framework& framework, const Parallelism& parallelism,
                                       const cluster::Host& host, std::int64_t copies = 1);
 
 }  // namespace rehearsal::plan

@@ -10,11 +10,11 @@ namespace rehearsal::plan {
 void refuse_unpriced(const Job& job) {
   const auto& m = job.model;
   const auto& t = job.training;
-  const auto& s = job.software;
+  const auto& s = job.framework;
   const std::pair<const char*, bool> asked[] = {
-      {"software.expert_overlap beside a ring of context",
+      {"framework.expert_overlap beside a ring of context",
        s.expert_overlap && job.parallelism.context > 1 && t.context == models::ContextKind::ring},
-      {"latent attention by this program's own kernels", m.mla && s.own_kernels}};
+      {"latent attention by this program's own kernels", m.mla && s.native_kernels}};
   std::vector<std::string> unpriced;
   for (const auto& [what, is] : asked)
     if (is) unpriced.emplace_back(what);

@@ -61,8 +61,8 @@ double counted_share(const scenario::Scenario& scenario, double model_flops) {
 // `sets`: of the row and of the whole comparison, before what its family gave is taken away.
 void add_forecast(Prediction& p, const RowScenario& row, const std::vector<Constant>& constants,
                   std::vector<std::string> sets) {
-  p.family = family_of(p.run.table, p.kind.gpu, p.kind.software);
-  const auto forecast = forecast_of(constants, p.family, p.kind.gpu, p.kind.software);
+  p.family = family_of(p.run.table, p.kind.gpu, p.kind.framework);
+  const auto forecast = forecast_of(constants, p.family, p.kind.gpu, p.kind.framework);
   p.not_forecast = fmt::format("{}", fmt::join(forecast.missing, ", "));
   p.forecast_s = p.iteration_s;
   if (forecast.sets.empty()) return;
@@ -73,10 +73,10 @@ void add_forecast(Prediction& p, const RowScenario& row, const std::vector<Const
 }
 
 Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector<Constant>& constants,
-                       const Against& options) {
+                       const ValidationRun& options) {
   Prediction p;
   p.run = run;
-  const auto row = scenario_of(run, mapping, options.software);
+  const auto row = scenario_of(run, mapping, options.framework);
   p.not_judged = row.not_judged;
   if (!p.not_judged.empty()) return p;
   if (!row.not_timed.empty()) p.run.iteration_s.reset(), p.run.tflops.reset(), p.run.mfu.reset();
@@ -91,11 +91,11 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
     p.iteration_s = to_seconds(summary.iteration), p.breakdown = summary.breakdown;
     // Where a rate is all that is printed, by the FLOPs of the model as they are counted here.
     if (p.run.tflops)
-      p.run.iteration_s = prediction.question->model_flops.value() *
-                          counted_share(scenario, prediction.question->model_flops.value()) /
+      p.run.iteration_s = prediction.lowered->model_flops.value() *
+                          counted_share(scenario, prediction.lowered->model_flops.value()) /
                           double(scenario.parallelism.gpus()) / (*p.run.tflops * 1e12);
     if (p.run.mfu && summary.mfu) p.run.iteration_s = p.iteration_s * *summary.mfu / *p.run.mfu;
-    p.flops_per_gpu = prediction.question->hardware_flops.value() / double(scenario.parallelism.gpus());
+    p.flops_per_gpu = prediction.lowered->hardware_flops.value() / double(scenario.parallelism.gpus());
     if (options.without && options.without->bubble)
       p.iteration_s -= to_seconds(summary.breakdown[static_cast<std::size_t>(graph::Category::bubble)]);
     if (options.memory) add_memory(p, row.peak_rank, summary);
@@ -110,7 +110,7 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
 
 }  // namespace
 
-std::vector<Prediction> predict(const std::vector<Run>& runs, const Against& options) {
+std::vector<Prediction> predict(const std::vector<Run>& runs, const ValidationRun& options) {
   const auto mapping = read_mapping();
   const auto constants = options.forecast ? read_constants() : std::vector<Constant>();
   std::vector<Prediction> predictions(runs.size());

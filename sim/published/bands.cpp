@@ -102,7 +102,7 @@ struct Bands {
 std::string class_of(const scenario::RunClass& k) {
   return fmt::format(
       "  - gpu: {}\n    software: {}\n    attention: {}\n    recompute: {}\n    precision: {}\n    layout: {}\n", k.gpu,
-      k.software, k.attention, k.recompute, k.precision, k.layout);
+      k.framework, k.attention, k.recompute, k.precision, k.layout);
 }
 
 Coverage coverage(const std::vector<Prediction>& predictions, const Widths& widths) {

@@ -15,7 +15,7 @@ constexpr const char* kConstants = "/configs/constants.yaml";
 Constant read_constant(scenario::Diagnostics& problems, const scenario::Node& node) {
   scenario::MapReader map(problems, node, "constant");
   Constant c;
-  c.key = map.text("key"), c.gpu = map.text("gpu", ""), c.software = map.text("software", "");
+  c.key = map.text("key"), c.gpu = map.text("gpu", ""), c.framework = map.text("software", "");
   c.where = fmt::format("{}:{}", *node.origin, node.line);
   if (const auto* value = map.require("value", "what it is")) c.value = scenario::flow_text(*value);
   c.width = map.number("width", {0, 10});
@@ -61,17 +61,17 @@ std::vector<Constant> read_constants(const scenario::Files& files) {
   return all;
 }
 
-std::string family_of(const std::string& table, const std::string& gpu, const std::string& software) {
+std::string family_of(const std::string& table, const std::string& gpu, const std::string& framework) {
   const auto end =
       std::find_if(table.begin(), table.end(), [](unsigned char c) { return c == '_' || std::isdigit(c); });
-  return fmt::format("{}@{}/{}", std::string(table.begin(), end), gpu, software);
+  return fmt::format("{}@{}/{}", std::string(table.begin(), end), gpu, framework);
 }
 
 Forecast forecast_of(const std::vector<Constant>& constants, const std::string& family, const std::string& gpu,
-                     const std::string& software) {
+                     const std::string& framework) {
   Forecast forecast;
   for (const auto& c : constants) {
-    if (!c.acts_on(gpu, software) || std::find(c.saw.begin(), c.saw.end(), family) == c.saw.end()) continue;
+    if (!c.acts_on(gpu, framework) || std::find(c.saw.begin(), c.saw.end(), family) == c.saw.end()) continue;
     auto route = c.without.find(family);
     if (route == c.without.end()) route = c.without.find("any");
     if (route == c.without.end()) continue;  // other families hold it

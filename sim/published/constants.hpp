@@ -1,5 +1,5 @@
 // Constants that were fitted to training runs (configs/constants.yaml), and forecasts without them: a family of runs
-// (publisher, GPU, software) is predicted once more with the constants that only it gave taken by another route.
+// (publisher, GPU, framework) is predicted once more with the constants that only it gave taken by another route.
 #pragma once
 #include <map>
 #include <optional>
@@ -16,13 +16,13 @@ struct Substitute {
 };
 
 struct Constant {
-  std::string key, gpu, software;  // it acts on scenarios with these, where named
+  std::string key, gpu, framework;  // it acts on scenarios with these, where named
   std::string value, where;        // where: file and line
   double width = 0;                // relative half width
   std::vector<std::string> saw;
   std::map<std::string, Substitute> without;  // by family, or "any"
-  bool acts_on(const std::string& its_gpu, const std::string& its_software) const {
-    return (gpu.empty() || gpu == its_gpu) && (software.empty() || software == its_software);
+  bool acts_on(const std::string& its_gpu, const std::string& its_framework) const {
+    return (gpu.empty() || gpu == its_gpu) && (framework.empty() || framework == its_framework);
   }
 };
 
@@ -30,14 +30,14 @@ struct Constant {
 std::vector<Constant> read_constants(const scenario::Files& files = scenario::disk());
 
 // "mosaic@a100-40g-sxm/fsdp-2023": the table's name up to its first digit or underscore.
-std::string family_of(const std::string& table, const std::string& gpu, const std::string& software);
+std::string family_of(const std::string& table, const std::string& gpu, const std::string& framework);
 
 // What changes for a family. `missing`: constants that it alone gave and that have no other route.
 struct Forecast {
-  std::vector<std::string> sets;  // "software.attention_rate=0.5"
+  std::vector<std::string> sets;  // "framework.attention_rate=0.5"
   std::vector<std::string> missing;
 };
 Forecast forecast_of(const std::vector<Constant>& constants, const std::string& family, const std::string& gpu,
-                     const std::string& software);
+                     const std::string& framework);
 
 }  // namespace rehearsal::published

@@ -34,14 +34,14 @@ bool meets(const std::string& pattern, const std::string& cell) {
   return cell.find(pattern) != std::string::npos;
 }
 
-bool applies(const Rule& rule, const Run& run, const std::string& software) {
+bool applies(const Rule& rule, const Run& run, const std::string& framework) {
   return std::all_of(rule.when.begin(), rule.when.end(), [&](const Condition& c) {
     const auto column = c.column.substr(c.column.starts_with('!'));
-    return fits(c, column == "software" ? software : run.cell(column));
+    return fits(c, column == "software" ? framework : run.cell(column));
   });
 }
 
-bool asks_for_software(const Rule& rule) {
+bool asks_for_framework(const Rule& rule) {
   return std::any_of(rule.when.begin(), rule.when.end(), [](const Condition& c) { return c.column == "software"; });
 }
 
@@ -72,7 +72,7 @@ Rule read_rule(scenario::Diagnostics& problems, const scenario::Node& node) {
   }
   rule.cluster = map.text("cluster", ""), rule.gpu = map.text("gpu", "");
   rule.gpus_per_node = map.integer("gpus_per_node", {0, 1024}, 0);
-  rule.software = map.text("software", ""), rule.not_judged = map.text("not_judged", "");
+  rule.framework = map.text("software", ""), rule.not_judged = map.text("not_judged", "");
   rule.not_timed = map.text("not_timed", ""), rule.peak_rank = map.text("peak_rank", "");
   if (const auto* rank = map.find("peak_rank"); rank && rule.peak_rank != "first" && rule.peak_rank != "last")
     problems.error(rank->where(), "'peak_rank' is first or last, found " + scenario::in_quotes(rule.peak_rank));
@@ -100,10 +100,10 @@ bool fits(const Condition& condition, const std::string& cell) {
 
 Mapped Mapping::of(const Run& run) const {
   Mapped mapped;
-  mapped.cluster = run.cluster, mapped.software = run.software;
+  mapped.cluster = run.cluster, mapped.framework = run.profile;
   mapped.gpus_per_node = run.gpus_per_node.value_or(8);
   for (const auto& rule : rules_) {
-    if (!applies(rule, run, mapped.software)) continue;
+    if (!applies(rule, run, mapped.framework)) continue;
     if (mapped.not_judged.empty()) mapped.not_judged = rule.not_judged;
     if (mapped.not_timed.empty()) mapped.not_timed = rule.not_timed;
     if (mapped.peak_rank.empty()) mapped.peak_rank = rule.peak_rank;
@@ -111,8 +111,8 @@ Mapped Mapping::of(const Run& run) const {
       mapped.cluster = rule.cluster, mapped.gpu = rule.gpu;
       mapped.gpus_per_node = rule.gpus_per_node ? rule.gpus_per_node : 8;
     }
-    if (mapped.software.empty() || asks_for_software(rule))
-      if (!rule.software.empty()) mapped.software = rule.software;
+    if (mapped.framework.empty() || asks_for_framework(rule))
+      if (!rule.framework.empty()) mapped.framework = rule.framework;
     mapped.head_dim = rule.head_dim.value_or(mapped.head_dim);
     mapped.set.insert(mapped.set.end(), rule.set.begin(), rule.set.end());
     mapped.over.insert(mapped.over.end(), rule.over.begin(), rule.over.end());

@@ -25,7 +25,7 @@ struct Rule {
   std::vector<Condition> when;  // all of them; of "!column" none
   std::string cluster, gpu;     // files of configs; the GPU where the cluster's is another
   std::int64_t gpus_per_node = 0;
-  std::string software;
+  std::string framework;
   std::optional<std::int64_t> head_dim;  // where no heads are printed
   std::string not_judged, not_timed;     // why its rows cannot be stated; why their time says nothing, but memory does
   std::string peak_rank;                 // whose peak is printed: "first", "last"; empty: that of whoever holds most
@@ -34,10 +34,10 @@ struct Rule {
   std::vector<std::pair<std::string, std::string>> set, over;
 };
 
-// What the rules say of a row. Of machine and software the first that fits counts, unless the row names its own; a rule
-// that asks for the `software` of a row may replace it by that of a release. Settings add up, later ones win.
+// What the rules say of a row. Of machine and framework the first that fits counts, unless the row names its own; a rule
+// that asks for the `framework` of a row may replace it by that of a release. Settings add up, later ones win.
 struct Mapped {
-  std::string cluster, gpu, software, not_judged, not_timed, peak_rank;
+  std::string cluster, gpu, framework, not_judged, not_timed, peak_rank;
   std::int64_t gpus_per_node = 8, head_dim = 128;
   std::vector<std::pair<std::string, std::string>> set, over;
 };

@@ -83,7 +83,7 @@ Block families(const std::vector<Prediction>& predictions) {
                           forecast ? signed_share(f.bias) : Value{"-"},
                           {forecast ? "" : "no other route for " + f.not_forecast}});
   }
-  return {"Publisher, GPU and software", std::move(table), "",
+  return {"Publisher, GPU and framework", std::move(table), "",
           "Forecast: without the constants that the family alone gave."};
 }
 

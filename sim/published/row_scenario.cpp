@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "base/json.hpp"
+#include "scenario/renamed.hpp"
 
 namespace rehearsal::published {
 namespace {
@@ -143,13 +144,13 @@ std::string recompute_of(const Run& r) {
 }
 
 // Of the framework as much as is asked for.
-bool wanted(const std::string& key, SoftwareDetail detail) {
-  return detail == SoftwareDetail::knobs || !key.starts_with("software.");
+bool wanted(const std::string& key, FrameworkDetail detail) {
+  return detail == FrameworkDetail::knobs || !key.starts_with("framework.");
 }
 
 }  // namespace
 
-RowScenario scenario_of(const Run& r, const Mapping& mapping, SoftwareDetail detail) {
+RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail detail) {
   if (auto reason = why_not_judged(r); !reason.empty()) return {"", reason, {}, ""};
   const auto mapped = mapping.of(r);
   if (!mapped.not_judged.empty()) return {"", mapped.not_judged, {}, ""};
@@ -165,9 +166,9 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, SoftwareDetail det
   if (const auto precision = precision_of(r); !precision.empty()) s.put("training.precision", precision);
   s.put("training.recompute", recompute_of(r));
   s.put("training.attention", "flash");
-  if (detail != SoftwareDetail::none && !mapped.software.empty()) s.put("software.use", mapped.software);
+  if (detail != FrameworkDetail::none && !mapped.framework.empty()) s.put("framework.use", mapped.framework);
   for (const auto& [key, value] : mapped.set)
-    if (wanted(key, detail)) s.put(key, value);
+    if (const auto today = scenario::path_of_today(key); wanted(today, detail)) s.put(today, value);
   settle_model(s, r);
   // Zero Bubble deals one layer fewer to the first and the last stage; the uniform partition does so where the layers
   // do not divide, as in all of its runs.

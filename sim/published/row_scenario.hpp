@@ -19,8 +19,8 @@ struct RowScenario {
 
 // What the scenario says of the framework: everything that the table tells, only the profile of its generation, or
 // nothing (then the defaults decide).
-enum class SoftwareDetail : std::uint8_t { knobs, profile, none };
+enum class FrameworkDetail : std::uint8_t { knobs, profile, none };
 
-RowScenario scenario_of(const Run& run, const Mapping& mapping, SoftwareDetail detail);
+RowScenario scenario_of(const Run& run, const Mapping& mapping, FrameworkDetail detail);
 
 }  // namespace rehearsal::published

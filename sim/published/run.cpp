@@ -147,7 +147,7 @@ Run run_of(const Row& row) {
   r.zero = row.leading_digit("zero_stage");
   r.micro_batch = row.integer("micro_batch"), r.global_batch = row.integer("global_batch");
   r.iteration_s = row.measured("iter_time_s"), r.peak_memory = row.measured("peak_mem_gb");
-  r.memory_kind = row.text("mem_kind"), r.cluster = row.text("cluster"), r.software = row.text("software");
+  r.memory_kind = row.text("mem_kind"), r.cluster = row.text("cluster"), r.profile = row.text("software");
   r.knobs = row.text("knobs");
   r.failed = row.out_of_memory("mem_kind") || row.out_of_memory("peak_mem_gb") || row.out_of_memory("iter_time_s");
   fill_in(r, row);

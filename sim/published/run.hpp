@@ -23,8 +23,8 @@ struct Run {
   std::string memory_kind;            // unit and counter of `peak_memory`
   bool failed = false;                // "OOM" in the place of memory or time: the run did not fit
   // Said by the table itself; otherwise rules choose (scenario_of). The cluster: a name, or the section of a scenario
-  // as JSON; knobs: settings of a scenario, as JSON by their dotted names.
-  std::string cluster, software, knobs;
+  // as JSON; profile: of configs/frameworks (column `software`); knobs: settings, as JSON by their dotted names.
+  std::string cluster, profile, knobs;
   std::string unread;                        // which cell is no number where one is needed: a row that is not judged
   std::map<std::string, std::string> cells;  // as printed, by column
   std::string cell(const std::string& column) const {

@@ -27,7 +27,7 @@ double seconds_of(const scenario::Scenario& scenario) {
 
 }  // namespace
 
-Widths widths(const std::vector<Prediction>& predictions, const Against& options) {
+Widths widths(const std::vector<Prediction>& predictions, const ValidationRun& options) {
   std::map<std::string, std::vector<const Prediction*>> classes;
   for (const auto& p : predictions)
     if (p.timed() && !p.kind.experts) classes[class_of(p.kind)].push_back(&p);
@@ -46,11 +46,11 @@ Widths widths(const std::vector<Prediction>& predictions, const Against& options
     std::nth_element(runs.begin(), middle, runs.end(),
                      [](const auto* a, const auto* b) { return a->iteration_s < b->iteration_s; });
     for (const auto& constant : constants)
-      if (constant.acts_on((*middle)->kind.gpu, (*middle)->kind.software)) turns.push_back({&name, *middle, &constant});
+      if (constant.acts_on((*middle)->kind.gpu, (*middle)->kind.framework)) turns.push_back({&name, *middle, &constant});
   }
   in_parallel(turns.size(), options.jobs, [&](std::size_t i) {
     auto& turn = turns[i];
-    const auto row = scenario_of(turn.run->run, mapping, options.software);
+    const auto row = scenario_of(turn.run->run, mapping, options.framework);
     auto sets = row.sets;
     sets.insert(sets.end(), options.sets.begin(), options.sets.end());
     sets.push_back(turn.constant->key + "=" + lower_by(turn.constant->value, 1 + turn.constant->width));

@@ -8,6 +8,6 @@ namespace rehearsal::published {
 
 // Of each class of comparable runs with enough of them, by its run of middle length: the root of the sum of the squares
 // of what ln of the step moves by.
-Widths widths(const std::vector<Prediction>& predictions, const Against& options);
+Widths widths(const std::vector<Prediction>& predictions, const ValidationRun& options);
 
 }  // namespace rehearsal::published

@@ -97,7 +97,7 @@ std::string to_text(const balance::Question& question, const balance::Answer& an
   const char* before = answer.from_previous ? "the previous placement" : "experts in order";
   text += fmt::format("Load of the heaviest GPU over the mean; before: {}\n", before);
   text += fmt::format("{:>5} {:>9} {:>9} {:>11} {:>7}\n", "layer", "before", "after", "lower bound", "moved");
-  const auto fold = fold_rows(static_cast<std::uint32_t>(answer.layers.size()), 24);
+  const auto fold = elided_rows(static_cast<std::uint32_t>(answer.layers.size()), 24);
   double most = 1;
   for (const auto& layer : answer.layers) most = std::max(most, layer.before_max_over_mean);
   for (std::size_t l = 0; l < answer.layers.size(); l++) {

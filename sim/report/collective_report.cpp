@@ -108,7 +108,7 @@ std::string candidate_note(const cost::CommunicationModel& model, const OneColle
 std::vector<std::string> step_lines(const OneCollective& one, int width) {
   std::vector<std::string> lines;
   const auto count = std::uint32_t(one.steps.size());
-  const Fold fold = fold_rows(count, kMostRows);
+  const ElidedRows fold = elided_rows(count, kMostRows);
   for (std::uint32_t k = 0; k < count; ++k) {
     if (fold.hidden && k == fold.first) {
       lines.push_back(fmt::format("       ... {} more steps ...", fold.hidden));

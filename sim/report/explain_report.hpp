@@ -14,7 +14,7 @@ namespace rehearsal::report {
 
 // What was asked for; what was not is absent.
 struct Explanation {
-  const answer::Prediction* prediction = nullptr;
+  const answer::Result* prediction = nullptr;
   std::optional<std::vector<explore::PathPiece>> path;
   std::optional<std::vector<explore::Limit>> limits;
   std::optional<explore::Sensitivities> sensitivities;

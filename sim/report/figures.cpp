@@ -8,7 +8,7 @@
 
 namespace rehearsal::report {
 
-Figures figures(const answer::Prediction& prediction) {
+Figures figures(const answer::Result& prediction) {
   const auto& s = prediction.summary;
   const auto& scenario = prediction.scenario();
   Figures f;
@@ -34,7 +34,7 @@ Figures figures(const answer::Prediction& prediction) {
     std::size_t stages = 0;
     for (const auto& rank : s.ranks) stages = std::max(stages, rank.stages.size());
     f[Figure::stages_held] = double(stages);
-    const auto held = schedule::replay(scenario.schedule.schedule(), prediction.question->problem).in_flight_FB;
+    const auto held = schedule::replay(scenario.schedule.schedule(), prediction.lowered->problem).in_flight_FB;
     f[Figure::in_flight] = double(*std::max_element(held.begin(), held.end()));
   }
   return f;

@@ -94,6 +94,6 @@ class Figures {
   std::array<std::optional<double>, kFigures> values_;
 };
 
-Figures figures(const answer::Prediction& prediction);
+Figures figures(const answer::Result& prediction);
 
 }  // namespace rehearsal::report

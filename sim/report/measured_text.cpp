@@ -13,7 +13,7 @@ namespace rehearsal::report {
 using namespace page;
 namespace {
 
-std::string memory_text(const answer::Answer& run) {
+std::string memory_text(const answer::Result& run) {
   const auto& measured = run.timeline.peak_bytes;
   const auto& predicted = run.measured->predicted_allocated;
   if (measured.empty()) return "";
@@ -32,7 +32,7 @@ std::string memory_text(const answer::Answer& run) {
 }
 
 // Of the tiers beyond the device on which something was kept.
-std::string tiers_text(const answer::Answer& run) {
+std::string tiers_text(const answer::Result& run) {
   const auto& measured = run.timeline.beyond_bytes;
   const auto& predicted = run.measured->predicted_beyond;
   std::string text;
@@ -59,7 +59,7 @@ std::string tiers_text(const answer::Answer& run) {
 }
 
 // What the devices say themselves.
-std::string devices_text(const answer::Answer& run) {
+std::string devices_text(const answer::Result& run) {
   std::string text;
   for (const auto& device : run.timeline.devices)
     text += device.unavailable.empty()
@@ -77,7 +77,7 @@ std::string verification_text(const answer::Verification& v, int width, const Pa
     return i < values.size() ? fmt::format("{:.8g}", values[i]) : std::string("-");
   };
   const auto steps = static_cast<std::uint32_t>(std::max(v.loss.size(), v.reference_loss.size()));
-  const Fold fold = fold_rows(steps, 12);
+  const ElidedRows fold = elided_rows(steps, 12);
   for (std::uint32_t i = 0; i < steps; i++) {
     if (fold.hidden && i == fold.first) {
       rows.push_back({"...", "", "", "", ""});
@@ -112,7 +112,7 @@ std::string disturbance_text(const timeline::Timeline& timeline, int width, cons
   return notes(kDisturbed, timeline.disturbances, width, paint);
 }
 
-std::string measured_text(const answer::Answer& run, int width, const Paint& paint) {
+std::string measured_text(const answer::Result& run, int width, const Paint& paint) {
   const answer::Measured& m = *run.measured;
   std::string text;
   if (m.iterations.median > Time{})

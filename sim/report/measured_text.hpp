@@ -12,7 +12,7 @@ std::string iterations_note(const timeline::Spread& iterations);
 
 // Prediction and memory set beside what was measured; what disturbed the run; the verification. `run.measured` is
 // there.
-std::string measured_text(const answer::Answer& run, int width, const page::Paint& paint);
+std::string measured_text(const answer::Result& run, int width, const page::Paint& paint);
 
 // "2.3 % shorter", from a signed relative error of a prediction.
 std::string predicted_error(double error);

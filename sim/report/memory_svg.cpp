@@ -63,7 +63,7 @@ std::vector<MemoryPoint> added_up(const std::vector<std::pair<std::vector<Memory
 
 class MemoryPicture {
  public:
-  explicit MemoryPicture(const Answer& answer) : answer_(answer), summary_(answer.summary) {
+  explicit MemoryPicture(const Result& answer) : answer_(answer), summary_(answer.summary) {
     const auto& graph = answer.graph();
     span_ = std::max<std::int64_t>(1, answer.timeline.makespan().count());
     for (std::uint32_t r = 1; r < summary_.ranks.size(); ++r)
@@ -299,7 +299,7 @@ class MemoryPicture {
     if (kinds_.find('o') != std::string::npos) entry(color_of('o'), "gradients and optimizer");
   }
 
-  const Answer& answer_;
+  const Result& answer_;
   const answer::Summary& summary_;
   std::uint32_t fullest_ = 0;  // index of the rank that holds most
   std::int64_t span_ = 1;
@@ -311,7 +311,7 @@ class MemoryPicture {
 
 }  // namespace
 
-std::string memory_svg(const Answer& answer) {
+std::string memory_svg(const Result& answer) {
   if (answer.summary.peak.allocated <= 0)
     throw UserError("--svg draws memory over time, and nothing says how much this takes: give the scenario a 'memory'");
   return MemoryPicture(answer).draw();

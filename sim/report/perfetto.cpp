@@ -44,7 +44,7 @@ struct Layer {
 
 class TraceWriter {
  public:
-  TraceWriter(const Answer& run, std::vector<Layer> layers, const Sink& sink)
+  TraceWriter(const Result& run, std::vector<Layer> layers, const Sink& sink)
       : run_(run), layers_(std::move(layers)), out_(sink) {
     for (const auto& work : run.graph().works()) works_.push_back(quoted(graph::describe(work)));
     // Work under the tail of the iteration before has negative times; a trace begins at 0.
@@ -114,7 +114,7 @@ class TraceWriter {
     changes_.clear();
     for (std::size_t i = 0; i < program.size(); i++) {
       const Time start = timeline.start[rank.first_task + i], end = timeline.end[rank.first_task + i];
-      const Time alone = run_.question->durations[program.work[i].index()];
+      const Time alone = run_.lowered->durations[program.work[i].index()];
       if (program.lane[i] == Lane::receive || end - start <= alone) continue;
       const double lost = 1 - alone / (end - start);
       changes_.push_back({start, lost}), changes_.push_back({end, -lost});
@@ -174,7 +174,7 @@ class TraceWriter {
     }
   }
 
-  const Answer& run_;
+  const Result& run_;
   std::vector<Layer> layers_;
   Stream out_;
   std::vector<std::string> works_;  // described once each
@@ -189,9 +189,9 @@ class TraceWriter {
 
 }  // namespace
 
-void write_trace(const Answer& run, const Sink& sink) { TraceWriter(run, {{run.timeline, ""}}, sink).write(); }
+void write_trace(const Result& run, const Sink& sink) { TraceWriter(run, {{run.timeline, ""}}, sink).write(); }
 
-void write_comparison_trace(const Answer& measured, const timeline::Timeline& predicted, const Sink& sink) {
+void write_comparison_trace(const Result& measured, const timeline::Timeline& predicted, const Sink& sink) {
   TraceWriter(measured, {{predicted, ", predicted"}, {measured.timeline, ", measured"}}, sink).write();
 }
 

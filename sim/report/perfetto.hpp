@@ -8,13 +8,13 @@
 
 namespace rehearsal::report {
 
-using answer::Answer;
+using answer::Result;
 
 using Sink = std::function<void(std::string_view)>;
 
-void write_trace(const Answer& run, const Sink& sink);
+void write_trace(const Result& run, const Sink& sink);
 
 // Prediction and measurement in one trace: every lane of a rank has a track for each. `predicted` is of the same graph.
-void write_comparison_trace(const Answer& measured, const timeline::Timeline& predicted, const Sink& sink);
+void write_comparison_trace(const Result& measured, const timeline::Timeline& predicted, const Sink& sink);
 
 }  // namespace rehearsal::report

@@ -147,7 +147,7 @@ std::vector<std::string> letters(const Space& space, const search::Layout& l) {
   const auto degree = [](char letter, std::int64_t n) { return n > 1 ? fmt::format("{}{}", letter, n) : ""; };
   std::vector<std::string> parts;
   for (const auto& set : space.file().bases[l.base].sets)  // a size, a framework
-    parts.push_back(set.starts_with("software=") ? set.substr(set.find('=') + 1) : last_part(set));
+    parts.push_back(set.starts_with("framework=") ? set.substr(set.find('=') + 1) : last_part(set));
   parts.push_back(fmt::format("t{}{}", l.tensor, l.sequence ? "s" : ""));
   parts.push_back(degree('c', l.context));
   parts.push_back(degree('p', l.pipeline) + (l.chunks > 1 ? fmt::format("x{}", l.chunks) : ""));

@@ -15,7 +15,7 @@ std::string cell(const std::optional<double>& value) { return value ? cell(*valu
 
 }  // namespace
 
-std::string run_csv(std::span<const Answer> answers) {
+std::string run_csv(std::span<const Result> answers) {
   std::vector<std::string> header = {"name",
                                      "file",
                                      "gpus",

@@ -82,8 +82,8 @@ Json axes(const answer::AxisBytes& bytes) {
   return json;
 }
 
-Json stage_edges(const answer::Question& question) {
-  const auto volume = [](const lower::Crossings::Volume& v) {
+Json stage_edges(const answer::LoweredJob& question) {
+  const auto volume = [](const lower::StageTransfers::Volume& v) {
     return Json{{"messages", v.messages}, {"bytes", v.bytes}, {"nic_bytes", v.out_of_domains}};
   };
   Json all = Json::array();
@@ -97,7 +97,7 @@ Json stage_edges(const answer::Question& question) {
   return all;
 }
 
-Json traffic(const answer::Traffic& traffic) {
+Json traffic(const answer::TrafficSummary& traffic) {
   Json links = Json::array();
   for (const auto& link : traffic.links)
     links.push_back(
@@ -139,7 +139,7 @@ Json verification(const answer::Verification& v) {
 }
 
 // What a performed run has beyond a predicted one.
-void add_measured(Json& json, const Answer& run) {
+void add_measured(Json& json, const Result& run) {
   const answer::Measured& m = *run.measured;
   json["iterations"] = {
       {"measured", m.iterations.iterations},           {"median_s", to_seconds(m.iterations.median)},
@@ -188,7 +188,7 @@ void add_measured(Json& json, const Answer& run) {
   if (m.verification) json["verify"] = verification(*m.verification);
 }
 
-Json error_band(const Answer& run) {
+Json error_band(const Result& run) {
   const auto& s = run.summary;
   if (run.measured)
     return {{"low_s", nullptr}, {"high_s", nullptr}, {"comparable", nullptr}, {"basis", "measured, not predicted"}};
@@ -219,7 +219,7 @@ Json faulted(const answer::Faulted& f, Time iteration) {
 
 }  // namespace
 
-Json to_json(const Answer& run, const std::string& version) {
+Json to_json(const Result& run, const std::string& version) {
   const auto& s = run.summary;
   Json path = Json::array();
   for (const auto& segment : s.critical_path)
@@ -228,9 +228,9 @@ Json to_json(const Answer& run, const std::string& version) {
                     {"start_s", to_seconds(segment.start)},
                     {"end_s", to_seconds(segment.end)},
                     {"tasks", segment.tasks}});
-  Json other_software = Json::array();
-  for (const auto& other : run.other_software)
-    other_software.push_back({{"software", other.software},
+  Json other_framework = Json::array();
+  for (const auto& other : run.other_framework)
+    other_framework.push_back({{"software", other.framework},
                               {"iteration_s", to_seconds(other.iteration)},
                               {"iteration_change", other.iteration / s.iteration - 1},
                               {"contention", other.contention}});
@@ -267,11 +267,11 @@ Json to_json(const Answer& run, const std::string& version) {
       {"servers", s.served ? served(*s.served) : Json()},
       {"ranks", ranks(s)},
       {"traffic", traffic(s.traffic)},
-      {"stage_edges", run.question ? stage_edges(*run.question) : Json()},
+      {"stage_edges", run.lowered ? stage_edges(*run.lowered) : Json()},
       {"error_band", error_band(run)},
-      {"software", s.abstract ? Json() : Json(s.software)},
-      {"software_named", s.abstract ? Json() : Json(s.software_named)},
-      {"other_software", other_software},
+      {"software", s.abstract ? Json() : Json(s.framework)},
+      {"software_named", s.abstract ? Json() : Json(s.framework_named)},
+      {"other_software", other_framework},
       {"critical_path", path},
       {"assumptions", run.assumptions},
       {"warnings", run.warnings}};
@@ -280,7 +280,7 @@ Json to_json(const Answer& run, const std::string& version) {
   return json;
 }
 
-std::string run_json(std::span<const Answer> answers, const std::string& version) {
+std::string run_json(std::span<const Result> answers, const std::string& version) {
   Json json = Json::array();
   for (const auto& answer : answers) json.push_back(to_json(answer, version));
   return (answers.size() == 1 ? json.items().front() : json).dump(2) + "\n";

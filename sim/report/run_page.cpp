@@ -24,7 +24,7 @@ Value number(std::string text, double value, std::string json) { return {std::mo
 
 class RunPage {
  public:
-  RunPage(const Answer& answer, const Asked& asked, const std::string& version)
+  RunPage(const Result& answer, const Asked& asked, const std::string& version)
       : run_(answer), s_(answer.summary), asked_(asked) {
     page_.title = s_.name;
     page_.made_by = fmt::format("rehearse {}, {}, {}", version, s_.backend, timeline::name(s_.fidelity));
@@ -35,7 +35,7 @@ class RunPage {
 
   Page write() {
     section("The answer", {headline()});
-    software();
+    framework();
     if (!run_.timeline.disturbances.empty()) add({kDisturbed, Entries{run_.timeline.disturbances}});
     if (s_.job) add({"The whole training", Verbatim{job_text(*s_.job, 100)}});
     if (!run_.warnings.empty()) add({"Warnings", Entries{run_.warnings}});
@@ -58,19 +58,19 @@ class RunPage {
   void add(Block block) { page_.sections.back().blocks.push_back(std::move(block)); }
 
   // Where nobody chose one: the step with each that may be meant.
-  void software() {
-    if (run_.other_software.empty()) return;
+  void framework() {
+    if (run_.other_framework.empty()) return;
     Table table;
-    table.head = {"software", "iteration", ""};
-    table.rows.push_back({{s_.software},
+    table.head = {"framework", "iteration", ""};
+    table.rows.push_back({{s_.framework},
                           number(show(s_.iteration), to_seconds(s_.iteration), "/iteration_s"),
                           {"assumed: the scenario names none"}});
-    for (std::size_t i = 0; i < run_.other_software.size(); ++i) {
-      const auto& other = run_.other_software[i];
+    for (std::size_t i = 0; i < run_.other_framework.size(); ++i) {
+      const auto& other = run_.other_framework[i];
       const double change = other.iteration / s_.iteration - 1;
-      const auto at = fmt::format("/other_software/{}", i);
+      const auto at = fmt::format("/other_framework/{}", i);
       table.rows.push_back(
-          {{other.software},
+          {{other.framework},
            number(show(other.iteration), to_seconds(other.iteration), at + "/iteration_s"),
            number(fmt::format("{:+.1f} %{}", change * 100, other.contention ? "" : ", before contention"), change,
                   at + "/iteration_change")});
@@ -246,7 +246,7 @@ class RunPage {
     add({fmt::format("{} pieces, from the first task to the last", pieces), std::move(table), "", "", pieces > 12});
   }
 
-  const Answer& run_;
+  const Result& run_;
   const answer::Summary& s_;
   const Asked& asked_;
   Page page_;
@@ -259,21 +259,21 @@ std::vector<Rgb> category_colors() {
           {190, 178, 40}, {200, 60, 60},   {205, 210, 218}, {150, 120, 60},  {60, 140, 190}, {90, 150, 120}};
 }
 
-Bars breakdown_bars(const Answer& answer) {
+Bars breakdown_bars(const Result& answer) {
   Bars bars;
   bars.unit = Unit::seconds, bars.colors = category_colors();
   for (std::size_t c = 0; c < graph::kCategories; ++c)
     bars.parts.push_back(graph::name(static_cast<graph::Category>(c)));
   const auto& graph = answer.graph();
   const auto count = std::uint32_t(graph.ranks().size());
-  const auto fold = fold_rows(count, kMostBars);
+  const auto fold = elided_rows(count, kMostBars);
   for (std::uint32_t r = 0; r < count; ++r) {
     if (fold.hidden && r == fold.first) r += fold.hidden;
     const auto& rank = graph.ranks()[r];
     Bars::Row row{
         fmt::format("rank {}{}", rank.job_rank, rank.multiplicity > 1 ? fmt::format(" x {}", rank.multiplicity) : ""),
         {}};
-    for (const Time part : timeline::breakdown(graph, answer.timeline, RankId(r), answer.question->durations))
+    for (const Time part : timeline::breakdown(graph, answer.timeline, RankId(r), answer.lowered->durations))
       row.values.push_back(to_seconds(part));
     bars.rows.push_back(std::move(row));
   }
@@ -287,7 +287,7 @@ Section scenario_section(const Asked& asked) {
   return section;
 }
 
-Page run_page(const Answer& answer, const Asked& asked, const std::string& version) {
+Page run_page(const Result& answer, const Asked& asked, const std::string& version) {
   return RunPage(answer, asked, version).write();
 }
 

@@ -14,7 +14,7 @@ struct Asked {
   std::string scenario;  // the text of the file; may be empty
 };
 
-page::Page run_page(const Answer& answer, const Asked& asked, const std::string& version);
+page::Page run_page(const Result& answer, const Asked& asked, const std::string& version);
 
 // The last section of pages about a scenario.
 page::Section scenario_section(const Asked& asked);
@@ -24,10 +24,10 @@ struct Timed {
   page::Drawing drawing;
   std::string note;
 };
-Timed timed(const Answer& answer);
+Timed timed(const Result& answer);
 
 // Where the time of an iteration goes on each rank.
-page::Bars breakdown_bars(const Answer& answer);
+page::Bars breakdown_bars(const Result& answer);
 // Colours of graph::Category.
 std::vector<page::Rgb> category_colors();
 

@@ -23,7 +23,7 @@ constexpr std::uint32_t kMaxRows = 16;  // of picture and table; the middle fold
 
 class TextReport {
  public:
-  TextReport(const Answer& answer, const page::TextStyle& style, bool all_assumptions)
+  TextReport(const Result& answer, const page::TextStyle& style, bool all_assumptions)
       : run_(answer),
         s_(answer.summary),
         style_(style),
@@ -72,8 +72,8 @@ class TextReport {
          c.model.hidden,
          parameters < 5e7 ? fmt::format("{:.1f} M", parameters * 1e-6) : fmt::format("{:.1f} B", parameters * 1e-9),
          sc.batch.sequence);
-    line("{} GPUs ({}) in {} node{} ({}); software {}", s_.gpus, gpus_of(c.cluster), c.cluster.nodes,
-         c.cluster.nodes == 1 ? "" : "s", c.cluster.name, c.software.name);
+    line("{} GPUs ({}) in {} node{} ({}); framework {}", s_.gpus, gpus_of(c.cluster), c.cluster.nodes,
+         c.cluster.nodes == 1 ? "" : "s", c.cluster.name, c.framework.name);
     if (p.layouts.empty())
       line("tensor {}{}{} x pipeline {} x data {}{}; {} sequences = {} micro-batch{} of {} per pipeline; {}", p.tensor,
            p.sequence ? " (sequence)" : "", p.context > 1 ? fmt::format(" x context {}", p.context) : "", p.pipeline,
@@ -83,7 +83,7 @@ class TextReport {
       line("{}{}; {} sequences = {} micro-batch{} of {}; {}", layouts(p.layouts),
            p.zero ? fmt::format(" (ZeRO-{})", p.zero) : "", sc.batch.global, s_.microbatches,
            s_.microbatches == 1 ? "" : "es", sc.batch.micro * p.data, schedule);
-    const auto& layers = run_.question->layers;
+    const auto& layers = run_.lowered->layers;
     if (std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end())
       line("layers per stage: {}", counted(layers));
   }
@@ -152,8 +152,8 @@ class TextReport {
     else if (!abstract_)
       expected = "no comparable published runs";
     line("  Iteration    {:<16} {}", paint_.bold(show(s_.iteration)), paint_.dim(expected));
-    if (!run_.other_software.empty())
-      line("{}", wrap(software_choice(), std::size_t(style_.width), std::string(15, ' ')));
+    if (!run_.other_framework.empty())
+      line("{}", wrap(framework_choice(), std::size_t(style_.width), std::string(15, ' ')));
     if (s_.useful)
       line("  Useful       {} for a step that trains; {:.2g} % overflow, after {}", show(s_.useful->step),
            100 * s_.useful->overflow_rate, show(s_.useful->skipped));
@@ -183,12 +183,12 @@ class TextReport {
   }
 
   // Where nobody chose one: the step with each that may be meant.
-  std::string software_choice() const {
-    auto text = fmt::format("  Software     none is named, {} is assumed; with", s_.software);
+  std::string framework_choice() const {
+    auto text = fmt::format("  Framework     none is named, {} is assumed; with", s_.framework);
     const char* separator = " ";
     bool alone = false;
-    for (const auto& other : run_.other_software) {
-      text += fmt::format("{}{} {} ({:+.1f} %)", std::exchange(separator, ", "), other.software, show(other.iteration),
+    for (const auto& other : run_.other_framework) {
+      text += fmt::format("{}{} {} ({:+.1f} %)", std::exchange(separator, ", "), other.framework, show(other.iteration),
                           (other.iteration / s_.iteration - 1) * 100);
       alone = alone || !other.contention;
     }
@@ -266,7 +266,7 @@ class TextReport {
   // Of stages that are cut otherwise, or that more than their neighbours feed.
   void edges() {
     constexpr std::size_t kMost = 8;
-    const auto& all = run_.question->edges;
+    const auto& all = run_.lowered->edges;
     if (all.empty()) return;
     line("");
     line("{}", paint_.bold("Between stages, for each micro-batch"));
@@ -372,7 +372,7 @@ class TextReport {
       rows.push_back(std::move(cells));
     };
     const auto n = static_cast<std::uint32_t>(s_.ranks.size());
-    const Fold fold = fold_rows(n, kMaxRows);
+    const ElidedRows fold = elided_rows(n, kMaxRows);
     for (std::uint32_t i = 0; i < n; i++) {
       if (fold.hidden && i == fold.first) {
         rows.push_back(std::vector<std::string>(rows[0].size()));
@@ -424,7 +424,7 @@ class TextReport {
     text_ += notes(heading, entries, style_.width, paint_);
   }
 
-  const Answer& run_;
+  const Result& run_;
   const answer::Summary& s_;
   page::TextStyle style_;
   bool all_assumptions_;
@@ -435,7 +435,7 @@ class TextReport {
 
 }  // namespace
 
-std::string run_text(const Answer& answer, const page::TextStyle& style, bool all_assumptions) {
+std::string run_text(const Result& answer, const page::TextStyle& style, bool all_assumptions) {
   return fit(TextReport(answer, style, all_assumptions).write(), style.width);
 }
 

@@ -39,8 +39,8 @@ char kind_of(Lane lane, Pass pass) {
 
 class Boxes {
  public:
-  Boxes(const Answer& answer, std::uint32_t most_ranks) : answer_(answer), graph_(answer.graph()) {
-    const auto fold = fold_rows(std::uint32_t(graph_.ranks().size()), most_ranks);
+  Boxes(const Result& answer, std::uint32_t most_ranks) : answer_(answer), graph_(answer.graph()) {
+    const auto fold = elided_rows(std::uint32_t(graph_.ranks().size()), most_ranks);
     for (std::uint32_t r = 0; r < graph_.ranks().size(); ++r)
       if (!fold.hidden || r < fold.first || r >= fold.first + fold.hidden) shown_.push_back(r);
     hidden_ = fold.hidden;
@@ -137,7 +137,7 @@ class Boxes {
         drawing_.boxes[found->second].critical = true;
   }
 
-  const Answer& answer_;
+  const Result& answer_;
   const graph::TaskGraph& graph_;
   std::vector<std::uint32_t> shown_;  // ranks of the graph
   std::uint32_t hidden_ = 0;
@@ -151,7 +151,7 @@ class Boxes {
 
 }  // namespace
 
-Timed timed(const Answer& answer) {
+Timed timed(const Result& answer) {
   for (auto ranks = kMostRanks;; ranks /= 2) {
     auto timed = Boxes(answer, ranks).run();
     if (timed.drawing.boxes.size() <= kMostDrawn || ranks <= kFewestRanks) return timed;

@@ -14,7 +14,7 @@ std::string weight_name(const backend::TrainedTensor& tensor) {
   return is_of_layer(tensor.kind) ? fmt::format("layers.{}.{}", tensor.layer, name(tensor.kind)) : name(tensor.kind);
 }
 
-void write_safetensors(const backend::Trained& trained, const Sink& sink) {
+void write_safetensors(const backend::TrainingResult& trained, const Sink& sink) {
   Json header;
   std::size_t offset = 0;
   for (const auto& tensor : trained.tensors) {

@@ -1,4 +1,4 @@
-// Trained weights as a .safetensors file (huggingface.co/docs/safetensors): 8 bytes of header length, little endian, a
+// TrainingResult weights as a .safetensors file (huggingface.co/docs/safetensors): 8 bytes of header length, little endian, a
 // JSON header with name, dtype, shape and offsets of each tensor, then the bytes. Readable by numpy, torch and anybody
 // else.
 #pragma once
@@ -11,6 +11,6 @@ namespace rehearsal::report {
 
 // "layers.3.qkv_weight"; tensors outside the layers by their kind alone.
 std::string weight_name(const backend::TrainedTensor& tensor);
-void write_safetensors(const backend::Trained& trained, const Sink& sink);
+void write_safetensors(const backend::TrainingResult& trained, const Sink& sink);
 
 }  // namespace rehearsal::report

@@ -30,7 +30,7 @@ std::string rank_table(const schedule::Evaluation& result, const Paint& paint, i
   const auto& r = result.replay;
   std::vector<std::vector<std::string>> rows{{"rank", result.problem.chunks > 1 ? "stages" : "stage", "start", "end",
                                               "busy", "idle", "F..I", "F..W", "memory"}};
-  const Fold fold = fold_rows(result.problem.ranks, kMostRanksInText);
+  const ElidedRows fold = elided_rows(result.problem.ranks, kMostRanksInText);
   for (std::uint32_t rank = 0; rank < result.problem.ranks; rank++) {
     if (fold.hidden && rank == fold.first) {
       rows.push_back({"...", "", "", "", "", "", "", "", ""});

@@ -17,7 +17,7 @@ void column(Stream& out, const char* name, std::size_t n, Value&& value) {
 }
 
 // `source`: null for a timeline alone.
-void write(const Answer& run, const PredictionSource* source, const std::string& version, const Sink& sink) {
+void write(const Result& run, const PredictionSource* source, const std::string& version, const Sink& sink) {
   Stream out(sink);
   out.put(
       FMT_COMPILE(
@@ -36,7 +36,7 @@ void write(const Answer& run, const PredictionSource* source, const std::string&
             quoted(source->cluster), quoted(source->profile), quoted(source->profile_sha256));
     for (std::size_t w = 0; w < run.graph().works().size(); w++)
       out.put(FMT_COMPILE("{}\n  {{\"work\": {}, \"duration_ps\": {}}}"), w ? "," : "",
-              quoted(graph::describe(run.graph().works()[w])), run.question->durations[w].count());
+              quoted(graph::describe(run.graph().works()[w])), run.lowered->durations[w].count());
     out.put(FMT_COMPILE("\n ],"));
   }
   out.put(FMT_COMPILE("\n \"ranks\": ["));
@@ -66,11 +66,11 @@ void write(const Answer& run, const PredictionSource* source, const std::string&
 
 }  // namespace
 
-void write_timeline(const Answer& run, const std::string& version, const Sink& sink) {
+void write_timeline(const Result& run, const std::string& version, const Sink& sink) {
   write(run, nullptr, version, sink);
 }
 
-void write_prediction(const Answer& run, const PredictionSource& source, const std::string& version, const Sink& sink) {
+void write_prediction(const Result& run, const PredictionSource& source, const std::string& version, const Sink& sink) {
   write(run, &source, version, sink);
 }
 

@@ -7,7 +7,7 @@
 
 namespace rehearsal::report {
 
-void write_timeline(const Answer& run, const std::string& version, const Sink& sink);
+void write_timeline(const Result& run, const std::string& version, const Sink& sink);
 
 // What a prediction was made of, beyond its timeline.
 struct PredictionSource {
@@ -16,6 +16,6 @@ struct PredictionSource {
 };
 // A timeline file that also says how long every work takes alone and which work every task is: written before a run
 // that it will be compared with.
-void write_prediction(const Answer& run, const PredictionSource& source, const std::string& version, const Sink& sink);
+void write_prediction(const Result& run, const PredictionSource& source, const std::string& version, const Sink& sink);
 
 }  // namespace rehearsal::report

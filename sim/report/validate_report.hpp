@@ -13,7 +13,7 @@ namespace rehearsal::report {
 inline constexpr std::uint64_t kTaskEndsLimit = 100'000;
 
 struct Validation {
-  const Answer& measured;
+  const Result& measured;
   const timeline::Timeline& predicted;  // of the same graph
   const timeline::Comparison& comparison;
   std::string prediction_file, prediction_sha256;  // made before the run; no file: it was not kept

@@ -16,7 +16,7 @@ struct Checked {
 };
 
 // A scenario, a question of resharding (known by its keys, or by a folder of the name reshard), or a part in a folder
-// of the name gpus, clusters, collectives, profiles, software or zoo. Wrong input is a result here; throws UserError
+// of the name gpus, clusters, collectives, profiles, framework or zoo. Wrong input is a result here; throws UserError
 // only when the house's own folder cannot be found.
 Checked check(const std::string& path, const std::vector<std::string>& sets = {}, const Files& files = disk());
 

@@ -1,12 +1,13 @@
 // What a scenario means, in one canonical text, and its SHA-256. Two files with the same digest ask the same question:
 // spelling, order of keys, defaults written out or not, names and citations do not count; every field that can move an
 // answer does (scenario/fields.hpp). A value that the struct itself begins with is not named, so that digests which
-// people keep outlive the fields that come later.
+// people keep outlive the fields that come later; for the same reason keys and values go by their first names.
 #include <fmt/format.h>
 
 #include "base/sha256.hpp"
 #include "scenario/fields.hpp"
 #include "scenario/load.hpp"
+#include "scenario/renamed.hpp"
 
 namespace rehearsal::scenario {
 
@@ -22,8 +23,9 @@ std::string digest(const Scenario& scenario) {
     if (!field.acts) continue;
     const auto value = field.get(&scenario);
     if (value == field.get(&blank) || value == field.when_absent) continue;
-    const auto said = fields::written(value);
-    text += fmt::format("{}={}:{}\n", field.key, said.size(), said);
+    const auto written = fields::written(value);
+    const auto said = first_value(field.key, written);
+    text += fmt::format("{}={}:{}\n", first_key(field.key), said.size(), said);
   }
   return sha256(text);
 }

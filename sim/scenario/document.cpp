@@ -1,6 +1,7 @@
 #include "scenario/document.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -12,7 +13,10 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <sstream>
+
+#include "scenario/renamed.hpp"
 
 namespace rehearsal::scenario {
 namespace {
@@ -73,11 +77,18 @@ Node* Documents::make(Node::Kind kind, const Node& place) {
 class TreeBuilder : public YAML::EventHandler {
  public:
   // `origin` must outlive the nodes.
-  TreeBuilder(Diagnostics& problems, std::string_view text, const std::string& origin, std::deque<Node>& nodes)
-      : problems_(problems), text_(text), origin_(origin), nodes_(nodes) {}
+  TreeBuilder(Diagnostics& problems, std::string_view text, const std::string& origin, std::deque<Node>& nodes,
+              std::string_view above)
+      : problems_(problems), text_(text), origin_(origin), nodes_(nodes), above_(above) {}
 
   const Node* root() const { return root_; }
   bool finished() const { return finished_; }
+  // A sentence for all that has another name today.
+  std::vector<Diagnostic> renamed() const {
+    if (renamed_.empty()) return {};
+    return {{first_renamed_, fmt::format("{}; the old name{} read for good", fmt::join(renamed_, ", "),
+                                         renamed_.size() > 1 ? "s are" : " is")}};
+  }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (!finished_) return;
@@ -101,7 +112,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     Node* node = make(Node::Kind::scalar, mark, anchor, false);
-    node->text = value;
+    node->text = name_of_today(value, node->where());
     node->quoted = tag != "?";
     if (node->quoted) check_closing_quote(mark);
     finish(node, anchor);
@@ -128,6 +139,28 @@ class TreeBuilder : public YAML::EventHandler {
     YAML::anchor_t anchor;
     const Node* key = nullptr;  // of the entry under way
   };
+
+  // The key below which the innermost of `depth` open collections stands; entries of lists stand below the list's.
+  std::string_view above(std::size_t depth) const {
+    for (; depth > 1; --depth)
+      if (const Node* key = open_[depth - 2].key) return key->text;
+    return above_;
+  }
+  std::string name_of_today(const std::string& text, const Location& where) {
+    const std::size_t depth = open_.size();
+    const bool is_key = depth > 0 && open_.back().node->kind == Node::Kind::map && !open_.back().key;
+    std::string_view today;
+    if (is_key) {
+      today = key_of_today(above(depth), text);
+    } else {
+      const std::string_view key = depth > 0 && open_.back().key ? std::string_view(open_.back().key->text) : above(depth);
+      today = value_of_today(key == "use" ? above(depth) : key, text);
+    }
+    if (today == text) return text;
+    if (renamed_.empty()) first_renamed_ = where;
+    renamed_.insert(fmt::format("'{}' is called '{}' now", text, today));
+    return std::string(today);
+  }
 
   Location place(const YAML::Mark& mark) const { return {origin_, mark.line + 1, mark.column + 1}; }
 
@@ -217,6 +250,9 @@ class TreeBuilder : public YAML::EventHandler {
   std::string_view text_;
   const std::string& origin_;
   std::deque<Node>& nodes_;
+  const std::string_view above_;
+  std::set<std::string> renamed_;
+  Location first_renamed_;
   const Node* root_ = nullptr;
   std::vector<Open> open_;
   std::vector<const Node*> anchors_;  // by number; nullptr while its node is not complete
@@ -224,40 +260,44 @@ class TreeBuilder : public YAML::EventHandler {
   bool finished_ = false;
 };
 
-const Node* Documents::read_text(std::string_view text, const std::string& origin) {
-  return parse(text, origins_.emplace_back(origin), nodes_);
+const Node* Documents::read_text(std::string_view text, const std::string& origin, std::string_view above) {
+  const Parsed parsed = parse(text, origins_.emplace_back(origin), nodes_, above);
+  for (const auto& d : parsed.renamed) problems_.warn(d.where, d.message);
+  return parsed.root;
 }
 
-const Node* Documents::parse(std::string_view text, const std::string& name, std::deque<Node>& nodes) {
-  TreeBuilder builder(problems_, text, name, nodes);
+Documents::Parsed Documents::parse(std::string_view text, const std::string& name, std::deque<Node>& nodes,
+                                   std::string_view above) {
+  TreeBuilder builder(problems_, text, name, nodes, above);
   try {
     std::istringstream in{std::string(text)};
     YAML::Parser parser(in);
     if (!parser.HandleNextDocument(builder) || !builder.root() || builder.root()->kind == Node::Kind::null) {
       problems_.error({name, 1, 1}, "is empty");
-      return nullptr;
+      return {};
     }
     parser.HandleNextDocument(builder);
   } catch (const Stop&) {
-    return builder.finished() ? builder.root() : nullptr;
+    return {builder.finished() ? builder.root() : nullptr};
   } catch (const YAML::DeepRecursion& e) {
     problems_.error({name, e.mark.line + 1, e.mark.column + 1},
                     fmt::format("nested more than {} levels deep", kDeepest));
-    return nullptr;
+    return {};
   } catch (const YAML::Exception& e) {
     if (const auto tab = tab_in_indentation(text, name, e.mark.line + 1))
       problems_.error(*tab, "not valid YAML: a tab in the indentation; YAML takes spaces only");
     else
       problems_.error({name, e.mark.line + 1, e.mark.column + 1}, in_words(e.msg));
-    return nullptr;
+    return {};
   }
-  return builder.root();
+  return {builder.root(), builder.renamed()};
 }
 
 struct DocumentTree {
   std::string origin, text;
   std::deque<Node> nodes;
   const Node* root = nullptr;
+  std::vector<Diagnostic> renamed = {};
 };
 
 namespace {
@@ -289,13 +329,17 @@ const Node* Documents::read_file(const std::string& path) {
   static ReadBefore read_before;
   try {
     auto text = read_text_file(path, kLargestFile, files_);
-    if (auto tree = read_before.find(path, text)) return trees_.emplace_back(std::move(tree))->root;
-    auto tree = std::make_shared<DocumentTree>(DocumentTree{path, std::move(text), {}, nullptr});
-    const auto problems = problems_.count();
-    tree->root = parse(tree->text, tree->origin, tree->nodes);
-    trees_.push_back(tree);
-    if (problems_.count() == problems) read_before.keep(tree);
-    return tree->root;
+    std::shared_ptr<const DocumentTree> tree = read_before.find(path, text);
+    if (!tree) {
+      auto made = std::make_shared<DocumentTree>(DocumentTree{path, std::move(text), {}, nullptr});
+      const auto problems = problems_.count();
+      const Parsed parsed = parse(made->text, made->origin, made->nodes, "");
+      made->root = parsed.root, made->renamed = parsed.renamed;
+      tree = made;
+      if (problems_.count() == problems) read_before.keep(tree);
+    }
+    for (const auto& d : tree->renamed) problems_.warn(d.where, d.message);
+    return trees_.emplace_back(std::move(tree))->root;
   } catch (const UserError& e) {
     for (const auto& d : e.diagnostics()) problems_.error(d.where, d.message);
     return nullptr;

@@ -2,7 +2,7 @@
 // its events: duplicate keys, a second document, cycles and alias bombs are seen here, which its own tree lets pass.
 //
 // Nodes are immutable once built and live as long as the Documents that made or read them; aliases share nodes. Depth
-// is at most kDeepest, so walking a tree may recurse. A file that was read without an error is parsed once in a
+// is at most kDeepest, so walking a tree may recurse. Keys have the names of today (renamed.hpp). A file that was read without an error is parsed once in a
 // process, as long as its text stays the same: thousands of scenarios share the files of configs/.
 #pragma once
 #include <deque>
@@ -56,7 +56,8 @@ class Documents {
   // Reads one document. nullptr when there is none to speak of (unreadable, empty, not YAML): then at least one error
   // was reported. Errors that leave a tree behind (duplicate keys, a second document) are reported beside it.
   const Node* read_file(const std::string& path);
-  const Node* read_text(std::string_view text, const std::string& origin);
+  // `above`: the key that the text is the value of, where it is no whole file.
+  const Node* read_text(std::string_view text, const std::string& origin, std::string_view above = "");
 
   // `assignment` = "batch.micro=2": a tree like `root` with that value; missing maps are made, list entries go by
   // number, and a name that stands for a mapping becomes one (`schedule: 1f1b` -> `schedule: {name: 1f1b}`).
@@ -70,7 +71,11 @@ class Documents {
   Node* make(Node::Kind kind, const Node& place);  // an empty node at the place of another
 
  private:
-  const Node* parse(std::string_view text, const std::string& origin, std::deque<Node>& nodes);
+  struct Parsed {
+    const Node* root = nullptr;
+    std::vector<Diagnostic> renamed = {};  // one or none: what is called otherwise today (renamed.hpp)
+  };
+  Parsed parse(std::string_view text, const std::string& origin, std::deque<Node>& nodes, std::string_view above);
   const Node* cited_one_by_one(const Node& all);
   const Node* assign(const Node* node, std::string_view key, std::string_view rest, const Node& value, int depth);
 

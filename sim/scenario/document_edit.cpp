@@ -8,6 +8,7 @@
 
 #include "base/json.hpp"
 #include "scenario/document.hpp"
+#include "scenario/renamed.hpp"
 
 namespace rehearsal::scenario {
 namespace {
@@ -23,9 +24,15 @@ struct Shorthand {
   std::string_view key, inner;
 };
 constexpr std::array kShorthands{Shorthand{"schedule", "name"},   Shorthand{"cluster", "use"},
-                                 Shorthand{"model", "use"},       Shorthand{"software", "use"},
+                                 Shorthand{"model", "use"},       Shorthand{"framework", "use"},
                                  Shorthand{"recompute", "mode"},  Shorthand{"gpu", "use"},
                                  Shorthand{"collectives", "use"}, Shorthand{"interconnect", "use"}};
+
+// The key that a value at the end of a path stands below.
+std::string above_value(std::string_view path) {
+  if (path.ends_with(".use")) path.remove_suffix(4);
+  return std::string(path.substr(path.rfind('.') + 1));
+}
 
 }  // namespace
 
@@ -62,11 +69,15 @@ const Node* Documents::set(const Node* root, const std::string& assignment) {
   const std::string origin = set_origin(assignment);
   const auto complain = [&](std::string message) { return problems_.error({origin, 0, 0}, std::move(message)), root; };
   if (equals == std::string::npos || equals == 0) return complain("write KEY=VALUE, for example batch.micro=2");
-  const std::string_view path = std::string_view(assignment).substr(0, equals);
+  std::string_view path = std::string_view(assignment).substr(0, equals);
   if (path.starts_with('.') || path.ends_with('.') || path.find("..") != std::string_view::npos ||
       std::count(path.begin(), path.end(), '.') > 16)
     return complain(fmt::format("{} is no path of keys; write KEY=VALUE, for example batch.micro=2", in_quotes(path)));
   const std::string value_text = assignment.substr(equals + 1);
+  const std::string today = path_of_today(path), above = above_value(today);
+  if (today != path)
+    problems_.warn({origin, 0, 0}, fmt::format("'{}' is called '{}' now; the old name is read for good", path, today));
+  path = today;
   const auto dot = path.find('.');
   const auto assigned = [&](const Node& value) {
     const Node* changed =
@@ -82,10 +93,10 @@ const Node* Documents::set(const Node* root, const std::string& assignment) {
     nothing->line = nothing->column = 0;
     return assigned(*nothing);
   }
-  reader.read_text(value_text, origin);
+  reader.read_text(value_text, origin, above);
   if (inner.count()) return complain(inner.errors()[0].message);
   const auto before = nodes_.size();
-  const Node* value = read_text(value_text, origin);
+  const Node* value = read_text(value_text, origin, above);
   for (auto i = before; i < nodes_.size(); i++) nodes_[i].line = nodes_[i].column = 0;
   return assigned(*value);
 }

@@ -17,7 +17,7 @@ constexpr double kMost = 1e9;
 const Description& schedule_fields() {
   using S = ScheduleChoice;
   static const Description all = describe<S>(
-      {}, field<&S::name>("name", name_of("schedule"), kUsual, ""),
+      {}, field<&S::name>("name", name_of("schedule"), kDefault, ""),
       field<&S::group>("group", whole(1, kMost), std::nullopt,
                        "micro-batches per group of an interleaved schedule (pipeline)"),
       absence_means(field<&S::extra_warmup>("extra_warmup", whole(0, kMost), std::nullopt,
@@ -31,7 +31,7 @@ const Description& schedule_fields() {
                                           "bytes of activations per rank, such as 60GB; with `costs` a number in the "
                                           "unit of `memory`"),
                   {size()})),
-      aside<&S::imported>("its digest counts"), settled(field<&S::imported_sha256>("order", text(), kUsual, "")));
+      aside<&S::imported>("its digest counts"), settled(field<&S::imported_sha256>("order", text(), kDefault, "")));
   return all;
 }
 
@@ -39,12 +39,12 @@ const Description& optimizer_sync_fields() {
   using O = OptimizerSync;
   static const Description all = describe<O>(
       {},
-      choice<&O::post_validation>("optimizer_sync", {{"barrier", false}, {"post-validation", true}}, kUsual,
+      choice<&O::post_validation>("optimizer_sync", {{"barrier", false}, {"post-validation", true}}, kDefault,
                                   "barrier: all ranks agree on the norm of the gradients before anyone "
                                   "steps; post-validation: they step at once and check under the next "
                                   "iteration's warm-up (Zero Bubble), so that iterations overlap"),
       field<&O::rollback_probability>(
-          "rollback_probability", number(0, 1), kUsual,
+          "rollback_probability", number(0, 1), kDefault,
           "with post-validation: how often a step must be taken back, priced as expected time; performed, 1 "
           "takes every step back and 0 none"),
       aside<&O::performed>("said by who performs"));
@@ -58,17 +58,17 @@ const Description& simulate_fields() {
       choice<&S::detail>(
           "detail",
           {{"stage", graph::Detail::stage}, {"layer", graph::Detail::layer}, {"operator", graph::Detail::operators}},
-          kUsual, "one task for each; operators where the GPUs of a tensor group are not alike"),
-      choice<&S::network>(
-          "network", {{"auto", Network::automatic}, {"closed-form", Network::closed_form}, {"fluid", Network::fluid}},
-          kUsual, "auto: links, processors and memory are shared where they fall short; closed-form: never"),
-      choice<&S::symmetry>("symmetry", {{"auto", true}, {"off", false}}, kUsual,
+          kDefault, "one task for each; operators where the GPUs of a tensor group are not alike"),
+      choice<&S::contention>(
+          "contention", {{"auto", Contention::automatic}, {"off", Contention::off}, {"on", Contention::on}}, kDefault,
+          "auto: links, processors and memory are shared where they fall short; off: never"),
+      choice<&S::symmetry>("symmetry", {{"auto", true}, {"off", false}}, kDefault,
                            "auto: ranks that behave alike are simulated once; off: every rank"),
       field<&S::iterations>("iterations", whole(1, 1000),
                             {[](const S& s) { return s.iterations; },
                              "1; 3 with post-validation; more with parameter servers that let workers be ahead"},
                             "steps; the last one is reported"),
-      field<&S::seed>("seed", whole(0, 9.3e18), kUsual, "of anything random"));
+      field<&S::seed>("seed", whole(0, 9.3e18), kDefault, "of anything random"));
   return all;
 }
 
@@ -84,7 +84,7 @@ const Description& cost_fields() {
       times(field<&C::forward>("costs.forward", time(), kRequired, "a forward of one stage")),
       times(field<&C::backward>("costs.backward", time(), kRequired, "an input gradient of one stage")),
       times(field<&C::weight>("costs.weight", time(), kRequired, "a weight gradient of one stage")),
-      field<&C::transfer>("costs.transfer", time(), kUsual, "from one stage to the next"),
+      field<&C::transfer>("costs.transfer", time(), kDefault, "from one stage to the next"),
       opaque<&C::edges>(
           "costs.edges", "a list of [from, to] or [from, to, time]",
           [](const std::vector<schedule::Edge>& edges) {
@@ -95,7 +95,7 @@ const Description& cost_fields() {
           "which stage feeds which, where they are no chain; without a time it is `transfer`"),
       sizes(field<&C::activation>("memory.activation", number(0, 1e18), kRequired,
                                   "what a forward takes until its input gradient (M_B)")),
-      sizes(field<&C::weight_hold>("memory.weight_hold", number(0, 1e18), kUsual,
+      sizes(field<&C::weight_hold>("memory.weight_hold", number(0, 1e18), kDefault,
                                    "the part that stays until the weight gradient (M_W)")));
   return all;
 }
@@ -104,8 +104,8 @@ const Description& gpu_choice_fields() {
   using G = GpuChoice;
   static const Description all =
       describe<G>({}, nested<&G::gpu>("", cluster::gpu_fields()),
-                  field<&G::flash_software>("software", name_of("software profile"),
-                                            {[](const G&) -> std::string { return ""; }, "by configs/frameworks.yaml"},
+                  field<&G::flash_framework>("framework", name_of("framework profile"),
+                                            {[](const G&) -> std::string { return ""; }, "by configs/default_frameworks.yaml"},
                                             "where a scenario with flash attention names none"));
   return all;
 }
@@ -116,7 +116,7 @@ const Description& cluster_choice_fields() {
       {}, field<&C::nodes>("nodes", whole(1, 1'000'000), std::nullopt, "as many as `parallelism` needs, or this many"),
       field<&C::gpus>("gpus", whole(1, 1'000'000), std::nullopt, "GPUs of one node, instead of `nodes`"),
       nested<&C::spec>("", cluster::cluster_fields()), nested<&C::curves>("collectives", collective::curve_fields()),
-      aside<&C::profile>("named by its own key"), aside<&C::flash_software>("of the GPU"),
+      aside<&C::profile>("named by its own key"), aside<&C::flash_framework>("of the GPU"),
       aside<&C::node>("the file itself"));
   return all;
 }
@@ -125,7 +125,7 @@ const Description& training_choice_fields() {
   using T = TrainingChoice;
   static const Description all = describe<T>(
       {}, nested<&T::training>("", models::training_fields()),
-      field<&T::early_stop>("recompute.early_stop", boolean(), std::nullopt, "wins over `software`"),
+      field<&T::early_stop>("recompute.early_stop", boolean(), std::nullopt, "wins over `framework`"),
       field<&T::overlap_gradients>("overlap.gradients", boolean(), std::nullopt, "reductions under the backward pass"),
       field<&T::overlap_pipeline>("overlap.pipeline", boolean(), std::nullopt, "sends that do not block"),
       field<&T::overlap_tensor>("overlap.tensor", boolean(), std::nullopt,
@@ -141,7 +141,7 @@ const Description& concrete_fields() {
   static const Description all = describe<C>(
       {}, nested<&C::model>("model", models::model_fields()),
       nested<&C::training>("training", models::training_fields()),
-      nested<&C::software>("software", models::software_fields()),
+      nested<&C::framework>("framework", models::framework_fields()),
       nested<&C::cluster>("cluster", cluster::cluster_fields()),
       nested<&C::curves>("cluster.collectives", collective::curve_fields()),
       opaque<&C::profile>(
@@ -157,7 +157,7 @@ const Description& concrete_fields() {
 const Description& scenario_fields() {
   using S = Scenario;
   static const Description all = describe<S>(
-      {}, label(field<&S::name>("name", text(), kUsual, "a title for reports"), "a title"),
+      {}, label(field<&S::name>("name", text(), kDefault, "a title for reports"), "a title"),
       aside<&S::file>("where it was read"), aside<&S::places>("where it was read"),
       aside<&S::digest>("follows from the others"), nested<&S::parallelism>("parallelism", plan::parallelism_fields()),
       nested<&S::resharding>("resharding", plan::resharding_fields()),
@@ -179,13 +179,13 @@ const Description& scenario_fields() {
           },
           "what is wrong with the machine: slow GPUs, NICs and links at a part of their rate, jitter"),
       aside<&S::on>("where, not what"), nested<&S::batch>("batch", plan::batch_fields()),
-      settled(field<&S::microbatches>("batch.microbatches", whole(1, kMost), kUsual, "")),
+      settled(field<&S::microbatches>("batch.microbatches", whole(1, kMost), kDefault, "")),
       nested<&S::schedule>("schedule", schedule_fields()),
       nested<&S::optimizer_sync>("training", optimizer_sync_fields()),
       nested<&S::simulate>("simulate", simulate_fields()), nested<&S::concrete>("", concrete_fields()),
       nested<&S::abstract>("", cost_fields()), nested<&S::job>("job", job::job_fields()),
       aside<&S::error_band>("follows from the others"), aside<&S::given>("the values count"),
-      aside<&S::software_named>("the profile counts"), aside<&S::other_software>("follows from the others"),
+      aside<&S::framework_named>("the profile counts"), aside<&S::other_framework>("follows from the others"),
       aside<&S::assumptions>("follows from the others"), aside<&S::warnings>("follows from the others"));
   return all;
 }

@@ -75,17 +75,16 @@ void add_plan_keys(Key& plan) {
     dimension(key, degree, "values of `parallelism`; auto: all that divide");
   dimension("chunks", degree, "stages per rank; auto: all that deal the layers evenly");
   dimension("micro", degree, "of `batch`; auto: all that divide the sequences of a replica");
-  dimension("zero", fields::whole(0, 3), "of `parallelism`; auto: all that the software supports");
-  dimension("sequence", boolean, "of `parallelism`; auto: both, where the software supports it");
-  dimension("recompute", recompute, "of `training`; auto: all that the software supports");
+  dimension("zero", fields::whole(0, 3), "of `parallelism`; auto: all that the framework supports");
+  dimension("sequence", boolean, "of `parallelism`; auto: both, where the framework supports it");
+  dimension("recompute", recompute, "of `training`; auto: all that the framework supports");
   dimension("schedules", fields::name_of("schedule"),
-            "auto: all that the software supports, that are a rule, flush and cut no sequences");
+            "auto: all that the framework supports, that are a rule, flush and cut no sequences");
   extra(plan, "offload", {fields::list_of(fields::table("{optimizer, gradients, ...} as in training.offload"))},
         "mappings of `training.offload`")
       .said = "what `training` says";
-  for (const char* key : {"software", "framework"})
-    dimension(key, fields::name_of("software profile"),
-              "profiles, or mappings as `software` has them; auto: as `software` says. `framework` is the same key");
+  dimension("framework", fields::name_of("framework profile"),
+            "profiles, or mappings as the key `framework` has them; auto: as that says");
   dimension("gpus", degree, "sizes of the cluster");
   dimension("nodes", degree, "likewise, in nodes");
   plan.at("gpus").said = plan.at("nodes").said = "what `cluster` says";
@@ -120,16 +119,20 @@ Key made() {
     extra(key, "title", {fields::text()}, "in sentences");
     extra(key, "basis", {fields::text()}, "how good its constants are, for reports");
   };
-  links("links.nvlink", "what the links are", "NVLink, or PCIe with `pcie-host`, with cautious constants");
+  links("links.scale_up", "what the links are", "NVLink, or PCIe with `pcie-host`, with cautious constants");
   links("collectives.measured_on", "what the links were", "those of the cluster");
+  Form link_kind{Form::Kind::choice};
+  link_kind.names = {"nvlink", "xgmi", "pcie"};
+  extra(cluster.at("links.scale_up"), "kind", {link_kind},
+        "in the place of `interconnect`: links of that kind with cautious constants");
   extra(cluster, "groups", {fields::list_of(fields::table("{nodes, gpu}"))},
         "nodes with GPUs of another kind, in the order of the nodes");
   add<ClusterChoice>(cluster, cluster_choice_fields(), true);
-  for (const char* where : {"links.nvlink.interconnect", "collectives.measured_on.interconnect"})
+  for (const char* where : {"links.scale_up.interconnect", "collectives.measured_on.interconnect"})
     constants_of_kind(cluster.at(where));
-  extra(cluster.at("gpu"), "software", {fields::name_of("software profile")},
+  extra(cluster.at("gpu"), "framework", {fields::name_of("framework profile")},
         "where a scenario with flash attention names none")
-      .said = "by configs/frameworks.yaml";
+      .said = "by configs/default_frameworks.yaml";
   Key& curves = library(cluster, "collectives", "set of collective curves", "measured times of collectives by size");
   curves.said = "priced from the links", curves.null = true;
   extra(curves, "assumption", {fields::text()}, "a sentence for reports");
@@ -180,11 +183,11 @@ Key made() {
   root.at("training").help = "precision, recomputation, overlaps";
   add<TrainingChoice>(root.at("training"), training_choice_fields());
 
-  Key& software = library(root, "software", "software profile", "how the framework of a day behaves");
-  software.said = "from `attention` and the GPU; named among the assumptions";
-  extra(software, "assumed", {fields::boolean()}, "the profile was not fitted").usual = false;
-  add<models::Software>(software, models::software_fields(), true);
-  Key& supports = software.at("supports");
+  Key& framework = library(root, "framework", "framework profile", "how the framework of a day behaves");
+  framework.said = "from `attention` and the GPU; named among the assumptions";
+  extra(framework, "assumed", {fields::boolean()}, "the profile was not fitted").usual = false;
+  add<models::Framework>(framework, models::framework_fields(), true);
+  Key& supports = framework.at("supports");
   supports.help = "what it can be asked for, to which `rehearse plan` keeps; an empty list: anything";
   extra(supports, "source", {fields::text()}, "");
   add<Support>(supports, support_fields(), true);
@@ -238,7 +241,7 @@ std::vector<std::string> names_of(const Files& files, const std::string& what) {
   const std::pair<const char*, const char*> folders[] = {{"model", "models/zoo"},
                                                          {"cluster", "configs/clusters"},
                                                          {"GPU", "configs/gpus"},
-                                                         {"software profile", "configs/software"},
+                                                         {"framework profile", "configs/frameworks"},
                                                          {"interconnect", "configs/interconnects"},
                                                          {"collective library", "configs/libraries"},
                                                          {"set of collective curves", "configs/collectives"}};

@@ -15,7 +15,7 @@ std::string folder_of(const std::string& kind) {
                                                                     {"gpus", "configs/gpus"},
                                                                     {"interconnects", "configs/interconnects"},
                                                                     {"libraries", "configs/libraries"},
-                                                                    {"software", "configs/software"}};
+                                                                    {"frameworks", "configs/frameworks"}};
   std::vector<std::string> kinds;
   for (const auto& [name, folder] : folders) {
     if (name == kind) return folder;

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kMostForwards = 100'000'000;
 
 // What a plan would refuse, where the file says it.
-void report(Context& context, const Node& root, const std::vector<plan::Broken>& rules) {
+void report(Context& context, const Node& root, const std::vector<plan::Violation>& rules) {
   for (const auto& broken : rules) context.problems.error(place_of(root, broken.key), broken.rule);
 }
 
@@ -92,11 +92,11 @@ void check_degrees(Context& context, const Node& root, const models::Transformer
                     p.chunks / parallelism.copies, parallelism.stages(), model.layers, most));
 }
 
-void check_device(Context& context, const models::Training& training, bool own_kernels, const cluster::Gpu& gpu,
+void check_device(Context& context, const models::Training& training, bool native_kernels, const cluster::Gpu& gpu,
                   const Location& place) {
   // Own kernels say themselves what they compute in; a CPU's core, which has a rate for fp32 alone, does it by
   // widening.
-  const bool widens = own_kernels && std::all_of(gpu.peak.begin(), gpu.peak.end(),
+  const bool widens = native_kernels && std::all_of(gpu.peak.begin(), gpu.peak.end(),
                                                  [](const auto& rate) { return rate.first == Precision::fp32; });
   const bool known =
       gpu.peak.count(training.precision) || (training.precision == Precision::fp32 && gpu.peak.count(Precision::tf32));
@@ -121,9 +121,9 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   const Node* training_node = top.find("training");
   auto training = load_training(context, training_node, root);
   scenario.optimizer_sync = training.optimizer_sync;
-  auto chosen = choose_software(context, top.find("software"), root, training, training_node, parallelism, cluster);
-  auto& software = chosen.software;
-  if (software) training.training.gradient_precision = chosen.gradient_precision;
+  auto chosen = choose_framework(context, top.find("framework"), root, training, training_node, parallelism, cluster);
+  auto& framework = chosen.framework;
+  if (framework) training.training.gradient_precision = chosen.gradient_precision;
   if (cluster) {
     const auto before = problems.count();
     if (parallelism.sound) size_cluster(context, *cluster, parallelism, scenario.data_parallel.own_nodes());
@@ -132,22 +132,22 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
       p.layouts.assign(std::size_t(p.pipeline), {p.tensor, p.sequence, p.context, p.data, {}, {}});
     parallelism.sound = parallelism.sound && problems.count() == before;
     const auto where = training_node ? training_node->where() : cluster_node->where();
-    check_device(context, training.training, software && software->own_kernels, cluster->spec.gpu, where);
+    check_device(context, training.training, framework && framework->native_kernels, cluster->spec.gpu, where);
     for (const auto& group : cluster->spec.groups)
-      if (group.gpu) check_device(context, training.training, software && software->own_kernels, *group.gpu, where);
+      if (group.gpu) check_device(context, training.training, framework && framework->native_kernels, *group.gpu, where);
   }
   const auto before_experts = problems.count();
   const auto experts = load_experts(context, top.find("experts"), root, model);
   if (model && parallelism.sound && problems.count() == before_experts)
     check_degrees(context, root, *model, training.training, experts, parallelism);
-  if (model && cluster && software && parallelism.sound)
+  if (model && cluster && framework && parallelism.sound)
     report(context, root,
-           plan::broken_by_offload(*model, training.training, *software, parallelism.value, cluster->spec.host,
+           plan::broken_by_offload(*model, training.training, *framework, parallelism.value, cluster->spec.host,
                                    parallelism.copies));
-  if (software && parallelism.sound)
+  if (framework && parallelism.sound)
     report(context, root,
-           plan::broken_by_servers(training.training, *software, parallelism.value, scenario.data_parallel));
-  if (software) check_kernels(context, root, model, training, *software, parallelism, experts);
+           plan::broken_by_servers(training.training, *framework, parallelism.value, scenario.data_parallel));
+  if (framework) check_kernels(context, root, model, training, *framework, parallelism, experts);
   const auto partition = load_partition(context, top.find("partition"), parallelism.stages(), model);
   if (top.find("memory"))
     problems.error(top.at("memory"), "'memory' is for scenarios with 'costs'; a model knows its own");
@@ -155,8 +155,8 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   auto& c = *scenario.concrete;
   if (model) c.model = std::move(*model);
   c.training = training.training;
-  if (software) c.software = std::move(*software);
-  scenario.software_named = chosen.named, scenario.other_software = std::move(chosen.others);
+  if (framework) c.framework = std::move(*framework);
+  scenario.framework_named = chosen.named, scenario.other_framework = std::move(chosen.others);
   if (cluster)
     c.cluster = std::move(cluster->spec), c.curves = std::move(cluster->curves), c.profile = cluster->profile;
   c.partition = partition, c.experts = experts;
@@ -165,7 +165,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
 void read_abstract(Context& context, MapReader& top, const Node& root, const Node& costs, Scenario& scenario,
                    const ParallelismChoice& parallelism) {
   auto& problems = context.problems;
-  for (const char* key : {"model", "cluster", "software", "partition", "placement", "faults", "experts",
+  for (const char* key : {"model", "cluster", "framework", "partition", "placement", "faults", "experts",
                           "data_parallel", "stages", "resharding", "job"})
     if (top.find(key))
       problems.error(
@@ -200,7 +200,7 @@ void read_simulate(Context& context, MapReader& top, const Node& root, Scenario&
   auto& data = scenario.data_parallel;
   const bool delayed = !overlap && !data.synchronous();
   // Own kernels perform as many as are asked for, and measure all of them; only updates must begin to count.
-  const bool own = scenario.concrete && scenario.concrete->software.own_kernels;
+  const bool own = scenario.concrete && scenario.concrete->framework.native_kernels;
   const int usual = settled(data) + (own ? 0 : 8), least = own ? static_cast<int>(data.delay) + 2 : settled(data);
   scenario.simulate = load_simulate(context, node, root, overlap ? 3 : delayed ? usual : 1);
   if (delayed && problems.count() == before && scenario.simulate.iterations < least)
@@ -322,7 +322,7 @@ bool check_part(Context& context, const std::string& folder, const Node& root) {
   if (folder == "collectives") return load_curves(context, root), true;
   if (folder == "interconnects") return load_interconnect(context, root), true;
   if (folder == "libraries") return load_library(context, root), true;
-  if (folder == "software") return load_software(context, root), true;
+  if (folder == "frameworks" || folder == "software") return load_framework(context, root), true;
   if (folder == "zoo") return load_model(context, root), true;
   return false;
 }

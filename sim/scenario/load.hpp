@@ -49,7 +49,7 @@ std::optional<models::Transformer> load_model(Context& context, const Node& node
 
 struct GpuChoice {
   cluster::Gpu gpu;
-  std::string flash_software;  // where a scenario names none; empty: by configs/frameworks.yaml
+  std::string flash_framework;  // where a scenario names none; empty: by configs/default_frameworks.yaml
 };
 std::optional<GpuChoice> load_gpu(Context& context, const Node& node);
 
@@ -68,7 +68,7 @@ struct ClusterChoice {
   cluster::ClusterSpec spec;  // nodes and topology are settled by size_cluster
   collective::SizeCurves curves;
   std::shared_ptr<const cost::Profile> profile;
-  std::string flash_software;
+  std::string flash_framework;
   std::optional<std::int64_t> nodes, gpus;  // as the user asked
   const Node* node = nullptr;
 };
@@ -85,18 +85,18 @@ std::shared_ptr<const cost::Profile> find_profile(Context& context, const Node* 
 // Constants of profiles in configs/profiles that were measured on a GPU of this type, for lists.
 std::vector<Constant> measured_constants(Context& context, const std::string& gpu);
 
-std::optional<models::Software> load_software(Context& context, const Node& node);
-// The framework: the one that `given` names, else the first that may be meant (configs/frameworks.yaml), and then what
+std::optional<models::Framework> load_framework(Context& context, const Node& node);
+// The framework: the one that `given` names, else the first that may be meant (configs/default_frameworks.yaml), and then what
 // else may be.
 struct ParallelismChoice;
 struct TrainingChoice;
-struct SoftwareChoice {
-  std::optional<models::Software> software;  // none after an error
+struct FrameworkChoice {
+  std::optional<models::Framework> framework;  // none after an error
   Precision gradient_precision{};
   bool named = false;
-  std::vector<OtherSoftware> others;
+  std::vector<OtherFramework> others;
 };
-SoftwareChoice choose_software(Context& context, const Node* given, const Node& root, const TrainingChoice& training,
+FrameworkChoice choose_framework(Context& context, const Node* given, const Node& root, const TrainingChoice& training,
                                const Node* training_node, const ParallelismChoice& parallelism,
                                const std::optional<ClusterChoice>& cluster);
 
@@ -107,7 +107,7 @@ std::optional<job::Job> load_job(Context& context, const Node& node);
 
 struct TrainingChoice {
   models::Training training;
-  // What wins over the software profile.
+  // What wins over the framework profile.
   std::optional<bool> overlap_gradients, overlap_pipeline, overlap_tensor, early_stop;
   OptimizerSync optimizer_sync;
 };
@@ -149,10 +149,10 @@ Simulate load_simulate(Context& context, const Node* node, const Node& root, int
 AbstractCosts load_costs(Context& context, const Node& costs, const Node* memory, std::size_t stages,
                          ScheduleChoice& schedule);
 
-// What this program's own kernels can do (software with `own_kernels`), and what nothing else can. `root` is the whole
+// What this program's own kernels can do (framework with `native_kernels`), and what nothing else can. `root` is the whole
 // file, for places.
 void check_kernels(Context& context, const Node& root, const std::optional<models::Transformer>& model,
-                   const TrainingChoice& training, const models::Software& software,
+                   const TrainingChoice& training, const models::Framework& framework,
                    const ParallelismChoice& parallelism, const models::ExpertSettings& experts);
 
 // Settles nodes, GPUs and the data-parallel degree against each other. `more_nodes`: beside those of the job's mesh,

@@ -114,7 +114,7 @@ Told told(const RunClass& run, const KnownBand* comparable, const KnownBand* gen
 RunClass run_class(const Scenario& scenario) {
   const auto& c = *scenario.concrete;
   return {c.cluster.gpu.name,
-          c.software.name,
+          c.framework.name,
           name_of(c.training.attention),
           name(c.training.recompute),
           precision_class(c.training.precision),
@@ -152,7 +152,7 @@ void load_error_band(Context& context, Scenario& scenario) {
   const auto alike = look(0, [&](BandOfFile& entry) {
     const auto same = [&](const char* key, const std::string& value) { return entry.map.text(key) == value; };
     const bool machine = same("gpu", run.gpu), attention = same("attention", run.attention),
-               framework = same("software", run.software), recompute = same("recompute", run.recompute),
+               framework = same("software", run.framework), recompute = same("recompute", run.recompute),
                precision = same("precision", run.precision), layout = same("layout", run.layout);
     return machine && attention && framework && recompute && precision && layout;
   });
@@ -160,7 +160,7 @@ void load_error_band(Context& context, Scenario& scenario) {
   const auto any = [](BandOfFile&) { return true; };
   const auto all = look(2, any), mixtures = look(3, any);
   const auto& widest = run.experts ? mixtures : all;
-  if (c.software.own_kernels || !widest) {
+  if (c.framework.native_kernels || !widest) {
     band.basis = "no published run is comparable: none used this program's own kernels";
     return;
   }

@@ -97,7 +97,7 @@ const cluster::Topology* known_topology(Diagnostics& problems, const Node& at, c
   return topology;
 }
 
-const std::string kInterconnectKey = "links.nvlink.interconnect.";
+const std::string kInterconnectKey = "links.scale_up.interconnect.";
 
 // What the links of a node are, and whose library runs over them. Where nothing says so, what is inside the node tells
 // the kind: PCIe below a host, NVLink elsewhere.
@@ -106,7 +106,7 @@ void read_interconnect(Context& context, const Node& cluster, ClusterChoice& cho
   const auto below = [](const Node* node, const char* key) {
     return node && node->kind == Node::Kind::map ? node->find(key) : nullptr;
   };
-  const Node* nvlink = below(below(&cluster, "links"), "nvlink");
+  const Node* nvlink = below(below(&cluster, "links"), "scale_up");
   const auto is_pcie = [&](const char* key) {
     const Node* topology = below(&cluster, key);
     if (const Node* name = below(topology, "name")) topology = name;
@@ -188,8 +188,8 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   if (written && written->kind != Node::Kind::sequence) written = nullptr;
   read_interconnect(context, *part.node, choice);
   map.fill(cluster_choice_fields(), &choice,
-           {"gpu", "groups", "collectives", "topology", "node_topology", "links.nvlink.interconnect",
-            "links.nvlink.generation", written ? "links" : "gpu"});
+           {"gpu", "groups", "collectives", "topology", "node_topology", "links.scale_up.interconnect",
+            "links.scale_up.generation", "links.scale_up.kind", written ? "links" : "gpu"});
   if (written) {
     spec.written = written_links(problems, *map.find("links"));
     spec.topology.name = "links";
@@ -203,7 +203,7 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
                                                spec.gpus_per_node));
   if (const Node* gpu = map.require("gpu", "a name of configs/gpus"))
     if (auto loaded = load_gpu(context, *gpu))
-      spec.gpu = std::move(loaded->gpu), choice.flash_software = std::move(loaded->flash_software);
+      spec.gpu = std::move(loaded->gpu), choice.flash_framework = std::move(loaded->flash_framework);
   read_groups(context, map, choice);
   if (choice.profile && choice.profile->gpu && problems.count() == before) measure_gpu(map, *choice.profile, spec);
   if (choice.profile && choice.profile->tiers) spec = cost::with_tiers(std::move(spec), *choice.profile);

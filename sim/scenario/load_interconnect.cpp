@@ -56,7 +56,7 @@ std::optional<cluster::Interconnect> load_interconnect(Context& context, const N
 
 const Node* said_interconnect(Context& context, const Node* links, MapReader* asked) {
   if (asked)
-    for (const char* key : {"interconnect", "generation"}) asked->find(key);
+    for (const char* key : {"interconnect", "generation", "kind"}) asked->find(key);
   if (!links || links->kind != Node::Kind::map) return nullptr;
   const Node* generation = links->find("generation");
   if (generation && generation->kind == Node::Kind::map) generation = generation->find("value");
@@ -66,7 +66,18 @@ const Node* said_interconnect(Context& context, const Node* links, MapReader* as
     return name_at(context, *generation, "nvlink-" + generation->text);
   }
   const Node* named = links->find("interconnect");
-  return named && named->kind != Node::Kind::null ? named : nullptr;
+  const bool given = named && named->kind != Node::Kind::null;
+  if (const Node* kind = links->find("kind"); kind && kind->kind == Node::Kind::scalar) {
+    if (given) context.problems.error(kind->where(), "'kind' and 'interconnect' say the same; leave one out");
+    for (const char* known : {"nvlink", "xgmi", "pcie"})
+      if (kind->text == known) return name_at(context, *kind, "assumed-" + kind->text);
+    context.problems.error(kind->where(),
+                           fmt::format("'kind' is nvlink, xgmi or pcie, found {}; links of your own are an "
+                                       "'interconnect'",
+                                       in_quotes(kind->text)));
+    return nullptr;
+  }
+  return given ? named : nullptr;
 }
 
 std::optional<cluster::Interconnect> assumed_interconnect(Context& context, cluster::LinkKind kind, const Node& place) {

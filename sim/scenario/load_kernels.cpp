@@ -16,11 +16,11 @@ bool given(const Node& root, std::string_view part, std::string_view key) {
 // Whether it says how ZeRO-3 gathers.
 bool fsdp(const models::Training& training) { return training.prefetch || training.reshard_after_forward; }
 
-void check_own_experts(Context& context, const Node& root, const models::Software& software,
+void check_own_experts(Context& context, const Node& root, const models::Framework& framework,
                        const models::Transformer& model, const models::ExpertSettings& experts) {
   auto& problems = context.problems;
   const auto refuse = [&](std::string_view path, bool wrong, const std::string& message) {
-    if (wrong) problems.error(place_of(root, path), fmt::format("software '{}' {}", software.name, message));
+    if (wrong) problems.error(place_of(root, path), fmt::format("framework '{}' {}", framework.name, message));
   };
   refuse("model.mla", model.mla.has_value(), "has no kernels for latent attention; leave 'mla' out");
   refuse("model.mtp_layers", model.mtp_layers > 0, "does not build multi-token prediction; leave 'mtp_layers' out");
@@ -34,12 +34,12 @@ void check_own_experts(Context& context, const Node& root, const models::Softwar
 }
 
 void check_own(Context& context, const Node& root, const std::optional<models::Transformer>& model,
-               const TrainingChoice& choice, const models::Software& software, const ParallelismChoice& parallelism,
+               const TrainingChoice& choice, const models::Framework& framework, const ParallelismChoice& parallelism,
                const models::ExpertSettings& experts) {
   auto& problems = context.problems;
   const auto& training = choice.training;
   const auto refuse = [&](std::string_view path, bool wrong, const std::string& message) {
-    if (wrong) problems.error(place_of(root, path), fmt::format("software '{}' {}", software.name, message));
+    if (wrong) problems.error(place_of(root, path), fmt::format("framework '{}' {}", framework.name, message));
   };
   refuse("training.precision", training.precision != Precision::fp32 && training.precision != Precision::bf16,
          fmt::format("computes in fp32 and bf16, not in {}; set 'training.precision' to one of them",
@@ -50,13 +50,13 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
          "never stores attention scores; set 'training.attention' to flash");
   refuse("training.moments", training.moments != models::Moments::fp32 || !training.master_copy,
          "keeps moments and a master copy in fp32; leave 'moments' and 'master_copy' out");
-  refuse("training.overlap.gradients", software.gradient_overlap != models::GradientOverlap::never,
+  refuse("training.overlap.gradients", framework.gradient_overlap != models::GradientOverlap::never,
          "reduces gradients after the backward pass; leave 'overlap.gradients' out or set it to false");
   refuse("training.overlap.parameters", training.overlap_gathers.value_or(false),
          "gathers parameters before they are needed; leave 'overlap.parameters' out or set it to false");
   refuse("training.bucket", training.bucket.has_value(),
          "reduces gradients one flat array at a time; leave 'bucket' out");
-  refuse("training.buffers", training.buffers != models::Buffers::software,
+  refuse("training.buffers", training.buffers != models::Buffers::framework,
          "reduces gradients where they are; leave 'buffers' out");
   refuse("training.fsdp", fsdp(training), "gathers parameters when they are needed; leave 'fsdp' out");
   refuse("training.recompute", !training.recomputes_alike(),
@@ -68,24 +68,24 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
          "has one matrix for all experts of a rank, and adalomo one moment for each matrix; set 'optimizer' to lomo");
   refuse("training.kernels", training.kernels != models::Kernels::fused,
          "has kernels of its own; leave 'kernels' out or set it to fused");
-  refuse("training.overlap.tensor", software.async_tensor,
+  refuse("training.overlap.tensor", framework.async_tensor,
          "multiplies and communicates one after the other; leave 'overlap.tensor' out or set it to false");
   refuse("training.optimizer_sync",
          choice.optimizer_sync.post_validation && training.optimizer != models::OptimizerKind::adamw,
          "takes back steps of adamw only; use it, or 'optimizer_sync: barrier'");
   refuse("parallelism.sequence", parallelism.value.sequence && model && model->family == models::Family::mlp,
          "does not cut the rows of family 'mlp', which has no sequence; leave 'sequence' out or set it to false");
-  const std::pair<std::string_view, bool> knobs[] = {{"dropout", software.dropout},
-                                                     {"compiled", software.compiled},
-                                                     {"sharded_sends", software.sharded_sends},
-                                                     {"shared_expert_overlap", software.shared_expert_overlap},
-                                                     {"host_time_per_kernel", software.host_seconds_per_kernel > 0}};
+  const std::pair<std::string_view, bool> knobs[] = {{"dropout", framework.dropout},
+                                                     {"compiled", framework.compiled},
+                                                     {"sharded_sends", framework.sharded_sends},
+                                                     {"shared_expert_overlap", framework.shared_expert_overlap},
+                                                     {"host_time_per_kernel", framework.host_seconds_per_kernel > 0}};
   for (const auto& [knob, set] : knobs)
-    refuse(fmt::format("software.{}", knob), set,
-           fmt::format("has 'own_kernels', which know no '{}'; leave it out", knob));
+    refuse(fmt::format("framework.{}", knob), set,
+           fmt::format("has 'native_kernels', which know no '{}'; leave it out", knob));
   if (!model) return;
   const bool llama = model->family == models::Family::llama, moe = model->family == models::Family::moe;
-  if (moe) check_own_experts(context, root, software, *model, experts);
+  if (moe) check_own_experts(context, root, framework, *model, experts);
   refuse("model.learned_positions", model->is_gpt() && !model->learned_positions,
          "adds learned positions to the embedding of gpt and knows no ALiBi; leave 'learned_positions' out");
   refuse("model.embedding_norm", model->embedding_norm, "has no norm behind the embedding; leave 'embedding_norm' out");
@@ -98,18 +98,18 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
 
 // As Megatron-Core has it (transformer_config.py), whose switch this is.
 void check_shared_experts(Context& context, const Node& root, const models::Transformer& model,
-                          const models::Training& training, const models::Software& software) {
-  if (!software.shared_expert_overlap) return;
+                          const models::Training& training, const models::Framework& framework) {
+  if (!framework.shared_expert_overlap) return;
   const auto refuse = [&](bool wrong, const std::string& why) {
-    if (wrong) context.problems.error(place_of(root, "software.shared_expert_overlap"), why);
+    if (wrong) context.problems.error(place_of(root, "framework.shared_expert_overlap"), why);
   };
   refuse(model.shared_ffn == 0,
          fmt::format("'shared_expert_overlap' hides all-to-alls behind shared experts, and model '{}' has none; leave "
                      "it out",
                      model.name));
-  refuse(software.dispatcher != models::Dispatcher::nccl,
+  refuse(framework.dispatcher != models::Dispatcher::nccl,
          "'shared_expert_overlap' is built around the all-to-all of NCCL; set 'dispatcher' to nccl, or leave it out");
-  refuse(software.expert_overlap,
+  refuse(framework.expert_overlap,
          "'shared_expert_overlap' and 'expert_overlap' hide the same all-to-alls; leave one of them out");
   refuse(
       training.recompute == models::Recompute::selective &&
@@ -121,24 +121,24 @@ void check_shared_experts(Context& context, const Node& root, const models::Tran
 }  // namespace
 
 void check_kernels(Context& context, const Node& root, const std::optional<models::Transformer>& model,
-                   const TrainingChoice& training, const models::Software& software,
+                   const TrainingChoice& training, const models::Framework& framework,
                    const ParallelismChoice& parallelism, const models::ExpertSettings& experts) {
   auto& problems = context.problems;
-  if (model && !software.own_kernels) check_shared_experts(context, root, *model, training.training, software);
-  if (software.own_kernels) return check_own(context, root, model, training, software, parallelism, experts);
-  if (training.training.kernels == models::Kernels::unfused && software.compiled)
+  if (model && !framework.native_kernels) check_shared_experts(context, root, *model, training.training, framework);
+  if (framework.native_kernels) return check_own(context, root, model, training, framework, parallelism, experts);
+  if (training.training.kernels == models::Kernels::unfused && framework.compiled)
     problems.error(place_of(root, "training.kernels"),
-                   "'unfused' for 'kernels' contradicts 'compiled: true' in 'software'; leave one of them out");
+                   "'unfused' for 'kernels' contradicts 'compiled: true' in 'framework'; leave one of them out");
   if (training.overlap_tensor.value_or(false) && parallelism.value.tensor > 1 && !parallelism.value.sequence)
     problems.error(
         place_of(root, "training.overlap.tensor"),
         "'tensor' needs 'sequence: true' in 'parallelism': an all-gather goes under the GEMM that it feeds, a "
         "reduce-scatter under the one before it; an all-reduce has no such pieces");
-  else if (software.async_tensor && given(root, "software", "async_tensor") &&
+  else if (framework.async_tensor && given(root, "framework", "async_tensor") &&
            !(parallelism.value.sequence && parallelism.value.tensor > 1))
-    problems.warn(place_of(root, "software.async_tensor"),
+    problems.warn(place_of(root, "framework.async_tensor"),
                   "'async_tensor' changes nothing without tensor parallelism and 'sequence: true' in 'parallelism'");
-  constexpr std::string_view kWayOut = "set 'software: rehearsal' (this program's own kernels)";
+  constexpr std::string_view kWayOut = "set 'framework: native' (this program's own kernels)";
   const auto zero = parallelism.value.zero;
   if (zero == 3 && training.optimizer_sync.post_validation)
     problems.error(place_of(root, "training.optimizer_sync"),
@@ -154,7 +154,7 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
                                zero));
   if (model && model->family == models::Family::mlp)
     problems.error(place_of(root, "model.family"),
-                   fmt::format("family 'mlp' is not built for software '{}'; {}", software.name, kWayOut));
+                   fmt::format("family 'mlp' is not built for framework '{}'; {}", framework.name, kWayOut));
 }
 
 }  // namespace rehearsal::scenario

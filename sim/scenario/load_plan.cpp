@@ -155,19 +155,16 @@ std::vector<std::pair<std::int64_t, std::string>> sizes_of(Context& context, con
 }
 
 // Profiles by name, or mappings, as one line each.
-std::optional<std::vector<std::string>> read_software(Diagnostics& problems, MapReader& map) {
-  const char* key = map.given("framework") ? "framework" : "software";
-  if (map.given("framework") && map.given("software"))
-    problems.error(map.at("framework"), "'framework' and 'software' say the same; leave one out");
-  return dimension<std::string>(problems, map, key, [&](const Node& item) -> std::optional<std::string> {
+std::optional<std::vector<std::string>> read_framework(Diagnostics& problems, MapReader& map) {
+  return dimension<std::string>(problems, map, "framework", [&](const Node& item) -> std::optional<std::string> {
     if (item.kind == Node::Kind::scalar || item.kind == Node::Kind::map) return flow_text(item);
-    problems.error(item.where(), fmt::format("'{}' lists names of 'rehearse list software', or mappings; found {}", key,
+    problems.error(item.where(), fmt::format("'framework' lists names of 'rehearse list frameworks', or mappings; found {}",
                                              describe(item)));
     return std::nullopt;
   });
 }
 
-// What is listed is searched with the software that has it; where none has it, with all, and the answer says so.
+// What is listed is searched with the framework that has it; where none has it, with all, and the answer says so.
 template <class T, class Has, class Add>
 void allow_listed(PlanFile& file, const char* key, const std::optional<std::vector<T>>& listed, const Has& has,
                   const Add& add) {
@@ -178,7 +175,7 @@ void allow_listed(PlanFile& file, const char* key, const std::optional<std::vect
     std::string names;
     for (auto& base : file.bases) {
       add(base.support, value);
-      const auto& name = base.scenario.concrete->software.name;
+      const auto& name = base.scenario.concrete->framework.name;
       if (names.find(name) == std::string::npos) names += (names.empty() ? "" : ", ") + name;
     }
     file.notes.push_back(
@@ -298,7 +295,7 @@ PlanSpace read_plan_space(Context& context, const Node& node, const Node& root) 
         return choice.name;
       });
   if (const Node* offload = map.find("offload")) space.offload = read_offload(context, *offload);
-  space.software = read_software(problems, map);
+  space.framework = read_framework(problems, map);
   space.objective = map.choice<PlanSpace::Objective>("objective",
                                                      {{"time", PlanSpace::Objective::time},
                                                       {"gpus", PlanSpace::Objective::gpus},
@@ -336,10 +333,10 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   const auto asked = title(name ? name->text : std::filesystem::path(path).stem().string(), sets);
   const std::vector<std::string> as_said{""};
   for (const auto& [gpus, size] : sizes)
-    for (const auto& software : file.space.software ? *file.space.software : as_said) {
+    for (const auto& framework : file.space.framework ? *file.space.framework : as_said) {
       PlanBase base;
       if (!size.empty()) base.sets.push_back(size);
-      if (!software.empty()) base.sets.push_back("software=" + software);
+      if (!framework.empty()) base.sets.push_back("framework=" + framework);
       auto all = sets;
       all.insert(all.end(), base.sets.begin(), base.sets.end());
       for (const auto& set : settled(*root)) all.push_back(set);
@@ -348,8 +345,8 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
       base.scenario.name = asked;
       base.scenario.batch.global = *sequences;
       const auto& c = *base.scenario.concrete;
-      if (c.software.own_kernels)
-        throw UserError("plan: 'software: rehearsal' performs layouts; a search is of what frameworks do, name one");
+      if (c.framework.native_kernels)
+        throw UserError("plan: 'framework: native' performs layouts; a search is of what frameworks do, name one");
       if (!c.cluster.groups.empty())
         throw UserError("plan: 'cluster.groups' of unlike GPUs are not searched; leave it out");
       if (base.scenario.optimizer_sync.post_validation)
@@ -358,8 +355,8 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
         if (!file.space.deadline) file.space.deadline = job->deadline;
         if (!file.space.budget) file.space.budget = job->budget;
       }
-      const Node* said = context.documents.set(root, base.sets)->find("software");
-      base.support = load_support(context, said, c.software.name);
+      const Node* said = context.documents.set(root, base.sets)->find("framework");
+      base.support = load_support(context, said, c.framework.name);
       problems.throw_if_any();
       file.bases.push_back(std::move(base));
     }

@@ -9,14 +9,14 @@ const Description& support_fields() {
   using models::Recompute;
   using S = Support;
   static const Description all = describe<S>(
-      {}, field<&S::tensor>("tensor", boolean(), kUsual, "tensor parallelism"),
-      field<&S::sequence>("sequence", boolean(), kUsual, "sequence parallelism inside the tensor group"),
-      field<&S::context>("context", boolean(), kUsual, "context parallelism"),
-      field<&S::pipeline>("pipeline", boolean(), kUsual, "pipeline parallelism"),
-      field<&S::zero>("zero", list_of(whole(0, 3)), kUsual, "levels of ZeRO, or what is called by another name"),
+      {}, field<&S::tensor>("tensor", boolean(), kDefault, "tensor parallelism"),
+      field<&S::sequence>("sequence", boolean(), kDefault, "sequence parallelism inside the tensor group"),
+      field<&S::context>("context", boolean(), kDefault, "context parallelism"),
+      field<&S::pipeline>("pipeline", boolean(), kDefault, "pipeline parallelism"),
+      field<&S::zero>("zero", list_of(whole(0, 3)), kDefault, "levels of ZeRO, or what is called by another name"),
       field<&S::zero_in_pipeline>("zero_in_pipeline", list_of(whole(0, 3)),
                                   {[](const S& s) { return s.zero; }, "`zero`"}, "those with pipeline parallelism"),
-      field<&S::schedules>("schedules", list_of(name_of("schedule")), kUsual, "orders of a pipeline"),
+      field<&S::schedules>("schedules", list_of(name_of("schedule")), kDefault, "orders of a pipeline"),
       some<&S::recompute>("recompute",
                           {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
                           "modes of `training.recompute`"));
@@ -24,10 +24,10 @@ const Description& support_fields() {
 }
 
 Support load_support(Context& context, const Node* given, const std::string& name) {
-  const auto names = names_in(context, "configs/software");
+  const auto names = names_in(context, "configs/frameworks");
   const Node* node = nullptr;
   if (std::find(names.begin(), names.end(), name) != names.end())
-    if (const Node* profile = context.documents.read_file(context.home + "/configs/software/" + name + ".yaml"))
+    if (const Node* profile = context.documents.read_file(context.home + "/configs/frameworks/" + name + ".yaml"))
       node = profile->find("supports");
   if (given && given->kind == Node::Kind::map)
     if (const Node* own = given->find("supports")) node = node ? context.documents.overlay(node, own) : own;

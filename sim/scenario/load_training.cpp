@@ -37,7 +37,7 @@ void check_buffers(MapReader& map, const models::Training& training) {
   refuse(constant && !training.buffer_size, "'constant' buffers need a 'size', such as {size: 500MB}");
   refuse(!constant && training.buffer_size.has_value(),
          "'size' is of constant buffers; leave 'kind' out or set it to constant");
-  refuse(training.buffers != Buffers::software && map.find("bucket"),
+  refuse(training.buffers != Buffers::framework && map.find("bucket"),
          "'bucket' and 'buffers' both say what is reduced at a time; leave one of them out");
 }
 

@@ -15,7 +15,7 @@ struct Context;
 struct Node;
 
 // Values of each dimension, ascending and each once, so that the order of a list means nothing; nothing: all that
-// divide and that model, schedule, software and cluster allow.
+// divide and that model, schedule, framework and cluster allow.
 struct PlanSpace {
   using Degrees = std::optional<std::vector<std::int64_t>>;
   Degrees tensor, context, pipeline, data, expert, chunks, micro, zero;
@@ -28,7 +28,7 @@ struct PlanSpace {
     models::Offload states;
   };
   std::vector<Offload> offload;                      // empty: as `training` says
-  std::optional<std::vector<std::string>> software;  // each as one line of YAML; nothing: as the file says
+  std::optional<std::vector<std::string>> framework;  // each as one line of YAML; nothing: as the file says
   enum class Objective : std::uint8_t { time, gpus, cost };
   Objective objective = Objective::time;
   // Of the whole training; where `plan` names none, those of `job`.
@@ -42,18 +42,18 @@ const char* name(models::Recompute recompute);
 PlanSpace read_plan_space(Context& context, const Node& node, const Node& root);
 
 // A scenario whose layout is the question, on one size of the cluster: of one stage on one GPU with all others as its
-// replicas, which stands for any. `sets`: what makes the file say so of this size and this software.
+// replicas, which stands for any. `sets`: what makes the file say so of this size and this framework.
 struct PlanBase {
   Scenario scenario;
   std::vector<std::string> sets;
-  Support support;  // and what is listed though no software of the plan has it
+  Support support;  // and what is listed though no framework of the plan has it
 };
 struct PlanFile {
   std::string path;
   std::vector<std::string> sets;  // KEY=VALUE, as given
   PlanSpace space;
-  std::vector<PlanBase> bases;     // by number of GPUs, ascending, then by software
-  std::vector<std::string> notes;  // what is listed though no software of the plan has it
+  std::vector<PlanBase> bases;     // by number of GPUs, ascending, then by framework
+  std::vector<std::string> notes;  // what is listed though no framework of the plan has it
 };
 // Throws UserError with every error at once; also where the file says something that no layout can be changed under.
 PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets = {}, const Files& files = disk());

@@ -12,7 +12,7 @@
 namespace rehearsal::scenario {
 
 struct RunClass {
-  std::string gpu, software, attention, recompute;
+  std::string gpu, framework, attention, recompute;
   std::string precision;  // 16-bit, fp8 or fp32
   std::string layout;     // data, sharded (ZeRO 2 and 3), tensor or pipeline: the outermost that is there
   double sequence = 0, parameters = 0, gpus = 0;

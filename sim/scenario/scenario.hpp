@@ -54,13 +54,13 @@ struct OptimizerSync {
   int performed = 0;
 };
 
-// What works take from each other: automatic shares wherever something is asked for more than it has; closed_form lets
-// nobody feel anybody; fluid always shares, which comes to the same as automatic.
-enum class Network : std::uint8_t { automatic, closed_form, fluid };
+// What works take from each other: automatic shares wherever something is asked for more than it has; off: every work
+// has the machine to itself; on: always shares, which gives the same times as automatic.
+enum class Contention : std::uint8_t { automatic, off, on };
 
 struct Simulate {
   graph::Detail detail = graph::Detail::stage;
-  Network network = Network::automatic;
+  Contention contention = Contention::automatic;
   bool symmetry = true;  // auto = true, off = every rank simulated
   int iterations = 1;
   std::uint64_t seed = 0;
@@ -81,7 +81,7 @@ inline Bytes memory_units(double amount) { return bytes(amount * kMemoryUnit); }
 struct Concrete {
   models::Transformer model;
   models::Training training;
-  models::Software software;
+  models::Framework framework;
   cluster::ClusterSpec cluster;
   collective::SizeCurves curves;
   std::shared_ptr<const cost::Profile> profile;  // of a machine that was measured; may be null
@@ -101,26 +101,26 @@ struct ErrorBand {
 };
 
 // Where the file says what a plan or a schedule may be refused for.
-struct Places {
+struct SourceLocations {
   Location layout, cluster, schedule;  // layout: `partition`, or else `parallelism`
   Location faults, data_parallel;
 };
 
 // A key of the file that asks, or of --set: not those of the files that it names.
 struct Given {
-  std::string key;  // "cluster.links.nic.bandwidth"
+  std::string key;  // "cluster.links.scale_out.bandwidth"
   Location where;
 };
 
 // A framework that a scenario may mean which names none, and the precision of gradients that follows from it.
-struct OtherSoftware {
-  models::Software software;
+struct OtherFramework {
+  models::Framework framework;
   Precision gradient_precision{};
 };
 
 struct Scenario {
   std::string name, file;
-  Places places;
+  SourceLocations places;
   std::string digest;  // SHA-256 of the resolved scenario, the same for YAML and JSON spellings
   plan::Parallelism parallelism;
   plan::Resharding resharding;
@@ -139,8 +139,8 @@ struct Scenario {
   std::optional<job::Job> job;  // the training that the step is one of
   ErrorBand error_band;
   std::vector<Given> given;
-  bool software_named = false;
-  std::vector<OtherSoftware> other_software;  // where it is not: what else may be meant (configs/frameworks.yaml)
+  bool framework_named = false;
+  std::vector<OtherFramework> other_framework;  // where it is not: what else may be meant (configs/default_frameworks.yaml)
   std::vector<std::string> assumptions, warnings;
 };
 
@@ -157,13 +157,13 @@ Scenario load_text(const std::string& text, const std::string& origin, const std
 struct Named {
   std::string name, summary, source;
 };
-// What configs/ and models/zoo/ hold: kind = "models", "clusters", "gpus", "software".
+// What configs/ and models/zoo/ hold: kind = "models", "clusters", "gpus", "framework".
 std::vector<Named> list(const std::string& kind, const Files& files = disk());
 
 // A model of models/zoo.
 models::Transformer named_model(const std::string& name, const Files& files = disk());
 
-// One value of a configuration file as it stands there: "links.nvlink.bandwidth", "450GB/s". No value without a source
+// One value of a configuration file as it stands there: "links.scale_up.bandwidth", "450GB/s". No value without a source
 // in GPU and cluster files, but some that are plain choices (a topology's name).
 struct Constant {
   std::string key, value, source;

@@ -220,7 +220,7 @@ std::vector<FieldRow> keys() {
 }
 
 std::optional<FieldRow> key_of(const std::string& kind, const std::string& key) {
-  const auto prefix = kind == "gpus" ? "cluster.gpu." : kind == "clusters" ? "cluster." : "software.";
+  const auto prefix = kind == "gpus" ? "cluster.gpu." : kind == "clusters" ? "cluster." : "framework.";
   for (auto& row : keys())
     if (row.path == prefix + key) return row;
   return std::nullopt;

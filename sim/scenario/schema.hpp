@@ -22,7 +22,7 @@ struct FieldRow {
 };
 std::vector<FieldRow> keys();
 
-// The row of a constant of a file of configs/: kind "gpus", key "links.nvlink.latency"; nothing where it is no key.
+// The row of a constant of a file of configs/: kind "gpus", key "links.scale_up.latency"; nothing where it is no key.
 std::optional<FieldRow> key_of(const std::string& kind, const std::string& key);
 
 // The rows as a table in Markdown, header included; one line ends each row.

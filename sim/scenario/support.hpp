@@ -1,4 +1,4 @@
-// What a framework can be asked for, as its profile says (configs/software, `supports`): `rehearse plan` keeps to it.
+// What a framework can be asked for, as its profile says (configs/frameworks, `supports`): `rehearse plan` keeps to it.
 // `run` predicts whatever a scenario says.
 #pragma once
 #include <algorithm>
@@ -37,7 +37,7 @@ struct Support {
 };
 const fields::Description& support_fields();
 
-// Of a profile of this name, or of what a scenario says of its `software` (may be null), which wins.
+// Of a profile of this name, or of what a scenario says of its `framework` (may be null), which wins.
 Support load_support(Context& context, const Node* given, const std::string& name);
 
 }  // namespace rehearsal::scenario

@@ -14,7 +14,7 @@ namespace {
 using schedule::Op;
 
 // Bytes on the device of what a rank holds throughout.
-double states(const plan::Plan& plan, const plan::Plan::Held& held) {
+double states(const plan::Plan& plan, const plan::Plan::HeldParameters& held) {
   const bool frozen = plan.job.training.frozen();  // adapters are little, and a bound
   const auto all = [&](const plan::StateBytes& b) { return b.parameters + (frozen ? 0 : b.gradients + b.optimizer); };
   return held.dense * all(plan.resident_bytes(plan.replicas())) +
@@ -23,7 +23,7 @@ double states(const plan::Plan& plan, const plan::Plan::Held& held) {
 
 Bytes context(const scenario::Scenario& scenario) {
   const auto& c = *scenario.concrete;
-  return cost::device_overhead(cost::context(c.cluster.gpu, c.software), 0);
+  return cost::device_overhead(cost::context(c.cluster.gpu, c.framework), 0);
 }
 
 // A copy of the plan under another setting, for its rules of who keeps what.
@@ -63,7 +63,7 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
     const graph::Work work = graph::Collective{kind, Bytes(static_cast<std::int64_t>(size)), group, tensors};
     return cost.price(std::span(&work, 1)).front();
   };
-  const auto tensors = static_cast<std::uint32_t>(std::max<std::int64_t>(1, plan.job.software.sharded_tensors));
+  const auto tensors = static_cast<std::uint32_t>(std::max<std::int64_t>(1, plan.job.framework.sharded_tensors));
   Time gathers, reduces;
   double dense = 0, experts = 0;  // that ZeRO-2 reduces
   std::map<models::LayerKind, std::int64_t> layers;
@@ -116,7 +116,7 @@ std::string said(const UserError& error) {
   return error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
 }
 
-answer::Staged stage_plain(scenario::Scenario scenario, const std::function<std::vector<Setting>()>& settings) {
+answer::StageCosts stage_plain(scenario::Scenario scenario, const std::function<std::vector<Setting>()>& settings) {
   scenario.concrete->training.offload = {};
   scenario.parallelism.zero = 0;
   try {
@@ -238,7 +238,7 @@ std::optional<schedule::Problem> stages_of(const FamilyPrices& prices, const sce
   return problem;
 }
 
-std::vector<Lane> lanes(const scenario::Scenario& scenario, const answer::Staged& staged) {
+std::vector<Lane> lanes(const scenario::Scenario& scenario, const answer::StageCosts& staged) {
   const auto& plan = *staged.lowering.plan();
   std::vector<Lane> all;
   for (std::uint32_t r = 0; plan.zero() >= 2 && r < staged.problem.ranks; ++r)
@@ -284,7 +284,7 @@ Time passes_floor(const schedule::Schedule& schedule, const schedule::Problem& p
   return most;
 }
 
-Bytes device_floor(const scenario::Scenario& scenario, const answer::Staged& staged, const schedule::Replay& passes) {
+Bytes device_floor(const scenario::Scenario& scenario, const answer::StageCosts& staged, const schedule::Replay& passes) {
   const auto plan = with_setting(*staged.lowering.plan(), scenario);
   const auto& schedule = scenario.schedule.schedule();
   const auto& problem = staged.problem;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "answer/staged.hpp"
+#include "answer/stage_costs.hpp"
 #include "base/error.hpp"
 #include "schedule/replay.hpp"
 #include "search/space.hpp"
@@ -43,7 +43,7 @@ FamilyPrices family_prices(const Space& space, const Layout& family);
 FamilyPrices family_compute(const Space& space, const Layout& family);
 // As if nothing were sharded and nothing left the device; where rules do not allow that, with the first level of ZeRO
 // of these that they do (LOMO's replicas: 3). Stages take the same times. Throws what was said of the first.
-answer::Staged stage_plain(scenario::Scenario scenario, const std::function<std::vector<Setting>()>& settings);
+answer::StageCosts stage_plain(scenario::Scenario scenario, const std::function<std::vector<Setting>()>& settings);
 // The stages of an order made of those parts, as a plan deals them; nothing where that depends on their times.
 std::optional<schedule::Problem> stages_of(const FamilyPrices& prices, const scenario::Scenario& scenario);
 
@@ -52,10 +52,10 @@ std::optional<schedule::Problem> stages_of(const FamilyPrices& prices, const sce
 // each rank, as below; empty where the end of the step tells.
 Time passes_floor(const schedule::Schedule& schedule, const schedule::Problem& problem, const std::vector<Lane>& lanes);
 // Of ZeRO-2 and 3; nothing below.
-std::vector<Lane> lanes(const scenario::Scenario& scenario, const answer::Staged& staged);
+std::vector<Lane> lanes(const scenario::Scenario& scenario, const answer::StageCosts& staged);
 
 // Of the device of the fullest rank: states as they are sharded, what the walk of the schedule holds, the context.
 // `staged` may have been staged under another setting.
-Bytes device_floor(const scenario::Scenario& scenario, const answer::Staged& staged, const schedule::Replay& passes);
+Bytes device_floor(const scenario::Scenario& scenario, const answer::StageCosts& staged, const schedule::Replay& passes);
 
 }  // namespace rehearsal::search

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "job/pace.hpp"
+#include "job/throughput_model.hpp"
 #include "scenario/plan_file.hpp"
 
 namespace rehearsal::search {
@@ -37,7 +37,7 @@ class Runs {
   std::optional<job::Totals> least(std::size_t size, Time iteration) const;
 
  private:
-  std::vector<job::Pace> paces_;  // empty without a job
+  std::vector<job::ThroughputModel> paces_;  // empty without a job
 };
 
 // By what layouts are ordered, the least first; of those of which little is known each part from below.

@@ -285,7 +285,7 @@ class Search {
       result.refuse(order.layout, order.layouts, said(error));
     }
   }
-  void price(Time least, const Layout& layout, const answer::Staged& unsharded, const schedule::Replay& passes,
+  void price(Time least, const Layout& layout, const answer::StageCosts& unsharded, const schedule::Replay& passes,
              Result& result) const {
     const auto s = space_.scenario(layout);
     const double device = double(device_floor(s, unsharded, passes).count()), most = capacity(space_, layout);

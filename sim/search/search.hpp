@@ -35,7 +35,7 @@ struct Found {
   Time step{};                       // that trains: the iteration with its share of those that are skipped
   double device = 0;                 // bytes on the fullest GPU
   std::optional<job::Totals> run{};  // what the job takes at that step
-  answer::Prediction full{};         // brief, set for the best
+  answer::Result full{};         // brief, set for the best
 };
 
 struct Refusal {

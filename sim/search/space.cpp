@@ -69,7 +69,7 @@ class Space::Builder {
   void build() {
     for (std::size_t i = 0; i < space_.file_.bases.size(); ++i) {
       layout_ = {}, layout_.base = std::uint16_t(i), support_ = &space_.file_.bases[i].support;
-      software_ = space_.file_.bases[i].scenario.concrete->software.name;
+      framework_ = space_.file_.bases[i].scenario.concrete->framework.name;
       cut(space_.file_.bases[i].scenario);
     }
     if (space_.families_.empty())
@@ -92,7 +92,7 @@ class Space::Builder {
       if (has || layout_.*member == idle)
         next();
       else
-        refuse(depth, fmt::format("plan.{} lists what software {} has not", key, software_));
+        refuse(depth, fmt::format("plan.{} lists what framework {} has not", key, framework_));
     }
   }
 
@@ -138,7 +138,7 @@ class Space::Builder {
         if (layout_.sequence && layout_.tensor == 1) return refuse(7, "plan.sequence needs tensor parallelism");
         each(8, "recompute", choice_.recompute.value_or(all), &Layout::recompute, true, Recompute::none, [&] {
           if (!support_->has(layout_.recompute))
-            return refuse(8, fmt::format("plan.recompute lists what software {} has not", software_));
+            return refuse(8, fmt::format("plan.recompute lists what framework {} has not", framework_));
           each(9, "micro", degrees(choice_.micro, sequences, sequences), &Layout::micro, true, 1, [&] { add(base); });
         });
       });
@@ -170,7 +170,7 @@ class Space::Builder {
   const PlanSpace& choice_;
   Layout layout_;
   const scenario::Support* support_ = nullptr;
-  std::string software_;
+  std::string framework_;
   int depth_ = 0;
   std::string reason_;
 };
@@ -263,7 +263,7 @@ std::vector<Setting> Space::settings(const Layout& of) const {
       layout.zero = std::uint8_t(zero), layout.offload = std::uint16_t(o);
       const auto s = scenario(layout);
       const auto& c = *s.concrete;
-      if (plan::broken_by_offload(c.model, c.training, c.software, s.parallelism, c.cluster.host).empty())
+      if (plan::broken_by_offload(c.model, c.training, c.framework, s.parallelism, c.cluster.host).empty())
         settings.push_back({layout.zero, layout.offload});
     }
   }

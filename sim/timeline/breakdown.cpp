@@ -239,7 +239,7 @@ RankId last_rank(const graph::TaskGraph& graph, const Timeline& timeline) {
 }
 
 std::vector<Time> busy(const graph::TaskGraph& graph, const Timeline& timeline, std::span<const Time> durations) {
-  const std::vector<RankId> first = twins(graph, timeline);
+  const std::vector<RankId> first = identical_ranks(graph, timeline);
   std::vector<Time> all;
   for (const graph::Rank& rank : graph.ranks()) {
     if (const std::size_t twin = first[all.size()].index(); twin < all.size()) {

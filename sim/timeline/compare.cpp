@@ -156,7 +156,7 @@ std::string task_class(const graph::TaskGraph& graph, const graph::Program& prog
   const std::string pass = graph::name(program.coordinates[task].pass);
   if (graph::is_send(program.lane[task])) return "send, " + pass;
   // A given time and a sequence of operators are whole passes.
-  if (std::holds_alternative<graph::Wait>(work) || std::holds_alternative<graph::Sequence>(work)) return pass;
+  if (std::holds_alternative<graph::FixedDelay>(work) || std::holds_alternative<graph::Sequence>(work)) return pass;
   const std::string text = graph::describe(work);
   return text.substr(0, text.find(' ')) + ", " + pass;
 }

@@ -29,17 +29,17 @@ struct CategoryOf {
     return context.pass == Pass::optimizer ? Category::optimizer : kernel();
   }
   Category operator()(const Kernel&) const { return context.pass == Pass::optimizer ? Category::optimizer : kernel(); }
-  Category operator()(const graph::Handover&) const { return Category::pipeline_comm; }
+  Category operator()(const graph::StagingCopy&) const { return Category::pipeline_comm; }
   Category operator()(const graph::Collective& w) const {
     return is_data_parallel(context.pass, context.lane) ? Category::data_comm
                                                         : graph::info(graph::lane_beside(w.inside)).idle_is;
   }
   Category operator()(const graph::Dispatch&) const { return Category::expert_comm; }
-  Category operator()(const graph::Beside&) const { return kernel(); }  // of one without duration
+  Category operator()(const graph::Overlapped&) const { return kernel(); }  // of one without duration
   Category operator()(const graph::Message&) const { return Category::pipeline_comm; }
   Category operator()(const graph::Receive&) const { return Category::pipeline_comm; }
   Category operator()(const graph::OptimizerStep&) const { return Category::optimizer; }
-  Category operator()(const graph::Wait&) const {
+  Category operator()(const graph::FixedDelay&) const {
     return context.pass == Pass::optimizer ? Category::optimizer : kernel();
   }
   Category operator()(const graph::HostBound&) const { return Category::host; }
@@ -61,7 +61,7 @@ void accumulate(const graph::TaskGraph& graph, WorkId work, std::int64_t count, 
       inner.recompute = context.recompute || item.recompute;
       accumulate(graph, item.work, count * item.count, inner, durations, parts);
     }
-  } else if (const auto* both = std::get_if<graph::Beside>(&what)) {  // the kernel, and what shows beside it
+  } else if (const auto* both = std::get_if<graph::Overlapped>(&what)) {  // the kernel, and what shows beside it
     const Time computed = durations[both->kernel.index()];
     accumulate(graph, both->kernel, count, context, durations, parts);
     parts[static_cast<std::size_t>(std::visit(CategoryOf{context}, graph.work(both->collective)))] +=

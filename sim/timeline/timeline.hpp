@@ -20,7 +20,7 @@ struct Spans {
 // What it cost that works share what they use.
 struct Contention {
   struct Resource {
-    std::uint32_t number = 0;  // graph::Places::resources
+    std::uint32_t number = 0;  // graph::ResourceTable::resources
     Time slowed;               // by which works that stopped rising at it, all together, are longer
     double busy = 0;           // share of it that was used or held
   };

@@ -4,7 +4,7 @@
 
 namespace rehearsal::timeline {
 
-std::vector<RankId> twins(const graph::TaskGraph& graph, const Timeline& timeline) {
+std::vector<RankId> identical_ranks(const graph::TaskGraph& graph, const Timeline& timeline) {
   // Measured ranks all differ: beyond so many no more are compared with.
   constexpr std::size_t kMost = 8;
   std::vector<std::vector<RankId>> seen(graph.programs().size());

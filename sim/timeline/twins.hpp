@@ -8,6 +8,6 @@
 namespace rehearsal::timeline {
 
 // For each rank the first one with the same program and the same spans; itself where there is none.
-std::vector<RankId> twins(const graph::TaskGraph& graph, const Timeline& timeline);
+std::vector<RankId> identical_ranks(const graph::TaskGraph& graph, const Timeline& timeline);
 
 }  // namespace rehearsal::timeline

@@ -11,9 +11,9 @@ namespace {
 
 constexpr const char* kFile = "llama3-8b-dgx-h100.yaml";
 
-answer::Prediction ask(const Sets& more) { return predicted_file(kFile, with({"batch.global=8"}, more)); }
-double seconds_of(const answer::Prediction& p) { return to_seconds(p.summary.iteration); }
-double bytes_of(const answer::Prediction& p, graph::MemoryCategory category) {
+answer::Result ask(const Sets& more) { return predicted_file(kFile, with({"batch.global=8"}, more)); }
+double seconds_of(const answer::Result& p) { return to_seconds(p.summary.iteration); }
+double bytes_of(const answer::Result& p, graph::MemoryCategory category) {
   return held(p.summary.ranks.front(), category);
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("layers that are gathered in 8 bits bring half the bytes") {
   const Sets fp8{"parallelism={data: 8, zero: 3}", "training.precision=fp8"};
   const auto gathered = [&](const char* narrow, const char* scaling) {
     const auto p = ask(with(
-        fp8, {std::string("software={use: titan-2024, fp8_gather: ") + narrow + ", fp8_scaling: " + scaling + "}"}));
+        fp8, {std::string("framework={use: titan-2024, fp8_gather: ") + narrow + ", fp8_scaling: " + scaling + "}"}));
     return p.summary.traffic.per_gpu.data;
   };
   CHECK(gathered("true", "tensorwise") < gathered("false", "tensorwise"));
@@ -84,7 +84,7 @@ TEST_CASE("layers that are gathered in 8 bits bring half the bytes") {
 }
 
 TEST_CASE("beside a collective, products that fill a GPU in rounds take longer") {
-  const Sets sharded{"parallelism={data: 8, zero: 3}", "software=fsdp-2023"};
+  const Sets sharded{"parallelism={data: 8, zero: 3}", "framework=fsdp-2023"};
   const auto at_once = ask(with(sharded, {"cluster.gpu.persistent_gemms=false"})), rounds = ask(sharded);
   CHECK(seconds_of(rounds) > seconds_of(at_once));
   // Alone they take what they take.
@@ -96,7 +96,7 @@ TEST_CASE("a checkpoint of a job holds what learns, and no frozen weights") {
   const auto checkpoint = [](const Sets& more) {
     const auto p =
         ask(with({"parallelism={data: 8, zero: 1}", "job={tokens: 1B, failures: {per_1000_node_days: 6.5}}"}, more));
-    return answer::whole_run(*p.question, p.summary).checkpoint_bytes;
+    return answer::whole_run(*p.lowered, p.summary).checkpoint_bytes;
   };
   const double whole = checkpoint({}), adapters = checkpoint({"training.lora=16"});
   CHECK(whole == doctest::Approx(14 * 8'030'261'248.));

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "answer/estimate.hpp"
-#include "answer/staged.hpp"
+#include "answer/stage_costs.hpp"
 
 using namespace rehearsal;
 
@@ -37,9 +37,9 @@ TEST_CASE("balanced is never slower than uniform") {
     model.heads = 16, model.kv_heads = 16, model.head_dim = model.hidden / 16, model.ffn = 4 * model.hidden;
     model.vocabulary = pick<std::int64_t>(random, {32000, 51200, 250000});
     model.tie_embeddings = random() % 2;
-    s.concrete->software.gradient_overlap =
+    s.concrete->framework.gradient_overlap =
         pick(random, {models::GradientOverlap::never, models::GradientOverlap::without_pipeline});
-    s.concrete->software.blocking_sends = random() % 2;
+    s.concrete->framework.blocking_sends = random() % 2;
     s.concrete->training.recompute = pick(random, {models::Recompute::none, models::Recompute::full});
     s.batch.micro = pick<std::int64_t>(random, {1, 2});
     s.microbatches = p.pipeline * pick<std::int64_t>(random, {1, 2, 4});
@@ -85,7 +85,7 @@ TEST_CASE("neither is it between stages that are cut otherwise or stand on other
     const auto yaml = fmt::format(
         "{{version: 1, name: unlike, model: {{family: gpt, layers: {}, hidden: 2048, heads: 16, vocabulary: {}, "
         "sequence: 1024, tie_embeddings: false}}, cluster: {{use: dgx-a100-80g, groups: [{}]}}, "
-        "batch: {{global: 64, micro: {}}}, software: megatron-2024, schedule: {}, stages: [{}]}}",
+        "batch: {{global: 64, micro: {}}}, framework: megatron-2024, schedule: {}, stages: [{}]}}",
         layers, pick<std::int64_t>(random, {32000, 250000}), groups, micro,
         pick<const char*>(random, {"1f1b", "gpipe"}), stages);
     CAPTURE(yaml);

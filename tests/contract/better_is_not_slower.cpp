@@ -23,7 +23,7 @@ using namespace rehearsal::contract;
 namespace {
 
 constexpr double kListed = .001, kMost = .01, kMostOfHosts = .05;
-constexpr const char* kNoHost = "software.host_time_per_kernel=0us";
+constexpr const char* kNoHost = "framework.host_time_per_kernel=0us";
 constexpr double kWeights = 0x1p-20;  // to which weights are whole: who crowds its own links feels it
 
 struct Change {
@@ -31,14 +31,14 @@ struct Change {
   double factor;
 };
 constexpr Change kChanges[] = {
-    {"cluster.links.nic.bandwidth", 1.3},  {"cluster.links.nic.bandwidth", 4},  {"cluster.links.nvlink.bandwidth", 1.3},
-    {"cluster.links.nvlink.bandwidth", 4}, {"cluster.links.nvlink.message", 2}, {"cluster.links.nic.latency", .5},
-    {"cluster.links.nvlink.latency", .5},  {"cluster.message_overhead", .5},    {"cluster.gpu.sms", 1.5},
+    {"cluster.links.scale_out.bandwidth", 1.3},  {"cluster.links.scale_out.bandwidth", 4},  {"cluster.links.scale_up.bandwidth", 1.3},
+    {"cluster.links.scale_up.bandwidth", 4}, {"cluster.links.scale_up.p2p_bandwidth", 2}, {"cluster.links.scale_out.latency", .5},
+    {"cluster.links.scale_up.latency", .5},  {"cluster.message_overhead", .5},    {"cluster.gpu.sms", 1.5},
     {"cluster.gpu.memory_bandwidth", 1.3}};
 
 // The same training with a key changed; nothing where it has no value to change.
-std::optional<answer::Question> changed(const RandomTraining& training, std::vector<std::string> sets,
-                                        const answer::Question& usual, const Change& change) {
+std::optional<answer::LoweredJob> changed(const RandomTraining& training, std::vector<std::string> sets,
+                                        const answer::LoweredJob& usual, const Change& change) {
   const auto& field = scenario::scenario_fields().at(change.key);
   const auto value = fields::scaled(field.form, field.get(&usual.scenario), change.factor);
   if (!value || field.get(&usual.scenario) == fields::Value(Time{})) return std::nullopt;
@@ -49,18 +49,18 @@ std::optional<answer::Question> changed(const RandomTraining& training, std::vec
 // What runs with nobody else in its price: a kernel with a collective beside it shares its GPU with more channels where
 // links are faster, and what a host takes beyond a kernel grows as the kernel gets faster.
 bool by_itself(const graph::Work& work) {
-  return !std::holds_alternative<graph::Beside>(work) && !std::holds_alternative<graph::HostBound>(work) &&
+  return !std::holds_alternative<graph::Overlapped>(work) && !std::holds_alternative<graph::HostBound>(work) &&
          !std::holds_alternative<graph::Sequence>(work);
 }
 
 // What each work takes where it is when nobody else runs: its own strands meet on the links of its routes.
 using Alone = std::map<std::pair<std::uint64_t, std::uint32_t>, Time>;
 
-Alone alone(const answer::Question& question) {
+Alone alone(const answer::LoweredJob& question) {
   const engine::Prepared graph(question.graph);
-  const engine::Demands demands(graph, {question.surroundings->places, question.footprints});
+  const engine::Demands demands(graph, {question.resource_map->places, question.footprints});
   std::vector<Wide> capacities;
-  for (const auto& resource : question.surroundings->places.resources) capacities.push_back(resource.capacity);
+  for (const auto& resource : question.resource_map->places.resources) capacities.push_back(resource.capacity);
   fluid::Flows flows(capacities);
   Alone all;
   each_run(graph, [&](const engine::Actor& actor, WorkId work, std::uint64_t) {
@@ -70,18 +70,18 @@ Alone alone(const answer::Question& question) {
   return all;
 }
 
-double slower(const answer::Question& was, const answer::Question& is, const char* engine) {
+double slower(const answer::LoweredJob& was, const answer::LoweredJob& is, const char* engine) {
   return simulate(is, engine).makespan() / simulate(was, engine).makespan() - 1;
 }
 
 // An order that changed although nothing feels anybody; else sharing, and where it costs most.
-std::string cause(const answer::Question& was, const answer::Question& is) {
+std::string cause(const answer::LoweredJob& was, const answer::LoweredJob& is) {
   if (const double alone = slower(was, is, "events"); alone > 0)
     return fmt::format("an order: {:+.2f} % where nobody feels anybody", alone * 100);
   const auto shared = simulate(is, "auto");
   if (!shared.contention || shared.contention->resources.empty()) return "unknown";
-  const auto& place = is.surroundings->places.resources[shared.contention->resources.front().number];
-  return "who meets whom, most at " + cluster::name(is.surroundings->resources[place.origin]);
+  const auto& place = is.resource_map->places.resources[shared.contention->resources.front().number];
+  return "who meets whom, most at " + cluster::name(is.resource_map->resources[place.origin]);
 }
 
 }  // namespace

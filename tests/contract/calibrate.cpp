@@ -90,7 +90,7 @@ TEST_CASE("what cannot be measured is said before anything is measured") {
   check("--backend loopback --ranks 0", 2, "--ranks");
   check("--backend loopback a.yaml b.yaml", 2, "one scenario");
   check("--backend loopback nowhere.yaml", 2, "nowhere.yaml");
-  check("--backend loopback scenarios/llama3-8b-dgx-h100.yaml", 2, "software: rehearsal");
+  check("--backend loopback scenarios/llama3-8b-dgx-h100.yaml", 2, "framework: native");
   check("--backend loopback --output /no/such/folder/x.yaml", 2, "/no/such/folder");
   check("--backend cuda --tier-directory /tmp", 2, "--tier-directory");
   check("--backend loopback --quick --tier-directory /no/such/folder", 3, "/no/such/folder: No such file or directory");

@@ -36,7 +36,7 @@ std::string refusal(Act&& act) {
 TEST_CASE("every schedule is checked as it is run") {
   int refused = 0, accepted = 0;
   for (const auto& name : schedule::registry().names())
-    for (const char* more : {"", "parallelism.chunks=2", "software=rehearsal", "schedule.memory_limit=1GiB"}) {
+    for (const char* more : {"", "parallelism.chunks=2", "framework=native", "schedule.memory_limit=1GiB"}) {
       if (name == "exact" || name == "best") continue;  // a search without an end that a test could wait for
       CAPTURE(name);
       CAPTURE(more);
@@ -59,8 +59,8 @@ TEST_CASE("what has no price is refused in one message, after every rule was che
   CHECK(refused({"model=mixtral-8x7b", "parallelism.expert=3"}).find("'expert' 3 does not divide the 8 experts") !=
         std::string::npos);
   CHECK(refused({"model=mixtral-8x7b", "cluster.nodes=8", "parallelism={expert: 8, context: 2}",
-                 "software.expert_overlap=true"}) ==
-        "--set parallelism={expert: 8, context: 2}: error: software.expert_overlap beside a ring of context is not "
+                 "framework.expert_overlap=true"}) ==
+        "--set parallelism={expert: 8, context: 2}: error: framework.expert_overlap beside a ring of context is not "
         "priced yet: what the scenario says is right, but nobody knows how long it takes");
 }
 

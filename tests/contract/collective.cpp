@@ -171,7 +171,7 @@ TEST_CASE("what leaves a node is dealt out to the NICs of its ranks") {
 
 TEST_CASE("a slower link moves the answer; a machine may be larger than the ranks") {
   const double fast = answer("all-reduce --ranks 16")["time_s"];
-  const double slow = answer("all-reduce --ranks 16 --set links.nic.bandwidth=100Gb/s")["time_s"];
+  const double slow = answer("all-reduce --ranks 16 --set links.scale_out.bandwidth=100Gb/s")["time_s"];
   CHECK(slow > 2 * fast);
   CHECK(answer("all-reduce --ranks 16 --set nodes=4")["time_s"] == fast);
   CHECK(answer("all-reduce --ranks 16 --set nodes=4 --per-node 4")["per_node"] == 4);
@@ -248,6 +248,6 @@ TEST_CASE("wrong questions: status 2, nothing on standard output") {
   refused("nvls-all-reduce --ranks 8 --cluster dgx-a100-80g", "cannot run here");
   refused("all-reduce --ranks 4 --cluster dgx-h10", "did you mean 'dgx-h100'?");
   refused("all-reduce --ranks 4 --set links.nvlnk.bandwidth=3GB/s", "did you mean 'nvlink'?");
-  refused("all-reduce --ranks 4 --set links.nvlink.bandwidth=1B/s", "more than 90 days");
+  refused("all-reduce --ranks 4 --set links.scale_up.bandwidth=1B/s", "more than 90 days");
   refused("all-reduce --ranks 2048 --cluster this-machine", "NICs");
 }

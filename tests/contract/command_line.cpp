@@ -290,7 +290,7 @@ TEST_CASE("the numbers of a GPU and of a cluster, each with its source") {
   for (const auto& c : gpu)
     if (c["value"].is_number()) CHECK_MESSAGE(c["source"].get<std::string>().size() > 3, c["key"]);
   const auto cluster = rehearse("list clusters dgx-h100").out;
-  CHECK(contains(cluster, "links.nvlink.bandwidth"));
+  CHECK(contains(cluster, "links.scale_up.bandwidth"));
   CHECK(contains(cluster, "450GB/s"));
   CHECK(contains(cluster, "assumed: measured on A100 only"));
   std::istringstream lines(cluster);

@@ -101,7 +101,7 @@ TEST_CASE("several scenarios, text and CSV") {
 TEST_CASE("exposed communication is what run shows of it, in text and CSV") {
   const std::string line =
       "compare scenarios/llama3-8b-dgx-h100.yaml --set 'model={use: qwen3-30b-a3b, layers: 4}' --set batch.global=32 "
-      "--set software=megatron-2025 --vary 'parallelism={expert: 8},{expert: 2, pipeline: 4}' ";
+      "--set framework=megatron-2025 --vary 'parallelism={expert: 8},{expert: 2, pipeline: 4}' ";
   const auto rows = json::parse(rehearse(line + "--format json").out)["rows"];
   REQUIRE(rows.size() == 2);
   const auto csv = rehearse(line + "--format csv").out, text = rehearse(line).out;

@@ -20,9 +20,9 @@ constexpr const char* kRing =
     "attention_tail: 0}}\n"
     "parallelism: {context: 8, zero: 1}\n"
     "batch: {global: 2, micro: 1}\n"
-    "software: {use: megatron-2024, host_time_per_kernel: 0us}\n";
+    "framework: {use: megatron-2024, host_time_per_kernel: 0us}\n";
 
-answer::Prediction ask(const std::vector<std::string>& sets) {
+answer::Result ask(const std::vector<std::string>& sets) {
   return answer::predict(scenario::load_text(kRing, "ring", sets));
 }
 
@@ -33,9 +33,9 @@ bool near(Time a, double seconds) { return to_seconds(a) == doctest::Approx(seco
 TEST_CASE("a ring takes the longer of block and transfer, step by step, and the sums") {
   for (const char* link : {"450GB/s", "1MB/s"}) {
     CAPTURE(link);
-    const auto p = ask({"batch.sequence=131072", "cluster.links.nvlink.message=" + std::string(link)});
-    const auto& works = p.question->graph.works();
-    const auto& times = p.question->durations;
+    const auto p = ask({"batch.sequence=131072", "cluster.links.scale_up.p2p_bandwidth=" + std::string(link)});
+    const auto& works = p.lowered->graph.works();
+    const auto& times = p.lowered->durations;
     int rings = 0;
     for (std::size_t w = 0; w < works.size(); ++w) {
       const auto* pass = std::get_if<graph::Sequence>(&works[w]);
@@ -45,7 +45,7 @@ TEST_CASE("a ring takes the longer of block and transfer, step by step, and the 
       std::uint32_t beside = 0, alone = 0;
       for (const auto& item : pass->items) {
         const auto& work = works[item.work.index()];
-        if (const auto* both = std::get_if<graph::Beside>(&work)) {
+        if (const auto* both = std::get_if<graph::Overlapped>(&work)) {
           const Time block = times[both->kernel.index()], shift = times[both->collective.index()];
           took += times[item.work.index()] * item.count, beside += item.count;
           expected += to_seconds(std::max(block, shift)) * item.count;
@@ -73,7 +73,7 @@ TEST_CASE("bytes of a context group") {
     for (const char* detail : {"stage", "layer", "operator"}) {
       CAPTURE(way);
       const auto p = ask({"training.context=" + std::string(way), "simulate.detail=" + std::string(detail)});
-      const auto traffic = answer::traffic(*p.question, p.summary.iteration, std::numeric_limits<std::size_t>::max());
+      const auto traffic = answer::traffic(*p.lowered, p.summary.iteration, std::numeric_limits<std::size_t>::max());
       CHECK(traffic.per_gpu.context == bytes);
     }
 }
@@ -83,7 +83,7 @@ TEST_CASE("more ranks, less to hold and less to wait for") {
     const auto p =
         ask({"parallelism={context: " + context + ", data: 1, zero: 1}", "training.context=" + std::string(way),
              "cluster.gpu.sms=132", "cluster.gpus_per_node=" + context, more});
-    return std::pair(p.summary.iteration, p.question->problem.activation.front());
+    return std::pair(p.summary.iteration, p.lowered->problem.activation.front());
   };
   const auto alone = of("1", "ring");
   for (const char* way : {"ring", "all-gather", "all-to-all"}) {

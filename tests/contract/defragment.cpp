@@ -12,9 +12,9 @@ namespace {
 
 const Sets kDefragment{"training.defragment=true"};
 
-double gap(const answer::Prediction& p) { return *p.summary.peak.reserved - p.summary.peak.allocated; }
+double gap(const answer::Result& p) { return *p.summary.peak.reserved - p.summary.peak.allocated; }
 // A trillion-parameter model's layers, whose checkpoints stay on a GPU that has room for all of them.
-answer::Prediction wide(std::int64_t layers, const Sets& more) {
+answer::Result wide(std::int64_t layers, const Sets& more) {
   return predicted_file(
       "gpt-1t-infinity-512xv100.yaml",
       with({"training.offload.activations=device", "cluster.gpu.memory=1000GB", fmt::format("model.layers={}", layers)},
@@ -26,7 +26,7 @@ cluster: {use: dgx2-v100-32g, gpus: 8}
 parallelism: {data: 8}
 batch: {global: 16, micro: 2}
 training: {precision: fp16, recompute: full, attention: unfused}
-software: megatron-2021
+framework: megatron-2021
 )";
 
 }  // namespace
@@ -96,5 +96,5 @@ TEST_CASE("where nothing would be copied it is refused") {
   refused({"training.recompute=none", "parallelism.zero=1"}, "set training.recompute to full");
   refused({"training.offload={activations: host}"}, "set training.recompute to full");
   refused({"training.allocator=exact"}, "nothing is fragmented");
-  refused({"software=rehearsal", "training.precision=fp32"}, "all their memory is contiguous");
+  refused({"framework=native", "training.precision=fp32"}, "all their memory is contiguous");
 }

@@ -74,12 +74,12 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule=zb-h1"}},
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule=zb-h1", "training.recompute=full"}},
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule=gpipe", "training.recompute=none"}},
-      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "software=oneflow-2021"}},  // gradients overlapped, free sends
-      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "software=oneflow-2021", "schedule=zb-h1"}},
+      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "framework=oneflow-2021"}},  // gradients overlapped, free sends
+      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "framework=oneflow-2021", "schedule=zb-h1"}},
       {"megatron21-t1/gpt-1.7b-32xa100.yaml", {}},
       {"megatron21-t1/gpt-76b-1024xa100.yaml", {"batch.global=512"}},
       {"llama3-8b-dgx-h100.yaml", {}},
-      {"llama3-70b-64xh100.yaml", {"software=titan-2024", "training.recompute=full"}},
+      {"llama3-70b-64xh100.yaml", {"framework=titan-2024", "training.recompute=full"}},
       // ZeRO-2 and 3 alone, with tensor parallelism, pipelines and accumulation, overlapped or not.
       {"llama3-8b-dgx-h100.yaml", {"parallelism={data: 8, zero: 3}", "training.recompute=full"}},
       {"llama3-8b-dgx-h100.yaml", {"parallelism={data: 8, zero: 2}", "training.bucket=1GB"}},
@@ -105,9 +105,9 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule={name: seq1f1b, pieces: 4}"}},
       {"llama3-70b-64xh100.yaml", {"schedule=seq1f1b", "batch.global=64", "parallelism.zero=2"}},
       {"llama3-70b-64xh100.yaml", {"schedule=dualpipe", "batch.global=64"}},
-      {"llama3-70b-64xh100.yaml", {"schedule=chimera", "batch.global=64", "software=oneflow-2021"}},
+      {"llama3-70b-64xh100.yaml", {"schedule=chimera", "batch.global=64", "framework=oneflow-2021"}},
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule=dualpipe", "parallelism.zero=1"}},
-      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule=chimera", "software=oneflow-2021"}},
+      {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule=chimera", "framework=oneflow-2021"}},
       {"llama3-70b-64xh100.yaml", {"schedule=dualpipe", "batch.global=64", "parallelism.zero=2"}},
       {"llama3-70b-64xh100.yaml", {"schedule=chimera", "batch.global=64", "parallelism.zero=3"}},
       // Experts among replicas of their own.
@@ -118,29 +118,29 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
       {"gpt3-175b-1024xa100.yaml",
        {"batch.global=256", "schedule=zb-h1", "training.recompute={mode: selective, layers: 5}"}},
       {"llama3-70b-64xh100.yaml", {"parallelism.zero=3", "training.recompute={mode: full, every: 3, layers: 10}"}},
-      {"llama3-8b-dgx-h100.yaml", {"software=titan-2024", "training.recompute={mode: selective, every: 2}"}},
+      {"llama3-8b-dgx-h100.yaml", {"framework=titan-2024", "training.recompute={mode: selective, every: 2}"}},
       {"llama3-70b-64xh100.yaml", {"training.recompute={modules: [layernorm, mlp]}"}},
       // GEMMs in pieces over their collectives; kernels one operation at a time; layers dealt by their times.
       {"llama3-70b-64xh100.yaml", {"training.overlap={tensor: true}"}},
       {"llama3-70b-64xh100.yaml",
-       {"software={use: titan-2024, async_tensor: true}", "training.recompute=full", "schedule=zb-h1"}},
+       {"framework={use: titan-2024, async_tensor: true}", "training.recompute=full", "schedule=zb-h1"}},
       {"llama3-70b-64xh100.yaml", {"training.kernels=unfused"}},
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "partition=balanced", "training.kernels=unfused"}},
       {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=300MB"}},
       {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.buffers.size=300MB"}},
-      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.buffers.size=20MB", "software=oneflow-2021"}},
+      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.buffers.size=20MB", "framework=oneflow-2021"}},
       {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"parallelism.zero=3"}},
       // Buckets below and above a matrix, a layer and the whole model.
       {"llama3-8b-dgx-h100.yaml", {"parallelism={data: 8, zero: 2}", "training.bucket=1MB"}},
-      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=20MB", "software=oneflow-2021"}},
-      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=20GB", "software=oneflow-2021"}},
+      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=20MB", "framework=oneflow-2021"}},
+      {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=20GB", "framework=oneflow-2021"}},
       // Peaks of the passes in the middle of a stage; devices that are full and give cached memory back.
       {"llama3-8b-dgx-h100.yaml",
        {"model={family: llama, layers: 48, hidden: 512, heads: 8, vocabulary: 51200, sequence: 4096, kv_heads: 8, ffn: "
         "2048}",
         "cluster=a100-80g-ib800", "parallelism={tensor: 8, pipeline: 4, chunks: 2, data: 2, zero: 1, sequence: true}",
         "schedule=v-adaptive", "batch={global: 32, micro: 2}",
-        "training={precision: bf16, recompute: full, kernels: unfused}", "software=megatron-2024"}},
+        "training={precision: bf16, recompute: full, kernels: unfused}", "framework=megatron-2024"}},
       {"gpt3-175b-1024xa100.yaml",
        {"batch.global=256", "schedule=gpipe", "training.recompute=none", "training.allocator=expandable"}},
   };
@@ -160,8 +160,8 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
 TEST_CASE("exchanges beside shared experts, or under another micro-batch, take as long at every detail") {
   const std::string file = PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml";
   const std::vector<std::string> usual{"batch={global: 32, micro: 1}", "parallelism={expert: 8, zero: 1}",
-                                       "software=megatron-2025", "model={use: qwen3-30b-a3b, layers: 4}"};
-  const std::string shared = "software.shared_expert_overlap=true", other = "software.expert_overlap=true";
+                                       "framework=megatron-2025", "model={use: qwen3-30b-a3b, layers: 4}"};
+  const std::string shared = "framework.shared_expert_overlap=true", other = "framework.expert_overlap=true";
   const std::string cut = "parallelism={tensor: 2, sequence: true, pipeline: 2, expert: 2, zero: 1}";
   const std::vector<std::vector<std::string>> cases = {
       {shared, "model.shared_experts=1"},
@@ -229,7 +229,7 @@ TEST_CASE("random trainings take as long at every detail") {
     const auto expected = contract::simulate(*fine, "auto");
     for (const char* detail : {"stage", "layer"}) {
       const auto coarse = contract::question(training.text(), {fmt::format("simulate.detail={}", detail)});
-      unlike += coarse->surroundings->classes_in_groups > 0;
+      unlike += coarse->resource_map->classes_in_groups > 0;
       CHECK(contract::simulate(*coarse, "auto").makespan() == expected.makespan());
     }
   }
@@ -241,7 +241,7 @@ TEST_CASE("random trainings with hidden exchanges take as long at every detail")
   std::size_t tried = 0, of_shared_experts = 0, shared = 0, hidden = 0;
   for (std::uint64_t seed = 9000; tried < 60; ++seed) {
     const contract::RandomTraining training(seed);
-    const std::string how = seed % 2 ? "software.expert_overlap=true" : "software.shared_expert_overlap=true";
+    const std::string how = seed % 2 ? "framework.expert_overlap=true" : "framework.shared_expert_overlap=true";
     CAPTURE(seed);
     CAPTURE(how);
     CAPTURE(training.text());
@@ -256,7 +256,7 @@ TEST_CASE("random trainings with hidden exchanges take as long at every detail")
     for (const char* detail : {"stage", "layer"}) {
       const auto coarse = contract::question(training.text(), {fmt::format("simulate.detail={}", detail), how});
       hidden += std::any_of(coarse->graph.works().begin(), coarse->graph.works().end(),
-                            [](const graph::Work& work) { return std::holds_alternative<graph::Beside>(work); });
+                            [](const graph::Work& work) { return std::holds_alternative<graph::Overlapped>(work); });
       CHECK(contract::simulate(*coarse, "auto").makespan() == expected.makespan());
     }
   }

@@ -14,7 +14,7 @@ answer::Summary ask(int seed, const std::string& simulate = "{}") {
                  fmt::format(
                      "version: 1\nmodel: {{family: gpt, layers: 8, hidden: 4096, heads: 32, vocabulary: 51200, "
                      "sequence: 2048}}\ncluster: {{use: dgx-a100-80g, nodes: 8, topology: {{name: fat-tree, radix: 64, "
-                     "ecmp: {}}}}}\nparallelism: {{tensor: 8, data: 8}}\nbatch: {{global: 32, micro: 1}}\nsoftware: "
+                     "ecmp: {}}}}}\nparallelism: {{tensor: 8, data: 8}}\nbatch: {{global: 32, micro: 1}}\nframework: "
                      "megatron-2021\ntraining: {{recompute: selective, attention: flash}}\nsimulate: {}\n",
                      seed, simulate),
                  "test.yaml"))
@@ -48,5 +48,5 @@ TEST_CASE("hashed flows: symmetry off and auto agree to the picosecond") {
 
 TEST_CASE("a hash takes nothing from a price") {
   for (int seed = 1; seed <= 3; ++seed)
-    CHECK(ask(seed, "{network: closed-form}").iteration == ask(0, "{network: closed-form}").iteration);
+    CHECK(ask(seed, "{contention: off}").iteration == ask(0, "{contention: off}").iteration);
 }

@@ -61,7 +61,7 @@ std::vector<Time> on_the_wire(std::vector<Time> durations, std::uint32_t eighths
 std::vector<Time> wait_times(std::span<const graph::Work> works) {
   std::vector<Time> times;
   for (const auto& work : works) {
-    const auto* wait = std::get_if<graph::Wait>(&work);
+    const auto* wait = std::get_if<graph::FixedDelay>(&work);
     times.push_back(wait ? wait->duration : Time{});
   }
   return times;

@@ -33,20 +33,20 @@ TEST_CASE("an estimate is the simulated iteration") {
     p.zero = pick(random, {0, 1, 1, 2, 3});
     s.batch.micro = pick<std::int64_t>(random, {1, 2, 4});
     s.concrete->model.tie_embeddings = random() % 2;
-    s.concrete->software.blocking_sends = random() % 2;
+    s.concrete->framework.blocking_sends = random() % 2;
     // Down to where messages queue for their NIC.
     s.concrete->cluster.nic = Bandwidth(pick(random, {25e9, 25e9, 1e9, 1e8}));
     s.concrete->training.recompute_every = pick<std::int64_t>(random, {1, 1, 3});
     s.concrete->training.kernels = pick(random, {models::Kernels::fused, models::Kernels::unfused});
-    s.concrete->software.async_tensor = random() % 2;
+    s.concrete->framework.async_tensor = random() % 2;
     if (random() % 4 == 0) s.concrete->partition.kind = plan::Partition::Kind::balanced;
     s.concrete->training.bucket = pick(random, {Bytes(1'000'000), Bytes(25'000'000), Bytes(600'000'000)});
     auto& training = s.concrete->training;
     using models::Buffers;
-    training.buffers = pick(random, {Buffers::software, Buffers::software, Buffers::growing, Buffers::constant});
+    training.buffers = pick(random, {Buffers::framework, Buffers::framework, Buffers::growing, Buffers::constant});
     training.buffer_size.reset();
     if (training.buffers == Buffers::constant) training.buffer_size = Bytes(200'000'000);
-    s.concrete->software.gradient_overlap =
+    s.concrete->framework.gradient_overlap =
         pick(random, {models::GradientOverlap::never, models::GradientOverlap::without_pipeline});
     if (s.batch.global % (p.data * s.batch.micro) != 0) continue;
     s.microbatches = s.batch.global / (p.data * s.batch.micro);
@@ -57,12 +57,12 @@ TEST_CASE("an estimate is the simulated iteration") {
     CAPTURE(p.pipeline);
     CAPTURE(p.zero);
     CAPTURE(s.schedule.name);
-    s.simulate.network = scenario::Network::closed_form;
+    s.simulate.contention = scenario::Contention::off;
     const auto estimate = answer::estimate(s);
     CHECK(estimate.iteration == answer::predict(s).timeline.makespan());
     // Under the backward of one rank a reduction is walked too, unless input and weight gradients are apart.
     const bool overlaps = p.pipeline == 1 && training.buffers != Buffers::growing &&
-                          s.concrete->software.gradient_overlap != models::GradientOverlap::never;
+                          s.concrete->framework.gradient_overlap != models::GradientOverlap::never;
     const bool apart = s.schedule.name == "zb-h1" || training.buffers == Buffers::constant;
     const bool beside = p.zero >= 2 || (overlaps && apart);
     CHECK(estimate.by_graph == (beside && p.data > 1));

@@ -50,23 +50,23 @@ const std::vector<Question>& questions() {
        {"batch.global=128", "cluster.nodes=4", "parallelism={tensor: 2, pipeline: 4, data: 4}",
         "training.precision=bf16"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=32", "cluster.nodes=2", "parallelism={data: 16, zero: 3}", "software=deepspeed-2021"}},
+       {"batch.global=32", "cluster.nodes=2", "parallelism={data: 16, zero: 3}", "framework=deepspeed-2021"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=8", "parallelism={data: 8, zero: 3}", "software=fsdp-2023", "training.recompute=full"}},
-      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "training.precision=fp8", "software=titan-2024"}},
+       {"batch.global=8", "parallelism={data: 8, zero: 3}", "framework=fsdp-2023", "training.recompute=full"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "training.precision=fp8", "framework=titan-2024"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=8", "training.precision=fp8", "software={use: titan-2024, fp8_scaling: rowwise}"}},
+       {"batch.global=8", "training.precision=fp8", "framework={use: titan-2024, fp8_scaling: rowwise}"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=8", "training.precision=fp8", "software={use: titan-2024, fp8_scaling: blockwise}"}},
+       {"batch.global=8", "training.precision=fp8", "framework={use: titan-2024, fp8_scaling: blockwise}"}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "training.precision=fp8", "cluster.gpu.fp8_speedup=0", "cluster.gpu.peak.fp8=1979TFLOP/s"}},
-      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "software={use: titan-2024, attention_kernel: flash-3}"}},
-      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "software={use: titan-2024, attention_kernel: cudnn}"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "framework={use: titan-2024, attention_kernel: flash-3}"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "framework={use: titan-2024, attention_kernel: cudnn}"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=16", "parallelism={data: 8}", "training.precision=fp16", "software=deepspeed-2021",
+       {"batch.global=16", "parallelism={data: 8}", "training.precision=fp16", "framework=deepspeed-2021",
         "training.loss_scaling=dynamic"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=8", "parallelism={data: 8}", "software=megatron-2021",
+       {"batch.global=8", "parallelism={data: 8}", "framework=megatron-2021",
         "model={family: gpt, layers: 4, hidden: 256, heads: 4, sequence: 128}"}},
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "parallelism={data: 8}", "training.precision=fp32"}},
       {"llama3-8b-dgx-h100.yaml",
@@ -77,23 +77,23 @@ const std::vector<Question>& questions() {
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "training.kernels=unfused", "training.attention=unfused"}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "parallelism={expert: 8}", "model={use: qwen3-30b-a3b, layers: 2}",
-        "software={use: megatron-2025, dispatcher: deepep}"}},
+        "framework={use: megatron-2025, dispatcher: deepep}"}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "parallelism={expert: 8}", "cluster={use: b200-sxm, nodes: 1}", "training.precision=fp8",
         "model={use: qwen3-30b-a3b, layers: 2}",
-        "software={use: megatron-2026, dispatcher: deepep, fp8_scaling: mx, expert_overlap: true}"}},
+        "framework={use: megatron-2026, dispatcher: deepep, fp8_scaling: mx, expert_overlap: true}"}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "parallelism={expert: 8}", "model={use: qwen3-30b-a3b, layers: 2, shared_experts: 2}",
-        "software=megatron-2025"}},
+        "framework=megatron-2025"}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=16", "parallelism={expert: 16}", "cluster={use: b200-sxm, nodes: 2}", "training.precision=fp8",
         "model={use: qwen3-30b-a3b, layers: 2}",
-        "software={use: megatron-2026, dispatcher: hybridep, fp8_scaling: mx, fused_grouped_mlp: true, "
+        "framework={use: megatron-2026, dispatcher: hybridep, fp8_scaling: mx, fused_grouped_mlp: true, "
         "host_bound_to_cores: false}"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=8", "cluster={use: b200-sxm, nodes: 1}", "training.precision=fp4", "software=megatron-2026"}},
+       {"batch.global=8", "cluster={use: b200-sxm, nodes: 1}", "training.precision=fp4", "framework=megatron-2026"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=8", "cluster={use: b200-sxm, nodes: 1}", "training.precision=fp4", "software=megatron-2026",
+       {"batch.global=8", "cluster={use: b200-sxm, nodes: 1}", "training.precision=fp4", "framework=megatron-2026",
         "cluster.gpu.fp4_speedup=0"}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=64", "cluster.nodes=8", "parallelism={data: 64}",
@@ -107,10 +107,10 @@ const std::vector<Question>& questions() {
        {"batch.global=1", "parallelism={data: 1}", "cluster={use: dgx-h100, gpus: 1}",
         "model={use: llama3-8b, layers: 2}"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=8", "parallelism={data: 8, zero: 3}", "software=fsdp-2023", "training.recompute=full",
+       {"batch.global=8", "parallelism={data: 8, zero: 3}", "framework=fsdp-2023", "training.recompute=full",
         "training.offload={optimizer: nvme, gradients: nvme, parameters: nvme, activations: nvme}"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=8", "parallelism={data: 4, tensor: 2, zero: 3, sequence: false}", "software=fsdp-2023",
+       {"batch.global=8", "parallelism={data: 4, tensor: 2, zero: 3, sequence: false}", "framework=fsdp-2023",
         "training.recompute=full", "training.offload={optimizer: host, gradients: host}"}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "parallelism={data: 8}", "model={use: llama3-8b, layers: 2}",
@@ -139,7 +139,7 @@ std::optional<More> direction(const fields::Field& field) {
   static const std::map<std::string, More> numbers = {{"cluster.gpu.sms", More::faster},
                                                       {"cluster.gpu.gemm_efficiency", More::faster},
                                                       {"cluster.host.pcie.gpus_per_link", More::slower},
-                                                      {"software.host_optimizer_bytes", More::slower},
+                                                      {"framework.host_optimizer_bytes", More::slower},
                                                       {"cluster.gpu.sustained_clock", More::faster},
                                                       {"cluster.gpu.weight_gradient_rate", More::faster},
                                                       {"cluster.gpu.small_tile_loss", More::slower},
@@ -147,14 +147,14 @@ std::optional<More> direction(const fields::Field& field) {
                                                       {"cluster.gpu.fp8_speedup", More::faster},
                                                       {"cluster.gpu.fp8_rowwise_speedup", More::faster},
                                                       {"cluster.gpu.fp8_blockwise_speedup", More::faster},
-                                                      {"cluster.links.nic.efficiency", More::faster},
-                                                      {"cluster.links.nic.message_efficiency", More::faster},
-                                                      {"software.attention_rate", More::faster},
-                                                      {"software.optimizer_bytes", More::slower},
-                                                      {"software.accumulate_bytes_fp16", More::slower},
-                                                      {"software.accumulate_bytes_bf16", More::slower},
-                                                      {"software.host_backward_factor", More::slower},
-                                                      {"software.sharded_tensor_efficiency", More::faster},
+                                                      {"cluster.links.scale_out.efficiency", More::faster},
+                                                      {"cluster.links.scale_out.message_efficiency", More::faster},
+                                                      {"framework.attention_rate", More::faster},
+                                                      {"framework.optimizer_bytes", More::slower},
+                                                      {"framework.accumulate_bytes_fp16", More::slower},
+                                                      {"framework.accumulate_bytes_bf16", More::slower},
+                                                      {"framework.host_backward_factor", More::slower},
+                                                      {"framework.sharded_tensor_efficiency", More::faster},
                                                       {"training.rollback_probability", More::slower}};
   const auto found = numbers.find(field.key);
   return found == numbers.end() ? std::nullopt : std::optional(found->second);
@@ -173,11 +173,11 @@ const std::map<std::string, const char*> kExceptions = {
     {"schedule.waves", "1 is what a schedule of waves does without it"},
     {"training.learning_rate", "of performed training; idle_keys says so where a framework's step is predicted"},
     {"training.weight_decay", "of performed training; idle_keys says so where a framework's step is predicted"},
-    {"software.cuda_graph", "where the ends alone wait for the host, a graph of attention leaves them as they were"},
+    {"framework.cuda_graph", "where the ends alone wait for the host, a graph of attention leaves them as they were"},
     {"experts.capacity", "one that no expert reaches drops nothing; those that do are in experts.cpp"},
-    {"software.nccl", "two versions between which no algorithm came are the same; 2.14 for 2.29 acts, below"},
-    {"cluster.collectives.measured_on.nccl", "as software.nccl"},
-    {"cluster.links.nvlink.interconnect.step", "of links without a latency of their own, as in interconnects.cpp"},
+    {"framework.nccl", "two versions between which no algorithm came are the same; 2.14 for 2.29 acts, below"},
+    {"cluster.collectives.measured_on.nccl", "as framework.nccl"},
+    {"cluster.links.scale_up.interconnect.step", "of links without a latency of their own, as in interconnects.cpp"},
     {"cluster.gpu.peak.tf32", "of GPUs without a rate for fp32; all shipped ones have it"},
 };
 
@@ -282,7 +282,7 @@ TEST_CASE("every number and every choice acts, or the program says why not") {
 TEST_CASE("a scenario is answered though a number beside one of its own makes no machine") {
   const std::string text =
       "version: 1\nmodel: {family: gpt, layers: 2, hidden: 512, heads: 4, vocabulary: 128, sequence: 128}\n"
-      "cluster: {gpu: a100-80g-sxm, gpus_per_node: 2, nodes: 2, links: {nvlink: {bandwidth: 300GB/s}, "
+      "cluster: {gpu: a100-80g-sxm, gpus_per_node: 2, nodes: 2, links: {scale_up: {bandwidth: 300GB/s}, "
       "nic: {bandwidth: 400Gb/s, per_node: 2}}}\nparallelism: {tensor: 4}\nbatch: {global: 1, micro: 1}\n";
   answer::Options options;
   options.reread = [&](const std::vector<std::string>& sets) { return scenario::load_text(text, "two.yaml", sets); };
@@ -310,14 +310,14 @@ TEST_CASE("what moves anything in the answer is not called idle: times, rates, m
   // Bytes on the host, and a rate that utilisation is measured by.
   CHECK_FALSE(named_idle("training.moments", {"batch.global=8", "training.recompute=full", "training.moments=bf16",
                                               "training.offload={optimizer: host}"}));
-  CHECK_FALSE(named_idle("cluster.gpu.peak.fp8", {"batch.global=8", "training.precision=fp8", "software=megatron-2025",
+  CHECK_FALSE(named_idle("cluster.gpu.peak.fp8", {"batch.global=8", "training.precision=fp8", "framework=megatron-2025",
                                                   "cluster.gpu.peak.fp8=3000TFLOP/s"}));
   CHECK_FALSE(named_idle("cluster.gpu.memory", {"batch.global=8", "cluster.gpu.memory=90GiB"}));
   CHECK_FALSE(named_idle("training.allocator", {"batch.global=8", "training.allocator=exact"}));
   // Own kernels instead of a framework's are another program; its partition may be another one, too.
   CHECK_FALSE(
-      named_idle("software.own_kernels", {"batch.global=8", "parallelism={pipeline: 2, data: 4, zero: 1}",
-                                          "software={use: megatron-2025, own_kernels: false}", "partition=balanced"}));
+      named_idle("framework.native_kernels", {"batch.global=8", "parallelism={pipeline: 2, data: 4, zero: 1}",
+                                          "framework={use: megatron-2025, native_kernels: false}", "partition=balanced"}));
   CHECK(named_idle("training.learning_rate", {"batch.global=8", "training.learning_rate=0.1"}));
 }
 
@@ -325,7 +325,7 @@ TEST_CASE("an old NCCL lacks the switch's all-reduce: slower, though the curves 
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   const auto with = [](const char* nccl) {
     return ask("llama3-8b-dgx-h100.yaml", {"batch.global=8", "parallelism={data: 8}", "training.precision=fp32",
-                                           std::string("software.nccl=") + nccl})
+                                           std::string("framework.nccl=") + nccl})
         .summary.iteration;
   };
   CHECK(with("2.16") > with("2.17"));

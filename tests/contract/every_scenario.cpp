@@ -64,7 +64,7 @@ TEST_CASE("every file of several jobs is right") {
 
 TEST_CASE("every part of configs and models is right") {
   for (const char* folder : {"configs/gpus", "configs/clusters", "configs/collectives", "configs/interconnects", "configs/libraries", "configs/profiles",
-                             "configs/software", "models/zoo"})
+                             "configs/frameworks", "models/zoo"})
     for (const auto& file : yaml_below(kRoot / folder)) {
       INFO(file.string());
       CHECK(format(scenario::check(file.string()).errors) == "");
@@ -92,7 +92,7 @@ TEST_CASE("every number of a GPU and a cluster has its source") {
     INFO(cluster.name);
     std::ofstream(text) << fmt::format(
         "version: 1\nmodel: llama3-8b\ncluster: {{use: {}, gpus: 1}}\nbatch: {{global: 1}}\n"
-        "software: titan-2024\ntraining: {{precision: fp32, attention: unfused}}\n",
+        "framework: titan-2024\ntraining: {{precision: fp32, attention: unfused}}\n",
         cluster.name);
     const auto loaded = scenario::load(text.string()).concrete->cluster;
     // What differs from its default was said by the file.
@@ -103,7 +103,7 @@ TEST_CASE("every number of a GPU and a cluster has its source") {
           CHECK_MESSAGE(part.sources.count(field.key) == 1, field.key);
     };
     check(cluster::cluster_fields(), loaded, [&](const std::string& key) {  // one host has no network
-      return key.starts_with("gpu.") || (loaded.nics_per_node == 0 && key.starts_with("links.nic."));
+      return key.starts_with("gpu.") || (loaded.nics_per_node == 0 && key.starts_with("links.scale_out."));
     });
     check(cluster::gpu_fields(), loaded.gpu, [](const std::string&) { return false; });
     gpus_seen.insert(loaded.gpu.name);

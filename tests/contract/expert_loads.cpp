@@ -16,20 +16,20 @@ model: qwen3-30b-a3b
 cluster: {use: dgx-h100, nodes: 1}
 parallelism: {data: 8, expert: 8, zero: 1}
 batch: {global: 8, micro: 1}
-software: megatron-2026
+framework: megatron-2026
 )";
 const std::string kTwoRanks = R"(version: 1
 model: {family: moe, layers: 4, hidden: 2048, heads: 16, kv_heads: 16, vocabulary: 8000, sequence: 4096, experts: 16, experts_per_token: 2, expert_ffn: 4096}
 cluster: {use: dgx-h100, gpus: 2}
 parallelism: {data: 2, expert: 2}
 batch: {global: 16, micro: 4}
-software: megatron-2025
+framework: megatron-2025
 )";
 const std::string kOneRank = R"(version: 1
 model: {family: moe, layers: 4, hidden: 2048, heads: 16, kv_heads: 16, vocabulary: 8000, sequence: 4096, experts: 60, experts_per_token: 4, expert_ffn: 1408}
 cluster: {use: dgx-h100, gpus: 1}
 batch: {global: 4, micro: 1}
-software: megatron-2025
+framework: megatron-2025
 )";
 
 double seconds_of(const std::string& text, const Sets& sets = {}) {
@@ -55,7 +55,7 @@ TEST_CASE("a token more or less is a token") {
   for (const auto& text : {kTwoRanks, kOneRank})
     CHECK(seconds_of(text, {"batch.sequence=4095"}) == doctest::Approx(seconds_of(text)).epsilon(.02));
   const std::string unfused =
-      "version: 1\nmodel: gpt-1.7b\ncluster: {use: dgx-a100-80g, gpus: 1}\nbatch: {global: 4, micro: 1}\nsoftware: "
+      "version: 1\nmodel: gpt-1.7b\ncluster: {use: dgx-a100-80g, gpus: 1}\nbatch: {global: 4, micro: 1}\nframework: "
       "megatron-2021\ntraining: {attention: unfused, precision: fp16}\n";
   const double square = seconds_of(unfused, {"batch.sequence=4096"});
   for (const int sequence : {4095, 4097})

@@ -19,11 +19,11 @@ namespace {
 const std::string kSmall =
     "version: 1\nmodel: {use: qwen3-30b-a3b, layers: 4}\ncluster: {use: dgx-h100, nodes: 2}\n"
     "parallelism: {expert: 8, zero: 1}\nbatch: {global: 64, micro: 2}\ntraining: {precision: bf16}\n"
-    "software: megatron-2025\n";
+    "framework: megatron-2025\n";
 
-answer::Prediction run(const Sets& sets, const std::string& text = kSmall) { return contract::predicted(text, sets); }
+answer::Result run(const Sets& sets, const std::string& text = kSmall) { return contract::predicted(text, sets); }
 double step(const Sets& sets) { return to_seconds(run(sets).summary.iteration); }
-double spent(const answer::Prediction& p, graph::Category category) {
+double spent(const answer::Result& p, graph::Category category) {
   return to_seconds(p.summary.breakdown[static_cast<std::size_t>(category)]);
 }
 
@@ -32,9 +32,9 @@ double spent(const answer::Prediction& p, graph::Category category) {
 TEST_CASE("an expert group inside a node is faster than one across nodes, and two hops help across") {
   const Sets across{"parallelism.expert=16"};
   CHECK(step({}) < step(across));
-  CHECK(step(with(across, {"software.dispatcher=deepep"})) < step(across));
-  CHECK(step(with(across, {"software.dispatcher=deepep", "experts.limit_nodes=1"})) <
-        step(with(across, {"software.dispatcher=deepep"})));
+  CHECK(step(with(across, {"framework.dispatcher=deepep"})) < step(across));
+  CHECK(step(with(across, {"framework.dispatcher=deepep", "experts.limit_nodes=1"})) <
+        step(with(across, {"framework.dispatcher=deepep"})));
   CHECK(step(with(across, {"experts.dispatch=two-hop"})) < step(across));
   CHECK(spent(run({}), graph::Category::expert_comm) > 0);
   CHECK(run({}).summary.traffic.per_gpu.expert > 0);
@@ -43,8 +43,8 @@ TEST_CASE("an expert group inside a node is faster than one across nodes, and tw
 
 TEST_CASE("the link that carries tokens decides how long they travel") {
   const Sets across{"parallelism.expert=16"};
-  CHECK(step(with(across, {"cluster.links.nic.bandwidth=100Gb/s"})) > step(across) * 1.2);
-  CHECK(step({"cluster.links.nvlink.bandwidth=100GB/s"}) > step({}));
+  CHECK(step(with(across, {"cluster.links.scale_out.bandwidth=100Gb/s"})) > step(across) * 1.2);
+  CHECK(step({"cluster.links.scale_up.bandwidth=100GB/s"}) > step({}));
 }
 
 TEST_CASE("skewed loads cost time and memory; a capacity cuts both and drops tokens; a better placement saves") {
@@ -63,15 +63,15 @@ TEST_CASE("skewed loads cost time and memory; a capacity cuts both and drops tok
 }
 
 TEST_CASE("switches of releases move the step the way that their authors say") {
-  const Sets blocks{"software.host_time_per_kernel=60us"};
-  CHECK(step(with(blocks, {"software.cuda_graph=attention"})) < step(blocks));
-  CHECK(step(with(blocks, {"software.cuda_graph=full"})) < step(with(blocks, {"software.cuda_graph=attention"})));
+  const Sets blocks{"framework.host_time_per_kernel=60us"};
+  CHECK(step(with(blocks, {"framework.cuda_graph=attention"})) < step(blocks));
+  CHECK(step(with(blocks, {"framework.cuda_graph=full"})) < step(with(blocks, {"framework.cuda_graph=attention"})));
   CHECK(step(with(blocks, {"experts.capacity=1"})) < step(blocks));  // the host runs ahead
   CHECK(step(with(blocks, {"cluster.launch_factor=1.6"})) > step(blocks));
-  CHECK(step(with(blocks, {"software.host_bound_to_cores=false"})) > step(blocks));
-  CHECK(step({"software.expert_overlap=true"}) < step({}));
-  CHECK(step({"software.fused_grouped_mlp=true"}) < step({}));
-  CHECK(step({"software.fused_expert_activation=false"}) > step({}));
+  CHECK(step(with(blocks, {"framework.host_bound_to_cores=false"})) > step(blocks));
+  CHECK(step({"framework.expert_overlap=true"}) < step({}));
+  CHECK(step({"framework.fused_grouped_mlp=true"}) < step({}));
+  CHECK(step({"framework.fused_expert_activation=false"}) > step({}));
   CHECK(run({"training.recompute={mode: selective, modules: [moe_act]}"}).summary.peak.allocated <
         run({}).summary.peak.allocated);
   CHECK(run({"training.recompute={mode: selective, modules: [moe]}"}).summary.peak.allocated <
@@ -80,7 +80,7 @@ TEST_CASE("switches of releases move the step the way that their authors say") {
 }
 
 TEST_CASE("shared experts hide exchanges, and never more than there is to hide or to hide it behind") {
-  const Sets hidden{"software.shared_expert_overlap=true"};
+  const Sets hidden{"framework.shared_expert_overlap=true"};
   const double without = step({"model.shared_experts=0"});
   double before = 0;
   for (const char* shared : {"1", "4", "16", "64"}) {
@@ -140,11 +140,11 @@ TEST_CASE("what does not fit together is refused where it stands, with a way out
     return std::string("nothing");
   };
   CHECK(why({"parallelism.expert=5"}).find("nearest") != std::string::npos);
-  const Sets hidden{"software.shared_expert_overlap=true", "model.shared_experts=1"};
+  const Sets hidden{"framework.shared_expert_overlap=true", "model.shared_experts=1"};
   CHECK(why(hidden) == "nothing");
   CHECK(why({hidden[0]}).find("'qwen3-30b-a3b' has none; leave it out") != std::string::npos);
-  CHECK(why(with(hidden, {"software.dispatcher=deepep"})).find("set 'dispatcher' to nccl") != std::string::npos);
-  CHECK(why(with(hidden, {"software.expert_overlap=true"})).find("leave one of them out") != std::string::npos);
+  CHECK(why(with(hidden, {"framework.dispatcher=deepep"})).find("set 'dispatcher' to nccl") != std::string::npos);
+  CHECK(why(with(hidden, {"framework.expert_overlap=true"})).find("leave one of them out") != std::string::npos);
   const Sets repeated{"training.recompute={mode: selective, modules: [shared_experts]}"};
   CHECK(why(with(hidden, repeated)).find("or recompute 'moe'") != std::string::npos);
 }
@@ -153,7 +153,7 @@ TEST_CASE("ZeRO-2 and 3 cut and move experts among their own replicas, all else 
   // 16 GPUs, 8 of which share the experts. A layer of Qwen3 30B has 128 experts of 3 x 2048 x 768 parameters, 16 of
   // them on a GPU: 75,497,472, of which there are two replicas; gradients of 4 bytes, weights of 2.
   const double experts = 16. * 3 * 2048 * 768;
-  const auto moved = [](const answer::Prediction& p, graph::Pass pass) {
+  const auto moved = [](const answer::Result& p, graph::Pass pass) {
     std::map<std::uint32_t, double> bytes;  // by the size of the group
     const auto& program = p.graph().programs().front();
     for (std::size_t t = 0; t < program.size(); t++)
@@ -162,7 +162,7 @@ TEST_CASE("ZeRO-2 and 3 cut and move experts among their own replicas, all else 
         bytes[c->group.ranks] += double(c->size.count());
     return bytes;
   };
-  const auto optimizer = [](const answer::Prediction& p) {
+  const auto optimizer = [](const answer::Result& p) {
     double sum = 0;
     for (const auto& buffer : p.graph().programs().front().resident())
       if (buffer.category == graph::MemoryCategory::optimizer) sum += double(buffer.size.count());

@@ -49,7 +49,7 @@ const std::vector<Question>& questions() {
       {"gpt-7.5b-zero-64xv100.yaml", {}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=16", "cluster={use: b200-sxm, nodes: 2}", "parallelism={expert: 16}",
-        "model={use: qwen3-30b-a3b, layers: 2}", "software={use: megatron-2026, dispatcher: hybridep}"}},
+        "model={use: qwen3-30b-a3b, layers: 2}", "framework={use: megatron-2026, dispatcher: hybridep}"}},
       {"gpt-10b-offload-1xv100.yaml", {}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=16", "parallelism={tensor: 2, pipeline: 4}", "schedule=zb-auto", "partition=balanced"}}};
@@ -235,9 +235,9 @@ TEST_CASE("the critical path of GPipe is what its formula says") {
 
 // One optimizer step, with nothing beside it or behind it.
 TEST_CASE("the fixed cost of an optimizer step is a key") {
-  const std::string line = "run " + questions().front().line() + " --set simulate.network=closed-form";
+  const std::string line = "run " + questions().front().line() + " --set simulate.contention=off";
   const double base = said_by(line)["iteration_s"],
-               longer = said_by(line + " --set software.optimizer_overhead=7ms")["iteration_s"];
+               longer = said_by(line + " --set framework.optimizer_overhead=7ms")["iteration_s"];
   CHECK(longer - base == doctest::Approx(.005));
 }
 

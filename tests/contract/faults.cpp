@@ -15,7 +15,7 @@ std::string text(const std::string& parallelism, const std::string& faults, cons
                  std::int64_t hidden = 2048) {
   return fmt::format(
       "{{version: 1, name: x, model: {{family: gpt, layers: 8, hidden: {}, heads: 16, vocabulary: 51200, sequence: "
-      "1024}}, cluster: {{use: dgx-a100-80g, nodes: 4}}, parallelism: {}, batch: {{global: 32, micro: 1}}, software: "
+      "1024}}, cluster: {{use: dgx-a100-80g, nodes: 4}}, parallelism: {}, batch: {{global: 32, micro: 1}}, framework: "
       "megatron-2021, training: {{recompute: selective, attention: unfused, overlap: {{gradients: false}}}}, simulate: "
       "{}{}}}",
       hidden, parallelism, simulate, faults.empty() ? "" : ", faults: " + faults);
@@ -97,8 +97,8 @@ TEST_CASE("stage, layer and operator detail agree with faults") {
 }
 
 // Large enough that no kernel waits for the host.
-static answer::Prediction large(const std::string& parallelism, const std::string& faults) {
-  return answer::predict(scenario::load_text(text(parallelism, faults, "{network: closed-form}", 8192), "test.yaml"));
+static answer::Result large(const std::string& parallelism, const std::string& faults) {
+  return answer::predict(scenario::load_text(text(parallelism, faults, "{contention: off}", 8192), "test.yaml"));
 }
 
 TEST_CASE("a slow GPU slows its kernels by what it says, and everybody waits for it") {
@@ -116,7 +116,7 @@ TEST_CASE("a slow GPU slows its kernels by what it says, and everybody waits for
   const Time longer = slow.iteration - sound.iteration;
   CHECK(longer == slow.ranks[1].busy - sound.ranks[0].busy);
 
-  const auto faulted = answer::faulted(*prediction.question, prediction.timeline);
+  const auto faulted = answer::faulted(*prediction.lowered, prediction.timeline);
   CHECK(faulted.without == sound.iteration);
   REQUIRE(faulted.each.size() == 1);
   CHECK(faulted.each[0].cost == longer);

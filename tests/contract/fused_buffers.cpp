@@ -15,13 +15,13 @@ cluster: {use: dgx-a100-80g, nodes: 2}
 parallelism: {tensor: 4, data: 4}
 batch: {global: 16, micro: 1}
 training: {precision: fp16, recompute: full}
-software: megatron-2022
+framework: megatron-2022
 )";
 
-double fused(const answer::Prediction& prediction) {
+double fused(const answer::Result& prediction) {
   return held(prediction.summary.ranks.front(), graph::MemoryCategory::communication);
 }
-std::vector<Bytes> reductions(const answer::Prediction& prediction) {
+std::vector<Bytes> reductions(const answer::Result& prediction) {
   std::vector<Bytes> sizes;
   const auto& graph = prediction.graph();
   const auto& program = graph.program_of(graph.ranks().front());

@@ -18,8 +18,8 @@ cluster: {use: dgx-a100-80g, nodes: 2}
 parallelism: {data: 16, zero: 1}
 batch: {global: 32, micro: 1}
 training: {precision: bf16, bucket: 1MB}
-software: {use: megatron-2022, gather_overlap: true}
-simulate: {network: closed-form}
+framework: {use: megatron-2022, gather_overlap: true}
+simulate: {contention: off}
 )";
 
 struct Gather {
@@ -27,7 +27,7 @@ struct Gather {
   std::uint16_t layer;
   Time start, end;
 };
-std::vector<Gather> gathers(const answer::Prediction& p, std::size_t rank = 0) {
+std::vector<Gather> gathers(const answer::Result& p, std::size_t rank = 0) {
   std::vector<Gather> all;
   const auto& program = p.graph().program_of(p.graph().ranks()[rank]);
   for (std::size_t i = 0; i < program.size(); ++i)
@@ -44,7 +44,7 @@ std::int64_t sum(const std::vector<Gather>& all) {
   return bytes;
 }
 // When the forward of the first micro-batch gets to a layer.
-Time forward_begins(const answer::Prediction& p, std::uint16_t layer) {
+Time forward_begins(const answer::Result& p, std::uint16_t layer) {
   const auto& program = p.graph().program_of(p.graph().ranks()[0]);
   for (std::size_t i = 0; i < program.size(); ++i)
     if (program.coordinates[i].pass == graph::Pass::forward && program.coordinates[i].layer == layer)
@@ -82,7 +82,7 @@ TEST_CASE("as many bytes as behind the update, in the order of the forward, from
 
 TEST_CASE("what computation hides is saved, and what it cannot hide is waited for") {
   const auto both = [&](const char* nic) {
-    const Sets fabric{std::string("cluster.links.nic.bandwidth=") + nic};
+    const Sets fabric{std::string("cluster.links.scale_out.bandwidth=") + nic};
     const auto under = predicted(kTwoNodes, fabric);
     const auto behind = predicted(kTwoNodes, with(fabric, {"training.overlap.parameters=false"}));
     return std::pair{under, behind};
@@ -104,13 +104,13 @@ model: {use: qwen3-30b-a3b, layers: 8}
 cluster: {use: dgx-h100, nodes: 4}
 parallelism: {pipeline: 4, expert: 4, zero: 1}
 batch: {global: 128, micro: 1}
-software: {use: megatron-2025, gather_overlap: true}
+framework: {use: megatron-2025, gather_overlap: true}
 )";
   for (const char* schedule : {"1f1b", "dualpipe", "zb-v"}) {
     CAPTURE(schedule);
     const Sets sets{std::string("schedule=") + schedule,
                     std::string("parallelism.chunks=") + (schedule == std::string("zb-v") ? "2" : "1")};
-    const auto under = predicted(text, sets), behind = predicted(text, with(sets, {"software.gather_overlap=false"}));
+    const auto under = predicted(text, sets), behind = predicted(text, with(sets, {"framework.gather_overlap=false"}));
     CHECK(under.timeline.makespan() < behind.timeline.makespan());
     for (std::size_t rank = 0; rank < under.graph().ranks().size(); ++rank) {
       CAPTURE(rank);
@@ -127,9 +127,9 @@ TEST_CASE("the buckets of a framework are those of its release") {
     Sets all{"training={precision: bf16}"};
     return gathers(predicted(kTwoNodes, with(all, sets))).size();
   };
-  CHECK(pieces({"software.bucket_parameters=400000000"}) == 1);
-  CHECK(pieces({"software.bucket_parameters=1", "software.bucket_parameters_per_replica=25000000"}) == 1);
-  CHECK(pieces({"software.bucket_parameters=40000000", "software.bucket_parameters_per_replica=1000000"}) > 4);
+  CHECK(pieces({"framework.bucket_parameters=400000000"}) == 1);
+  CHECK(pieces({"framework.bucket_parameters=1", "framework.bucket_parameters_per_replica=25000000"}) == 1);
+  CHECK(pieces({"framework.bucket_parameters=40000000", "framework.bucket_parameters_per_replica=1000000"}) > 4);
 }
 
 TEST_CASE("without ZeRO-1 there is nothing to gather, and asking for it is an error") {
@@ -137,6 +137,6 @@ TEST_CASE("without ZeRO-1 there is nothing to gather, and asking for it is an er
   CHECK(says(refusal(kTwoNodes, {"parallelism.zero=2", "training.overlap.parameters=true"}), "with zero 1"));
   CHECK(gathers(predicted(kTwoNodes, {"parallelism.zero=0"})).empty());
   CHECK(
-      predicted(kTwoNodes, {"software.gather_overlap=false", "training.overlap.parameters=true"}).timeline.makespan() ==
+      predicted(kTwoNodes, {"framework.gather_overlap=false", "training.overlap.parameters=true"}).timeline.makespan() ==
       predicted(kTwoNodes, {}).timeline.makespan());
 }

@@ -76,7 +76,7 @@ void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
   for (const Place place : {Place::virtual_stages, Place::processes}) {
     CAPTURE(static_cast<int>(place));
     World world(host_kernels(seed));
-    const auto performed = explore::perform(*rehearsed.question, *backend_at(place, world), options);
+    const auto performed = explore::perform(*rehearsed.lowered, *backend_at(place, world), options);
     const auto verified = explore::verify(performed.trained, reference, explore::limits(what.scenario));
     CAPTURE(verified.worst_tensor);
     CAPTURE(verified.max_relative_difference);
@@ -107,10 +107,10 @@ struct Unperformed {
   std::unique_ptr<World> run(Place place, World::Manner manner) const {
     manner.seed = 5, manner.multiprocessors = 8 * 16;
     auto world = std::make_unique<World>(manner);
-    explore::perform(*rehearsed.question, *backend_at(place, *world), options);
+    explore::perform(*rehearsed.lowered, *backend_at(place, *world), options);
     return world;
   }
-  answer::Prediction rehearsed;
+  answer::Result rehearsed;
   backend::RunOptions options;
 };
 

@@ -275,7 +275,7 @@ TEST_CASE("a measured GPU becomes a profile, which comes back from its file and 
   CHECK(scenario::load_profile_file(file.string()).digest == profile.digest);
   // As a user would say it, and as tools/gpu-check does, which knows the type of the GPU and no cluster of it.
   for (const std::string cluster : {"use: h200-sxm, gpus: 1",
-                                    "gpu: h200-sxm, gpus: 1, gpus_per_node: 1, links: {nvlink: "
+                                    "gpu: h200-sxm, gpus: 1, gpus_per_node: 1, links: {scale_up: "
                                     "{bandwidth: 450GB/s}}"}) {
     CAPTURE(cluster);
     const auto s = scenario::load(PROJECT_ROOT "/scenarios/gpu/block-bf16.yaml",

@@ -36,7 +36,7 @@ void perform_by_the_rules(const std::string& file, const Sets& sets, bool replay
   options.recorded = replayed;
   test::World world({.seed = 11});
   const auto backend = gpu::make_backend(test::recording_platform(world));
-  const auto performed = explore::perform(*rehearsed.question, *backend, options);
+  const auto performed = explore::perform(*rehearsed.lowered, *backend, options);
   CHECK(performed.timeline.iteration_end.size() == 2);
   for (std::size_t r = 0; r < performed.timeline.peak_bytes.size(); ++r)
     CHECK(performed.timeline.peak_bytes[r] ==

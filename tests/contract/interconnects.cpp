@@ -37,7 +37,7 @@ model: {family: gpt, layers: 2, hidden: 4096, heads: 32, sequence: 2048}
 cluster:
   gpu: {use: h100-80g-sxm, memory: 192GB}
   gpus_per_node: 8
-  links: {nvlink: {bandwidth: 448GB/s, interconnect: {kind: xgmi}}}
+  links: {scale_up: {bandwidth: 448GB/s, interconnect: {kind: xgmi}}}
   node_topology: full-mesh
 parallelism: {data: 8}
 batch: {global: 8}
@@ -57,10 +57,10 @@ TEST_CASE("where no switch is, none adds") {
   }
   // Other rates are other rates of the same links.
   for (const char* rate : {"150GB/s", "300GB/s", "900GB/s"})
-    CHECK(answer(large + " --set links.nvlink.bandwidth=" + rate)["algorithm"] == "nvls-all-reduce");
-  CHECK(answer("all-reduce --ranks 8 --cluster dgx-a100-80g --set links.nvlink.bandwidth=450GB/s")["algorithm"] ==
+    CHECK(answer(large + " --set links.scale_up.bandwidth=" + rate)["algorithm"] == "nvls-all-reduce");
+  CHECK(answer("all-reduce --ranks 8 --cluster dgx-a100-80g --set links.scale_up.bandwidth=450GB/s")["algorithm"] ==
         "ring-all-reduce");
-  CHECK(answer(large + " --set links.nvlink.interconnect=nvlink-3 --set collectives=null")["algorithm"] ==
+  CHECK(answer(large + " --set links.scale_up.interconnect=nvlink-3 --set collectives=null")["algorithm"] ==
         "ring-all-reduce");
 }
 
@@ -72,10 +72,10 @@ TEST_CASE("an MI300X node runs RCCL's rings over xGMI, and says so") {
   REQUIRE_MESSAGE(run.status == 0, run.err);
   CHECK(contains(run.out, "Collectives run as RCCL would choose over xGMI: ring-all-reduce of 8 ranks in a node"));
   CHECK_FALSE(contains(run.out, "as NCCL would choose"));
-  CHECK(contains(run.out, "links.nvlink.interconnect.ring_share = 0.7 is assumed"));
+  CHECK(contains(run.out, "links.scale_up.interconnect.ring_share = 0.7 is assumed"));
   // Its steps are those of the interconnect, for no latency is given.
   const auto slower =
-      rehearse("run '" + file.string() + "' --set cluster.links.nvlink.interconnect.step=50us --format json");
+      rehearse("run '" + file.string() + "' --set cluster.links.scale_up.interconnect.step=50us --format json");
   REQUIRE_MESSAGE(slower.status == 0, slower.err);
   CHECK(json::parse(slower.out)["iteration_s"].get<double>() > json::parse(run.out)["iteration_s"].get<double>());
   // The shipped node: 0.75 of 448 GB/s as AMD found of its links, less what a call takes.
@@ -186,7 +186,7 @@ TEST_CASE("links written out: as many GPUs as one likes") {
 
 TEST_CASE("one leaf is no faster than adaptive routing") {
   const auto on = [](const char* fabric) {
-    return seconds_of(std::string("all-reduce --ranks 32 --cluster dgx-h100 --set links.nic.fabric=") + fabric);
+    return seconds_of(std::string("all-reduce --ranks 32 --cluster dgx-h100 --set links.scale_out.fabric=") + fabric);
   };
   CHECK(on("ecmp-one-leaf") >= on("infiniband"));
   CHECK(on("roce-tuned") > on("ecmp-one-leaf"));
@@ -198,19 +198,19 @@ TEST_CASE("an interconnect without its numbers, and curves that contradict the c
   const auto file = scratch.folder / "mi300x.yaml";
   std::ofstream(file) << kMi300x;
   const std::string h100 = "collective all-reduce --ranks 8 --cluster dgx-h100";
-  refused(h100 + " --set links.nvlink.interconnect=nvlink-9",
+  refused(h100 + " --set links.scale_up.interconnect=nvlink-9",
           {"unknown interconnect 'nvlink-9'", "did you mean 'nvlink-"});
-  refused("run --set 'cluster.links.nvlink.interconnect={title: New}' '" + file.string() + "'", {"--set", "kind"});
+  refused("run --set 'cluster.links.scale_up.interconnect={title: New}' '" + file.string() + "'", {"--set", "kind"});
   // As with a GPU: keys of a named one are replaced, and another kind is another interconnect.
-  CHECK(rehearse(h100 + " --set 'links.nvlink.interconnect={title: New}'").status == 0);
-  CHECK(answer("all-reduce --ranks 8 --cluster dgx-h100 --set 'links.nvlink.interconnect={kind: xgmi}' --set "
+  CHECK(rehearse(h100 + " --set 'links.scale_up.interconnect={title: New}'").status == 0);
+  CHECK(answer("all-reduce --ranks 8 --cluster dgx-h100 --set 'links.scale_up.interconnect={kind: xgmi}' --set "
                "collectives=null")["algorithm"] == "ring-all-reduce");
-  refused(h100 + " --set 'links.nvlink.interconnect={kind: tape}'", {"nvlink", "xgmi", "pcie"});
-  refused(h100 + " --set links.nvlink.interconnect.ring_share=1.5", {"ring_share"});
-  refused(h100 + " --set links.nvlink.interconnect.library=mpi", {"unknown collective library 'mpi'", "nccl"});
-  refused(h100 + " --set links.nvlink.interconnect=xgmi-mi300x",
+  refused(h100 + " --set 'links.scale_up.interconnect={kind: tape}'", {"nvlink", "xgmi", "pcie"});
+  refused(h100 + " --set links.scale_up.interconnect.ring_share=1.5", {"ring_share"});
+  refused(h100 + " --set links.scale_up.interconnect.library=mpi", {"unknown collective library 'mpi'", "nccl"});
+  refused(h100 + " --set links.scale_up.interconnect=xgmi-mi300x",
           {"h100-nvswitch.yaml:", "were measured over NVLink 4", "joined by xGMI", "leave 'collectives' out"});
-  CHECK(answer("all-reduce --ranks 8 --cluster dgx-h100 --set links.nvlink.interconnect=xgmi-mi300x --set "
+  CHECK(answer("all-reduce --ranks 8 --cluster dgx-h100 --set links.scale_up.interconnect=xgmi-mi300x --set "
                "collectives=null")["algorithm"] == "ring-all-reduce");
   refused(h100 + " --set collectives.measured_on.nvlink=100GB/s", {"measured_on", "'nvlink'"});
   refused(h100 + " --set collectives.measured_on.nic=100Gb/s", {"across nodes", "leave them out"});
@@ -218,7 +218,7 @@ TEST_CASE("an interconnect without its numbers, and curves that contradict the c
   // A file of today that the next program reads too.
   const auto older = rehearse(
       "collective all-reduce --ranks 8 --cluster dgx-h100 --set "
-      "'links.nvlink={bandwidth: 450GB/s, generation: 4}'");
+      "'links.scale_up={bandwidth: 450GB/s, generation: 4}'");
   CHECK(older.status == 0);
   CHECK(contains(older.err, "'generation: 4' is now 'interconnect: nvlink-4'"));
 }

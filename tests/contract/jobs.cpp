@@ -26,7 +26,7 @@ struct Folder {
 std::string scenario_of(int layers, const std::string& layout) {
   return fmt::format(
       "version: 1\nmodel: {{family: gpt, layers: {}, hidden: 4096, heads: 32, vocabulary: 51200, sequence: 2048}}\n"
-      "cluster: dgx-a100-80g\nparallelism: {}\nbatch: {{global: 48, micro: 1}}\nsoftware: megatron-2021\n"
+      "cluster: dgx-a100-80g\nparallelism: {}\nbatch: {{global: 48, micro: 1}}\nframework: megatron-2021\n"
       "training: {{recompute: selective, attention: unfused}}\n",
       layers, layout);
 }

@@ -41,7 +41,7 @@ class Trial {
   // Keys of the scenario that all answers of this trial have set; false where it is refused with them.
   bool settle(const Sets& sets);
   // Nothing where it is refused.
-  std::optional<answer::Answer> ask(const Sets& sets = {});
+  std::optional<answer::Result> ask(const Sets& sets = {});
 
   // `what` is what was asked: one case more, and a broken one unless it holds.
   void hold(bool holds, const Sets& sets, const std::string& what);
@@ -61,7 +61,7 @@ class Trial {
   bool memory_;
 };
 
-inline double step(const answer::Answer& answer) { return to_seconds(answer.summary.iteration); }
+inline double step(const answer::Result& answer) { return to_seconds(answer.summary.iteration); }
 inline double percent(double ratio) { return (ratio - 1) * 100; }
 
 struct Law {

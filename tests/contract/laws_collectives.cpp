@@ -296,7 +296,7 @@ TEST_CASE("a cluster written out is the named one") {
         "cluster: " +
             cluster +
             "\nparallelism: {data: 2}\nbatch: {global: 2}\n"
-            "training: {precision: fp16, attention: unfused}\nsoftware: megatron-2021\n",
+            "training: {precision: fp16, attention: unfused}\nframework: megatron-2021\n",
         cluster.substr(0, 20));
   };
   for (const auto& [name, cluster] : parts().clusters) {

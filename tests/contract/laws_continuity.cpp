@@ -11,7 +11,7 @@ namespace rehearsal::contract {
 
 namespace {
 
-// Beyond its share a unit more may cost this, and save that much: tiles and waves that are no longer full.
+// OffloadMemory its share a unit more may cost this, and save that much: tiles and waves that are no longer full.
 constexpr double kTiles = .03;
 
 // Of a dimension of size `was`, of which cost grows by the power `power` at most: steps at `is` and at `was`.
@@ -173,7 +173,7 @@ TEST_CASE("law: a thousandth of any number of the machine moves the step by a th
     for (int tries = 0, asked = 0; tries < 60 && asked < 4; ++tries) {
       const auto& field = all[trial.random.below(all.size())];
       const auto kind = field.form.kind;
-      if (!field.key.starts_with("cluster.") && !field.key.starts_with("software.") &&
+      if (!field.key.starts_with("cluster.") && !field.key.starts_with("framework.") &&
           !field.key.starts_with("training.bucket"))
         continue;
       if (!field.form.measurable() || kind == fields::Form::Kind::integer) continue;

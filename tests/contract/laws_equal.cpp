@@ -43,7 +43,7 @@ std::string replaced(const std::string& text, const std::string& key, const std:
   return text.substr(0, at + 1) + by + text.substr(end + 1);
 }
 
-std::optional<answer::Answer> answer_to(const std::string& text) {
+std::optional<answer::Result> answer_to(const std::string& text) {
   try {
     return answer::predict(scenario::load_text(text, "law.yaml"), {.summary = {.critical_path = false}});
   } catch (const UserError&) {
@@ -82,12 +82,12 @@ const std::vector<Option> kOptions{
     {"training.overlap.gradients=true", {&A::tensor, &A::pipeline, &A::context, &A::expert}},
     {"simulate.detail=operator", {&A::tensor, &A::data, &A::pipeline, &A::context, &A::expert}},
     {"simulate.detail=stage", {&A::tensor, &A::data, &A::pipeline, &A::context, &A::expert}},
-    {"simulate.network=closed-form", {&A::tensor, &A::data, &A::pipeline, &A::context, &A::expert}},
+    {"simulate.contention=off", {&A::tensor, &A::data, &A::pipeline, &A::context, &A::expert}},
     {"experts.balance=eplb", {&A::tensor, &A::data, &A::pipeline, &A::context}},
     {"experts.skew={zipf: 0.7}", {&A::tensor, &A::data, &A::pipeline, &A::context}},
     {"experts.capacity=1.25", {&A::data, &A::pipeline, &A::context}},
-    {"software.cuda_graph=full", {&A::tensor, &A::data, &A::pipeline, &A::context, &A::expert}},
-    {"cluster.links.nic.latency=99us", {&A::pipeline, &A::context, &A::expert}},
+    {"framework.cuda_graph=full", {&A::tensor, &A::data, &A::pipeline, &A::context, &A::expert}},
+    {"cluster.links.scale_out.latency=99us", {&A::pipeline, &A::context, &A::expert}},
     {"cluster.message_overhead=1ms", {&A::tensor, &A::data, &A::pipeline, &A::context, &A::expert}},
     {"cluster.gpu.memory=400GB", {&A::tensor, &A::data, &A::pipeline, &A::context, &A::expert}}};
 
@@ -161,7 +161,7 @@ TEST_CASE("law: one expert that all tokens go to is a dense layer") {
     if (m.is_moe() || m.is_gpt() || m.hidden < 1024 || m.ffn < 1024 || b.micro * b.sequence < 1024) return;
     // The ranks of an expert are then those of a tensor group, and the host is not asked how many kernels there are.
     // With sequence parallelism experts keep the rows that they gathered, which a dense layer gathers again.
-    if (!trial.settle({"placement=[tensor, context, expert, data, pipeline]", "software.host_time_per_kernel=0us",
+    if (!trial.settle({"placement=[tensor, context, expert, data, pipeline]", "framework.host_time_per_kernel=0us",
                        "parallelism.sequence=false"}))
       return;
     const Sets sets{"model.family=moe", "model.experts=1", "model.experts_per_token=1",
@@ -219,7 +219,7 @@ TEST_CASE("law: --set is the file, and the order of keys says nothing") {
       for (const auto& other : parts)
         if (&other != &part) without += other;
       const auto a = trial.ask();
-      std::optional<answer::Answer> b;
+      std::optional<answer::Result> b;
       try {
         b = answer::predict(scenario::load_text(without, "law.yaml", sets), {.summary = {.critical_path = false}});
       } catch (const UserError&) {

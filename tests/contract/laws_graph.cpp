@@ -46,16 +46,16 @@ struct Replicated {
                                  "sequence: 512, tie_embeddings: {}}}",
                                  drawn<const char*>(random, {"gpt", "llama"}), random.below(2) == 0);
     const auto expert = moe ? fmt::format(", expert: {}", drawn<int>(random, {1, 2, data})) : "";
-    const auto software = drawn<const char*>(
+    const auto framework = drawn<const char*>(
         random, {"megatron-2021", "megatron-2025", "titan-2025", "fsdp-2023", "deepspeed-2021", "oneflow-2021"});
     const auto overlap = drawn<const char*>(
         random, {"", "", ", gradient_overlap: always", ", gradient_overlap: never", ", gather_overlap: true"});
     text = fmt::format(
         "version: 1\nmodel: {}\ncluster: dgx-a100-80g\n"
         "parallelism: {{tensor: {}, sequence: {}, context: {}, pipeline: {}, chunks: {}, data: {}, zero: {}{}}}\n"
-        "batch: {{global: {}, micro: {}}}\nschedule: {}\nsoftware: {{use: {}{}, nccl: 2.3}}\n",
+        "batch: {{global: {}, micro: {}}}\nschedule: {}\nframework: {{use: {}{}, nccl: 2.3}}\n",
         model, tensor, sequence, context, pipeline, two ? 2 : 1, data, zero, expert, data * micro * microbatches, micro,
-        schedule, software, overlap);
+        schedule, framework, overlap);
   }
 
   // Options of which none says anything of data parallelism.
@@ -87,7 +87,7 @@ struct Replicated {
   }
 };
 
-std::optional<answer::Traffic> traffic_of(const std::string& text, const Sets& sets) {
+std::optional<answer::TrafficSummary> traffic_of(const std::string& text, const Sets& sets) {
   const auto asked = question(text, sets);
   if (!asked) return std::nullopt;
   return answer::traffic(*asked, Time{});
@@ -135,7 +135,7 @@ namespace {
 
 // What every prediction of a step keeps to. Its parts are checked by the program itself, which throws where they do not
 // add up.
-void check_sums(const answer::Prediction& run) {
+void check_sums(const answer::Result& run) {
   const auto& s = run.summary;
   const Time parts = std::accumulate(s.breakdown.begin(), s.breakdown.end(), Time{});
   CHECK(parts == s.iteration);
@@ -179,20 +179,20 @@ TEST_CASE("so it is of operators with tasks of no length, of GPUs of several kin
   check_sums(predicted(
       "version: 1\nmodel: {family: llama, layers: 10, hidden: 512, heads: 4, kv_heads: 2, ffn: 2048, vocabulary: 8000, "
       "sequence: 4096}\ncluster: dgx-h100\nparallelism: {tensor: 2, pipeline: 4, data: 1, chunks: 2, sequence: true}\n"
-      "schedule: zb-v\nbatch: {global: 8, micro: 2}\nsoftware: megatron-lm-2025\ntraining: {precision: fp8}\n",
+      "schedule: zb-v\nbatch: {global: 8, micro: 2}\nframework: megatron-lm-2025\ntraining: {precision: fp8}\n",
       {"simulate.detail=operator"}));
   const std::string mixed =
       "version: 1\nmodel: {family: llama, layers: 16, hidden: 4096, heads: 32, kv_heads: 8, vocabulary: 32000, "
       "sequence: 1024}\ncluster: {use: dgx-a100-80g, groups: [{nodes: 2}, {nodes: 2, gpu: h100-80g-sxm}]}\n"
       "batch: {global: 32, micro: 1}\ntraining: {recompute: selective}\n";
   check_sums(predicted(
-      mixed, {"parallelism={tensor: 2, pipeline: 2, data: 8, zero: 3, sequence: true}", "software=megatron-2021"}));
+      mixed, {"parallelism={tensor: 2, pipeline: 2, data: 8, zero: 3, sequence: true}", "framework=megatron-2021"}));
   check_sums(
-      predicted(mixed, {"parallelism={tensor: 4, pipeline: 4, data: 2, sequence: true}", "software=deepspeed-2021"}));
+      predicted(mixed, {"parallelism={tensor: 4, pipeline: 4, data: 2, sequence: true}", "framework=deepspeed-2021"}));
   check_sums(predicted(
       "version: 1\nmodel: {family: llama, layers: 8, hidden: 1024, heads: 16, vocabulary: 32000, sequence: 4096}\n"
       "cluster: dgx-h100\nparallelism: {pipeline: 4, data: 2}\nbatch: {global: 16, micro: 1}\n"
-      "schedule: {name: seq1f1b, pieces: 4}\nsoftware: megatron-2025\n",
+      "schedule: {name: seq1f1b, pieces: 4}\nframework: megatron-2025\n",
       {}));
 }
 
@@ -205,10 +205,10 @@ TEST_CASE("a fault that shortens a step is called what it is") {
         "chunks: "
         "2, sequence: true, zero: 2}\nschedule: interleaved-1f1b\nbatch: {global: 8, micro: 1}\ntraining: {recompute: "
         "{mode: full, every: 2}, precision: fp16, attention: unfused, kernels: unfused, overlap: {pipeline: true}}\n"
-        "software: titan-2025\n",
+        "framework: titan-2025\n",
         "fault", {std::string("faults=") + faults});
     const auto run = answer::predict(scenario);
-    const auto faulted = answer::faulted(*run.question, run.timeline);
+    const auto faulted = answer::faulted(*run.lowered, run.timeline);
     const bool gains = run.summary.iteration < faulted.without;
     CHECK(faulted.anomaly == gains);
     const auto named = answer::anomaly_of_faults(faulted, run.summary.iteration);

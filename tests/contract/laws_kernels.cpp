@@ -5,7 +5,7 @@
 // - a wave: all tiles of a product run in rounds over the multiprocessors; one tile more may take one round more;
 // - a tile: a product is cut into tiles of up to 256 rows or columns, and a last one counts whole.
 // One exception: kernels with dropout backward were measured faster than their bytes over the bandwidth (caches;
-// `software.dropout_backward`), so that factor bounds them instead.
+// `framework.dropout_backward`), so that factor bounds them instead.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -37,12 +37,12 @@ scenario::Concrete machine(const std::string& gpu) {
   settle();
   auto c = *scenario::load_text(
                 "version: 1\nmodel: {family: gpt, layers: 1, hidden: 128, heads: 1}\nparallelism: {data: 1}\nbatch: "
-                "{global: 1}\nsoftware: megatron-2025\ntraining: {attention: unfused, precision: fp32}\n",
+                "{global: 1}\nframework: megatron-2025\ntraining: {attention: unfused, precision: fp32}\n",
                 "laws",
                 {fmt::format(
-                    "cluster={{gpu: {}, gpus_per_node: 1, nodes: 1, links: {{nvlink: {{bandwidth: 300GB/s}}}}}}", gpu)})
+                    "cluster={{gpu: {}, gpus_per_node: 1, nodes: 1, links: {{scale_up: {{bandwidth: 300GB/s}}}}}}", gpu)})
                 .concrete;
-  c.software.fp8_scaling = models::Fp8Scaling::tensorwise;  // the one that no GPU refuses
+  c.framework.fp8_scaling = models::Fp8Scaling::tensorwise;  // the one that no GPU refuses
   return c;
 }
 
@@ -95,7 +95,7 @@ cluster::Gpu unlike(cluster::Gpu gpu, Draw& draw) {
 class Laws {
  public:
   Laws() : shipped_(shipped()) {
-    for (const auto& c : shipped_) models_.emplace_back(c.cluster, c.curves, c.software);
+    for (const auto& c : shipped_) models_.emplace_back(c.cluster, c.curves, c.framework);
   }
 
   // One after the other, and now and then one that nobody sells.
@@ -104,7 +104,7 @@ class Laws {
     if (number % 3 != 0) return models_[number % shipped_.size()];
     auto machine = like.cluster;
     machine.gpu = unlike(machine.gpu, draw);
-    unsold_.emplace(machine, like.curves, like.software);
+    unsold_.emplace(machine, like.curves, like.framework);
     return *unsold_;
   }
 
@@ -277,7 +277,7 @@ TEST_CASE("memory-bound kernels and optimizers: bytes over the memory rate, and 
     const auto& model = laws.model(n, draw);
     const Traffic kind = draw.one_of({Traffic::plain, Traffic::with_dropout_forward, Traffic::with_dropout_backward});
     const MemoryBound shape{Bytes(draw.size(std::int64_t(1) << 36)), draw.size(20), kind};
-    const double factor = kind == Traffic::with_dropout_backward ? models::Software{}.dropout_backward : 1;
+    const double factor = kind == Traffic::with_dropout_backward ? models::Framework{}.dropout_backward : 1;
     const double time = model.memory_bound(shape), byte = 2 / bandwidth(model);
     laws.holds(time >= factor * double(shape.traffic.count()) / bandwidth(model) * (1 - kRounding),
                [&] { return of(model, shape) + ": above the memory rate"; });
@@ -315,9 +315,9 @@ struct Passes {
 };
 // Forward and backward of every kind of part, once each: embedding, layers, head with the loss.
 Passes passes(const cost::CostModel& model, const models::Transformer& m, const models::Training& training,
-              const models::Software& software, const models::Shard& shard) {
+              const models::Framework& framework, const models::Shard& shard) {
   Passes all;
-  const auto network = models::framework_network(m, training, software, shard);
+  const auto network = models::framework_network(m, training, framework, shard);
   const auto add = [&](const models::Part& part) {
     for (const auto* list : {&part.forward, &part.input_gradient_steps, &part.weight_gradient_steps})
       for (const auto& step : *list) all.time += priced(model, step, all.waves);
@@ -356,13 +356,13 @@ TEST_CASE(
     training.attention =
         gpu.fused_attention_rate.value() > 0 && draw.chance(50) ? AttentionKind::flash : AttentionKind::unfused;
     training.kernels = draw.chance(20) ? Kernels::unfused : Kernels::fused;
-    Software software;
-    software.dropout = draw.chance(30);
+    Framework framework;
+    framework.dropout = draw.chance(30);
     const Shard shard{.micro_batch = draw.size(4), .sequence = draw.size(9000), .microbatches = 2};
-    const auto before = passes(model, m, training, software, shard);
+    const auto before = passes(model, m, training, framework, shard);
     const auto check = [&](const char* what, double share, const Transformer& wider, const Shard& longer,
                            bool monotone) {
-      const auto after = passes(model, wider, training, software, longer);
+      const auto after = passes(model, wider, training, framework, longer);
       laws.holds((!monotone || before.time <= after.time * (1 + kRounding)) &&
                      after.time <= before.time * (1 + share) + after.waves,
                  [&] {

@@ -32,13 +32,13 @@ void longer(Trial& trial, const Sets& less, const Sets& more, const std::string&
 // Where nobody feels anybody, collectives of one lane still wait for each other, in another order.
 constexpr Allowed kOrders{"another order of the same tasks", .02};
 
-double part(const answer::Answer& answer, graph::Category category) {
+double part(const answer::Result& answer, graph::Category category) {
   return to_seconds(answer.summary.breakdown[static_cast<std::size_t>(category)]);
 }
 
-double peak(const answer::Answer& answer) { return answer.summary.peak.allocated; }
+double peak(const answer::Result& answer) { return answer.summary.peak.allocated; }
 // Parameters, gradients and states of the optimizer, of the rank that holds most; activations likewise.
-double states(const answer::Answer& answer) {
+double states(const answer::Result& answer) {
   double most = 0;
   for (const auto& rank : answer.summary.ranks)
     most = std::max(most, held(rank, graph::MemoryCategory::parameters) + held(rank, graph::MemoryCategory::gradients) +
@@ -51,14 +51,14 @@ struct Rate {
   const char* key;
   double worse;
 };
-constexpr Rate kRates[] = {{"cluster.links.nic.bandwidth", .5},
-                           {"cluster.links.nic.bandwidth", .9},
-                           {"cluster.links.nvlink.bandwidth", .5},
-                           {"cluster.links.nvlink.bandwidth", .9},
-                           {"cluster.links.nic.latency", 2},
-                           {"cluster.links.nvlink.latency", 2},
-                           {"cluster.links.nic.efficiency", .7},
-                           {"cluster.links.nvlink.message", .6},
+constexpr Rate kRates[] = {{"cluster.links.scale_out.bandwidth", .5},
+                           {"cluster.links.scale_out.bandwidth", .9},
+                           {"cluster.links.scale_up.bandwidth", .5},
+                           {"cluster.links.scale_up.bandwidth", .9},
+                           {"cluster.links.scale_out.latency", 2},
+                           {"cluster.links.scale_up.latency", 2},
+                           {"cluster.links.scale_out.efficiency", .7},
+                           {"cluster.links.scale_up.p2p_bandwidth", .6},
                            {"cluster.message_overhead", 2},
                            {"cluster.gpu.memory_bandwidth", .6},
                            {"cluster.gpu.sustained_memory_bandwidth", .6},
@@ -69,7 +69,7 @@ constexpr Rate kRates[] = {{"cluster.links.nic.bandwidth", .5},
                            {"cluster.gpu.kernel_gap", 3},
                            {"cluster.gpu.gemm_overhead", 3},
                            {"cluster.launch_factor", 2},
-                           {"software.host_time_per_kernel", 2},
+                           {"framework.host_time_per_kernel", 2},
                            {"cluster.host.pcie.bandwidth", .5}};
 
 }  // namespace
@@ -164,7 +164,7 @@ TEST_CASE("law: more work is never faster") {
 
 TEST_CASE("law: recomputation takes time and saves memory") {
   keeps({"recomputation takes time and saves memory", 100, true}, [](Trial& trial) {
-    std::optional<answer::Answer> before;
+    std::optional<answer::Result> before;
     for (const char* mode : {"none", "selective", "full"}) {
       const Sets sets{fmt::format("training.recompute={}", mode)};
       const auto answer = trial.ask(sets);
@@ -206,7 +206,7 @@ TEST_CASE("law: larger micro-batches hold more, and leave the states alone") {
 
 TEST_CASE("law: sharing only adds") {
   keeps({"sharing only adds", 100}, [](Trial& trial) {
-    longer(trial, {"simulate.network=closed-form"}, {"simulate.network=auto"}, "who meets whom", &kOrders);
+    longer(trial, {"simulate.contention=off"}, {"simulate.contention=auto"}, "who meets whom", &kOrders);
   });
 }
 
@@ -214,7 +214,7 @@ TEST_CASE("law: a machine twice as fast in everything takes between half the tim
   keeps({"twice as fast in everything", 70}, [](Trial& trial) {
     Sets now, sets;
     for (const auto& field : scenario::scenario_fields().fields) {
-      if (!field.key.starts_with("cluster.") && !field.key.starts_with("software.")) continue;
+      if (!field.key.starts_with("cluster.") && !field.key.starts_with("framework.")) continue;
       using Kind = fields::Form::Kind;
       const bool time = field.form.kind == Kind::time,
                  rate = field.form.kind == Kind::bandwidth || field.form.kind == Kind::flop_rate;

@@ -190,18 +190,18 @@ TEST_CASE("a part that is left out, or a skip connection, is found") {
         if (which(program, t)) victim = {r, t};
     }
     REQUIRE(victim);
-    backend::Tamper tamper;
-    tamper.skip = [&](RankId rank, LocalTask task, int) {
+    backend::FaultInjection fault_injection;
+    fault_injection.skip = [&](RankId rank, LocalTask task, int) {
       return rank.value == victim->first && task.index() == victim->second;
     };
-    return train(kGpt, sets, tamper).verified;
+    return train(kGpt, sets, fault_injection).verified;
   };
   const auto layout = of(kUntied, stages({"data: 4", "tensor: 2"}), 1);
   const auto what = explore::load_performable(kGpt, layout, backend::Compute::real, "loopback");
   const auto works = answer::prepare(what.scenario).graph;
   CHECK(!broken(layout, [&](const graph::Program& program, std::size_t t) {
-           const auto* handover = std::get_if<graph::Handover>(&works.work(program.work[t]));
-           return handover && handover->incoming && program.coordinates[t].microbatch == 1;
+           const auto* staging_copy = std::get_if<graph::StagingCopy>(&works.work(program.work[t]));
+           return staging_copy && staging_copy->incoming && program.coordinates[t].microbatch == 1;
          }).ok);
   const auto skips = with(kU, {"parallelism={pipeline: 2}", "batch.micro=1"});
   const auto graph =

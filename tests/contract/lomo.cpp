@@ -14,13 +14,13 @@ model: llama2-7b
 cluster: {use: dgx-a100-80g, gpus: 1}
 batch: {global: 8, micro: 8, sequence: 512}
 training: {precision: fp16, recompute: full, attention: flash, optimizer: lomo}
-software: fsdp-2023
+framework: fsdp-2023
 )";
 
-double of(const answer::Prediction& prediction, graph::MemoryCategory category) {
+double of(const answer::Result& prediction, graph::MemoryCategory category) {
   return held(prediction.summary.ranks.front(), category);
 }
-answer::Prediction on_eight(Sets sets) { return predicted_file("llama-65b-lomo-8xrtx3090.yaml", sets); }
+answer::Result on_eight(Sets sets) { return predicted_file("llama-65b-lomo-8xrtx3090.yaml", sets); }
 
 }  // namespace
 
@@ -44,7 +44,7 @@ TEST_CASE("AdaLOMO keeps rows and columns, whole on every replica, and moves thr
   const std::string eight = "cluster.gpus=8";
   const Sets sharded{eight, "parallelism={data: 8, zero: 3}", "batch.micro=1", "training.optimizer=adalomo"};
   CHECK(of(predicted(kOne, sharded), graph::MemoryCategory::optimizer) == moment);
-  const double bandwidth = lomo.question->scenario.concrete->cluster.gpu.sustained_memory_bandwidth.value();
+  const double bandwidth = lomo.lowered->scenario.concrete->cluster.gpu.sustained_memory_bandwidth.value();
   CHECK(to_seconds(ada.timeline.makespan()) - to_seconds(lomo.timeline.makespan()) ==
         doctest::Approx((94 - 30) * 6738415616. / bandwidth).epsilon(.05));
 }
@@ -56,11 +56,11 @@ TEST_CASE("clipping by the norm runs the backward twice on one graph, or by tens
     CAPTURE(recompute);
     const auto set = std::string("training.recompute=") + recompute;
     const auto plain = predicted(kOne, {set}), norm = predicted(kOne, {set, clipped});
-    CHECK(norm.question->hardware_flops.value() ==
-          doctest::Approx(passes * plain.question->hardware_flops.value()).epsilon(.01));
+    CHECK(norm.lowered->hardware_flops.value() ==
+          doctest::Approx(passes * plain.lowered->hardware_flops.value()).epsilon(.01));
     // The norm reads no parameters and writes none: 10 of 30 bytes, and 8 more to scale.
-    const double bandwidth = plain.question->scenario.concrete->cluster.gpu.sustained_memory_bandwidth.value();
-    const auto others = [&](const answer::Prediction& p, double bytes) {
+    const double bandwidth = plain.lowered->scenario.concrete->cluster.gpu.sustained_memory_bandwidth.value();
+    const auto others = [&](const answer::Result& p, double bytes) {
       return to_seconds(p.timeline.makespan()) - bytes * 6738415616. / bandwidth;
     };
     CHECK(others(norm, 10 + 38) / others(plain, 30) == doctest::Approx(passes).epsilon(.02));
@@ -76,11 +76,11 @@ TEST_CASE("with ZeRO-3 a norm takes another forward, while the graph of the firs
                      "training.recompute=none"};
   const auto plain = predicted(kOne, sharded),
              norm = predicted(kOne, with(sharded, {"training.gradient_clipping=norm"}));
-  CHECK(norm.question->data_volume->form() == "8 Psi");
-  CHECK(norm.question->hardware_flops.value() ==
-        doctest::Approx(2 * plain.question->hardware_flops.value()).epsilon(1e-9));
+  CHECK(norm.lowered->data_volume->form() == "8 Psi");
+  CHECK(norm.lowered->hardware_flops.value() ==
+        doctest::Approx(2 * plain.lowered->hardware_flops.value()).epsilon(1e-9));
   // At the end of the second forward both are there; the peak of the plain step is in its backward.
-  const double kept = norm.question->problem.activation.front();
+  const double kept = norm.lowered->problem.activation.front();
   CHECK(norm.summary.peak.allocated > plain.summary.peak.allocated + .9 * kept);
   CHECK(norm.summary.peak.allocated < plain.summary.peak.allocated + kept);
 }
@@ -92,9 +92,9 @@ TEST_CASE("65 B parameters on eight GPUs of 24 GB: with LOMO, and with nothing t
   CHECK(on_eight({"training.optimizer=adamw"}).summary.fits == false);
   CHECK(on_eight({"training.recompute=none", "batch={global: 64, micro: 8}"}).summary.fits == false);
   // Two gathers of all parameters and one sum of all gradients, where ZeRO-3 scatters them: 4 Psi of 3.
-  REQUIRE(lomo.question->data_volume);
-  CHECK(lomo.question->data_volume->form() == "4 Psi");
-  CHECK(on_eight({"training.optimizer=sgd"}).question->data_volume->form() == "3 Psi");
+  REQUIRE(lomo.lowered->data_volume);
+  CHECK(lomo.lowered->data_volume->form() == "4 Psi");
+  CHECK(on_eight({"training.optimizer=sgd"}).lowered->data_volume->form() == "3 Psi");
 }
 
 TEST_CASE("an update costs what it moves, wherever it is made") {
@@ -104,7 +104,7 @@ TEST_CASE("an update costs what it moves, wherever it is made") {
   CHECK(lomo.summary.breakdown[optimizer] == Time());
   const double others = to_seconds(sgd.timeline.makespan() - sgd.summary.breakdown[optimizer]);
   const double moving =
-      30 * 6738415616. / lomo.question->scenario.concrete->cluster.gpu.sustained_memory_bandwidth.value();
+      30 * 6738415616. / lomo.lowered->scenario.concrete->cluster.gpu.sustained_memory_bandwidth.value();
   CHECK(to_seconds(lomo.timeline.makespan()) - others == doctest::Approx(moving).epsilon(.05));
 }
 

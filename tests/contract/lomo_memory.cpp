@@ -17,11 +17,11 @@ model: {use: llama2-7b, sequence: 512}
 cluster: {use: dgx-a100-80g, gpus: 1}
 batch: {global: 8, micro: 8}
 training: {precision: fp16, recompute: full, attention: unfused}
-software: fsdp-2023
+framework: fsdp-2023
 )";
 constexpr double kGiB = 1 << 30;
 
-answer::Prediction with_optimizer(const std::string& optimizer, Sets sets) {
+answer::Result with_optimizer(const std::string& optimizer, Sets sets) {
   sets.push_back("training.optimizer=" + optimizer);
   return predicted(kSetting, sets);
 }

@@ -15,15 +15,15 @@ cluster: {use: dgx-a100-80g, nodes: 1}
 parallelism: {data: 8, zero: 1}
 batch: {global: 64, micro: 1}
 training: {precision: fp16, recompute: full}
-software: megatron-2022
+framework: megatron-2022
 )";
 
-Time spent(const answer::Prediction& prediction, graph::Pass pass) {
+Time spent(const answer::Result& prediction, graph::Pass pass) {
   Time sum;
   const auto& graph = prediction.graph();
   const auto& program = graph.program_of(graph.ranks().front());
   for (std::size_t i = 0; i < program.size(); i++)
-    if (program.coordinates[i].pass == pass) sum += prediction.question->durations[program.work[i].index()];
+    if (program.coordinates[i].pass == pass) sum += prediction.lowered->durations[program.work[i].index()];
   return sum;
 }
 
@@ -36,8 +36,8 @@ TEST_CASE("gradients are looked through once more, where the optimizer's bytes d
   const double longer = to_seconds(with_it.timeline.makespan() - without.timeline.makespan());
   CHECK(longer == doctest::Approx(8 * own / bandwidth).epsilon(.05));
   CHECK(!without.summary.useful);
-  const auto old = predicted(kEight, {"software=megatron-2021"});
-  const auto old_scaled = predicted(kEight, {"software=megatron-2021", "training.loss_scaling=dynamic"});
+  const auto old = predicted(kEight, {"framework=megatron-2021"});
+  const auto old_scaled = predicted(kEight, {"framework=megatron-2021", "training.loss_scaling=dynamic"});
   CHECK(old_scaled.timeline.makespan() == old.timeline.makespan());
   CHECK(old_scaled.summary.useful);
 }
@@ -57,16 +57,16 @@ TEST_CASE("a step that overflows neither updates nor gathers, and trains nothing
   const double step = to_seconds(often.timeline.makespan()) + .25 * to_seconds(often.summary.useful->skipped);
   CHECK(*often.summary.samples_per_s == doctest::Approx(64 / step).epsilon(1e-9));
   CHECK(*often.summary.model_tflops_per_gpu ==
-        doctest::Approx(often.question->model_flops.value() / 8 / step * 1e-12).epsilon(1e-9));
+        doctest::Approx(often.lowered->model_flops.value() / 8 / step * 1e-12).epsilon(1e-9));
   // The skipped step executes what the others do.
   CHECK(*often.summary.hardware_tflops_per_gpu ==
-        doctest::Approx(1.25 * often.question->hardware_flops.value() / 8 / step * 1e-12).epsilon(1e-9));
+        doctest::Approx(1.25 * often.lowered->hardware_flops.value() / 8 / step * 1e-12).epsilon(1e-9));
 }
 
 TEST_CASE("with LOMO an overflow is known after the first backward") {
   const Sets lomo{"cluster={use: dgx-a100-80g, gpus: 1}", "parallelism={}",
                   "batch={global: 4, micro: 4}",          "training.optimizer=lomo",
-                  "model.tie_embeddings=false",           "software=fsdp-2023",
+                  "model.tie_embeddings=false",           "framework=fsdp-2023",
                   "training.gradient_clipping=norm"};
   const auto scaled = predicted(kEight, with(lomo, {"training.loss_scaling.overflow_rate=0.5"}));
   REQUIRE(scaled.summary.useful);

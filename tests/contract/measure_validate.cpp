@@ -66,7 +66,7 @@ TEST_CASE("timed tasks keep to the graph and are never faster than rehearsed") {
   const auto loopback = loopback::make_loopback();
   backend::RunOptions options;
   options.warmup = 1, options.iterations = 3;
-  const auto real = explore::perform(*rehearsed.question, *loopback, options).timeline;
+  const auto real = explore::perform(*rehearsed.lowered, *loopback, options).timeline;
   CHECK(real.fidelity == timeline::Fidelity::timed);
   CHECK(real.iterations.size() == 3);
   CHECK(timeline::spread(real).iterations == 3);

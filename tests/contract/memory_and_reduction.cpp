@@ -20,7 +20,7 @@ namespace {
 
 struct Asked {
   answer::Summary summary;
-  answer::Prediction run;
+  answer::Result run;
 };
 Asked ask(const scenario::Scenario& scenario) {
   auto run = answer::predict(scenario);
@@ -53,12 +53,12 @@ T pick(std::mt19937_64& random, std::initializer_list<T> from) {
 
 // A network so slow that the reductions of a micro-batch take longer than its backward.
 constexpr const char* kSlow =
-    "version: 1\nmodel: llama2-7b\ncluster: {use: dgx-h100, nodes: 8, links: {nic: {bandwidth: 25Gb/s}}}\n"
+    "version: 1\nmodel: llama2-7b\ncluster: {use: dgx-h100, nodes: 8, links: {scale_out: {bandwidth: 25Gb/s}}}\n"
     "parallelism: {data: 64}\nbatch: {global: 1024, micro: 1, sequence: 1024}\ntraining: {recompute: full}\n"
-    "software: titan-2024\n";
+    "framework: titan-2024\n";
 constexpr const char* kNode =
     "version: 1\nmodel: llama3-8b\ncluster: {use: dgx-h100, nodes: 1}\nparallelism: {data: 8, zero: 2}\n"
-    "batch: {global: 8, micro: 1}\ntraining: {recompute: full}\nsoftware: titan-2024\n";
+    "batch: {global: 8, micro: 1}\ntraining: {recompute: full}\nframework: titan-2024\n";
 
 }  // namespace
 
@@ -102,7 +102,7 @@ TEST_CASE("tensors fill buckets, and none is cut") {
   const char* text =
       "version: 1\nmodel: {family: gpt, layers: 2, hidden: 1024, heads: 16, vocabulary: 51200, sequence: 1024, "
       "tie_embeddings: false}\ncluster: {use: dgx-h100, nodes: 1}\nparallelism: {data: 8}\n"
-      "batch: {global: 8, micro: 1}\nsoftware: {use: oneflow-2021}\n";
+      "batch: {global: 8, micro: 1}\nframework: {use: oneflow-2021}\n";
   const auto sizes = [&](const char* bucket) {
     return reductions(ask(text, {std::string("training.bucket=") + bucket}).run.graph());
   };

@@ -34,7 +34,7 @@ void check_graph(const graph::TaskGraph& graph) {
   }
 }
 
-answer::Prediction rehearse(const std::string& path, const Sets& sets) {
+answer::Result rehearse(const std::string& path, const Sets& sets) {
   auto scenario = scenario::load(path, sets);
   auto rehearsed = answer::predict(scenario);
   check_graph(rehearsed.graph());

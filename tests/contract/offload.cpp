@@ -23,14 +23,14 @@ cluster:
          nvme: {capacity: 10TB, read: 20GB/s, write: 10GB/s, latency: 0us}}
 batch: {global: 2, micro: 2}
 training: {precision: fp16, recompute: full, attention: unfused, overlap: {gradients: true}}
-software: {use: deepspeed-2021, host_optimizer_bytes: 28}
+framework: {use: deepspeed-2021, host_optimizer_bytes: 28}
 )";
 const Sets kSixteen{"cluster.gpus=16", "parallelism={data: 16, zero: 3}", "batch.global=32"};
 
-double parameters(const answer::Prediction& p) { return models::parameters(p.question->scenario.concrete->model); }
-double seconds_of(const answer::Prediction& p) { return to_seconds(p.timeline.makespan()); }
+double parameters(const answer::Result& p) { return models::parameters(p.lowered->scenario.concrete->model); }
+double seconds_of(const answer::Result& p) { return to_seconds(p.timeline.makespan()); }
 double seconds_of(const Sets& sets) { return seconds_of(predicted(kSmall, sets)); }
-const answer::TierSummary& tier(const answer::Prediction& p, Tier which) {
+const answer::TierSummary& tier(const answer::Result& p, Tier which) {
   for (const auto& t : p.summary.tiers)
     if (t.tier == which) return t;
   FAIL("nothing is kept there");
@@ -118,10 +118,10 @@ TEST_CASE("a step that waits for one link has the efficiency of ZeRO-Infinity, e
       CHECK(moved.offload_in < 4 * parameters(waits));
       const double update = to_seconds(alone.summary.breakdown[static_cast<std::size_t>(graph::Category::optimizer)]);
       const double computes = seconds_of(alone) - update;
-      const double flops = waits.question->hardware_flops.value();
+      const double flops = waits.lowered->hardware_flops.value();
       const double formula =
           models::efficiency(flops / (moved.offload_in + moved.offload_out),
-                             waits.question->scenario.concrete->cluster.host.pcie->value(), flops / computes);
+                             waits.lowered->scenario.concrete->cluster.host.pcie->value(), flops / computes);
       CHECK(computes / seconds_of(waits) == doctest::Approx(formula).epsilon(.01));
     }
 }
@@ -213,7 +213,7 @@ TEST_CASE("checkpoints cut over a tensor group: a part of the memory for one gat
              cut = predicted(kSmall, with(two, {"training.partition_activations=device"})),
              away = predicted(kSmall, with(two, {"training.partition_activations=host"}));
   const double checkpoint = 2. * 2 * 1024 * 1024;
-  const auto activations = [](const answer::Prediction& p) {
+  const auto activations = [](const answer::Result& p) {
     Bytes most;
     for (const auto& point : timeline::memory_curve(p.graph(), p.timeline, RankId(0)))
       most = std::max(most, point.live[static_cast<std::size_t>(graph::MemoryCategory::activations)]);
@@ -261,13 +261,13 @@ TEST_CASE("what overlaps nothing is no better than what overlaps, and both know 
       CAPTURE(machine);
       CAPTURE(batch);
       const auto p = predicted(kSmall, {machine, batch, "training.offload={optimizer: host, gradients: host}",
-                                        "software={use: deepspeed-2021}"});
+                                        "framework={use: deepspeed-2021}"});
       REQUIRE(p.summary.offload_efficiency);
       CHECK(p.summary.offload_efficiency->together <= p.summary.offload_efficiency->simulated);
     }
 }
 
-// A Grace updates a billion parameters in .098 s with DeepSpeed's CPU-Adam (28 bytes each, configs/software), where it
+// A Grace updates a billion parameters in .098 s with DeepSpeed's CPU-Adam (28 bytes each, configs/frameworks), where it
 // serves one GPU; two share it, and a rack has 36.
 TEST_CASE("a job on part of a rack has the hosts of its GPUs, and takes what their memory takes") {
   const auto host_seconds = [](int gpus) {
@@ -276,10 +276,10 @@ TEST_CASE("a job on part of a rack has the hosts of its GPUs, and takes what the
                                       fmt::format("batch={{global: {}, micro: 2}}", 2 * gpus),
                                       "training.offload={optimizer: host, gradients: host}"});
     double parameters = 0, took = 0;
-    const auto works = p.question->graph.works();
+    const auto works = p.lowered->graph.works();
     for (std::size_t w = 0; w < works.size(); ++w)
       if (const auto* step = std::get_if<graph::HostStep>(&works[w]))
-        parameters += step->parameters, took += to_seconds(p.question->durations[w]);
+        parameters += step->parameters, took += to_seconds(p.lowered->durations[w]);
     return took / parameters * 1e9;
   };
   CHECK(host_seconds(1) == doctest::Approx(.098).epsilon(.02));

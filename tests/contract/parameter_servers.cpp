@@ -17,21 +17,21 @@ namespace {
 // step.
 const std::string kWorkers = R"(version: 1
 model: {family: gpt, layers: 96, hidden: 1024, heads: 8, vocabulary: 1024, sequence: 8}
-cluster: {use: dgx-a100-80g, nodes: 8, links: {nic: {bandwidth: 0.1GB/s, message_efficiency: 1}}}
+cluster: {use: dgx-a100-80g, nodes: 8, links: {scale_out: {bandwidth: 0.1GB/s, message_efficiency: 1}}}
 parallelism: {data: 64}
 data_parallel: {kind: parameter-server}
 batch: {global: 64, micro: 1}
 training: {precision: bf16, bucket: 1MB}
-software: {use: megatron-2021, gradient_overlap: always}
+framework: {use: megatron-2021, gradient_overlap: always}
 )";
 constexpr double kNic = 1e8, kGradient = 4, kParameter = 2;  // bytes/s, bytes
 
 std::string set(const char* key, const std::string& value) { return std::string("data_parallel.") + key + "=" + value; }
 
-double parameters(const answer::Prediction& run) {  // of a synchronous worker
+double parameters(const answer::Result& run) {  // of a synchronous worker
   return held(run.summary.ranks.front(), graph::MemoryCategory::parameters) / kParameter;
 }
-const answer::RankSummary& server(const answer::Prediction& run) {
+const answer::RankSummary& server(const answer::Result& run) {
   for (const auto& rank : run.summary.ranks)
     if (rank.rank >= run.summary.gpus) return rank;
   FAIL("there is no server");
@@ -63,12 +63,12 @@ TEST_CASE("in one bucket, gradients come in and then parameters go out") {
 }
 
 TEST_CASE("without sharing a server is held back by its own sends alone, one after the other") {
-  const auto shared = predicted(kWorkers, {}), alone = predicted(kWorkers, {"simulate.network=closed-form"});
+  const auto shared = predicted(kWorkers, {}), alone = predicted(kWorkers, {"simulate.contention=off"});
   CHECK(to_seconds(alone.summary.iteration) < .51 * to_seconds(shared.summary.iteration));
 }
 
 TEST_CASE("a server beside each worker moves what a ring all-reduce moves: 2 (k - 1) / k Psi") {
-  const Sets nodes = {"cluster.gpus_per_node=1", "cluster.links.nic.per_node=1", "parallelism.data=8",
+  const Sets nodes = {"cluster.gpus_per_node=1", "cluster.links.scale_out.per_node=1", "parallelism.data=8",
                       "batch.global=8"};
   const auto run =
       predicted(kWorkers, with(nodes, {set("servers", "8"), set("placement", "colocated"), set("update", "worker")}));
@@ -125,8 +125,8 @@ TEST_CASE("every rank by itself takes the time of its class") {
     }
 }
 
-TEST_CASE("gradients go out under the backward where the software overlaps, after it where it does not") {
-  const Sets fast = {"cluster.links.nic.bandwidth=25GB/s", "model.layers=24", "batch.sequence=2048",
+TEST_CASE("gradients go out under the backward where the framework overlaps, after it where it does not") {
+  const Sets fast = {"cluster.links.scale_out.bandwidth=25GB/s", "model.layers=24", "batch.sequence=2048",
                      set("servers", "64"), "training.bucket=25MB"};
   const auto under = predicted(kWorkers, with(fast, {"training.overlap.gradients=true"}));
   const auto after = predicted(kWorkers, with(fast, {"training.overlap.gradients=false"}));
@@ -134,7 +134,7 @@ TEST_CASE("gradients go out under the backward where the software overlaps, afte
 }
 
 TEST_CASE("a slow worker holds up all others") {
-  const Sets sets = {"cluster.links.nic.bandwidth=25GB/s", "model.layers=16", "batch.sequence=2048",
+  const Sets sets = {"cluster.links.scale_out.bandwidth=25GB/s", "model.layers=16", "batch.sequence=2048",
                      set("servers", "64")};
   const auto sound = predicted(kWorkers, sets);
   const auto slow = predicted(kWorkers, with(sets, {"faults=[{gpu: 13, slowdown: 2}]"}));

@@ -64,11 +64,11 @@ TEST_CASE("a step that is not taken back, or not taken again, and a forward that
   const auto& program = prepared.graph.program_of(prepared.graph.ranks()[0]);
   const auto found = [&](std::size_t t) {
     CAPTURE(t);
-    backend::Tamper tamper;
-    tamper.skip = [&](RankId rank, LocalTask task, int step) -> bool {
+    backend::FaultInjection fault_injection;
+    fault_injection.skip = [&](RankId rank, LocalTask task, int step) -> bool {
       return rank == RankId(0) && step == 0 && task == LocalTask(t);
     };
-    return !train(kGpt, sets, tamper).verified.ok;
+    return !train(kGpt, sets, fault_injection).verified.ok;
   };
   std::vector<std::size_t> back, again;
   for (std::size_t t = 0; t < program.size(); ++t) {

@@ -129,9 +129,9 @@ TEST_CASE("a piece of a sequence that is missed is found out") {
     const auto* kernel = std::get_if<Kernel>(&prepared.graph.work(program.work[t]));
     if (!kernel || kernel->kind < KernelKind::attention_part || kernel->kind > KernelKind::cut_rows) continue;
     CAPTURE(t);
-    backend::Tamper tamper;
-    tamper.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == LocalTask(t); };
-    CHECK(!train(kGpt, sets, tamper).verified.ok);
+    backend::FaultInjection fault_injection;
+    fault_injection.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == LocalTask(t); };
+    CHECK(!train(kGpt, sets, fault_injection).verified.ok);
     const bool block =
         kernel->kind == KernelKind::attention_part || kernel->kind == KernelKind::attention_part_gradient;
     ++(block ? blocks : others);
@@ -175,9 +175,9 @@ TEST_CASE("a sum over tensor ranks that is left out is found out") {
     const auto* sum = std::get_if<graph::Collective>(&graph.work(program.work[t]));
     if (!sum || sum->inside != Axis::tensor || program.coordinates[t].pass != graph::Pass::gradient_reduce) continue;
     CAPTURE(t);
-    backend::Tamper tamper;
-    tamper.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == LocalTask(t); };
-    CHECK(!train(kGpt, sets, tamper).verified.ok);
+    backend::FaultInjection fault_injection;
+    fault_injection.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == LocalTask(t); };
+    CHECK(!train(kGpt, sets, fault_injection).verified.ok);
     ++sums;
   }
   CHECK(sums == 5);  // of the four layers and of the last norm; positions are rotated, and the table is cut
@@ -203,9 +203,9 @@ TEST_CASE("a block of keys and values that is missed is found out") {
       if (!part && !(collective && collective->inside == Axis::context)) continue;
       CAPTURE(form);
       CAPTURE(t);
-      backend::Tamper tamper;
-      tamper.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == LocalTask(t); };
-      CHECK(!train(kGpt, sets, tamper).verified.ok);
+      backend::FaultInjection fault_injection;
+      fault_injection.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == LocalTask(t); };
+      CHECK(!train(kGpt, sets, fault_injection).verified.ok);
       ++(part ? kernels : exchanges);
     }
     CAPTURE(form);

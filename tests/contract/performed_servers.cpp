@@ -16,7 +16,7 @@ Sets served(int workers, const std::string& servers, std::initializer_list<std::
   return with(all, more);
 }
 
-backend::Trained trained(const scenario::Scenario& scenario, int steps) {
+backend::TrainingResult trained(const scenario::Scenario& scenario, int steps) {
   backend::RunOptions options;
   options.compute = backend::Compute::real;
   options.warmup = 0, options.iterations = steps;
@@ -70,7 +70,7 @@ Versions versions(const scenario::Scenario& scenario) {
     } else if (kernel) {
       ++in[newest.value];
     } else {
-      arrived += std::get<graph::Handover>(work).size.count();  // of all servers, a whole segment is a version
+      arrived += std::get<graph::StagingCopy>(work).size.count();  // of all servers, a whole segment is a version
       in[newest.value] = int(arrived / program.buffers[newest.index()].size.count());
     }
   }
@@ -173,7 +173,7 @@ TEST_CASE("a delay is late, and as late as it says") {
   const auto late = [](int delay) {
     return loaded(served(2, fmt::format("servers: 2, delay: {}", delay), {"simulate.iterations=6"}));
   };
-  std::map<int, backend::Trained> by_servers, alone;
+  std::map<int, backend::TrainingResult> by_servers, alone;
   for (const int delay : {0, 1, 2}) {
     const int steps = delay == 0 ? 6 : 1;  // graphs of six iterations each
     by_servers[delay] = trained(late(delay), steps);
@@ -205,7 +205,7 @@ TEST_CASE("the graph that is performed is the one that is simulated, and workers
   CHECK(one.summary.served->staleness_max == 1);
   CHECK(one.summary.served->staleness_mean == doctest::Approx(5. / 6));
   CHECK(*one.summary.samples_per_s == doctest::Approx(8 * one.summary.served->steps_per_s));
-  CHECK(one.question->model_flops.value() == doctest::Approx(6 * none.question->model_flops.value()));
+  CHECK(one.lowered->model_flops.value() == doctest::Approx(6 * none.lowered->model_flops.value()));
   // What is measured says so, too: of twice the time, half the speed.
   auto twice = one.timeline;
   for (auto& at : twice.start) at += at;
@@ -220,7 +220,7 @@ TEST_CASE("the graph that is performed is the one that is simulated, and workers
     return answer::predict(loaded(served(2, std::string("servers: 1, delay: ") + delay,
                                          {"simulate.iterations=6", "faults=[{gpu: 2, slowdown: 20}]"})));
   };
-  const auto lost = [](const answer::Prediction& by, const answer::Prediction& of) {
+  const auto lost = [](const answer::Result& by, const answer::Result& of) {
     return of.summary.served->steps_per_s / by.summary.served->steps_per_s - 1;
   };
   CHECK(lost(slowed("0"), none) > 2 * lost(slowed("1"), one));
@@ -244,11 +244,11 @@ TEST_CASE("servers and workers that are broken on purpose are found out") {
           const auto pass = program.coordinates[t].pass;
           const auto& work = graph.work(program.work[t]);
           const auto* kernel = std::get_if<Kernel>(&work);
-          const auto* handover = std::get_if<graph::Handover>(&work);
+          const auto* staging_copy = std::get_if<graph::StagingCopy>(&work);
           const bool of_step = program.coordinates[t].microbatch == graph::kNoMicrobatch;
           if (of_step && kernel)
             tasks.try_emplace({r, std::string(graph::name(pass)) + name(kernel->kind)}, LocalTask(t));
-          if (handover && handover->incoming) tasks.try_emplace({r, graph::name(pass)}, LocalTask(t));
+          if (staging_copy && staging_copy->incoming) tasks.try_emplace({r, graph::name(pass)}, LocalTask(t));
         }
       }
       CHECK(tasks.size() >= 8);
@@ -257,11 +257,11 @@ TEST_CASE("servers and workers that are broken on purpose are found out") {
         CAPTURE(delay);
         CAPTURE(what.first);
         CAPTURE(what.second);
-        backend::Tamper tamper;
-        tamper.skip = [&, rank = what.first, task = left_out](RankId r, LocalTask t, int step) -> bool {
+        backend::FaultInjection fault_injection;
+        fault_injection.skip = [&, rank = what.first, task = left_out](RankId r, LocalTask t, int step) -> bool {
           return step == 0 && r == RankId(rank) && t == task;
         };
-        CHECK(!train(kGpt, sets, tamper).verified.ok);
+        CHECK(!train(kGpt, sets, fault_injection).verified.ok);
       }
     }
 }
@@ -282,7 +282,7 @@ TEST_CASE("what servers are not performed with is refused by name") {
   CHECK_THROWS_WITH_AS(on("cuda"), doctest::Contains("never tried on GPUs"), UserError);
   // Timed tasks of a framework's iteration, behind a barrier.
   const auto timed = [](const char* delay) {
-    const Sets sets = with(served(2, std::string("servers: 1, delay: ") + delay, {}), {"software=megatron-2021"});
+    const Sets sets = with(served(2, std::string("servers: 1, delay: ") + delay, {}), {"framework=megatron-2021"});
     return explore::load_performable(kGpt, sets, backend::Compute::timed, "loopback");
   };
   CHECK(timed("0").compute == backend::Compute::timed);

@@ -117,11 +117,11 @@ TEST_CASE("a copy or a step of the host that is left out is found") {
     if (graph::info(program.lane[t]).kind != graph::LaneKind::tiers) continue;
     if (!lanes.insert(program.lane[t]).second) continue;  // the first of each lane
     CAPTURE(graph::name(program.lane[t]));
-    backend::Tamper tamper;
-    tamper.skip = [t](RankId rank, LocalTask task, int step) {
+    backend::FaultInjection fault_injection;
+    fault_injection.skip = [t](RankId rank, LocalTask task, int step) {
       return rank.value == 0 && task.index() == t && step == 1;
     };
-    CHECK_FALSE(train(kGpt, everything, tamper).verified.ok);
+    CHECK_FALSE(train(kGpt, everything, fault_injection).verified.ok);
   }
   CHECK(lanes.size() == 5);
 }

@@ -200,36 +200,36 @@ TEST_CASE("runs broken on purpose are found out") {
       const auto* k = std::get_if<Kernel>(&graph.work(program.work[task.index()]));
       return k && k->kind == kind;
     };
-    const auto found_out = [&](const char* what_is_broken, const backend::Tamper& tamper) {
+    const auto found_out = [&](const char* what_is_broken, const backend::FaultInjection& fault_injection) {
       CAPTURE(optimizer);
       CAPTURE(what_is_broken);
-      const auto verified = train(kGpt, sets, tamper).verified;
+      const auto verified = train(kGpt, sets, fault_injection).verified;
       CHECK(!verified.ok);
       CHECK(!verified.failures.empty());
     };
     REQUIRE(train(kGpt, sets).verified.ok);
 
-    backend::Tamper dropped_average;  // the ranks keep their own gradients of one segment
+    backend::FaultInjection dropped_average;  // the ranks keep their own gradients of one segment
     dropped_average.skip = [&](RankId rank, LocalTask task, int) -> bool {
       const auto& program = graph.program_of(graph.ranks()[rank.index()]);
       return at(rank, task).pass == graph::Pass::gradient_reduce && program.sequence[task.index()] == 0;
     };
     found_out("a dropped average", dropped_average);
 
-    backend::Tamper stale_weight;  // one rank leaves an update out
+    backend::FaultInjection stale_weight;  // one rank leaves an update out
     stale_weight.skip = [&](RankId rank, LocalTask task, int step) -> bool {
       return rank == RankId(3) && step == 0 && at(rank, task).pass == graph::Pass::optimizer;
     };
     found_out("a stale weight", stale_weight);
 
-    backend::Tamper skipped_gradient;
+    backend::FaultInjection skipped_gradient;
     skipped_gradient.skip = [&](RankId rank, LocalTask task, int step) -> bool {
       return rank == RankId(0) && step == 1 && at(rank, task).microbatch == 2 && at(rank, task).layer == 0 &&
              is(rank, task, KernelKind::linear_weight_gradient);
     };
     found_out("a skipped weight gradient of one micro-batch", skipped_gradient);
 
-    backend::Tamper swapped;  // the last stage compares with the targets of another one
+    backend::FaultInjection swapped;  // the last stage compares with the targets of another one
     swapped.other_microbatch = [&](RankId rank, LocalTask, std::uint32_t microbatch) -> std::uint32_t {
       return rank.index() >= 2 && microbatch < 2 ? 1 - microbatch : microbatch;
     };
@@ -245,9 +245,9 @@ TEST_CASE("experts that are broken on purpose are found out") {
   const auto& program = graph.program_of(graph.ranks()[0]);  // of all ranks
   const auto found_out = [&](const char* what_is_broken, LocalTask left_out) {
     CAPTURE(what_is_broken);
-    backend::Tamper tamper;
-    tamper.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == left_out; };
-    CHECK(!train(kGpt, sets, tamper).verified.ok);
+    backend::FaultInjection fault_injection;
+    fault_injection.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == left_out; };
+    CHECK(!train(kGpt, sets, fault_injection).verified.ok);
   };
   // Each task of one layer and micro-batch that experts have: four all-to-alls, and kernels of both directions.
   int exchanges = 0, kernels = 0;

@@ -27,7 +27,7 @@ struct Outcome {
   bool memory_as_predicted = true;
 };
 
-inline Outcome train(const std::string& path, const Sets& sets, const backend::Tamper& tamper = {}, int steps = 3) {
+inline Outcome train(const std::string& path, const Sets& sets, const backend::FaultInjection& fault_injection = {}, int steps = 3) {
   const auto what = explore::load_performable(path, sets, backend::Compute::real, "loopback");
   const auto loopback = loopback::make_loopback();
   backend::RunOptions options;
@@ -35,13 +35,13 @@ inline Outcome train(const std::string& path, const Sets& sets, const backend::T
   options.warmup = 0, options.iterations = steps;  // a loss one update late falls at the third step
   options.times_matter = false;
   const auto rehearsed = answer::predict(what.scenario);
-  options.tamper = tamper;
-  const auto performed = explore::perform(*rehearsed.question, *loopback, options);
+  options.fault_injection = fault_injection;
+  const auto performed = explore::perform(*rehearsed.lowered, *loopback, options);
 
   const auto& reference = trained_serially(what.scenario, options);
   Outcome outcome;
   auto limits = explore::limits(what.scenario);
-  backend::Trained in_fp32;
+  backend::TrainingResult in_fp32;
   if (const auto wide = explore::wide_reference(what.scenario)) {
     const auto serially = explore::serial_options(options, what.scenario);
     in_fp32 = explore::perform(answer::prepare(*wide), *loopback, serially).trained;

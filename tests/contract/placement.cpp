@@ -16,7 +16,7 @@ const char* const kOrders[] = {"[tensor, context, expert, data, pipeline]", "[da
                                "[pipeline, tensor, context, expert, data]", "[tensor, pipeline, expert, data, context]",
                                "[pipeline, data, expert, context, tensor]"};
 
-answer::Answer ask(const std::vector<std::string>& sets, const std::string& order) {
+answer::Result ask(const std::vector<std::string>& sets, const std::string& order) {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   auto all = sets;
   if (!order.empty()) all.push_back("placement=" + order);
@@ -78,7 +78,7 @@ TEST_CASE("every rank simulated, or one for all that are alike: the same in ever
        "training.optimizer_sync=post-validation"},
       {"batch.global=16", "cluster.nodes=2", "parallelism={tensor: 2, pipeline: 2, data: 4, zero: 3}", "batch.micro=1"},
       {"batch.global=16", "cluster.nodes=2", "parallelism={pipeline: 4, data: 4, chunks: 2}",
-       "schedule=interleaved-1f1b", "batch.micro=1", "software=megatron-2021"}};
+       "schedule=interleaved-1f1b", "batch.micro=1", "framework=megatron-2021"}};
   for (auto sets : cases)
     for (const char* order : kOrders) {
       CAPTURE(order);

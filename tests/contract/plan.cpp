@@ -386,7 +386,7 @@ std::vector<std::string> zeros_and_schedules(const search::Space& space) {
     if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
   };
   for (const auto& layout : all_layouts(space)) {
-    const std::string name = space.scenario(layout).concrete->software.name;
+    const std::string name = space.scenario(layout).concrete->framework.name;
     add(fmt::format("{} {}", name, space.schedules()[layout.schedule])), add(fmt::format("{} {}", name, layout.zero));
   }
   std::sort(all.begin(), all.end());
@@ -399,7 +399,7 @@ TEST_CASE("a plan keeps to what the framework has, and may choose among several"
   contract::settle();
   const auto space = [](const std::string& plan) {
     return search::Space(scenario::load_plan(
-        kSmall, {"software=megatron-2025", "plan={tensor: 1, context: 1, micro: 1, recompute: none" + plan + "}"}));
+        kSmall, {"framework=megatron-2025", "plan={tensor: 1, context: 1, micro: 1, recompute: none" + plan + "}"}));
   };
   CHECK(zeros_and_schedules(space("")) == std::vector<std::string>{"megatron-2025 0", "megatron-2025 1",
                                                                    "megatron-2025 1f1b",
@@ -409,12 +409,12 @@ TEST_CASE("a plan keeps to what the framework has, and may choose among several"
   REQUIRE(asked.file().notes.size() == 1);
   CHECK(contract::says(asked.file().notes.front(), "plan.zero lists 3, which is none of what megatron-2025 supports"));
   // Of two each keeps to its own.
-  const auto both = space(", software: [titan-2024, megatron-2025], zero: [1, 3], pipeline: 1, schedules: 1f1b");
+  const auto both = space(", framework: [titan-2024, megatron-2025], zero: [1, 3], pipeline: 1, schedules: 1f1b");
   CHECK(both.file().notes.empty());
   CHECK(zeros_and_schedules(both) ==
         std::vector<std::string>{"megatron-2025 1", "megatron-2025 1f1b", "titan-2024 1f1b", "titan-2024 3"});
-  const auto best = [&](const std::string& software) {
-    const auto sizes = space(", software: " + software + ", pipeline: [1, 2], schedules: 1f1b");
+  const auto best = [&](const std::string& framework) {
+    const auto sizes = space(", framework: " + framework + ", pipeline: [1, 2], schedules: 1f1b");
     const auto outcome = search::search(sizes, {.predict = false});
     REQUIRE(!outcome.top.empty());
     CHECK(sizes.sets(outcome.top.front().layout).front().first == "software");
@@ -422,7 +422,7 @@ TEST_CASE("a plan keeps to what the framework has, and may choose among several"
   };
   CHECK(best("[titan-2024, megatron-2025]") == std::min(best("titan-2024"), best("megatron-2025")));
   // DeepSpeed's pipelines have ZeRO-1 at most.
-  const search::Space deep(scenario::load_plan(kSmall, {"software=deepspeed-2023", "plan={tensor: 1, context: 1}"}));
+  const search::Space deep(scenario::load_plan(kSmall, {"framework=deepspeed-2023", "plan={tensor: 1, context: 1}"}));
   for (const auto& layout : all_layouts(deep)) CHECK((layout.pipeline == 1 || layout.zero <= 1));
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 const Sets kAsked{"training.optimizer_sync=post-validation"};
 
-Time period(const answer::Prediction& p) { return p.summary.iteration; }
+Time period(const answer::Result& p) { return p.summary.iteration; }
 
 }  // namespace
 

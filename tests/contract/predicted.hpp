@@ -22,11 +22,11 @@ inline void settle() {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
 }
-inline answer::Prediction predicted(const std::string& text, const Sets& sets) {
+inline answer::Result predicted(const std::string& text, const Sets& sets) {
   settle();
   return answer::predict(scenario::load_text(text, "scenario", sets));
 }
-inline answer::Prediction predicted_file(const std::string& file, const Sets& sets) {  // of scenarios/
+inline answer::Result predicted_file(const std::string& file, const Sets& sets) {  // of scenarios/
   settle();
   return answer::predict(scenario::load(PROJECT_ROOT "/scenarios/" + file, sets));
 }

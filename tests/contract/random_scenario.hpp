@@ -167,7 +167,7 @@ class RandomScenario : Draws {
 
   std::string framework() {
     if (chance(35)) return "";
-    return fmt::format("software: {}\n", one_of({"megatron-2021", "megatron-2022", "megatron-2024", "megatron-2025",
+    return fmt::format("framework: {}\n", one_of({"megatron-2021", "megatron-2022", "megatron-2024", "megatron-2025",
                                                  "megatron-2026", "titan-2024", "titan-2025", "fsdp-2024",
                                                  "deepspeed-2023", "mlperf-2025", "oneflow-2021", "unknown"}));
   }

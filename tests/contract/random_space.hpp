@@ -29,13 +29,13 @@ class RandomSpace {
     // The memory is such that about half of the layouts fit.
     text_ += fmt::format(
         "cluster:\n  gpu: {{use: {}, memory: {}MB}}\n  gpus_per_node: {}\n  nodes: {}\n  topology: rail-optimized\n"
-        "  node_topology: nvswitch\n  links: {{nvlink: {{bandwidth: {}GB/s, latency: 3us}}, nic: {{bandwidth: {}Gb/s, "
+        "  node_topology: nvswitch\n  links: {{scale_up: {{bandwidth: {}GB/s, latency: 3us}}, scale_out: {{bandwidth: {}Gb/s, "
         "latency: 5us, per_node: {}}}}}\n"
         "  host: {{memory: 1TB, memory_bandwidth: 200GB/s, cores: 64, pcie: {{bandwidth: 25GB/s, latency: 5us}}}}\n",
         one_of({"a100-80g-sxm", "h100-80g-sxm"}), one_of({2000, 2500, 3000, 4000, 6000, 80000}), each, nodes,
         one_of({50, 300}), one_of({25, 100, 400}), each);
     text_ += fmt::format(
-        "batch: {{global: {}}}\ntraining: {{precision: bf16, attention: {}{}}}\nsoftware: {{use: {}{}}}\n",
+        "batch: {{global: {}}}\ntraining: {{precision: bf16, attention: {}{}}}\nframework: {{use: {}{}}}\n",
         one_of({8, 16, 24}), one_of({"flash", "flash", "unfused"}), chance(8) ? ", optimizer: lomo" : "",
         one_of({"megatron-2021", "megatron-2024", "titan-2024", "deepspeed-2021"}),
         one_of({"", ", blocking_sends: true", ", gradient_overlap: always", ", gradient_overlap: never",
@@ -77,7 +77,7 @@ class RandomSpace {
       text_ +=
           "  offload: [{}, {optimizer: host}, {optimizer: host, gradients: host}, {activations: host}, "
           "{optimizer: host, gradients: host, parameters: host}]\n";
-    if (chance(15)) text_ += "  software: [titan-2025, megatron-2025]\n";
+    if (chance(15)) text_ += "  framework: [titan-2025, megatron-2025]\n";
     if (chance(20)) text_ += "  margin: 10%\n";
     if (chance(15))
       text_ += "  objective: gpus\n";

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "answer/question.hpp"
+#include "answer/lowered_job.hpp"
 #include "backend/backend.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
@@ -68,7 +68,7 @@ class Draws {
     const auto fabric = between(nics, nodes), node = inside(per_node);
     return fmt::format(
         "cluster:\n  gpu: {}\n  gpus_per_node: {}\n  nodes: {}\n  topology: {}\n  node_topology: {}\n"
-        "  links: {{nvlink: {{bandwidth: {}GB/s, latency: {}us, message: {}GB/s}}, nic: {{bandwidth: {}Gb/s, latency: "
+        "  links: {{scale_up: {{bandwidth: {}GB/s, latency: {}us, p2p_bandwidth: {}GB/s}}, scale_out: {{bandwidth: {}Gb/s, latency: "
         "{}us, per_node: {}}}}}\n  message_overhead: {}\n",
         one_of({"a100-80g-sxm", "h100-80g-sxm"}), per_node, nodes, fabric, node, one_of({25, 50, 300}), one_of({1, 5}),
         one_of({5, 20, 80}), one_of({25, 100, 400}), one_of({2, 25}), nics, one_of({"0s", "20us", "0.25ms"}));
@@ -177,7 +177,7 @@ class RandomTraining : Draws {
   }
 
   std::string training() {
-    const auto software =
+    const auto framework =
         one_of({"megatron-2021", "megatron-2022", "megatron-2024", "titan-2024", "oneflow-2021", "deepspeed-2021"});
     const auto changes = one_of(
         {"", "", ", blocking_sends: true", ", blocking_sends: false", ", gradient_overlap: always",
@@ -187,9 +187,9 @@ class RandomTraining : Draws {
     const auto dispatcher =
         experts_ ? one_of({"", ", dispatcher: deepep", ", dispatcher: hybridep, cuda_graph: attention"}) : "";
     return fmt::format(
-        "software: {{use: {}{}{}}}\ntraining: {{precision: {}, recompute: {}, attention: {}, bucket: {}}}\n"
+        "framework: {{use: {}{}{}}}\ntraining: {{precision: {}, recompute: {}, attention: {}, bucket: {}}}\n"
         "simulate: {{detail: {}}}\n",
-        software, changes, dispatcher, one_of({"bf16", "fp16"}), one_of({"none", "selective", "full"}),
+        framework, changes, dispatcher, one_of({"bf16", "fp16"}), one_of({"none", "selective", "full"}),
         one_of({"flash", "unfused"}), one_of({"1MB", "25MB", "1GB"}), one_of({"stage", "layer", "operator"}));
   }
 
@@ -200,7 +200,7 @@ class RandomTraining : Draws {
 };
 
 // A training with some keys set; nothing where it does not fit together.
-inline std::optional<answer::Question> question(const std::string& text, const std::vector<std::string>& sets = {}) {
+inline std::optional<answer::LoweredJob> question(const std::string& text, const std::vector<std::string>& sets = {}) {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
   try {
@@ -210,13 +210,13 @@ inline std::optional<answer::Question> question(const std::string& text, const s
   }
 }
 
-inline timeline::Timeline simulate(const answer::Question& question, const char* engine) {
+inline timeline::Timeline simulate(const answer::LoweredJob& question, const char* engine) {
   backend::RunOptions run;
   run.durations = question.durations;
   run.held = question.held;
   run.engine = engine;
   run.footprints = question.footprints;
-  if (question.surroundings) run.places = &question.surroundings->places;
+  if (question.resource_map) run.places = &question.resource_map->places;
   const auto simulator = engine::make_sim();
   return simulator->prepare(question.graph)->run(run);
 }

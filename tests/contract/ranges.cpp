@@ -25,7 +25,7 @@ scenario::Scenario load(const std::string& text) { return scenario::load_text(te
 
 // The whole answer as a user of --format json gets it.
 json told(const scenario::Scenario& scenario) {
-  const std::vector<answer::Answer> answers{answer::predict(scenario)};
+  const std::vector<answer::Result> answers{answer::predict(scenario)};
   report::run_text(answers[0], {});
   return json::parse(report::run_json(answers, "test"));
 }
@@ -84,7 +84,7 @@ TEST_CASE("sequences, links and memory beyond what can be counted are refused by
   const std::string t1 = "'" PROJECT_ROOT "/scenarios/megatron21-t1/gpt-1.7b-32xa100.yaml' ";
   const std::string gpt3 = "'" PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml' ";
   for (const auto& command :
-       {"run " + gpt3 + "--set cluster.links.nic.bandwidth=200B/s", "run " + t1 + "--set batch.sequence=5414093"}) {
+       {"run " + gpt3 + "--set cluster.links.scale_out.bandwidth=200B/s", "run " + t1 + "--set batch.sequence=5414093"}) {
     CAPTURE(command);
     const auto run = shell(binary + command + null);
     CHECK(run.status == 2);

@@ -73,8 +73,8 @@ std::string digest_of(const published::Constant& c, const std::vector<std::strin
   return scenario::load_text(
              fmt::format("{{version: 1, name: x, model: {{family: gpt, layers: 2, hidden: 1024, heads: 8, vocabulary: "
                          "1024, sequence: 512}}, cluster: {{use: {}, gpus: 1}}, batch: {{global: 1, micro: 1}}, "
-                         "schedule: 1f1b, training: {{precision: {}, attention: unfused}}, software: {}}}",
-                         where, volta ? "fp16" : "bf16", c.software.empty() ? "megatron-2021" : c.software),
+                         "schedule: 1f1b, training: {{precision: {}, attention: unfused}}, framework: {}}}",
+                         where, volta ? "fp16" : "bf16", c.framework.empty() ? "megatron-2021" : c.framework),
              "x", sets)
       .digest;
 }
@@ -94,7 +94,7 @@ TEST_CASE("values are those of the files, and act; so does every other route") {
   for (const auto& c : all) {
     CAPTURE(c.key);
     CAPTURE(c.gpu);
-    CAPTURE(c.software);
+    CAPTURE(c.framework);
     const auto plain = digest_of(c, {});
     CHECK(digest_of(c, {c.key + "=" + c.value}) == plain);
     for (const auto& [family, route] : c.without) {

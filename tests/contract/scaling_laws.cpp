@@ -33,7 +33,7 @@ const std::vector<std::pair<const char*, Sets>> kJobs = {
     {kGpt, {"batch.global=256", "schedule=zb-h1", "training.recompute=none"}},
     {kLlama, {}},
     {kLlama, {"parallelism.zero=3", "training.recompute=full"}},
-    {kLlama, {"software={use: titan-2024, async_tensor: true}"}},
+    {kLlama, {"framework={use: titan-2024, async_tensor: true}"}},
     {kLlama, {"partition=balanced", "model.layers=78", "training.kernels=unfused"}},
     {"llama3-8b-dgx-h100.yaml", {"parallelism={data: 8, zero: 2}"}},
 };
@@ -65,7 +65,7 @@ TEST_CASE("better hardware is never slower") {
        }},
       {"nics", [](auto& s) { s.concrete->cluster.nics_per_node *= 2; }},
       {"latency", [](auto& s) { s.concrete->cluster.nic_latency = Time{}; }},
-      {"launches", [](auto& s) { s.concrete->software.host_seconds_per_kernel /= 2; }},
+      {"launches", [](auto& s) { s.concrete->framework.host_seconds_per_kernel /= 2; }},
   };
   for (const auto& [file, sets] : kJobs) {
     const auto usual = scenario::load(std::string(PROJECT_ROOT "/scenarios/") + file, sets);
@@ -152,7 +152,7 @@ TEST_CASE("twice the data-parallel ranks halve the work of a given batch") {
   for (const auto& [few, many] : {std::pair(8, 16), std::pair(16, 32)}) {
     const auto run = [](std::int64_t data) {
       return ask(kGpt, {fmt::format("parallelism={{tensor: 8, pipeline: 1, data: {}}}", data), "model=gpt-18b",
-                        "cluster={use: dgx-a100-80g}", "batch={global: 512, micro: 2}", "software=oneflow-2021"});
+                        "cluster={use: dgx-a100-80g}", "batch={global: 512, micro: 2}", "framework=oneflow-2021"});
     };
     const auto fewer = run(few), more = run(many);
     CHECK(to_seconds(worked(more)) / to_seconds(worked(fewer)) == doctest::Approx(.5).epsilon(.01));
@@ -160,7 +160,7 @@ TEST_CASE("twice the data-parallel ranks halve the work of a given batch") {
     // The same work for each, with the batch: reductions reach further, nothing else changes.
     const auto weak =
         ask(kGpt, {fmt::format("parallelism={{tensor: 8, pipeline: 1, data: {}}}", many), "model=gpt-18b",
-                   "cluster={use: dgx-a100-80g}", "batch={global: 1024, micro: 2}", "software=oneflow-2021"});
+                   "cluster={use: dgx-a100-80g}", "batch={global: 1024, micro: 2}", "framework=oneflow-2021"});
     CHECK(worked(weak) == worked(fewer));
     CHECK(weak.iteration >= fewer.iteration);
     CHECK(to_seconds(weak.iteration) < 1.1 * to_seconds(fewer.iteration));

@@ -22,7 +22,7 @@ struct Outcome {
 };
 Outcome outcome(const std::string& text, const std::string& schedule) {
   const auto run = answer::predict(scenario_of(text, schedule));
-  const auto& hold = run.question->problem.weight_hold;
+  const auto& hold = run.lowered->problem.weight_hold;
   Outcome found{to_seconds(run.timeline.makespan()), 0, hold.empty() ? 0 : *std::ranges::max_element(hold)};
   for (std::size_t r = 0; r < run.graph().ranks().size(); ++r)
     found.peak = std::max(found.peak, double(timeline::memory_peak(run.graph(), run.timeline, RankId(r)).peak.count()));
@@ -33,7 +33,7 @@ Outcome outcome(const std::string& text, const std::string& schedule) {
 // the logits of 128,256 words for 8,192 tokens, 30 times as much.
 const std::string kHeavyHead =
     "version: 1\nmodel: llama3-8b\ncluster: {use: dgx-h100, nodes: 1}\nparallelism: {pipeline: 8}\n"
-    "batch: {global: 32, micro: 1}\ntraining: {precision: bf16, recompute: full}\nsoftware: titan-2024\n";
+    "batch: {global: 32, micro: 1}\ntraining: {precision: bf16, recompute: full}\nframework: titan-2024\n";
 // A limit of 8 such inputs of the layers is less than the logits of two micro-batches here.
 const std::string kShallow =
     "version: 1\nmodel: {family: gpt, layers: 48, hidden: 1024, heads: 8, vocabulary: 128256, sequence: 1024}\n"
@@ -62,8 +62,8 @@ TEST_CASE("limits of given pipelines are in the unit of their memory") {
       "costs: {forward: 10ms, backward: 10ms, weight: 10ms}\n";
   const std::string memory = "memory: {activation: 3, weight_hold: 1}\n";
   const auto run = answer::predict(scenario_of(given + memory, "{name: zb-auto, memory_limit: 6}"));
-  CHECK(run.question->problem.activation == std::vector<double>(4, 3));
-  CHECK(run.question->problem.weight_hold == std::vector<double>(4, 1));
+  CHECK(run.lowered->problem.activation == std::vector<double>(4, 3));
+  CHECK(run.lowered->problem.weight_hold == std::vector<double>(4, 1));
   const auto limited =
       answer::predict(scenario_of(given + "memory: {activation: 3, weight_hold: 1, limit: 6}\n", "zb-auto"));
   CHECK(limited.timeline.makespan() == run.timeline.makespan());

@@ -16,18 +16,18 @@ namespace {
 const std::string kTwo = R"(version: 1
 model: {family: gpt, layers: 12, hidden: 1024, heads: 8, vocabulary: 1024, sequence: 2048}
 cluster: {use: dgx-a100-80g, nodes: 2, gpus_per_node: 1,
-          links: {nic: {per_node: 1, bandwidth: 100000GB/s, message_efficiency: 1}}}
+          links: {scale_out: {per_node: 1, bandwidth: 100000GB/s, message_efficiency: 1}}}
 parallelism: {data: 2}
 data_parallel: {kind: parameter-server}
 batch: {global: 2, micro: 1}
 training: {precision: bf16, bucket: 100GB}
-software: {use: megatron-2021, gradient_overlap: never}
+framework: {use: megatron-2021, gradient_overlap: never}
 )";
 
 std::string delay(const std::string& d) { return "data_parallel.delay=" + d; }
 const Sets kSlow = {"faults=[{gpu: 1, slowdown: 2}]"};
-double iteration(const answer::Prediction& run) { return to_seconds(run.summary.iteration); }
-const answer::Served& served(const answer::Prediction& run) {
+double iteration(const answer::Result& run) { return to_seconds(run.summary.iteration); }
+const answer::Served& served(const answer::Result& run) {
   REQUIRE(run.summary.served);
   return *run.summary.served;
 }
@@ -81,9 +81,9 @@ TEST_CASE("workers that update wait for sums as old as the delay") {
 }
 
 TEST_CASE("the gain of a delay: what nobody waits for any more") {
-  const Sets wires = {"cluster.links.nic.bandwidth=25GB/s"};
+  const Sets wires = {"cluster.links.scale_out.bandwidth=25GB/s"};
   SUBCASE("a slow worker") {
-    const Sets faster = {"cluster.links.nic.bandwidth=100GB/s"};
+    const Sets faster = {"cluster.links.scale_out.bandwidth=100GB/s"};
     const auto sync = predicted(kTwo, with(with(faster, kSlow), {delay("0")}));
     const auto ahead = predicted(kTwo, with(with(faster, kSlow), {delay("1")}));
     const auto free = predicted(kTwo, with(with(faster, kSlow), {delay("unbounded")}));
@@ -98,7 +98,7 @@ TEST_CASE("the gain of a delay: what nobody waits for any more") {
     Time computed;
     for (std::size_t i = 0; i < program.size(); i++)
       if (program.lane[i] == graph::Lane::compute)
-        computed = computed + ahead.question->durations[program.work[i].index()];
+        computed = computed + ahead.lowered->durations[program.work[i].index()];
     double busiest = 0;
     for (const auto& link : ahead.summary.traffic.links) busiest = std::max(busiest, link.busy_share);
     CHECK(std::max(busiest, to_seconds(computed) / iteration(ahead)) == doctest::Approx(1).epsilon(.02));
@@ -115,16 +115,16 @@ TEST_CASE("the gain of a delay: what nobody waits for any more") {
 }
 
 TEST_CASE("iterations without delay, one after the other in one graph, are as long as one behind a barrier") {
-  const Sets sets = {"cluster.links.nic.bandwidth=25GB/s", "data_parallel.placement=colocated",
+  const Sets sets = {"cluster.links.scale_out.bandwidth=25GB/s", "data_parallel.placement=colocated",
                      "data_parallel.servers=2", "training.bucket=25MB"};
   for (const char* update : {"server", "worker"}) {
     CAPTURE(update);
     const auto one = predicted(kTwo, with(sets, {std::string("data_parallel.update=") + update}));
-    const auto& question = *one.question;
+    const auto& question = *one.lowered;
     const auto several = lower::delayed(question.graph, question.scenario.data_parallel, 3);
     backend::RunOptions run;
     run.durations = question.durations, run.held = question.held, run.footprints = question.footprints;
-    run.places = &question.surroundings->places;
+    run.places = &question.resource_map->places;
     const auto three = engine::make_sim()->prepare(several.graph)->run(run);
     CHECK(to_seconds(three.makespan()) == doctest::Approx(3 * iteration(one)).epsilon(1e-6));
   }
@@ -132,7 +132,7 @@ TEST_CASE("iterations without delay, one after the other in one graph, are as lo
 
 TEST_CASE("what a delay costs of memory") {
   using graph::MemoryCategory;
-  const auto held = [](const answer::Prediction& run, bool server, MemoryCategory category) {
+  const auto held = [](const answer::Result& run, bool server, MemoryCategory category) {
     for (const auto& rank : run.summary.ranks)
       if ((rank.rank >= run.summary.gpus) == server) return double(rank.memory[std::size_t(category)].count());
     return -1.;
@@ -151,7 +151,7 @@ TEST_CASE("what a delay costs of memory") {
 }
 
 TEST_CASE("a report with a delay says that it is no convergence") {
-  const auto says = [](const answer::Prediction& run) {
+  const auto says = [](const answer::Result& run) {
     for (const auto& warning : run.warnings)
       if (warning.find("more steps per second are not more convergence") != std::string::npos) return true;
     return false;

@@ -18,13 +18,13 @@ namespace {
 
 // Its question with everybody in the graph, or classes of them, laid out for the engine.
 struct Shared {
-  Shared(std::optional<answer::Question> asked)
+  Shared(std::optional<answer::LoweredJob> asked)
       : question(std::move(*asked)),
         graph(question.graph),
-        demands(graph, {question.surroundings->places, question.footprints}) {}
-  const graph::Places& places() const { return question.surroundings->places; }
+        demands(graph, {question.resource_map->places, question.footprints}) {}
+  const graph::ResourceTable& places() const { return question.resource_map->places; }
 
-  answer::Question question;
+  answer::LoweredJob question;
   engine::Prepared graph;
   engine::Demands demands;
 };
@@ -47,7 +47,7 @@ void each_training(std::size_t trainings, See see) {
   }
 }
 
-std::vector<Wide> capacities(const graph::Places& places) {
+std::vector<Wide> capacities(const graph::ResourceTable& places) {
   std::vector<Wide> all;
   for (const auto& resource : places.resources) all.push_back(resource.capacity);
   return all;
@@ -123,9 +123,9 @@ TEST_CASE("where nothing is ever short, sharing changes nothing; where something
     check_same(usual, fluid);
     CHECK(fluid.contention->without == simulate(shared.question, "events").makespan());
     const auto works = shared.question.graph.works();
-    const auto has = [](const graph::Work& work) { return std::holds_alternative<graph::Beside>(work); };
+    const auto has = [](const graph::Work& work) { return std::holds_alternative<graph::Overlapped>(work); };
     if (std::any_of(works.begin(), works.end(), has)) return;  // what its price counts on would have more room, too
-    for (auto& resource : shared.question.surroundings->places.resources) resource.capacity *= 1024;
+    for (auto& resource : shared.question.resource_map->places.resources) resource.capacity *= 1024;
     const auto alone = simulate(shared.question, "auto");
     CHECK(alone.engine != "fluid");
     check_same(alone, simulate(shared.question, "events"));
@@ -169,7 +169,7 @@ TEST_CASE("no resource carries more than it can") {
 
     REQUIRE(usage.size() == resources);
     for (std::size_t r = 0; r < resources; ++r) {
-      CAPTURE(cluster::name(shared.question.surroundings->resources[shared.places().resources[r].origin]));
+      CAPTURE(cluster::name(shared.question.resource_map->resources[shared.places().resources[r].origin]));
       CHECK(double(usage[r].carried) == doctest::Approx(double(carried[r]) * 1e-12).epsilon(1e-9));
       CHECK(usage[r].busy <= 1 + 1e-9);
       full += usage[r].busy > .99;

@@ -28,14 +28,14 @@ parallelism: {tensor: 4, pipeline: 4}
 batch: {global: 64, micro: 4}
 schedule: 1f1b
 training: {precision: fp16, attention: unfused}
-software: {use: megatron-2021, sharded_sends: false}
+framework: {use: megatron-2021, sharded_sends: false}
 )";
 
 const char* const kLayouts =
     "stages=[{parallelism: {tensor: 4}}, {parallelism: {tensor: 2, data: 2}}, {parallelism: {tensor: 1, data: 4}}, "
     "{parallelism: {tensor: 4}}]";
 
-answer::Prediction predicted(const Sets& sets) { return answer::predict(scenario::load_text(kText, "test", sets)); }
+answer::Result predicted(const Sets& sets) { return answer::predict(scenario::load_text(kText, "test", sets)); }
 std::int64_t iteration(Sets sets, std::initializer_list<std::string> more = {}) {
   sets.insert(sets.end(), more.begin(), more.end());
   return predicted(sets).summary.iteration.count();
@@ -91,7 +91,7 @@ TEST_CASE("random graphs of stages: the engine on the task graph = replay of the
       const auto lowered = std::move(lowering).lower(schedule, problem, {});
       std::vector<Time> durations, held;
       for (const auto& work : lowered.graph.works()) {
-        const auto* wait = std::get_if<graph::Wait>(&work);
+        const auto* wait = std::get_if<graph::FixedDelay>(&work);
         durations.push_back(wait ? wait->duration : Time{});
         held.push_back(wires && wait ? Time(wait->duration.count() / 3) : Time{});
       }
@@ -188,15 +188,15 @@ TEST_CASE("one rank for all that are alike, or everybody; every detail: the same
                                             {"model.family=u-transformer"},
                                             {"model.family=u-transformer", kLayouts, "training.recompute=full"}}) {
     CAPTURE(sets.back());
-    for (const char* network : {"simulate.network=closed-form", "simulate.network=auto"}) {
+    for (const char* network : {"simulate.contention=off", "simulate.contention=auto"}) {
       CAPTURE(network);
       const auto one = iteration(sets, {network});
       CHECK(iteration(sets, {network, "simulate.symmetry=off"}) == one);
     }
-    const auto alone = iteration(sets, {"simulate.network=closed-form"});
-    CHECK(iteration(sets, {"simulate.network=closed-form", "simulate.detail=layer"}) == alone);
+    const auto alone = iteration(sets, {"simulate.contention=off"});
+    CHECK(iteration(sets, {"simulate.contention=off", "simulate.detail=layer"}) == alone);
     // Operators meet in their tensor groups, whose ranks may have other messages to wait for.
-    CHECK(iteration(sets, {"simulate.network=closed-form", "simulate.detail=operator"}) >= alone);
+    CHECK(iteration(sets, {"simulate.contention=off", "simulate.detail=operator"}) >= alone);
   }
 }
 
@@ -222,19 +222,19 @@ TEST_CASE("stages that are all cut alike are no layouts of their own") {
       {"stages=[{}, {parallelism: {tensor: 4}}, {parallelism: {data: 1}}, {parallelism: {sequence: false}}]"});
   CHECK(listed.graph().digest() == plain.graph().digest());
   CHECK(listed.summary.iteration == plain.summary.iteration);
-  CHECK(listed.question->scenario.digest == plain.question->scenario.digest);
+  CHECK(listed.lowered->scenario.digest == plain.lowered->scenario.digest);
   // On GPUs that are listed they are cut alike too: as many messages, and the same time.
   const auto seated = predicted(
       {"stages=[{gpus: [0, 1, 2, 3]}, {gpus: [4, 5, 6, 7]}, {gpus: [8, 9, 10, 11]}, {gpus: [12, 13, 14, 15]}]",
-       "simulate.network=closed-form"});
-  CHECK(seated.summary.iteration == predicted({"simulate.network=closed-form"}).summary.iteration);
+       "simulate.contention=off"});
+  CHECK(seated.summary.iteration == predicted({"simulate.contention=off"}).summary.iteration);
 }
 
 TEST_CASE("what is set moves the answer") {
   const auto base = iteration({kLayouts});
   CHECK(iteration({kLayouts, "resharding.strategy=send-recv"}) > base);
   CHECK(iteration({kLayouts, "training.overlap.pipeline=true"}) < base);
-  CHECK(iteration({kLayouts, "cluster.links.nic.bandwidth=1Gb/s"}) > base);
+  CHECK(iteration({kLayouts, "cluster.links.scale_out.bandwidth=1Gb/s"}) > base);
   CHECK(iteration({kLayouts, "resharding.strategy=signal"}) < base);
   // Stages on one node are nearer to each other than on two.
   const Sets pair{"parallelism={}", "cluster.nodes=2"};
@@ -263,7 +263,7 @@ TEST_CASE("resharding: auto is least in the step, and signal a bound, whatever t
                     "model.sequence=" + pick({"256", "512", "1024"}),
                     "schedule=" + pick({"1f1b", "eager-1f1b", "gpipe"}),
                     "training.overlap.pipeline=" + pick({"true", "false"}),
-                    "cluster.links.nic.bandwidth=" + pick({"2Gb/s", "10Gb/s", "50Gb/s"})};
+                    "cluster.links.scale_out.bandwidth=" + pick({"2Gb/s", "10Gb/s", "50Gb/s"})};
     CAPTURE(fmt::format("{}", fmt::join(sets, " ")));
     const auto by = [&](const char* strategy) {
       return iteration(sets, {std::string("resharding.strategy=") + strategy});

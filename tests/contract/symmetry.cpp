@@ -48,8 +48,8 @@ TEST_CASE("one for all that are alike, or everybody: the same answer") {
     CAPTURE(seed);
     CAPTURE(training.text());
     // Of some, exchanges of experts run beside rows of kernels.
-    std::vector<std::string> sets{seed % 4 == 1 ? "software.shared_expert_overlap=true"
-                                                : "software.expert_overlap=true"};
+    std::vector<std::string> sets{seed % 4 == 1 ? "framework.shared_expert_overlap=true"
+                                                : "framework.expert_overlap=true"};
     if (seed % 4 == 3 || !question(training.text(), sets)) sets.clear();
     const auto classes = question(training.text(), sets);
     sets.emplace_back("simulate.symmetry=off");
@@ -59,7 +59,7 @@ TEST_CASE("one for all that are alike, or everybody: the same answer") {
     ++tried;
     const auto works = classes->graph.works();
     hidden += std::any_of(works.begin(), works.end(), [&](const graph::Work& work) {
-      const auto* both = std::get_if<graph::Beside>(&work);
+      const auto* both = std::get_if<graph::Overlapped>(&work);
       return both && std::holds_alternative<graph::Dispatch>(works[both->collective.index()]);
     });
     REQUIRE(all->durations == classes->durations);

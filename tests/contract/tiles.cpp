@@ -18,25 +18,25 @@ cluster: {use: dgx2-v100-32g, gpus: 16}
 parallelism: {data: 16, zero: 3}
 batch: {global: 32, micro: 2}
 training: {precision: fp16, attention: unfused, overlap: {gradients: false, parameters: false}}
-software: {use: deepspeed-2021, sharded_tensors: 1}
+framework: {use: deepspeed-2021, sharded_tensors: 1}
 )";
 const Sets kFetched{"cluster.gpus=1", "parallelism={data: 1}", "batch.global=2",
                     "training.offload={optimizer: host, gradients: host, parameters: host, prefetch: 0}"};
 
 std::string tiles(std::int64_t number) { return fmt::format("training.offload.tiles={}", number); }
-double seconds_of(const answer::Prediction& p) { return to_seconds(p.timeline.makespan()); }
-double computes(const answer::Prediction& p) {
+double seconds_of(const answer::Result& p) { return to_seconds(p.timeline.makespan()); }
+double computes(const answer::Result& p) {
   return to_seconds(p.summary.breakdown[static_cast<std::size_t>(graph::Category::compute)]);
 }
 // The most that gathered or fetched parameters and gradients on their way hold at a time.
-double working(const answer::Prediction& p) {
+double working(const answer::Result& p) {
   Bytes most;
   for (const auto& point : timeline::memory_curve(p.graph(), p.timeline, RankId(0)))
     most = std::max(most, point.live[static_cast<std::size_t>(graph::MemoryCategory::communication)]);
   return double(most.count());
 }
 // Of the arrays that come and go on the device.
-double largest_buffer(const answer::Prediction& p) {
+double largest_buffer(const answer::Result& p) {
   const auto& program = p.graph().programs().front();
   Bytes most;
   for (std::uint32_t b = program.residents; b < program.buffers.size(); ++b)
@@ -75,7 +75,7 @@ TEST_CASE("as many bytes, in more and smaller calls and products, and so never s
       CHECK(b.data == doctest::Approx(a.data).epsilon(1e-6));
       CHECK(b.offload_in == doctest::Approx(a.offload_in).epsilon(1e-6));
       CHECK(b.offload_out == doctest::Approx(a.offload_out).epsilon(1e-6));
-      CHECK(cut.question->hardware_flops.value() == doctest::Approx(whole.question->hardware_flops.value()));
+      CHECK(cut.lowered->hardware_flops.value() == doctest::Approx(whole.lowered->hardware_flops.value()));
       if (sets.empty()) CHECK(seconds_of(cut) > before);  // copies in and out pass each other sooner in small pieces
       CHECK(computes(cut) > computing);
       CHECK(double(cut.graph().programs().front().size()) > calls);
@@ -114,9 +114,9 @@ TEST_CASE("tiles with pipelines, split backwards, tensor and context groups, exp
   less({"parallelism={data: 4, tensor: 4, zero: 3, sequence: true}"});
   less({"cluster={use: dgx-a100-80g, nodes: 2}", "parallelism={data: 4, context: 4, zero: 3}",
         "training.attention=flash"});
-  less({"software=fsdp-2023", "model.family=llama", "model.kv_heads=4"});
-  less({"software=fsdp-2023", "training.fsdp.reshard_after_forward=false"});
-  less({"software=fsdp-2023", "training.recompute.modules=[mlp]", "training.overlap={gradients: true}"});
+  less({"framework=fsdp-2023", "model.family=llama", "model.kv_heads=4"});
+  less({"framework=fsdp-2023", "training.fsdp.reshard_after_forward=false"});
+  less({"framework=fsdp-2023", "training.recompute.modules=[mlp]", "training.overlap={gradients: true}"});
   less({"cluster={use: dgx-a100-80g, nodes: 2}", "model.family=moe", "model.experts=16", "model.experts_per_token=2",
         "model.expert_ffn=512", "model.shared_experts=1", "model.ffn=512"});
 }
@@ -167,10 +167,10 @@ TEST_CASE("tiles of what is there as a whole are refused") {
   refused({"cluster.gpus=1", "parallelism={data: 1}", "batch.global=2"}, "training.offload.parameters to host");
   refused({"training.optimizer=lomo", "batch.global=16", "batch.micro=1"}, "tensor by tensor");
   refused(
-      {"software={use: titan-2024, async_tensor: true}", "parallelism={data: 8, tensor: 2, zero: 3, sequence: true}"},
-      "'software.async_tensor'");
-  refused({"software=titan-2024", "training.recompute=selective"}, "which tiles change");
-  refused({"software=rehearsal", "training.precision=fp32"}, "run an operator as a whole");
+      {"framework={use: titan-2024, async_tensor: true}", "parallelism={data: 8, tensor: 2, zero: 3, sequence: true}"},
+      "'framework.async_tensor'");
+  refused({"framework=titan-2024", "training.recompute=selective"}, "which tiles change");
+  refused({"framework=native", "training.precision=fp32"}, "run an operator as a whole");
   CHECK(says(refusal(kOne, {tiles(0)}), "tiles"));
   CHECK(says(refusal(kOne, {tiles(257)}), "tiles"));
 }

@@ -20,16 +20,16 @@ const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       {"llama3-8b-dgx-h100.yaml", {"batch.global=16"}},
       {"llama3-8b-dgx-h100.yaml", {"batch.global=16", "parallelism={data: 8, zero: 3}", "training.recompute=full"}},
-      {"llama3-8b-dgx-h100.yaml", {"batch.global=16", "software=titan-2024", "training.overlap={tensor: true}"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=16", "framework=titan-2024", "training.overlap={tensor: true}"}},
       {"llama3-70b-64xh100.yaml", {"batch.global=32"}},
       {"llama3-70b-64xh100.yaml", {"batch.global=32", "parallelism.zero=3", "schedule=zb-h1"}},
       {"llama3-70b-64xh100.yaml",
-       {"batch.global=32", "training.recompute=full", "software=titan-2024", "training.overlap={tensor: true}"}},
+       {"batch.global=32", "training.recompute=full", "framework=titan-2024", "training.overlap={tensor: true}"}},
       // Narrow wires, little to compute: reductions under the backward fill them.
       {"llama3-8b-dgx-h100.yaml",
-       {"cluster.nodes=4", "batch.global=32", "parallelism={data: 32, zero: 2}", "cluster.links.nic.bandwidth=10Gb/s"}},
-      {"megatron21-t1/gpt-3.6b-64xa100.yaml", {"batch={global: 64, micro: 1}", "cluster.links.nic.bandwidth=5Gb/s"}},
-      {"megatron21-t1/gpt-18b-256xa100.yaml", {"batch={global: 256, micro: 2}", "software=oneflow-2021"}},
+       {"cluster.nodes=4", "batch.global=32", "parallelism={data: 32, zero: 2}", "cluster.links.scale_out.bandwidth=10Gb/s"}},
+      {"megatron21-t1/gpt-3.6b-64xa100.yaml", {"batch={global: 64, micro: 1}", "cluster.links.scale_out.bandwidth=5Gb/s"}},
+      {"megatron21-t1/gpt-18b-256xa100.yaml", {"batch={global: 256, micro: 2}", "framework=oneflow-2021"}},
       {"megatron21-t1/gpt-76b-1024xa100.yaml", {"batch={global: 128, micro: 1}"}},
       {"megatron21-t1/gpt-145b-1536xa100.yaml",
        {"batch={global: 192, micro: 1}", "schedule=1f1b", "parallelism.chunks=1"}},
@@ -43,14 +43,14 @@ const std::vector<Case>& cases() {
 
 struct Told {
   Time iteration;
-  answer::Traffic traffic;
+  answer::TrafficSummary traffic;
 };
 Told ask(const Case& c, std::vector<std::string> more = {}) {
   auto sets = c.sets;
   sets.insert(sets.end(), more.begin(), more.end());
   const auto r = predict(scenario::load(std::string(PROJECT_ROOT "/scenarios/") + c.file, sets),
                          {.summary = {.memory = false, .critical_path = false}});
-  return {r.summary.iteration, traffic(*r.question, r.summary.iteration, std::numeric_limits<std::size_t>::max())};
+  return {r.summary.iteration, traffic(*r.lowered, r.summary.iteration, std::numeric_limits<std::size_t>::max())};
 }
 
 bool leaves_gpu(const LinkTraffic& link) {
@@ -90,7 +90,7 @@ TEST_CASE("what GPUs send crosses a link of theirs") {
   // With rings, which send alike everywhere; of trees the busiest rank counts, of links what they carry on average.
   for (const auto& c : cases()) {
     CAPTURE(c.file);
-    const auto told = ask(c, {"software.nccl=2.3"});
+    const auto told = ask(c, {"framework.nccl=2.3"});
     double crossed = 0;
     for (const auto& link : told.traffic.links)
       if (leaves_gpu(link)) crossed += link.bytes * double(link.count);

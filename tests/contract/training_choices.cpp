@@ -160,7 +160,7 @@ TEST_CASE("what sequence parallelism gathers again runs beside the gradient of a
   const auto works = p.graph.works();
   std::size_t found = 0;
   for (std::size_t w = 0; w < works.size(); w++) {
-    const auto* both = std::get_if<graph::Beside>(&works[w]);
+    const auto* both = std::get_if<graph::Overlapped>(&works[w]);
     if (!both) continue;
     const auto& gather = std::get<graph::Collective>(p.graph.work(both->collective));
     if (gather.kind != CollectiveKind::all_gather || gather.pieces > 1) continue;
@@ -176,11 +176,11 @@ TEST_CASE("what sequence parallelism gathers again runs beside the gradient of a
 
 TEST_CASE("a blocking launch adds the host to the GPU") {
   // One stage, no pipeline: every launch of the step shows once more for each doubling of what it takes.
-  const auto seconds = [](const std::string& software) {
+  const auto seconds = [](const std::string& framework) {
     return to_seconds(ask(scenario::load(PROJECT_ROOT "/scenarios/megatron21-t1/gpt-1.7b-32xa100.yaml",
                                          {"cluster.nodes=1", "parallelism={data: 8}", "batch={global: 8, micro: 1}",
-                                          "simulate.network=closed-form",
-                                          "software={use: megatron-2021, " + software + ", gradient_overlap: never}"}))
+                                          "simulate.contention=off",
+                                          "framework={use: megatron-2021, " + framework + ", gradient_overlap: never}"}))
                           .iteration);
   };
   const double none = seconds("host_time_per_kernel: 0us, launch_blocking: true");
@@ -198,21 +198,21 @@ TEST_CASE("what a process takes before it allocates, and a flat bucket") {
     return ask(scenario::load(PROJECT_ROOT "/scenarios/megatron21-t1/gpt-1.7b-32xa100.yaml", all)).peak;
   };
   // 1.57 GB of an A100 where modules are loaded at once, else .8 assumed.
-  const auto eager = peak({"software.lazy_modules=false"}), lazy = peak({"software.lazy_modules=true"});
+  const auto eager = peak({"framework.lazy_modules=false"}), lazy = peak({"framework.lazy_modules=true"});
   CHECK(*eager.device - *lazy.device == doctest::Approx(1.57e9 - .8e9));
   CHECK(eager.allocated == lazy.allocated);
   // As large as a bucket: 5e8 gradients of 2 bytes, of 1.7e9 parameters.
-  const Sets buckets{"software.bucket_parameters=500000000"};
+  const Sets buckets{"framework.bucket_parameters=500000000"};
   Sets flat = buckets;
-  flat.push_back("software.flat_bucket=true");
+  flat.push_back("framework.flat_bucket=true");
   CHECK(peak(flat).allocated - peak(buckets).allocated == doctest::Approx(2 * 5e8));
 }
 
 TEST_CASE("a loss that torch.compile fuses is torch's without it") {
-  const auto peak = [](const char* software) {
+  const auto peak = [](const char* framework) {
     return ask(scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml",
                               {"batch={global: 16, micro: 2}", "parallelism={data: 8, zero: 3}",
-                               "training.recompute=full", fmt::format("software={{use: titan-2025{}}}", software)}))
+                               "training.recompute=full", fmt::format("framework={{use: titan-2025{}}}", framework)}))
         .peak.allocated;
   };
   CHECK(peak(", compiled: false") == peak(", compiled: false, loss: torch"));

@@ -19,15 +19,15 @@ const std::string kDense =
     "version: 1\nmodel: {family: gpt, layers: 8, hidden: 1024, heads: 16, vocabulary: 32000, sequence: 512, "
     "tie_embeddings: false}\ncluster: {use: dgx-h100, nodes: 1}\nparallelism: {pipeline: 4}\n"
     "batch: {global: 32, micro: 1}\ntraining: {precision: bf16, gradient_precision: fp32}\n"
-    "software: megatron-2024\nschedule: dualpipe\n";
+    "framework: megatron-2024\nschedule: dualpipe\n";
 const std::string kExperts =
     "version: 1\nmodel: {use: qwen3-30b-a3b, layers: 8}\ncluster: {use: dgx-h100, nodes: 4}\n"
     "parallelism: {pipeline: 4, expert: 4, zero: 1}\nbatch: {global: 128, micro: 1}\ntraining: {precision: bf16}\n"
-    "software: megatron-2025\nschedule: dualpipe\n";
+    "framework: megatron-2025\nschedule: dualpipe\n";
 
-answer::Prediction run(const Sets& sets, const std::string& text = kDense) { return contract::predicted(text, sets); }
+answer::Result run(const Sets& sets, const std::string& text = kDense) { return contract::predicted(text, sets); }
 
-double held(const answer::Prediction& p, std::size_t rank, graph::MemoryCategory category) {
+double held(const answer::Result& p, std::size_t rank, graph::MemoryCategory category) {
   double sum = 0;
   for (const auto& buffer : p.graph().program_of(p.graph().ranks()[rank]).resident())
     if (buffer.category == category) sum += double(buffer.size.count());
@@ -35,7 +35,7 @@ double held(const answer::Prediction& p, std::size_t rank, graph::MemoryCategory
 }
 
 // Sizes and members of what a rank sends of its gradients.
-std::vector<std::pair<std::int64_t, std::uint32_t>> reductions(const answer::Prediction& p, std::size_t rank) {
+std::vector<std::pair<std::int64_t, std::uint32_t>> reductions(const answer::Result& p, std::size_t rank) {
   std::vector<std::pair<std::int64_t, std::uint32_t>> all;
   const auto& program = p.graph().program_of(p.graph().ranks()[rank]);
   for (std::size_t t = 0; t < program.size(); t++)
@@ -112,7 +112,7 @@ TEST_CASE("ranks without a layer reduce nothing with their mirror images") {
       "version: 1\nmodel: {family: moe, layers: 2, hidden: 1024, heads: 16, experts: 8, experts_per_token: 2, "
       "expert_ffn: 256, vocabulary: 32000, sequence: 512}\ncluster: {use: dgx-h100, nodes: 1}\n"
       "parallelism: {pipeline: 4, tensor: 2}\nbatch: {global: 8}\ntraining: {precision: bf16}\n"
-      "software: megatron-2025\nschedule: dualpipe\n";
+      "framework: megatron-2025\nschedule: dualpipe\n";
   const auto prediction = run({}, text);
   std::set<double> with_experts;
   for (const auto& group : prediction.graph().groups())
@@ -130,7 +130,7 @@ TEST_CASE("replicas far apart pay for the network") {
   // 4 pipeline ranks of 2 nodes of 4 GPUs: the mirror image of a rank is on the other node.
   const Sets near{"cluster.nodes=1"}, far{"cluster.gpus_per_node=4", "cluster.nodes=2"};
   auto slow = far;
-  slow.push_back("cluster.links.nic.bandwidth=50Gb/s");
+  slow.push_back("cluster.links.scale_out.bandwidth=50Gb/s");
   CHECK(run(far).summary.iteration > run(near).summary.iteration);
   CHECK(run(slow).summary.iteration > run(far).summary.iteration);
 }

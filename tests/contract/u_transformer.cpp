@@ -24,7 +24,7 @@ const std::string kSimulated =
     "parallelism: {tensor: 4}\n"
     "batch: {global: 16, micro: 4}\n"
     "training: {precision: fp16, attention: unfused}\n"
-    "software: megatron-2021\n";
+    "framework: megatron-2021\n";
 
 }  // namespace
 
@@ -88,9 +88,9 @@ TEST_CASE("a way of a skip connection that is left out is found") {
   REQUIRE(train(kGpt, sets).verified.ok);
   const auto found_out = [&](const char* what, LocalTask left_out) {
     CAPTURE(what);
-    backend::Tamper tamper;
-    tamper.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == left_out; };
-    CHECK(!train(kGpt, sets, tamper).verified.ok);
+    backend::FaultInjection fault_injection;
+    fault_injection.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == left_out; };
+    CHECK(!train(kGpt, sets, fault_injection).verified.ok);
   };
   for (const std::uint16_t layer : {0, 1}) {
     const auto mirror = static_cast<std::uint16_t>(3 - layer);
@@ -115,7 +115,7 @@ TEST_CASE("skips inside a stage: the same time and memory at every detail") {
                                             {"training.recompute={mode: full, every: 2}"},
                                             {"training.attention=unfused"},
                                             {"cluster=dgx-h100", "training.attention=flash", "training.precision=bf16",
-                                             "software=titan-2024", "training.recompute=selective"},
+                                             "framework=titan-2024", "training.recompute=selective"},
                                             {"parallelism={tensor: 4, sequence: true}"},
                                             {"parallelism={data: 4}"},
                                             {"parallelism={pipeline: 4}"},

@@ -12,7 +12,7 @@ answer::Summary ask(const std::string& cluster, const std::string& more = "",
                     const std::string& parallelism = "{tensor: 8, pipeline: 2, data: 2}") {
   const auto text = fmt::format(
       "version: 1\nmodel: {{family: gpt, layers: 16, hidden: 8192, heads: 64, vocabulary: 51200, sequence: 2048}}\n"
-      "cluster: {}\nparallelism: {}\nbatch: {{global: 32, micro: 1}}\nsoftware: megatron-2021\n"
+      "cluster: {}\nparallelism: {}\nbatch: {{global: 32, micro: 1}}\nframework: megatron-2021\n"
       "training: {{recompute: selective, attention: flash}}\n{}\n",
       cluster, parallelism, more);
   return answer::predict(scenario::load_text(text, "test.yaml")).summary;

@@ -15,21 +15,21 @@ model: {family: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 4, ffn: 563
 cluster: dgx-h100
 parallelism: {data: 8}
 batch: {global: 32, micro: 1}
-software: megatron-2025
+framework: megatron-2025
 )";
 const std::string kLong = R"(version: 1
 model: {family: gpt, layers: 4, hidden: 2048, heads: 16, vocabulary: 1024, sequence: 16384}
 cluster: dgx-a100-80g
 parallelism: {data: 8}
 batch: {global: 8, micro: 1}
-software: megatron-2024
+framework: megatron-2024
 )";
 const std::string kExperts = R"(version: 1
 model: {family: moe, layers: 4, hidden: 2048, heads: 16, kv_heads: 16, vocabulary: 8000, sequence: 4096, experts: 16, experts_per_token: 2, expert_ffn: 4096}
 cluster: dgx-h100
 parallelism: {data: 8, expert: 8}
 batch: {global: 16, micro: 1}
-software: megatron-2025
+framework: megatron-2025
 )";
 
 answer::Summary summary(const std::string& text, const Sets& sets = {}) { return predicted(text, sets).summary; }
@@ -64,13 +64,13 @@ TEST_CASE("MFU <= HFU <= 1") {
 
 TEST_CASE("of frozen weights no gradient counts: two thirds, but for attention") {
   const auto all = predicted(kLlama, {}), frozen = predicted(kLlama, {"training.lora=16"});
-  const double ratio = frozen.question->model_flops.value() / all.question->model_flops.value();
+  const double ratio = frozen.lowered->model_flops.value() / all.lowered->model_flops.value();
   CHECK(ratio > 2. / 3);
   CHECK(ratio < .75);
 }
 
 TEST_CASE("pieces of a sequence together count as the sequence does") {
-  const auto hardware = [](const Sets& sets) { return predicted(kLong, sets).question->hardware_flops.value(); };
+  const auto hardware = [](const Sets& sets) { return predicted(kLong, sets).lowered->hardware_flops.value(); };
   const Sets pipeline{"parallelism={data: 2, pipeline: 4}", "batch.global=32"};
   CHECK(hardware(with(pipeline, {"schedule={name: seq1f1b, pieces: 4}"})) ==
         doctest::Approx(hardware(with(pipeline, {"schedule=1f1b"}))).epsilon(1e-6));

@@ -31,12 +31,12 @@ std::size_t broken_on_purpose(const Sets& sets, bool kernels) {
     const bool reduces = std::holds_alternative<graph::Collective>(work) && at.pass == graph::Pass::gradient_reduce;
     const bool updates = at.pass == graph::Pass::optimizer;
     if (!(kernels ? weights : (reduces || updates))) continue;
-    backend::Tamper tamper;
-    tamper.skip = [&](RankId rank, LocalTask task, int step) -> bool {
+    backend::FaultInjection fault_injection;
+    fault_injection.skip = [&](RankId rank, LocalTask task, int step) -> bool {
       return (reduces || rank == RankId(0)) && step == 1 && task == LocalTask(t);
     };
     CAPTURE(graph.label(RankId(0), LocalTask(t)));
-    CHECK_FALSE(train(kGpt, sets, tamper).verified.ok);
+    CHECK_FALSE(train(kGpt, sets, fault_injection).verified.ok);
     ++broken;
   }
   return broken;

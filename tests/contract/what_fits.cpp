@@ -22,7 +22,7 @@ double largest(const Sets& sets) {
   while (high < 20'000 && fits(high)) low = high, high *= 2;
   while (high - low > 1 + low / 32) (fits((low + high) / 2) ? low : high) = (low + high) / 2;
   const auto model = predicted_file("gpt-10b-offload-1xv100.yaml", with(sets, {fmt::format("model.layers={}", low)}));
-  return models::parameters(model.question->scenario.concrete->model) * 1e-9;
+  return models::parameters(model.lowered->scenario.concrete->model) * 1e-9;
 }
 
 }  // namespace
@@ -31,12 +31,12 @@ TEST_CASE("model states of 7.5 B parameters on 64 GPUs: 120, 31.4, 16.6 and 1.9 
   const double published[] = {120, 31.4, 16.6, 1.88};
   for (int zero = 0; zero <= 3; ++zero) {
     const auto p = predicted_file("gpt-7.5b-zero-64xv100.yaml",
-                                  {fmt::format("parallelism.zero={}", zero), "software.flat_gradient_bytes=0"});
+                                  {fmt::format("parallelism.zero={}", zero), "framework.flat_gradient_bytes=0"});
     using graph::MemoryCategory;
     double states = 0;
     for (const auto& buffer : p.graph().programs().front().resident())
       if (buffer.category <= MemoryCategory::optimizer) states += double(buffer.size.count());
-    const double psi = models::parameters(p.question->scenario.concrete->model);
+    const double psi = models::parameters(p.lowered->scenario.concrete->model);
     CHECK(states * 7.5e9 / psi * 1e-9 == doctest::Approx(published[zero]).epsilon(.005));
   }
 }

@@ -11,7 +11,7 @@ using namespace rehearsal::contract;
 
 namespace {
 
-const job::WholeRun& run_of(const answer::Prediction& p) {
+const job::WholeRun& run_of(const answer::Result& p) {
   REQUIRE(p.summary.job);
   return *p.summary.job;
 }

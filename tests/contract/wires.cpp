@@ -17,9 +17,9 @@ namespace {
 // Two nodes, a stage in each: 64 activations of 4096 x 4096 in bf16 go out of rank 0 while it computes, and as many
 // gradients out of rank 1.
 scenario::Scenario between_nodes(std::vector<std::string> sets) {
-  sets.push_back("simulate.network=closed-form");
+  sets.push_back("simulate.contention=off");
   return scenario::load_text(
-      "version: 1\nmodel: llama2-7b\ncluster: {use: dgx-h100, nodes: 2, links: {nic: {bandwidth: 1Gb/s}}}\n"
+      "version: 1\nmodel: llama2-7b\ncluster: {use: dgx-h100, nodes: 2, links: {scale_out: {bandwidth: 1Gb/s}}}\n"
       "parallelism: {tensor: 8, pipeline: 2}\nbatch: {global: 64, micro: 1}\nschedule: gpipe\n"
       "training: {recompute: full}\n",
       "test.yaml", sets);
@@ -31,18 +31,18 @@ constexpr double kSent = 64 * 4096. * 4096 * 2;  // bytes, one way
 
 // Four stages, two in each node: the inner ranks send over their port and over their NIC, both slow.
 scenario::Scenario both_wires(const std::string& schedule, const std::vector<std::string>& more) {
-  std::vector<std::string> sets{"schedule=" + schedule, "simulate.network=closed-form"};
+  std::vector<std::string> sets{"schedule=" + schedule, "simulate.contention=off"};
   sets.insert(sets.end(), more.begin(), more.end());
   return scenario::load_text(
       "version: 1\nmodel: llama2-7b\n"
-      "cluster: {use: dgx-h100, nodes: 2, links: {nic: {bandwidth: 2Gb/s}, nvlink: {message: 0.3GB/s}}}\n"
-      "parallelism: {tensor: 4, pipeline: 4}\nbatch: {global: 16, micro: 1}\nsoftware: titan-2024\n",
+      "cluster: {use: dgx-h100, nodes: 2, links: {scale_out: {bandwidth: 2Gb/s}, scale_up: {p2p_bandwidth: 0.3GB/s}}}\n"
+      "parallelism: {tensor: 4, pipeline: 4}\nbatch: {global: 16, micro: 1}\nframework: titan-2024\n",
       "test.yaml", sets);
 }
 
 // Sends of every rank in program order: they become ready in this order, and no wire holds two at once. Returns how
 // many waited for their wire.
-std::size_t check_wires(const answer::Prediction& prediction, std::set<graph::Lane>& lanes) {
+std::size_t check_wires(const answer::Result& prediction, std::set<graph::Lane>& lanes) {
   const auto& graph = prediction.graph();
   const auto& timeline = prediction.timeline;
   std::size_t waited = 0;
@@ -62,7 +62,7 @@ std::size_t check_wires(const answer::Prediction& prediction, std::set<graph::La
       auto& wire = free[static_cast<std::size_t>(lane)];
       REQUIRE(timeline.start[rank.first_task + i] == std::max(ready, wire));
       waited += wire > ready;
-      wire = timeline.start[rank.first_task + i] + prediction.question->held[program.work[i].index()];
+      wire = timeline.start[rank.first_task + i] + prediction.lowered->held[program.work[i].index()];
     }
   }
   return waited;
@@ -76,7 +76,7 @@ TEST_CASE("a step is not shorter than its wires need") {
   // GPipe sends all activations and then all gradients; 1F1B both at once, each over a wire of its own rank.
   CHECK(iteration({}) > 2 * wire);
   CHECK(iteration({"schedule=1f1b"}) > wire);
-  const std::string slow = "cluster.links.nic.bandwidth=0.1Gb/s";
+  const std::string slow = "cluster.links.scale_out.bandwidth=0.1Gb/s";
   CHECK(iteration({slow}) > 20 * wire);
   CHECK(iteration({slow, "schedule=1f1b"}) > 10 * wire);
 }
@@ -85,15 +85,15 @@ TEST_CASE("where sending decides, half the bandwidth takes twice the time") {
   for (const char* schedule : {"gpipe", "1f1b"}) {
     CAPTURE(schedule);
     const auto at = [&](const char* rate) {
-      return iteration({fmt::format("schedule={}", schedule), fmt::format("cluster.links.nic.bandwidth={}", rate)});
+      return iteration({fmt::format("schedule={}", schedule), fmt::format("cluster.links.scale_out.bandwidth={}", rate)});
     };
     const double whole = at("0.2Gb/s"), half = at("0.1Gb/s");
     CHECK(half / whole > 1.95);
     CHECK(half / whole <= 2);
   }
   // And where it does not, it moves little.
-  const double fast = iteration({"cluster.links.nic.bandwidth=400Gb/s"});
-  CHECK(iteration({"cluster.links.nic.bandwidth=200Gb/s"}) < 1.02 * fast);
+  const double fast = iteration({"cluster.links.scale_out.bandwidth=400Gb/s"});
+  CHECK(iteration({"cluster.links.scale_out.bandwidth=200Gb/s"}) < 1.02 * fast);
 }
 
 TEST_CASE("every evaluator and every form of the graph: the same wires, in program order") {
@@ -106,7 +106,7 @@ TEST_CASE("every evaluator and every form of the graph: the same wires, in progr
     if (schedule.min_chunks > 1 || schedule.max_chunks > 1)
       sets.push_back(fmt::format("parallelism.chunks={}", std::max(2u, schedule.min_chunks)));
     scenario::Scenario scenario;
-    answer::Prediction whole;
+    answer::Result whole;
     try {
       scenario = both_wires(name, sets);
       whole = answer::predict(scenario);
@@ -139,11 +139,11 @@ TEST_CASE("own kernels") {
   for (const char* schedule : {"1f1b", "gpipe", "zb-h1", "chimera"}) {
     CAPTURE(schedule);
     const auto scenario = scenario::load_text(
-        fmt::format("version: 1\nsimulate: {{network: closed-form}}\nmodel: {{family: gpt, layers: 8, hidden: 256, "
+        fmt::format("version: 1\nsimulate: {{contention: off}}\nmodel: {{family: gpt, layers: 8, hidden: 256, "
                     "heads: 4, vocabulary: 512, sequence: 64}}\n"
-                    "cluster: {{use: dgx-h100, nodes: 2, links: {{nic: {{bandwidth: 0.01Gb/s}}}}}}\n"
+                    "cluster: {{use: dgx-h100, nodes: 2, links: {{scale_out: {{bandwidth: 0.01Gb/s}}}}}}\n"
                     "parallelism: {{tensor: 4, pipeline: 4}}\nbatch: {{global: 16, micro: 1}}\nschedule: {}\n"
-                    "software: rehearsal\n",
+                    "framework: native\n",
                     schedule),
         "test.yaml");
     const auto replayed = answer::predict(scenario);

@@ -106,7 +106,7 @@ TEST_CASE("reports of random trainings, in 80 columns and in 60") {
     CAPTURE(seed);
     const auto training = contract::RandomTraining(seed).text();
     CAPTURE(training);
-    const auto ask = [&](const contract::Sets& sets) -> std::optional<answer::Prediction> {
+    const auto ask = [&](const contract::Sets& sets) -> std::optional<answer::Result> {
       try {
         return contract::predicted(training, sets);
       } catch (const UserError&) {
@@ -157,7 +157,7 @@ TEST_CASE("every report of the program keeps to the terminal") {
            "reshard " + scenarios + "reshard/case4.yaml", "balance " + scenarios + "balance/eplb-readme.yaml",
            "collective all-reduce --ranks 16 --cluster dgx-h100",
            "schedule zb-v --pipeline 4 --microbatches 8 --forward 5ms --backward 5ms --weight 5ms",
-           "list models llama3-8b", "list gpus h100-80g-sxm", "list software megatron-2025", "list collectives"}) {
+           "list models llama3-8b", "list gpus h100-80g-sxm", "list frameworks megatron-2025", "list collectives"}) {
     CAPTURE(line);
     const auto run = rehearse(line);
     REQUIRE(run.status == 0);

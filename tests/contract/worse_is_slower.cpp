@@ -37,9 +37,9 @@ struct Key {
   const char* name;
   bool more_is_better;
 };
-constexpr Key kLinks[] = {{"cluster.links.nvlink.bandwidth", true}, {"cluster.links.nvlink.latency", false},
-                          {"cluster.links.nic.bandwidth", true},    {"cluster.links.nic.latency", false},
-                          {"cluster.links.nic.efficiency", true},   {"cluster.links.nic.message_efficiency", true},
+constexpr Key kLinks[] = {{"cluster.links.scale_up.bandwidth", true}, {"cluster.links.scale_up.latency", false},
+                          {"cluster.links.scale_out.bandwidth", true},    {"cluster.links.scale_out.latency", false},
+                          {"cluster.links.scale_out.efficiency", true},   {"cluster.links.scale_out.message_efficiency", true},
                           {"cluster.message_overhead", false}};
 constexpr Key kGpu[] = {{"cluster.gpu.sms", true},
                         {"cluster.gpu.memory_bandwidth", true},

@@ -35,7 +35,7 @@ std::map<std::string, std::string> house() {
   return texts;
 }
 
-answer::Prediction predict(const scenario::Files& files, const std::vector<std::string>& sets = {}) {
+answer::Result predict(const scenario::Files& files, const std::vector<std::string>& sets = {}) {
   const auto text = text_of(fs::path(PROJECT_ROOT) / kScenario);
   return answer::predict(scenario::load_text(text, kScenario, sets, files));
 }

@@ -26,7 +26,7 @@ namespace {
 std::string training(const std::string& gpu) {
   return fmt::format(
       "version: 1\nmodel: llama3-8b\ncluster: {{use: {}, gpus: 4}}\nparallelism: {{data: 4, zero: 3}}\n"
-      "batch: {{global: 4, micro: 1, sequence: 2048}}\nsoftware: titan-2024\n"
+      "batch: {{global: 4, micro: 1, sequence: 2048}}\nframework: titan-2024\n"
       "training: {{precision: bf16, recompute: none}}\nsimulate: {{detail: operator}}\n",
       gpu.starts_with("h100") ? "dgx-h100" : "dgx-a100-80g");
 }
@@ -36,7 +36,7 @@ cost::CostModel model(const std::string& gpu) {
   const auto& c = *scenario.concrete;
   auto eight = c.cluster;
   eight.gpus_per_node = 8;
-  return {eight, c.curves, c.software};
+  return {eight, c.curves, c.framework};
 }
 
 graph::Work work(const std::string& name, const cluster::Gpu& gpu) {
@@ -89,7 +89,7 @@ double stretched_step(const std::string& gpu) {
     const auto at = [&](std::size_t i) { return rank.first_task + i; };
     for (std::size_t i = 0; i < program.size(); ++i) {
       if (program.lane[i] != graph::Lane::compute || program.endpoint[i] != graph::kNoEndpoint) continue;
-      alone += answer.question->durations[program.work[i].index()];
+      alone += answer.lowered->durations[program.work[i].index()];
       lasted += timeline.end[at(i)] - timeline.start[at(i)];
     }
   }

@@ -31,10 +31,10 @@ Machine machine(const std::string& gpu) {
   auto concrete =
       *scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml",
                       {gpu == "h800" ? "cluster={use: h800-roce, nodes: 1}" : "cluster={use: dgx-a100-80g, nodes: 1}",
-                       gpu == "h800" ? "software={use: titan-2024, attention_kernel: flash-2}"
-                                     : "software={use: fsdp-2023, attention_kernel: flash-2}"})
+                       gpu == "h800" ? "framework={use: titan-2024, attention_kernel: flash-2}"
+                                     : "framework={use: fsdp-2023, attention_kernel: flash-2}"})
            .concrete;
-  cost::CostModel cost(concrete.cluster, concrete.curves, concrete.software);
+  cost::CostModel cost(concrete.cluster, concrete.curves, concrete.framework);
   return {std::move(concrete), std::move(cost)};
 }
 
@@ -50,7 +50,7 @@ double attention(const Machine& m, const Row& row, const models::Part& part, std
         const auto& c = both->collective;
         graph::Collective travels{c.kind, c.size, {static_cast<std::uint32_t>(ranks), 1}, 1, c.precision};
         travels.inside = c.axis;
-        works = {std::get<FusedAttention>(both->piece), travels, graph::Beside{WorkId(0), WorkId(1)}};
+        works = {std::get<FusedAttention>(both->piece), travels, graph::Overlapped{WorkId(0), WorkId(1)}};
       }
       if (step.name.starts_with("attention") && step.name.ends_with("sum")) works = {std::get<MemoryBound>(step.what)};
       if (!works.empty()) all += to_seconds(m.cost.price(works).back());
@@ -72,7 +72,7 @@ double predicted(const Machine& m, const Row& row) {
   models::Training training;
   training.context_balance = row.at("method") == "zigzag ring";
   const models::Shard shard{.micro_batch = number("batch"), .sequence = number("seq"), .context = alone ? 1 : ranks};
-  const auto network = models::framework_network(model, training, m.concrete.software, shard, {});
+  const auto network = models::framework_network(model, training, m.concrete.framework, shard, {});
   return attention(m, row, network.layer(models::LayerKind::dense), ranks) / (alone ? double(ranks) : 1);
 }
 

@@ -5,7 +5,7 @@
 // layer. Not in it, of 380: BERT, T5, hybrid and multimodal models 77, fp16 and fp8 21, recomputation 10, groups of
 // micro-batches 6, unequal stages 6, Megatron-FSDP 6, deferred weight gradients 5, Muon 3, experts over more GPUs than
 // a stage has 7, latent attention or modules of multi-token prediction 3, no peak 1. Vocabularies are those of the
-// tokenizer (50,257), padded. Where nothing is said of attention it counts as fused. `software.workspace` is two cuBLAS
+// tokenizer (50,257), padded. Where nothing is said of attention it counts as fused. `framework.workspace` is two cuBLAS
 // workspaces (forward and autograd threads: 32 MiB each with CUBLAS_WORKSPACE_CONFIG=:4096:8, else 8.125) and
 // Transformer Engine's (32 MiB on Hopper, 4 on A100; five with grouped products). No constant was fitted on these rows.
 #include <doctest/doctest.h>

@@ -20,7 +20,7 @@ namespace {
 
 cluster::Gpu gpu(const std::string& name) {
   return scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml",
-                        {fmt::format("cluster={{gpu: {}, gpus_per_node: 8, nodes: 1, links: {{nvlink: "
+                        {fmt::format("cluster={{gpu: {}, gpus_per_node: 8, nodes: 1, links: {{scale_up: "
                                      "{{bandwidth: 300GB/s}}}}}}",
                                      name)})
       .concrete->cluster.gpu;

@@ -51,7 +51,7 @@ TEST_CASE("Megatron-LM 2021, Table 1") {
     const double predicted = to_seconds(run.timeline.makespan());
     const double error = predicted / row.measured_s - 1;
     errors.push_back(error);
-    rates.push_back(run.question->hardware_flops.value() / double(scenario.parallelism.gpus()) / row.measured_s);
+    rates.push_back(run.lowered->hardware_flops.value() / double(scenario.parallelism.gpus()) / row.measured_s);
     text +=
         fmt::format("{:<46} {:>9.3f} s {:>9.3f} s {:>+7.1f} %\n", row.scenario, predicted, row.measured_s, error * 100);
   }

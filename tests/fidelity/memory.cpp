@@ -116,7 +116,7 @@ TEST_CASE("the largest model that fits, bigscience") {
                       "model: {{family: gpt, layers: {}, hidden: {}, heads: {}, vocabulary: 50257, sequence: 1024}}\n"
                       "cluster: {{use: v100-32g-opa, nodes: {}{}}}\nparallelism: {{tensor: 4, pipeline: {}}}\n"
                       "batch: {{global: {}, micro: 1}}\n"
-                      "training: {{precision: fp16, recompute: full, attention: unfused}}\nsoftware: deepspeed-2021\n",
+                      "training: {{precision: fp16, recompute: full, attention: unfused}}\nframework: deepspeed-2021\n",
                       layers, hidden, hidden / 128, gpus / 4, small ? ", gpu: v100-16g-sxm2" : "", pipeline,
                       2 * pipeline),
           "largest model");

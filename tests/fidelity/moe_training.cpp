@@ -24,11 +24,11 @@ namespace {
 const std::map<std::string, double> kLimits{
     {"mbridge_moe_gb200", .075}, {"mbridge_moe_b200", .106}, {"dsv3_gb200_ablation", .038}};
 
-std::vector<published::Prediction> predictions(published::SoftwareDetail detail) {
+std::vector<published::Prediction> predictions(published::FrameworkDetail detail) {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
   published::Against against;
-  against.software = detail, against.memory = false;
+  against.framework = detail, against.memory = false;
   against.jobs = std::max(1u, std::thread::hardware_concurrency());
   return published::predict(published::read_runs(TEST_DATA "/fidelity/moe_training.csv"), against);
 }
@@ -36,7 +36,7 @@ std::vector<published::Prediction> predictions(published::SoftwareDetail detail)
 }  // namespace
 
 TEST_CASE("published steps of mixtures of experts") {
-  const auto all = predictions(published::SoftwareDetail::knobs);
+  const auto all = predictions(published::FrameworkDetail::knobs);
   MESSAGE("\n" << published::against_text(all, false));
   std::size_t judged = 0;
   for (const auto& s : published::score(all)) {
@@ -51,7 +51,7 @@ TEST_CASE("published steps of mixtures of experts") {
 
 TEST_CASE("what separates releases is in the switches: without them the same runs are missed") {
   double with = 0, without = 0;
-  for (const auto& s : published::score(predictions(published::SoftwareDetail::knobs))) with += s.mean;
-  for (const auto& s : published::score(predictions(published::SoftwareDetail::none))) without += s.mean;
+  for (const auto& s : published::score(predictions(published::FrameworkDetail::knobs))) with += s.mean;
+  for (const auto& s : published::score(predictions(published::FrameworkDetail::none))) without += s.mean;
   CHECK(with < without / 1.5);
 }

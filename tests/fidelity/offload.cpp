@@ -31,9 +31,9 @@ double adam_bytes(const std::string& framework) { return framework.starts_with("
 double adam_seconds(const Row& row) {
   const auto c = *load(
                       "version: 1\nmodel: llama3-8b\ncluster: {use: gb200-nvl72, gpus: 1}\nparallelism: {data: 1}\n"
-                      "batch: {global: 1, micro: 1}\nsoftware: fsdp-2023\n")
+                      "batch: {global: 1, micro: 1}\nframework: fsdp-2023\n")
                       .concrete;
-  const cost::CostModel model(c.cluster, c.curves, c.software);
+  const cost::CostModel model(c.cluster, c.curves, c.framework);
   const double parameters = std::stod(row.at("params_b")) * 1e9;
   return model.host_step({parameters, bytes(parameters * adam_bytes(row.at("framework")))});
 }
@@ -50,7 +50,7 @@ double teraflops_on_one(const Row& row) {
     const auto prediction = answer::predict(load(fmt::format(
         "version: 1\ncluster: {{use: dgx2-v100-32g, gpus: 1}}\nmodel: {{family: gpt, layers: {}, hidden: {}, heads: "
         "{}, "
-        "vocabulary: 50257, sequence: 1024}}\nbatch: {{global: {}, micro: {}}}\nsoftware: deepspeed-2021\ntraining: "
+        "vocabulary: 50257, sequence: 1024}}\nbatch: {{global: {}, micro: {}}}\nframework: deepspeed-2021\ntraining: "
         "{{precision: fp16, attention: unfused, recompute: full, overlap: {{gradients: true}}, offload: {{optimizer: "
         "host, "
         "gradients: host{}}}}}\n",
@@ -65,7 +65,7 @@ double teraflops_on_one(const Row& row) {
 // offloading as long as it was.
 const std::string kQwen =
     "version: 1\ncluster: {use: dgx-a100-40g, gpus: 2}\nbatch: {global: 8, micro: 4}\nparallelism: {data: 2, zero: 2}\n"
-    "software: {use: deepspeed-2021, dropout: false}\n"
+    "framework: {use: deepspeed-2021, dropout: false}\n"
     "training: {precision: bf16, gradient_precision: bf16, overlap: {gradients: true}}\n";
 double qwen_seconds(const std::string& model, int sequence, bool offload) {
   const char* shape = model.find("1.5B") != std::string::npos

@@ -49,7 +49,7 @@ class ScenarioFile {
     for (const char* table : {"training_runs", "recipes"})
       for (const auto& row : published::read_runs(fmt::format(TEST_DATA "/fidelity/{}.csv", table)))
         if (row.id == run) {
-          const auto made = published::scenario_of(row, published::read_mapping(), published::SoftwareDetail::knobs);
+          const auto made = published::scenario_of(row, published::read_mapping(), published::FrameworkDetail::knobs);
           REQUIRE(!made.yaml.empty());
           sets_ = made.sets;
           path_ = (std::filesystem::temp_directory_path() / fmt::format("layouts-{}.yaml", ::getpid())).string();
@@ -111,7 +111,7 @@ std::string text_of(const search::Layout& l) {
 Time in_full(const search::Space& space, const search::Layout& layout) {
   auto sets = space.file().sets;
   for (const auto& [key, value] : space.sets(layout)) sets.push_back(key + "=" + value);
-  sets.emplace_back("simulate.network=auto");
+  sets.emplace_back("simulate.contention=auto");
   return answer::predict(scenario::load(space.file().path, sets)).summary.iteration;
 }
 
@@ -125,7 +125,7 @@ struct Ranked {
 };
 Ranked ranked(const ScenarioFile& file, const std::string& plan) {
   auto sets = file.sets("plan={" + plan + "}");
-  sets.emplace_back("simulate.network=closed-form");  // ranks are by time without contention
+  sets.emplace_back("simulate.contention=off");  // ranks are by time without contention
   const search::Space space(scenario::load_plan(file.path(), sets));
   Ranked r;
   r.layouts = space.layouts();

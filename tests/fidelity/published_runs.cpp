@@ -18,7 +18,7 @@
 #include "published/widths.hpp"
 
 using namespace rehearsal;
-using published::SoftwareDetail;
+using published::FrameworkDetail;
 
 namespace {
 
@@ -30,24 +30,24 @@ std::vector<published::Run> runs() {
   return all;
 }
 
-published::Against against(SoftwareDetail detail) {
+published::Against against(FrameworkDetail detail) {
   published::Against options;
-  options.software = detail;
-  options.forecast = detail == SoftwareDetail::knobs;
+  options.framework = detail;
+  options.forecast = detail == FrameworkDetail::knobs;
   options.jobs = std::max(1u, std::thread::hardware_concurrency());
   return options;
 }
 
-std::vector<published::Prediction> predictions(SoftwareDetail detail) {
+std::vector<published::Prediction> predictions(FrameworkDetail detail) {
   return published::predict(runs(), against(detail));
 }
 
 const std::vector<published::Prediction>& with_all_knobs() {
-  static const auto all = predictions(SoftwareDetail::knobs);
+  static const auto all = predictions(FrameworkDetail::knobs);
   return all;
 }
 const published::Widths& their_widths() {
-  static const auto all = published::widths(with_all_knobs(), against(SoftwareDetail::knobs));
+  static const auto all = published::widths(with_all_knobs(), against(FrameworkDetail::knobs));
   return all;
 }
 
@@ -93,7 +93,7 @@ const std::vector<published::Prediction>& of_others(const std::string& table) {
   static std::map<std::string, std::vector<published::Prediction>> known;
   const auto found = known.find(table);
   if (found != known.end()) return found->second;
-  auto options = against(SoftwareDetail::knobs);
+  auto options = against(FrameworkDetail::knobs);
   options.memory = false;
   const auto runs = published::read_runs(fmt::format(TEST_DATA "/fidelity/{}.csv", table));
   return known[table] = published::predict(runs, options);
@@ -179,7 +179,7 @@ TEST_CASE("the error bands are those of these runs, and of mixtures of experts")
 }
 
 TEST_CASE("published runs, with the profile of their framework alone") {
-  const auto overall = published::overall(published::score(predictions(SoftwareDetail::profile)));
+  const auto overall = published::overall(published::score(predictions(FrameworkDetail::profile)));
   MESSAGE(fmt::format("mean of {} tables: {:.1f} %, constant rate {:.1f} %", overall.tables, overall.mean * 100,
                       overall.constant * 100));
   CHECK(overall.mean < overall.constant / 2.5);

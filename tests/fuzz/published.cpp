@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     for (const auto& run : published::read_runs(file.path()))
       for (const auto detail :
-           {published::SoftwareDetail::knobs, published::SoftwareDetail::profile, published::SoftwareDetail::none}) {
+           {published::FrameworkDetail::knobs, published::FrameworkDetail::profile, published::FrameworkDetail::none}) {
         const auto row = published::scenario_of(run, mapping, detail);
         if (row.yaml.empty() == row.not_judged.empty()) std::abort();
       }

@@ -235,9 +235,9 @@ parallelism: {tensor: 8, sequence: true, pipeline: 4}
 batch: {global: 64, micro: 1}
 schedule: 1f1b
 training: {precision: bf16, recompute: selective, attention: flash}
-software: megatron-2021
+framework: megatron-2021
 )";
-const char* const kShuffled = R"(software: megatron-2021
+const char* const kShuffled = R"(framework: megatron-2021
 training:
   attention: flash
   optimizer: adamw
@@ -260,7 +260,7 @@ version: 1
 )";
 const char* const kJson = R"({"name": "spelling", "version": 1, "batch": {"global": 64, "micro": 1},
  "model": "gpt3-175b", "cluster": {"nodes": 8, "use": "dgx-a100-80g"},
- "parallelism": {"pipeline": 4, "tensor": 8, "sequence": true, "data": 2}, "software": "megatron-2021",
+ "parallelism": {"pipeline": 4, "tensor": 8, "sequence": true, "data": 2}, "framework": "megatron-2021",
  "training": {"attention": "flash", "precision": "bf16", "recompute": "selective"}, "schedule": "1f1b"})";
 
 }  // namespace

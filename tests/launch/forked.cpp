@@ -18,7 +18,7 @@
 
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
-#include "launch/job_member.hpp"
+#include "launch/rank_process.hpp"
 #include "launch/launch.hpp"
 #include "launch/launcher.hpp"
 
@@ -35,7 +35,7 @@ void pause_for(double s) { dispatch::sleep_until(dispatch::now() + seconds(s)); 
 // --- in a rank -----------------------------------------------------------------------------------------------------
 
 // What a backend does with its rank: meets the others, works, publishes. `what`: the case; it decides who misbehaves.
-std::string work(const std::string& what, launch::JobMember& job, dispatch::Progress& progress) {
+std::string work(const std::string& what, launch::RankProcess& job, dispatch::Progress& progress) {
   launch::Store& store = job.store();
   const bool culprit = store.rank() == 1;
   if (what == "user error") throw UserError("the scenario is wrong");
@@ -61,7 +61,7 @@ std::string work(const std::string& what, launch::JobMember& job, dispatch::Prog
 
 int rank_program(const std::string& what) {
   dispatch::Progress progress;  // seen by the job to its end
-  launch::JobMember job(kPatience);
+  launch::RankProcess job(kPatience);
   std::ofstream(fs::path(std::getenv(kScratch)) / fmt::format("{}.pid", job.membership().rank)) << getpid();
   try {
     const auto results = job.guarded([&] { return job.publish(work(what, job, progress)); });

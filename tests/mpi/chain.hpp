@@ -21,7 +21,7 @@ inline Chain chain(std::size_t ranks, Bytes message = Bytes(1000)) {
   using graph::Lane;
   using graph::Pass;
   graph::GraphBuilder builder;
-  const WorkId forward = builder.intern(graph::Wait{kForward});
+  const WorkId forward = builder.intern(graph::FixedDelay{kForward});
   const WorkId send = builder.intern(graph::Message{.size = message, .gathered = {}});
   const WorkId receive = builder.intern(graph::Receive{});
   const WorkId reduce =

@@ -53,7 +53,7 @@ Answer perform(const std::string& what, std::size_t ranks) {
   options.warmup = 1;
   options.iterations = what == "long" ? 10000 : 3;
   options.timeout = seconds(1);
-  options.tamper.skip = [&](RankId rank, LocalTask task, int step) {
+  options.fault_injection.skip = [&](RankId rank, LocalTask task, int step) {
     const bool last = step == 2 && task.value == 3;
     if (what == "killed" && rank.value == 1 && last) raise(SIGKILL);
     if (what == "fails" && rank.value == 1 && last) throw MachineError("out of patience");

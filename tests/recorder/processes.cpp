@@ -68,12 +68,12 @@ class Processes : public backend::Session {
     if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, results);
     return dispatch::assemble(graph_, std::move(results), "recorder", options.compute, false);
   }
-  backend::Trained trained() const override { return trained_; }
+  backend::TrainingResult trained() const override { return trained_; }
 
  private:
   const graph::TaskGraph& graph_;
   World& world_;
-  backend::Trained trained_;
+  backend::TrainingResult trained_;
 };
 
 class Job : public backend::Backend {

@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
 #include "kernels/host.hpp"
-#include "launch/membership.hpp"
+#include "launch/rank_environment.hpp"
 
 namespace rehearsal::standin {
 namespace {

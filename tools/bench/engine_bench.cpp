@@ -81,7 +81,7 @@ class Stage {
     std::vector<LocalTask> after;
     if (receives) after.push_back(program_.add({receive_, Lane::receive, at, in.value, {}}));
     const LocalTask done =
-        program_.add({graph_.intern(graph::Wait{time}), Lane::compute, at, graph::kNoEndpoint, {}}, after);
+        program_.add({graph_.intern(graph::FixedDelay{time}), Lane::compute, at, graph::kNoEndpoint, {}}, after);
     if (sends) program_.add({message_, Lane::send, at, out.value, {}}, std::span(&done, 1));
   }
 
@@ -189,7 +189,7 @@ int run(std::uint32_t p, std::uint32_t m, int repeats) {
   const double build = cpu_seconds() - before;
   std::vector<Time> durations;
   for (const graph::Work& work : graph.works()) {
-    const auto* wait = std::get_if<graph::Wait>(&work);
+    const auto* wait = std::get_if<graph::FixedDelay>(&work);
     durations.push_back(wait ? wait->duration : std::holds_alternative<graph::Message>(work) ? Time(kHop) : Time{});
   }
   const auto sim = engine::make_sim();

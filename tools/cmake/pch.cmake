@@ -15,6 +15,7 @@ endif()
 set(COMMON_HEADERS <fmt/format.h> <algorithm> <array> <cmath> <cstdint> <functional> <limits> <map> <memory> <numeric>
                    <optional> <ranges> <set> <span> <string> <string_view> <utility> <variant> <vector>)
 set(rooms_HEADERS ${COMMON_HEADERS})
+set(cold_HEADERS ${COMMON_HEADERS})
 set(tests_HEADERS ${COMMON_HEADERS} <doctest/doctest.h> <nlohmann/json.hpp> <filesystem> <fstream> <random> <sstream>)
 
 function(precompiled KIND TARGET)

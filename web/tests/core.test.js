@@ -30,7 +30,7 @@ const gpt3 = "scenarios/gpt3-175b-1024xa100.yaml", llama = "scenarios/llama3-8b-
 const variants = [
   ...["gpipe", "zb-h1", "zb-v", "dualpipe", "v-half", "{name: interleaved-1f1b}"].map(name =>
     [gpt3, `schedule=${name}`, ...(/zb-v|v-half|inter/.test(name) ? ["parallelism.chunks=2"] : [])]),
-  [gpt3, "batch.micro=2"], [gpt3, "training.recompute=full"], [gpt3, "simulate.detail=operator"], [gpt3, "simulate.network=closed-form"],
+  [gpt3, "batch.micro=2"], [gpt3, "training.recompute=full"], [gpt3, "simulate.detail=operator"], [gpt3, "simulate.contention=off"],
   [llama, "parallelism.zero=3"], [llama, "batch.sequence=32768"], [llama, "training.precision=fp8"],
   ["scenarios/gpt-7.5b-zero-64xv100.yaml", "parallelism.zero=2"], ["scenarios/gpt-10b-offload-1xv100.yaml", "batch.global=32"],
   ["scenarios/teaching-1f1b-8-stages.yaml", "costs.forward=7ms"],

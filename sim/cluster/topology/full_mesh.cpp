@@ -21,8 +21,8 @@ void register_full_mesh(Registry& registry) {
   };
   t.promise = [](const Machine& m) {
     const auto g = m.spec().gpus_per_node;
-    if (g == 1) return Promise{Bandwidth(), 0};
-    return Promise{m.spec().nvlink * (double(g / 2 * (g - g / 2)) / double(g - 1)), 1};
+    if (g == 1) return ClosedFormBounds{Bandwidth(), 0};
+    return ClosedFormBounds{m.spec().nvlink * (double(g / 2 * (g - g / 2)) / double(g - 1)), 1};
   };
   registry.add(std::move(t));
 }

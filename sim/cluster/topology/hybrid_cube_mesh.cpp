@@ -56,7 +56,7 @@ Bandwidth port(const Machine& m, std::int64_t stride, std::int64_t members) {
   return m.spec().nvlink * (fewest / kLinks);
 }
 
-Promise promise(const Machine& m) {
+ClosedFormBounds promise(const Machine& m) {
   // The links that cross the middle: 6 of 24 of a whole node, 150 GB/s on V100.
   const auto g = m.spec().gpus_per_node;
   int crossing = 0;

@@ -12,7 +12,7 @@ void register_one_switch(Registry& registry) {
     return over(m, a, b, stripe, {{DeviceKind::leaf, 0, 0}});
   };
   t.levels = [](const Machine& m) { return leaf_and_spine(m, m.gpus(), 1); };
-  t.promise = [](const Machine& m) { return Promise{half_of_domains(m), hops_over(m, 1)}; };
+  t.promise = [](const Machine& m) { return ClosedFormBounds{half_of_domains(m), hops_over(m, 1)}; };
   registry.add(std::move(t));
 }
 

@@ -59,7 +59,7 @@ Link link(const Machine& m, const Device& a, const Device& b) {
   return {m.spec().nvlink, a.kind == DeviceKind::gpu || b.kind == DeviceKind::gpu ? half : Time()};
 }
 
-Promise promise(const Machine& m) {
+ClosedFormBounds promise(const Machine& m) {
   const auto g = m.spec().gpus_per_node, s = count(m, "switches");
   if (g == 1) return {Bandwidth(), 0};
   const auto flow = m.spec().nvlink * double(s > 1 ? s / 2 : g / 2);

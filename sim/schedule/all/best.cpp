@@ -20,7 +20,7 @@ using search::Programs;
 // Work of one answer in actions bounded (about 30 ns each) for beams and proofs, replayed for annealing: about a
 // second. Without a limit the rules are good and the search only smooths them.
 constexpr std::uint64_t kWork = 20'000'000, kWorkWithoutLimit = 100'000;
-// Beyond, the order of fewer micro-batches is repeated.
+// OffloadMemory, the order of fewer micro-batches is repeated.
 constexpr std::uint64_t kMostActions = 6'000;
 constexpr std::uint32_t kSeed = 20240110;
 

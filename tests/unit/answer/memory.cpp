@@ -17,7 +17,7 @@ namespace {
 
 using Sets = std::vector<std::string>;
 
-Prediction run(const Sets& sets) {
+Result run(const Sets& sets) {
   return predict(scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml", sets));
 }
 
@@ -42,19 +42,19 @@ TEST_CASE("categories are never negative and sum to the level") {
   for (const auto& layout : kLayouts)
     for (const char* recompute : {"none", "selective", "full"})
       for (const char* detail : {"stage", "layer"})
-        for (const char* software : {"megatron-2021", "titan-2024", "deepspeed-2021"}) {
+        for (const char* framework : {"megatron-2021", "titan-2024", "deepspeed-2021"}) {
           const bool pipeline = layout.find("pipeline") != std::string::npos;
           for (const char* schedule : {"1f1b", "zb-h1"}) {
             if (schedule[0] == 'z' && (!pipeline || layout.find("chunks") != std::string::npos)) continue;
             CAPTURE(layout);
             CAPTURE(recompute);
             CAPTURE(detail);
-            CAPTURE(software);
+            CAPTURE(framework);
             CAPTURE(schedule);
             const bool chunks = layout.find("chunks") != std::string::npos;
             const auto r = run({"parallelism=" + layout, "batch={global: 64, micro: 1}",
                                 fmt::format("training.recompute={}", recompute),
-                                fmt::format("simulate.detail={}", detail), fmt::format("software={}", software),
+                                fmt::format("simulate.detail={}", detail), fmt::format("framework={}", framework),
                                 fmt::format("schedule={}", chunks ? "interleaved-1f1b" : schedule)});
             const auto& graph = r.graph();
             for (std::size_t rank = 0; rank < graph.ranks().size(); rank++) {

@@ -16,7 +16,7 @@ using namespace rehearsal::answer;
 
 namespace {
 
-Prediction teaching(std::vector<std::string> sets, const std::string& engine = "auto") {
+Result teaching(std::vector<std::string> sets, const std::string& engine = "auto") {
   return predict(scenario::load(std::string(PROJECT_ROOT) + "/scenarios/teaching-zb-h1-8-stages.yaml", sets),
                  {.engine = engine});
 }
@@ -29,7 +29,7 @@ std::vector<std::string> unit_times(const std::string& schedule, int pipeline, i
           fmt::format("training.optimizer_sync={}", overlap ? "post-validation" : "barrier")};
 }
 
-Time period(const Prediction& r) { return r.timeline.makespan(); }
+Time period(const Result& r) { return r.timeline.makespan(); }
 Time ms(std::int64_t n) { return Time(n * 1'000'000'000); }
 
 }  // namespace
@@ -63,7 +63,7 @@ TEST_CASE("the period lies between the cost of the schedule and its makespan") {
       CAPTURE(pipeline);
       auto sets = unit_times(schedule, pipeline, microbatches, true);
       const auto overlapped = teaching(sets);
-      const auto replayed = schedule::replay(schedule::registry().at(schedule), overlapped.question->problem);
+      const auto replayed = schedule::replay(schedule::registry().at(schedule), overlapped.lowered->problem);
       CHECK(period(overlapped) >= replayed.cost);
       CHECK(period(overlapped) <= replayed.makespan);
     }
@@ -105,7 +105,7 @@ TEST_CASE("both evaluators agree; the breakdown sums to the period") {
     CHECK(a.timeline.iteration_end == b.timeline.iteration_end);
     const auto last = timeline::last_rank(a.graph(), a.timeline);
     Time sum;
-    for (const Time part : timeline::breakdown(a.graph(), a.timeline, last, a.question->durations)) sum += part;
+    for (const Time part : timeline::breakdown(a.graph(), a.timeline, last, a.lowered->durations)) sum += part;
     CHECK(sum == period(a));
   }
 }

@@ -19,17 +19,17 @@ using Sets = std::vector<std::string>;
 
 scenario::Scenario one_node(Sets sets) {
   Sets all = {"parallelism={data: 8, zero: 3}", "batch={global: 24, micro: 1}", "training={recompute: full}",
-              "simulate.detail=layer", "software=titan-2024"};
+              "simulate.detail=layer", "framework=titan-2024"};
   all.insert(all.end(), sets.begin(), sets.end());
   return scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml", all);
 }
-Prediction run(Sets sets) { return predict(one_node(std::move(sets))); }
+Result run(Sets sets) { return predict(one_node(std::move(sets))); }
 
 struct Sums {
   double gathered = 0, scattered = 0, reduced = 0;  // bytes over the data group
   std::size_t gathers = 0, scatters = 0, reductions = 0;
 };
-Sums data_traffic(const Prediction& r, std::size_t rank = 0) {
+Sums data_traffic(const Result& r, std::size_t rank = 0) {
   const auto& graph = r.graph();
   const auto& program = graph.program_of(graph.ranks()[rank]);
   Sums sums;
@@ -44,7 +44,7 @@ Sums data_traffic(const Prediction& r, std::size_t rank = 0) {
   return sums;
 }
 
-double residents(const Prediction& r) {
+double residents(const Result& r) {
   const auto& graph = r.graph();
   double sum = 0;
   for (const auto& buffer : graph.program_of(graph.ranks()[0]).resident())
@@ -60,7 +60,7 @@ constexpr double kEnds = 2 * 128256. * 4096 + 4096, kLayers = 8030261248. - kEnd
 
 TEST_CASE("model states of the ZeRO paper: 16, 4 + 12/N, 2 + 14/N, 16/N bytes per parameter") {
   const Sets job = {"model=gpt-7.5b", "cluster={use: dgx-a100-80g, nodes: 8}", "batch={global: 64, micro: 1}",
-                    "training={precision: fp16, attention: unfused, recompute: full}", "software=megatron-2021"};
+                    "training={precision: fp16, attention: unfused, recompute: full}", "framework=megatron-2021"};
   const auto states = [&](int zero, std::string more = "") {
     auto sets = job;
     sets.push_back(fmt::format("parallelism={{data: 64, zero: {}}}", zero));
@@ -104,7 +104,7 @@ namespace {
 // and down again. The gather of unit i + n is asked for when unit i starts, the reduction of unit i when it has ended;
 // the data lane takes requests one by one, gathers that were asked for at the start of a unit before its reduction.
 // Nobody feels anybody.
-Time by_hand(const Prediction& r, int microbatches, int layers, bool reshard, int prefetch) {
+Time by_hand(const Result& r, int microbatches, int layers, bool reshard, int prefetch) {
   const auto& graph = r.graph();
   const auto& program = graph.program_of(graph.ranks()[0]);
   const int ends_and_layers = layers + 2;
@@ -112,7 +112,7 @@ Time by_hand(const Prediction& r, int microbatches, int layers, bool reshard, in
   Time forward[3], backward[3], gather[3], reduce[3], step;
   int seen_forward = 0, seen_backward = 0;
   for (std::size_t i = 0; i < program.size(); i++) {
-    const Time d = r.question->durations[program.work[i].index()];
+    const Time d = r.lowered->durations[program.work[i].index()];
     const auto pass = program.coordinates[i].pass;
     const auto kind_of = [&](int position) { return position == 0 ? 0 : position == ends_and_layers - 1 ? 2 : 1; };
     if (pass == Pass::forward && seen_forward < ends_and_layers) forward[kind_of(seen_forward++)] = d;
@@ -176,7 +176,7 @@ TEST_CASE("gathers and reductions under computation, by recurrence") {
       CAPTURE(prefetch);
       // Short sequences, so that communication shows.
       const auto r = run({fmt::format("training.fsdp={{prefetch: {}, reshard_after_forward: {}}}", prefetch, reshard),
-                          "batch.sequence=512", "simulate.network=closed-form"});
+                          "batch.sequence=512", "simulate.contention=off"});
       graph::validate(r.graph());
       const Time expected = by_hand(r, 3, 32, reshard, prefetch);
       // The head's norm (4,096 of 525 M parameters) is left out by hand.
@@ -203,7 +203,7 @@ TEST_CASE("nothing overlapped is the sum of its parts") {
   const auto& graph = r.graph();
   const auto& program = graph.program_of(graph.ranks()[0]);
   Time sum;
-  for (const auto work : program.work) sum += r.question->durations[work.index()];
+  for (const auto work : program.work) sum += r.lowered->durations[work.index()];
   CHECK(r.timeline.makespan() == sum);
 }
 

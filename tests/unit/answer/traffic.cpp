@@ -15,15 +15,15 @@ namespace {
 using Sets = std::vector<std::string>;
 
 // A GPT of 4 layers on DGX A100 (no switch that adds), with rings alone: NCCL 2.3 has no trees.
-Prediction run(const Sets& sets) {
+Result run(const Sets& sets) {
   Sets all = {"model={family: gpt, layers: 4, hidden: 1024, heads: 16, sequence: 512, vocabulary: 51200}",
-              "training={precision: bf16, attention: unfused}", "software={use: megatron-2021, nccl: 2.3}",
+              "training={precision: bf16, attention: unfused}", "framework={use: megatron-2021, nccl: 2.3}",
               "simulate.detail=layer"};
   all.insert(all.end(), sets.begin(), sets.end());
   return predict(scenario::load(PROJECT_ROOT "/scenarios/megatron21-t1/gpt-3.6b-64xa100.yaml", all));
 }
 
-const LinkTraffic* named(const answer::Traffic& traffic, const std::string& name) {
+const LinkTraffic* named(const answer::TrafficSummary& traffic, const std::string& name) {
   for (const auto& link : traffic.links)
     if (link.name == name) return &link;
   return nullptr;
@@ -88,18 +88,18 @@ TEST_CASE("tensor parallelism: four reductions a layer and micro-batch") {
   // With sequence parallelism each is a gather and a scatter, as many bytes; megatron-2021 gathers the two inputs once
   // more for the gradients of the weights (arXiv 2205.05198, 4.2.2).
   CHECK(of(sequence, 6, none) - of(sequence, 4, none) == Approx(2 * 3 * (4 * 2 + 2) * ring).epsilon(1e-9));
-  const char* saves = "software.saves_gathered=true";
+  const char* saves = "framework.saves_gathered=true";
   CHECK(of(sequence, 6, saves) - of(sequence, 4, saves) == Approx(2 * 3 * 4 * 2 * ring).epsilon(1e-9));
 }
 
 TEST_CASE("pipeline parallelism: an activation and a gradient for each micro-batch and hop") {
   // Tensor groups fill the nodes, a stage each. Untied, so that the ends share nothing.
-  const auto of = [&](const char* sharded, const char* network = "simulate.network=auto") {
+  const auto of = [&](const char* sharded, const char* network = "simulate.contention=auto") {
     return run({"cluster={use: dgx-a100-80g, nodes: 4}", "parallelism={tensor: 8, pipeline: 4, data: 1}",
                 "model.tie_embeddings=false", "batch={global: 5, micro: 1}", sharded, network})
         .summary.traffic;
   };
-  const auto whole = of("software.sharded_sends=false"), sharded = of("software.sharded_sends=true");
+  const auto whole = of("framework.sharded_sends=false"), sharded = of("framework.sharded_sends=true");
   // Ranks in the middle send 5 activations on and 5 gradients back; 3 hops of 8 pairs, both ways.
   CHECK(whole.per_gpu.pipeline == 10 * kMessage);
   CHECK(whole.all_gpus.pipeline == 3 * 8 * 10 * kMessage);
@@ -115,7 +115,7 @@ TEST_CASE("pipeline parallelism: an activation and a gradient for each micro-bat
   REQUIRE(end);
   CHECK((end->bytes == 5 * kMessage && end->count == 16));
   // Where nobody feels anybody no link is known; what is sent is the same.
-  const auto alone = of("software.sharded_sends=false", "simulate.network=closed-form");
+  const auto alone = of("framework.sharded_sends=false", "simulate.contention=off");
   CHECK(alone.links.empty());
   CHECK((alone.per_gpu == whole.per_gpu && alone.all_gpus == whole.all_gpus));
 }
@@ -141,11 +141,11 @@ namespace {
 // tied.
 constexpr double kPsi = 8030261248., kEnds = 2 * 128256. * 4096 + 4096;
 
-Prediction replicas(int zero, int n, int microbatches, const Sets& more) {
+Result replicas(int zero, int n, int microbatches, const Sets& more) {
   Sets sets = {n < 8 ? fmt::format("cluster={{use: dgx-a100-80g, gpus: {}}}", n)
                      : fmt::format("cluster={{use: dgx-a100-80g, nodes: {}}}", n / 8),
                fmt::format("parallelism={{data: {}, zero: {}}}", n, zero),
-               fmt::format("batch={{global: {}, micro: 1}}", n * microbatches), "software={use: fsdp-2023, nccl: 2.3}"};
+               fmt::format("batch={{global: {}, micro: 1}}", n * microbatches), "framework={use: fsdp-2023, nccl: 2.3}"};
   sets.insert(sets.end(), more.begin(), more.end());
   return predict(scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml", sets));
 }
@@ -182,7 +182,7 @@ TEST_CASE("volumes of the ZeRO paper: 2, 2, 2 and 3 Psi, each in the precision i
           const double kept = zero == 3 ? others * parameters * kEnds : 0;
           CHECK(v.bytes == Approx(v.closed_form_bytes - kept).epsilon(1e-7));
         }
-        const auto all = run(1, "software.zero1_reduces=all");
+        const auto all = run(1, "framework.zero1_reduces=all");
         CHECK(all.form == "3 Psi");
         CHECK(all.closed_form_bytes == Approx(others * (all_reduced + parameters) * kPsi).epsilon(1e-12));
         CHECK(all.bytes == Approx(all.closed_form_bytes).epsilon(1e-7));
@@ -210,20 +210,20 @@ TEST_CASE("ZeRO-1 that reduces all takes the time of an all-reduce") {
   const auto of = [&](const char* reduces) {
     return replicas(1, 16, 1, {"training={recompute: full, overlap: {gradients: false}}", reduces});
   };
-  const auto shards = of("software.zero1_reduces=shards"), all = of("software.zero1_reduces=all");
-  const auto reduction = [](const Prediction& r) {
+  const auto shards = of("framework.zero1_reduces=shards"), all = of("framework.zero1_reduces=all");
+  const auto reduction = [](const Result& r) {
     const auto& program = r.graph().program_of(r.graph().ranks()[0]);
     Time sum;
     for (std::size_t t = 0; t < program.size(); ++t)
       if (program.coordinates[t].pass == graph::Pass::gradient_reduce)
-        sum += r.question->durations[program.work[t].index()];
+        sum += r.lowered->durations[program.work[t].index()];
     return sum;
   };
   CHECK(reduction(all) > reduction(shards));
   CHECK(all.summary.iteration - shards.summary.iteration == reduction(all) - reduction(shards));
   // A walk of the schedule knows it as well.
-  for (const char* reduces : {"software.zero1_reduces=shards", "software.zero1_reduces=all"}) {
-    const auto r = replicas(1, 16, 1, {"training.recompute=full", reduces, "simulate.network=closed-form"});
+  for (const char* reduces : {"framework.zero1_reduces=shards", "framework.zero1_reduces=all"}) {
+    const auto r = replicas(1, 16, 1, {"training.recompute=full", reduces, "simulate.contention=off"});
     CHECK(estimate(r.scenario()).iteration == r.summary.iteration);
   }
   CHECK(all.summary.peak.allocated == shards.summary.peak.allocated);

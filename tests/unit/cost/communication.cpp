@@ -177,7 +177,7 @@ TEST_CASE("a message holds its wire for its bytes, not for latency, host or gath
   CHECK(m.message(out) > 5e-3);
   CHECK(m.on_the_wire({Bytes(90'000'000), 0, 1, Bytes(), 1}) == Approx(90e6 / 80e9).epsilon(1e-9));
   CHECK(m.on_the_wire({Bytes(0), 0, 8, Bytes(), 1}) == 0);
-  const std::vector<graph::Work> works{graph::Wait{Time(5)}, out, graph::Receive{}};
+  const std::vector<graph::Work> works{graph::FixedDelay{Time(5)}, out, graph::Receive{}};
   CHECK(m.held(works) == std::vector{Time(), seconds(m.on_the_wire(out)), Time()});
 }
 
@@ -207,11 +207,11 @@ TEST_CASE("an algorithm that joins the registry changes the price, and one that 
   magic.protocol = [](const cluster::Interconnect&) { return collective::Protocol{}; };
   shelf.add(magic);
   const auto priced = [&](Version version) {
-    models::Software software;
-    software.nccl = version;
+    models::Framework framework;
+    framework.nccl = version;
     auto machine = test::dgx_a100();
     machine.library.algorithms["magic-all-reduce"] = {{3, 0}, {3, 0}};
-    return CostModel(machine, {}, software, nullptr, shelf).choose({all_reduce, kSize, {8, 1}});
+    return CostModel(machine, {}, framework, nullptr, shelf).choose({all_reduce, kSize, {8, 1}});
   };
   CHECK(priced({3, 0}).algorithm->name == "magic-all-reduce");
   CHECK(priced({3, 0}).seconds == Approx(1e-6));

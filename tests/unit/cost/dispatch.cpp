@@ -12,9 +12,9 @@ namespace {
 constexpr double kFixed = 60e-6;
 
 cost::CostModel model(models::Dispatcher dispatcher, std::int64_t nodes) {
-  models::Software software;
-  software.dispatcher = dispatcher;
-  return {test::dgx_a100(nodes), {}, software};
+  models::Framework framework;
+  framework.dispatcher = dispatcher;
+  return {test::dgx_a100(nodes), {}, framework};
 }
 // 1,000 tokens of 1,000 bytes, 16 experts of which each sees 2.
 Dispatch tokens(std::uint32_t ranks, bool two_hop) { return {1000, Bytes(1000), 16, 2, 0, two_hop, {ranks, 1}, 1}; }
@@ -53,7 +53,7 @@ TEST_CASE("kernels beside an exchange lose the multiprocessors that it holds") {
   const auto cost = model(models::Dispatcher::deepep, 1);
   const Gemm gemm{4096, 4096, 4096, 1, Precision::bf16, false};
   const std::vector<graph::Work> works{gemm, tokens(8, true), graph::Sequence{{{WorkId(0), 4, false}}},
-                                       graph::Beside{WorkId(2), WorkId(1)}};
+                                       graph::Overlapped{WorkId(2), WorkId(1)}};
   const auto price = cost.price(works);
   const double kernels = to_seconds(price[2]), exchange = to_seconds(price[1]), both = to_seconds(price[3]);
   REQUIRE(kernels > exchange);
@@ -70,12 +70,12 @@ TEST_CASE("what stands beside the exchange loses them, and what does not loses n
   };
   const std::vector<graph::Work> works{gemm,
                                        tokens(8, false),
-                                       graph::Wait{idle},
+                                       graph::FixedDelay{idle},
                                        row(2, 0),
                                        row(0, 2),
-                                       graph::Beside{WorkId(3), WorkId(1)},
-                                       graph::Beside{WorkId(4), WorkId(1)},
-                                       graph::Beside{WorkId(2), WorkId(1)}};
+                                       graph::Overlapped{WorkId(3), WorkId(1)},
+                                       graph::Overlapped{WorkId(4), WorkId(1)},
+                                       graph::Overlapped{WorkId(2), WorkId(1)}};
   const auto price = cost.price(works);
   const Time kernel = price[0], exchange = price[1];
   REQUIRE(exchange < idle);

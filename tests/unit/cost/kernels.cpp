@@ -13,7 +13,7 @@ using doctest::Approx;
 
 namespace {
 
-cost::CostModel model(models::Software software = megatron_2021()) { return {dgx_a100(2), a100_curves(), software}; }
+cost::CostModel model(models::Framework framework = megatron_2021()) { return {dgx_a100(2), a100_curves(), framework}; }
 constexpr double kGap = 2e-6;
 // FLOP/s: of one SM at the clock of products that pause often, and what power allows the whole GPU.
 constexpr double kSm = 312e12 * .95 * .951 / 108, kLimit = 312e12 * .79 * .951;
@@ -132,9 +132,9 @@ TEST_CASE("fp8 is counted against bf16, by how its scales are kept") {
   machine.gpu.sustained_memory_bandwidth = Bandwidth(1e30);
   machine.gpu.gemm_overhead = machine.gpu.tile_overhead = machine.gpu.kernel_gap = Time();
   const auto time = [&](Precision precision, models::Fp8Scaling scaling) {
-    auto software = megatron_2021();
-    software.fp8_scaling = scaling;
-    return cost::CostModel(machine, a100_curves(), software).gemm({4096, 4096, 4096, 1, precision});
+    auto framework = megatron_2021();
+    framework.fp8_scaling = scaling;
+    return cost::CostModel(machine, a100_curves(), framework).gemm({4096, 4096, 4096, 1, precision});
   };
   using enum models::Fp8Scaling;
   const double bf16 = time(Precision::bf16, tensorwise);
@@ -196,14 +196,14 @@ TEST_CASE("fused attention") {
 }
 
 TEST_CASE("an attention kernel that the GPU has not is FlashAttention-2") {
-  auto software = megatron_2021();
-  software.attention_kernel = models::AttentionKernel::cudnn;
+  auto framework = megatron_2021();
+  framework.attention_kernel = models::AttentionKernel::cudnn;
   const FusedAttention shape{4, 32, 2048, 2048, 128, true, false};
-  CHECK(model(software).attention(shape) == model().attention(shape));
+  CHECK(model(framework).attention(shape) == model().attention(shape));
   auto machine = dgx_a100();
   machine.gpu.cudnn_attention_rate = FlopRate(300e12);
   // 1.132 of its rate forward, ends of 339 tokens: 300e12 1.132 / (1 + 339/2048) against 208e12 1.09 / (1 + 356/2048).
-  const cost::CostModel with(machine, a100_curves(), software);
+  const cost::CostModel with(machine, a100_curves(), framework);
   CHECK((with.attention(shape) - kGap) / (model().attention(shape) - kGap) ==
         Approx((208. * 1.09 / (1 + 356. / 2048)) / (300. * 1.132 / (1 + 339. / 2048))).epsilon(1e-12));
 }
@@ -262,7 +262,7 @@ TEST_CASE("composite works add up exactly") {
   using namespace graph;
   // Wait 5 us; memory 162 MB = 100 us + gap; a host that needs 300 us for 2 x wait + memory (112 us) idles the GPU 188
   // us.
-  std::vector<Work> works{Wait{seconds(5e-6)}, MemoryBound{Bytes(162'000'000), 1, Traffic::plain}};
+  std::vector<Work> works{FixedDelay{seconds(5e-6)}, MemoryBound{Bytes(162'000'000), 1, Traffic::plain}};
   works.push_back(Sequence{{{WorkId(0), 2, false}, {WorkId(1), 1, true}}});
   works.push_back(HostBound{seconds(300e-6), WorkId(2)});
   works.push_back(HostBound{seconds(50e-6), WorkId(2)});
@@ -294,8 +294,8 @@ TEST_CASE("composite works add up exactly") {
 TEST_CASE("an assumption is told when a work of the answer rests on it, the weightiest first") {
   auto machine = dgx_a100(2);
   machine.gpu.assumed = {"kernel_gap", "cudnn_attention_rate", "gemm_efficiency", "memory"};
-  machine.assumed = {"links.nvlink.latency", "links.nic.bandwidth"};
-  machine.sources["links.nic.bandwidth"] = "data sheet";
+  machine.assumed = {"links.scale_up.latency", "links.scale_out.bandwidth"};
+  machine.sources["links.scale_out.bandwidth"] = "data sheet";
   const cost::CostModel model(machine, a100_curves(), megatron_2021());
   const auto told = [&](const std::vector<graph::Work>& works, const std::vector<double>& runs) {
     std::vector<std::string> texts;
@@ -313,7 +313,7 @@ TEST_CASE("an assumption is told when a work of the answer rests on it, the weig
             "framework reserves."});
   // Often enough, the message over the wire weighs more.
   const auto often = told(works, {1, 1e6});
-  CHECK(often.front() == "Cluster dgx-a100-80g: links.nic.bandwidth = 25 GB/s is assumed (data sheet).");
+  CHECK(often.front() == "Cluster dgx-a100-80g: links.scale_out.bandwidth = 25 GB/s is assumed (data sheet).");
   CHECK(
       std::none_of(often.begin(), often.end(), [](auto& a) { return a.find("nvlink.latency") != std::string::npos; }));
 }

@@ -1,4 +1,4 @@
-// A DGX A100 80 GB node and the software of 2021 as tests need them, independent of the files in configs/.
+// A DGX A100 80 GB node and the framework of 2021 as tests need them, independent of the files in configs/.
 // Sources: A100 white paper (peak, SMs, HBM); constants of models/README.md; all-reduce times: vTrain's nccl-tests
 // tables (VIA-Research/vTrain, trace/a100/AR_GPU*_1M_1024M_LUT), 1 MiB to 1 GiB in powers of two, microseconds.
 #pragma once
@@ -64,8 +64,8 @@ inline cluster::ClusterSpec dgx_a100(std::int64_t nodes = 1) {
   return c;
 }
 
-inline models::Software megatron_2021() {
-  models::Software s;
+inline models::Framework megatron_2021() {
+  models::Framework s;
   s.name = "megatron-2021";
   s.dropout = true;
   s.accumulate_bytes_fp16 = 6;

@@ -80,11 +80,11 @@ std::shared_ptr<Profile> profile(GpuTimes times) {
   p->gpu = std::move(times);
   return p;
 }
-CostModel priced(const std::shared_ptr<Profile>& p, models::Software software = megatron_2021(),
+CostModel priced(const std::shared_ptr<Profile>& p, models::Framework framework = megatron_2021(),
                  cluster::Gpu gpu = a100()) {
   auto machine = dgx_a100();
   machine.gpu = measured(std::move(gpu), *p->gpu, "measured: profile lab");
-  return {machine, a100_curves(), software, p};
+  return {machine, a100_curves(), framework, p};
 }
 
 }  // namespace
@@ -267,7 +267,7 @@ TEST_CASE("memory-bound works, attention and the optimizer from what was measure
   const auto bare = cost::CostModel(dgx_a100(), a100_curves(), megatron_2021());
   const Gemm g{4096, 4096, 4096, 1, Precision::bf16};
   CHECK(model.gemm(g) - 4e-6 == Approx(bare.gemm(g) - 2e-6).epsilon(1e-3));
-  // Software that reaches half of the kernel's rate reaches half of the measured one.
+  // Framework that reaches half of the kernel's rate reaches half of the measured one.
   auto half = megatron_2021();
   half.attention_rate = .5;
   CHECK(priced(profile(t), half).attention(s) == Approx(1000e-6).epsilon(1e-9));

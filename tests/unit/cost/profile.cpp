@@ -45,10 +45,10 @@ std::vector<KernelSample> clear_samples() {
   return all;
 }
 
-models::Software own() {
-  models::Software s;
+models::Framework own() {
+  models::Framework s;
   s.name = "rehearsal";
-  s.own_kernels = true;
+  s.native_kernels = true;
   return s;
 }
 
@@ -69,8 +69,8 @@ std::shared_ptr<Profile> measured() {
   return p;
 }
 
-cost::CostModel priced(std::shared_ptr<const Profile> profile, models::Software software = own()) {
-  return {dgx_a100(), profile ? profile->collectives : collective::SizeCurves{}, software, profile};
+cost::CostModel priced(std::shared_ptr<const Profile> profile, models::Framework framework = own()) {
+  return {dgx_a100(), profile ? profile->collectives : collective::SizeCurves{}, framework, profile};
 }
 
 }  // namespace
@@ -145,20 +145,20 @@ TEST_CASE("kernels: the sample of this very shape, else the fit, else the formul
 }
 
 TEST_CASE("a message is o_s, the wire and o_r, and together L") {
-  using graph::Handover, graph::Message;
+  using graph::StagingCopy, graph::Message;
   const auto model = priced(measured());
-  CHECK(model.handover({Bytes(1000), false}) == Approx(200e-9));
-  CHECK(model.handover({Bytes(1000), true}) == Approx(300e-9));
+  CHECK(model.staging_copy({Bytes(1000), false}) == Approx(200e-9));
+  CHECK(model.staging_copy({Bytes(1000), true}) == Approx(300e-9));
   CHECK(model.message({Bytes(1000), 0, 1, Bytes(), 1}) == Approx(1000e-9));  // 1500 - 200 - 300
   // 10 kB lies in the middle of the table in logarithms: o_s 2 us, o_r 3 us, L sqrt(1.5 x 45) = 8.216 us.
   const double wire = model.message({Bytes(10'000), 0, 1, Bytes(), 1});
-  CHECK(model.handover({Bytes(10'000), false}) == Approx(2e-6));
-  CHECK(model.handover({Bytes(10'000), true}) == Approx(3e-6));
+  CHECK(model.staging_copy({Bytes(10'000), false}) == Approx(2e-6));
+  CHECK(model.staging_copy({Bytes(10'000), true}) == Approx(3e-6));
   CHECK(wire + 5e-6 == Approx(8.2158e-6).epsilon(1e-4));
   // o_s and o_r were measured by themselves: where they exceed L (20 + 30 > 45 us), nothing is left for the wire.
   CHECK(model.message({Bytes(100'000), 0, 1, Bytes(), 1}) == 0);
   CHECK(model.message({Bytes(0), 0, 1, Bytes(), 1}) == 0);
-  // Nobody hands over the messages of other software: all of L lies between its tasks.
+  // Nobody hands over the messages of other framework: all of L lies between its tasks.
   CHECK(priced(measured(), megatron_2021()).message({Bytes(1000), 0, 1, Bytes(), 1}) == Approx(1500e-9));
   // The wire is held for what grows with the size; the smallest size that was measured is all latency.
   CHECK(model.on_the_wire({Bytes(1000), 0, 1, Bytes(), 1}) == 0);
@@ -169,11 +169,11 @@ TEST_CASE("a message is o_s, the wire and o_r, and together L") {
 }
 
 TEST_CASE("what a rank's loop takes between tasks is paid by each of them") {
-  // clear of 8192 elements: 100 + 0.05 32768 = 1738.4 ns, a handover of 1 kB 300 ns; 250 ns more each, twice in a
+  // clear of 8192 elements: 100 + 0.05 32768 = 1738.4 ns, a staging_copy of 1 kB 300 ns; 250 ns more each, twice in a
   // sequence of two. Messages are nobody's task.
   auto p = measured();
   p->between_tasks = {nanoseconds(200), nanoseconds(250), nanoseconds(900)};
-  const std::vector<graph::Work> works{Kernel{KernelKind::clear, {8192}, {}}, graph::Handover{Bytes(1000), true},
+  const std::vector<graph::Work> works{Kernel{KernelKind::clear, {8192}, {}}, graph::StagingCopy{Bytes(1000), true},
                                        graph::Message{Bytes(1000), 0, 1, Bytes(), 1},
                                        graph::Sequence{{{WorkId(0), 2, false}}}};
   const auto times = priced(p).price(works);
@@ -234,14 +234,14 @@ TEST_CASE("attention to a block is priced as the busiest rank has it") {
 TEST_CASE("without a profile nothing changes") {
   const auto bare = priced(nullptr);
   CHECK(bare.kernel({KernelKind::add, {135'000}, {}}) == Approx(3e-6).epsilon(1e-9));
-  CHECK(bare.handover({Bytes(81'000'000), true}) == Approx(100e-6));  // read and written at 1620 GB/s
+  CHECK(bare.staging_copy({Bytes(81'000'000), true}) == Approx(100e-6));  // read and written at 1620 GB/s
   CHECK(bare.message({Bytes(28'000'000), 0, 1, Bytes(), 1}) == Approx(.60122e-3));
 }
 
 TEST_CASE("assumptions shrink with what was measured") {
   auto machine = dgx_a100();
   machine.gpu.assumed = {"kernel_gap", "gemm_efficiency", "memory"};
-  machine.assumed = {"links.nvlink.bandwidth", "links.nvlink.message", "message_overhead"};
+  machine.assumed = {"links.scale_up.bandwidth", "links.scale_up.p2p_bandwidth", "message_overhead"};
   // A kernel without a product, so that no gemm_efficiency is asked; a message; a collective, by a curve of other
   // links.
   const std::vector<graph::Work> works{Kernel{KernelKind::add, {135'000}, {}}, Kernel{KernelKind::clear, {8192}, {}},
@@ -266,9 +266,9 @@ TEST_CASE("assumptions shrink with what was measured") {
   CHECK(count(p, "is assumed") == 5);
 
   p = measured();
-  CHECK(count(p, "links.nvlink.message") == 0);
+  CHECK(count(p, "links.scale_up.p2p_bandwidth") == 0);
   CHECK(count(p, "message_overhead") == 0);
-  CHECK(count(p, "links.nvlink.bandwidth") == 0);
+  CHECK(count(p, "links.scale_up.bandwidth") == 0);
   CHECK(count(p, "GPU a100-80g: kernel_gap") == 1);  // still behind the kinds that were not measured
   CHECK(count(p, "kernels not measured, priced by formulas for a GPU's: gelu, add.") == 1);
 

@@ -103,14 +103,14 @@ TEST_CASE("stage times of Zero Bubble table 9") {
                           {"6.2B", 4096, 32, 3, 4, 24, 29.718, 29.444, 19.927},
                           {"14.6B", 5120, 40, 1, 3, 48, 11.347, 11.248, 8.132},
                           {"28.3B", 6144, 48, 1, 2, 96, 10.419, 10.207, 7.715}};
-  auto software = megatron_2021();
-  software.fused_accumulation = true;
-  const cost::CostModel cost(dgx_a100(4), a100_curves(), software);
+  auto framework = megatron_2021();
+  framework.fused_accumulation = true;
+  const cost::CostModel cost(dgx_a100(4), a100_curves(), framework);
   double mean = 0;
   for (const Stage& s : stages) {
     CAPTURE(s.model);
     models::Shard shard{1, false, s.micro_batch, 1024, s.microbatches};
-    const auto work = models::framework_network(gpt(1, s.hidden, s.heads, 1024), fp16_unfused(), software, shard).layer();
+    const auto work = models::framework_network(gpt(1, s.hidden, s.heads, 1024), fp16_unfused(), framework, shard).layer();
     const double n = 1e3 * double(s.layers);
     const double f = n * parts(cost, work.forward, shard).sum(), b = n * parts(cost, work.input_gradient_steps, shard).sum(),
                  w = n * parts(cost, work.weight_gradient_steps, shard).sum();

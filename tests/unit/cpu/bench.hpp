@@ -31,7 +31,7 @@ struct Bench {
   }
 };
 
-inline backend::RunOptions training(const backend::Learning& learning) {
+inline backend::RunOptions training(const backend::TrainingData& learning) {
   backend::RunOptions options;
   options.compute = backend::Compute::real;
   options.learning = learning;

@@ -27,8 +27,8 @@ Floats rows_of(const Floats& x, std::int64_t b, std::int64_t s, std::int64_t col
   return own;
 }
 
-Surroundings at(std::int64_t index) {
-  Surroundings around;
+KernelContext at(std::int64_t index) {
+  KernelContext around;
   around.context = index;
   return around;
 }
@@ -231,7 +231,7 @@ TEST_CASE("columns are cut for all ranks and rows joined to whole sequences, and
 }
 
 TEST_CASE("context ranks have the rows of one micro-batch between them") {
-  backend::Learning learning{.seed = 3, .micro_batch = 2, .sequence = 12, .microbatches = 1, .vocabulary = 50};
+  backend::TrainingData learning{.seed = 3, .micro_batch = 2, .sequence = 12, .microbatches = 1, .vocabulary = 50};
   const Sample whole = sample(learning, 1);
   for (const bool balanced : {false, true}) {
     learning.context = 3, learning.balanced = balanced;

@@ -19,7 +19,7 @@ TEST_CASE("any number of threads takes the step of one rank, also rounded to bf1
         for (std::size_t i = 0; i < size; i++) gradient[i] = float(i % 13) * .25f - 1, x[i] = float(i % 7) - 3;
         auto expected = x, same = gradient, moments = std::vector<float>(2 * size);
         std::vector<std::uint16_t> rounded(stored ? size : 0);
-        const backend::Learning learning;
+        const backend::TrainingData learning;
         for (std::int64_t step = 0; step < 3; step++) {
           cpu::host_adam({n, step, gradient.data(), x.data(), m.data(), v.data(), stored ? rounded.data() : nullptr},
                          learning, threads);

@@ -229,7 +229,7 @@ TEST_CASE("sums") {
 TEST_CASE("embedding: slices add up, positions repeat") {
   const std::vector<std::int32_t> tokens{3, 0, 2, 3};
   Floats low{1, 2, 3, 4}, high{5, 6, 7, 8}, y(8, NAN), other(8, NAN);
-  Surroundings first{.batch = {.tokens = tokens}}, second{.tensor = 1, .batch = {.tokens = tokens}};
+  KernelContext first{.batch = {.tokens = tokens}}, second{.tensor = 1, .batch = {.tokens = tokens}};
   run(KernelKind::embed, {4, 2, 2}, {&low, &y}, first);
   CHECK(y == Floats{0, 0, 1, 2, 0, 0, 0, 0});
   run(KernelKind::embed, {4, 2, 2}, {&high, &other}, second);

@@ -22,7 +22,7 @@ Entropy sliced(std::int64_t T, std::int64_t vocabulary, std::int64_t ranks, std:
   for (std::int64_t i = 0; i < T; ++i)
     for (std::int64_t j = 0; j < vocabulary; ++j) slices[j / slice][i * slice + j % slice] = logits[i * vocabulary + j];
   Floats parts(3 * T * ranks, NAN);
-  const auto on = [&](std::int64_t rank) { return Surroundings{.tensor = rank, .batch = {.targets = targets}}; };
+  const auto on = [&](std::int64_t rank) { return KernelContext{.tensor = rank, .batch = {.targets = targets}}; };
   for (std::int64_t rank = 0; rank < ranks; ++rank)
     run(KernelKind::cross_entropy_local, {T, slice, vocabulary, ranks}, {&slices[rank], &parts}, on(rank));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
@@ -93,7 +93,7 @@ TEST_CASE("a slice of padding alone says so") {
 TEST_CASE("squared error and its gradient") {
   Floats y{2, 0, 5, 1}, dy(4, NAN), loss(2, 0);
   const Floats target{1, 2, 2, 1};
-  const Surroundings around{.batch = {.row_targets = target}};
+  const KernelContext around{.batch = {.row_targets = target}};
   run(KernelKind::squared_error, {2, 2, 4}, {&y, &loss}, around);
   run(KernelKind::squared_error, {2, 2, 4}, {&y, &loss}, around);  // adds up
   double sum = 0;

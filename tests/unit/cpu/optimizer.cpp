@@ -4,7 +4,7 @@ namespace rehearsal::cpu {
 namespace {
 
 constexpr auto kOwn = static_cast<std::int64_t>(Flat::own), kPart = static_cast<std::int64_t>(Flat::part);
-constexpr backend::Learning kLearning{.learning_rate = 3e-3f, .weight_decay = .1f};
+constexpr backend::TrainingData kLearning{.learning_rate = 3e-3f, .weight_decay = .1f};
 
 // AdamW of one entry in double, as PyTorch documents it: theta is decayed first, then moved.
 struct Entry {
@@ -21,7 +21,7 @@ struct Entry {
 }  // namespace
 
 TEST_CASE("sgd moves against the gradient and clears it") {
-  const backend::Learning learning{.learning_rate = .5f};
+  const backend::TrainingData learning{.learning_rate = .5f};
   Floats gradient{2, -4}, parameters{1, 1};
   run(KernelKind::sgd, {2, kOwn, kOwn}, {&gradient, &parameters}, {.learning = &learning});
   CHECK(parameters == Floats{0, 3});
@@ -91,7 +91,7 @@ TEST_CASE("a rollback takes back the step that kept its gradient") {
   }
   const Floats before = parameters, moments_before = moments, kept = random(e, 20);
   Floats gradient = kept;
-  const Surroundings fourth{.learning = &kLearning, .step = 3};
+  const KernelContext fourth{.learning = &kLearning, .step = 3};
   run(KernelKind::adamw_keep, {e, kOwn, kOwn}, {&gradient, &parameters, &moments}, fourth);
   CHECK(gradient == kept);
   CHECK(distance(parameters, wide(before)) > 1e-4);  // it did move
@@ -103,8 +103,8 @@ TEST_CASE("a rollback takes back the step that kept its gradient") {
 
 // Two shards of two elements; the rank with data index 1 updates the second one and no other.
 TEST_CASE("parts of flat buffers") {
-  const backend::Learning learning{.learning_rate = 1};
-  const Surroundings second{.data = 1, .learning = &learning};
+  const backend::TrainingData learning{.learning_rate = 1};
+  const KernelContext second{.data = 1, .learning = &learning};
   Floats gradient{1, 2, 3, 4}, parameters{10, 10, 10, 10};
   run(KernelKind::sgd, {2, kPart, kPart}, {&gradient, &parameters}, second);
   CHECK(parameters == Floats{10, 10, 7, 6});
@@ -119,11 +119,11 @@ TEST_CASE("parts of flat buffers") {
 
 // Of the own gradient 3, 4, 5 the entries 1 and 2 count: 16 + 25.
 TEST_CASE("squares of the gradient, where they count") {
-  const backend::Learning learning{};
+  const backend::TrainingData learning{};
   const std::vector<Range> counted{{1, 3}};
   double squares = 1;
   Floats gradient{0, 0, 0, 3, 4, 5}, parameters(3), moments(6);
-  Surroundings around{.data = 1, .learning = &learning, .counted = counted, .squared_gradients = &squares};
+  KernelContext around{.data = 1, .learning = &learning, .counted = counted, .squared_gradients = &squares};
   run(KernelKind::adamw_keep, {3, kPart, kOwn}, {&gradient, &parameters, &moments}, around);
   CHECK(squares == 42);
   run(KernelKind::adamw_rollback, {3, kPart, kOwn}, {&gradient, &parameters, &moments}, around);

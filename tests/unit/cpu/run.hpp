@@ -25,7 +25,7 @@ inline Floats random(std::size_t n, unsigned seed, double deviation = 1) {
 inline Doubles wide(const Floats& values) { return {values.begin(), values.end()}; }
 
 inline void run(KernelKind kind, KernelDims dims, std::initializer_list<Floats*> operands,
-                const Surroundings& around = {}) {
+                const KernelContext& around = {}) {
   std::vector<float*> pointers;
   for (Floats* operand : operands) pointers.push_back(operand->data());
   perform({kind, dims, {}}, pointers, around);

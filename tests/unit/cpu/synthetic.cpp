@@ -177,7 +177,7 @@ TEST_CASE("weights have the deviation that keeps activations of order one") {
 }
 
 TEST_CASE("tokens: targets are the next tokens and mostly follow one map") {
-  const backend::Learning learning{.seed = 3, .micro_batch = 10, .sequence = 100, .microbatches = 2, .vocabulary = 50};
+  const backend::TrainingData learning{.seed = 3, .micro_batch = 10, .sequence = 100, .microbatches = 2, .vocabulary = 50};
   std::map<std::int32_t, std::map<std::int32_t, int>> follows;
   for (std::int64_t global = 0; global < 4; ++global) {
     const Sample data = sample(learning, global);
@@ -209,9 +209,9 @@ TEST_CASE("tokens: targets are the next tokens and mostly follow one map") {
 
 TEST_CASE("the data set does not depend on how it is divided into micro-batches") {
   for (const std::int64_t vocabulary : {0, 50}) {
-    const backend::Learning coarse{
+    const backend::TrainingData coarse{
         .seed = 3, .micro_batch = 4, .sequence = 6, .microbatches = 1, .vocabulary = vocabulary, .width = 5};
-    backend::Learning fine = coarse;
+    backend::TrainingData fine = coarse;
     fine.micro_batch = 2, fine.microbatches = 2;
     const Sample whole = sample(coarse, 1), first = sample(fine, 2), second = sample(fine, 3);
     Sample joined = first;
@@ -230,7 +230,7 @@ TEST_CASE("the data set does not depend on how it is divided into micro-batches"
 }
 
 TEST_CASE("targets of rows are a fixed map through tanh") {
-  const backend::Learning learning{.seed = 5, .micro_batch = 50, .width = 8};
+  const backend::TrainingData learning{.seed = 5, .micro_batch = 50, .width = 8};
   const Sample data = sample(learning, 0);
   double squares = 0;
   for (const float target : data.row_targets) {

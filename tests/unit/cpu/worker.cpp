@@ -14,7 +14,7 @@ namespace rehearsal::cpu {
 namespace {
 
 constexpr std::int64_t T = 6, n = 4, kElements = n * n;
-constexpr backend::Learning kLearning{
+constexpr backend::TrainingData kLearning{
     .seed = 11, .micro_batch = T, .sequence = 1, .microbatches = 1, .vocabulary = 0, .width = n, .learning_rate = .5f};
 
 // The training of the linear layer. Buffers: w, dw, moments, loss (residents), x, y, dy.
@@ -153,7 +153,7 @@ TEST_CASE("data of another micro-batch is another loss") {
   layer.forward_and_gradient();
   const graph::TaskGraph graph = layer.finish();
   backend::RunOptions tampered = options();
-  tampered.tamper.other_microbatch = [](RankId, LocalTask, std::uint32_t microbatch) { return microbatch + 1; };
+  tampered.fault_injection.other_microbatch = [](RankId, LocalTask, std::uint32_t microbatch) { return microbatch + 1; };
   const auto honest = make_worker(graph, RankId(0), options()), other = make_worker(graph, RankId(0), tampered);
   step(*honest, graph, 0), step(*other, graph, 0);
   const Doubles weights = wide(honest->learned().parameters.at(0));
@@ -167,7 +167,7 @@ TEST_CASE("every data rank has its own part of the data set") {
   Layer layer;
   layer.forward_and_gradient();
   const graph::TaskGraph graph = layer.finish(1);
-  backend::Learning learning = kLearning;
+  backend::TrainingData learning = kLearning;
   learning.microbatches = 3;
   const auto worker = make_worker(graph, RankId(0), training(learning));
   step(*worker, graph, 0);

@@ -67,7 +67,7 @@ Exchange exchange(Lane send_lane, bool of_waits) {
   };
   const WorkId receive = intern(graph::Receive{}, 0), compute = intern(Gemm{.m = 1, .n = 1, .k = 1}, 3);
   const WorkId message =
-      of_waits ? intern(graph::Wait{seconds(2e-3)}, 2) : intern(graph::Message{.size = Bytes(64), .gathered = {}}, 2);
+      of_waits ? intern(graph::FixedDelay{seconds(2e-3)}, 2) : intern(graph::Message{.size = Bytes(64), .gathered = {}}, 2);
   const WorkId gather = intern(graph::Collective{CollectiveKind::all_gather, Bytes(64), {}}, 4),
                scatter = intern(graph::Collective{CollectiveKind::reduce_scatter, Bytes(64), {}}, 1);
   graph::ProgramBuilder p("p");
@@ -154,7 +154,7 @@ TEST_CASE("a send on the compute lane keeps the rank busy") {
 TEST_CASE("a task that is left out takes no time and no part") {
   Recorder transport;
   RunOptions options;
-  options.tamper.skip = [](RankId rank, LocalTask task, int) { return rank.value == 0 && task.value != 4; };
+  options.fault_injection.skip = [](RankId rank, LocalTask task, int) { return rank.value == 0 && task.value != 4; };
   const auto spans = iterate(exchange(Lane::send, false), transport, options);
   CHECK(transport.calls == std::vector<std::string>{"join 64 32"});
   CHECK(spans.end[1] == spans.start[1]);
@@ -173,17 +173,17 @@ TEST_CASE("real compute is refused where there is no kernel, by name") {
 }
 
 TEST_CASE("what can be computed for real: kernels, handovers with their messages, collectives; ranks for themselves") {
-  auto graph = [](std::uint32_t multiplicity, bool handovers) {
+  auto graph = [](std::uint32_t multiplicity, bool staging_copies) {
     graph::GraphBuilder builder;
     graph::ProgramBuilder p("p");
     const auto in = p.endpoint(EndpointKind::receive), out = p.endpoint(EndpointKind::send),
                group = p.endpoint(EndpointKind::group);
-    const WorkId take = builder.intern(graph::Handover{Bytes(4), true}),
-                 post = builder.intern(graph::Handover{Bytes(4), false});
+    const WorkId take = builder.intern(graph::StagingCopy{Bytes(4), true}),
+                 post = builder.intern(graph::StagingCopy{Bytes(4), false});
     const WorkId message = builder.intern(graph::Message{.size = Bytes(4), .gathered = {}});
-    p.add({builder.intern(graph::Wait{}), Lane::compute, {}, kOpen, {}});
+    p.add({builder.intern(graph::FixedDelay{}), Lane::compute, {}, kOpen, {}});
     p.add({builder.intern(Kernel{.kind = KernelKind::clear, .dims = {1}}), Lane::compute, {}, kOpen, {}});
-    if (handovers) {
+    if (staging_copies) {
       const LocalTask made = p.add({post, Lane::compute, {}, kOpen, {}});
       p.add({message, Lane::send, {}, out.value, {}}, std::vector{made});
       const LocalTask got = p.add({builder.intern(graph::Receive{}), Lane::receive, {}, in.value, {}});
@@ -203,7 +203,7 @@ TEST_CASE("what can be computed for real: kernels, handovers with their messages
   const auto alone = why_not_real(message_alone());
   CHECK(alone.value_or("").find("F0 s0 l0 receive of rank 0 (receive) has no other half") == 0);
 
-  const auto other = handovers(good, good.programs()[0]);
+  const auto other = staging_copies(good, good.programs()[0]);
   CHECK(other == std::vector{kNoTask, kNoTask, LocalTask(3), LocalTask(2), LocalTask(5), LocalTask(4), kNoTask});
 }
 

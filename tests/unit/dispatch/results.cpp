@@ -27,7 +27,7 @@ std::vector<Time> times(std::initializer_list<std::int64_t> counts) {
 // Rank 0: compute, send; rank 1: receive, compute. `lane`: of the send.
 graph::TaskGraph pair(Lane lane) {
   graph::GraphBuilder graph;
-  const WorkId wait = graph.intern(graph::Wait{Time(5)}), receive = graph.intern(graph::Receive{});
+  const WorkId wait = graph.intern(graph::FixedDelay{Time(5)}), receive = graph.intern(graph::Receive{});
   const WorkId message = graph.intern(graph::Message{.size = Bytes(8), .gathered = {}});
   graph::ProgramBuilder a("a"), b("b");
   const auto out = a.endpoint(EndpointKind::send);
@@ -65,7 +65,7 @@ graph::TaskGraph holders(const std::vector<Holder>& ranks) {
   return std::move(graph).finish();
 }
 
-backend::Trained train(const std::vector<Holder>& ranks, const std::vector<std::vector<std::vector<float>>>& held) {
+backend::TrainingResult train(const std::vector<Holder>& ranks, const std::vector<std::vector<std::vector<float>>>& held) {
   std::vector<RankResult> results(held.size());
   for (std::size_t r = 0; r < held.size(); ++r) results[r].learned.parameters = held[r];
   return trained(holders(ranks), results);

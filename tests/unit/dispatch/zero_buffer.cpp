@@ -18,7 +18,7 @@ using graph::Pass;
 // makes their data, receives on the lane given, ahead of what needs theirs.
 graph::TaskGraph one_f_one_b(std::uint32_t m, Lane sends, Lane receives) {
   graph::GraphBuilder graph;
-  const WorkId compute = graph.intern(graph::Wait{Time(1)}), receive = graph.intern(graph::Receive{});
+  const WorkId compute = graph.intern(graph::FixedDelay{Time(1)}), receive = graph.intern(graph::Receive{});
   const WorkId message = graph.intern(graph::Message{.size = Bytes(8), .gathered = {}});
   std::vector<RankId> ranks;
   for (std::uint16_t stage = 0; stage < 2; ++stage) {

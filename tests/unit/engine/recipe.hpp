@@ -49,7 +49,7 @@ inline Built build(const Recipe& recipe, const std::vector<std::size_t>& order) 
     for (std::size_t i = 0; i < recipe.ops.size(); ++i) {
       const Op& op = recipe.ops[i];
       if (op.rank != rank) continue;
-      graph::TaskSpec spec{builder.intern(graph::Wait{Time(op.duration)}), op.lane, {}, graph::kNoEndpoint, {}};
+      graph::TaskSpec spec{builder.intern(graph::FixedDelay{Time(op.duration)}), op.lane, {}, graph::kNoEndpoint, {}};
       if (op.joint != SIZE_MAX) {
         if (endpoint[op.joint] == graph::kNoEndpoint) {
           endpoint[op.joint] = program.endpoint(op.kind).value;
@@ -79,7 +79,7 @@ inline Built build(const Recipe& recipe, const std::vector<std::size_t>& order) 
   for (std::size_t i = 0; i < recipe.ops.size(); ++i)
     built.task.push_back(built.graph.task(rank_id[recipe.ops[i].rank], local[i]));
   for (const graph::Work& work : built.graph.works()) {
-    built.durations.push_back(std::get<graph::Wait>(work).duration);
+    built.durations.push_back(std::get<graph::FixedDelay>(work).duration);
     built.held.push_back(std::max(Time(), built.durations.back() - Time(recipe.latency)));
   }
   return built;

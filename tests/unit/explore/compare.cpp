@@ -59,7 +59,7 @@ TEST_CASE("results do not depend on the number of threads; a wrong variant does 
   std::vector<std::vector<std::int64_t>> results;
   for (const unsigned jobs : {1u, 2u, 7u, 100u}) {
     std::vector<std::int64_t> periods(all.size(), -1);
-    const auto errors = compare(all, common, jobs, [&](std::size_t i, const answer::Prediction& prediction) {
+    const auto errors = compare(all, common, jobs, [&](std::size_t i, const answer::Result& prediction) {
       CHECK(prediction.scenario().parallelism.pipeline == 4);
       periods[i] = prediction.timeline.makespan().count();
     });
@@ -80,7 +80,7 @@ TEST_CASE("results do not depend on the number of threads; a wrong variant does 
 TEST_CASE("what is no mistake of the user stops the comparison") {
   const auto all = variants(std::vector<std::string>{kTeaching}, std::vector<Vary>{{"batch.microbatches", {"8", "9"}}});
   const auto throws = [&](unsigned jobs) {
-    compare(all, {}, jobs, [](std::size_t i, const answer::Prediction&) {
+    compare(all, {}, jobs, [](std::size_t i, const answer::Result&) {
       if (i == 1) throw InternalError("as if we were wrong");
     });
   };

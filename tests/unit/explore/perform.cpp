@@ -29,13 +29,13 @@ TEST_CASE("given times are timed, and nothing can be computed from them") {
   CHECK(contains(refusal(kTeaching, {}, Compute::real), "--compute timed"));
 }
 
-TEST_CASE("timed tasks keep the scenario's software; real ones need this program's kernels") {
+TEST_CASE("timed tasks keep the scenario's framework; real ones need this program's kernels") {
   const auto timed = load_performable(kGpt, {}, Compute::timed, "loopback");
-  CHECK_FALSE(timed.scenario.concrete->software.own_kernels);
+  CHECK_FALSE(timed.scenario.concrete->framework.native_kernels);
   CHECK_FALSE(timed.scenario.simulate.symmetry);
   const auto real = load_performable(kGpt, {}, std::nullopt, "loopback");
   CHECK(real.compute == Compute::real);
-  CHECK(real.scenario.concrete->software.own_kernels);
+  CHECK(real.scenario.concrete->framework.native_kernels);
   REQUIRE_FALSE(real.scenario.warnings.empty());
   CHECK(contains(real.scenario.warnings.back(), "replaced by this program's own"));
   // What the kernels do not do is refused by name, with the way out.

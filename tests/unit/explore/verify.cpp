@@ -10,8 +10,8 @@
 namespace rehearsal::explore {
 namespace {
 
-backend::Trained trained() {
-  backend::Trained t;
+backend::TrainingResult trained() {
+  backend::TrainingResult t;
   t.loss = {4, 3, 2};
   t.gradient_norm = {1, .5, .25};
   t.tensors.push_back({.kind = TensorKind::qkv_weight, .layer = 1, .values = {3, 4}, .replica_difference = 0});
@@ -60,7 +60,7 @@ TEST_CASE("a tensor of zeros is compared with the smallest weight that counts") 
 }
 
 // AdamW's first moments after 3 equal steps with gradients of 1 and of rounding noise: 1 - 0.9^3 = 0.271 of them.
-backend::Trained trained_by_adamw() {
+backend::TrainingResult trained_by_adamw() {
   auto t = trained();
   t.tensors.pop_back();
   t.tensors[0].values = {3, 4};

@@ -162,7 +162,7 @@ TEST_CASE("phases follow each other; what trails takes nothing") {
 }
 
 TEST_CASE("a phase lasts as long as its longest strand; alone counts its own strands' sharing") {
-  // Two strands of one phase on one link: 1 ms and 3 ms of work at full rate: 2 ms shared, then 2 alone.
+  // Two flows of one phase on one link: 1 ms and 3 ms of work at full rate: 2 ms shared, then 2 alone.
   const Phase phase{{{ms(1), 10 * kGiga, {{0, 1, 0}}}, {ms(3), 10 * kGiga, {{0, 1, 0}}}}, ms(1)};
   Flows flows(std::vector<Wide>{10 * kGiga});
   CHECK(flows.alone(flows.profile({phase, phase})) == ms(10));

@@ -32,8 +32,8 @@ Case random_case(std::uint64_t seed) {
   for (std::uint64_t r = 0; r < resources; ++r)
     c.capacities.push_back(round ? Wide(1 + random.below(8)) * 1000
                                  : Wide(1000 + random.below(1u << 30)) << random.below(40));
-  const auto strand = [&] {
-    Strand s{Time(round ? static_cast<std::int64_t>(random.below(5)) * 1'000'000'000
+  const auto flow = [&] {
+    Flow s{Time(round ? static_cast<std::int64_t>(random.below(5)) * 1'000'000'000
                         : static_cast<std::int64_t>(random.below(1u << 31))),
              static_cast<std::int64_t>(round ? 1000 * (1 + random.below(4)) : 1 + random.below(1u << 30)),
              {}};
@@ -51,7 +51,7 @@ Case random_case(std::uint64_t seed) {
     std::vector<Phase> phases;
     for (std::uint64_t p = random.below(7); p > 0; --p) {
       Phase phase;
-      for (std::uint64_t k = random.below(4); k > 0; --k) phase.strands.push_back(strand());
+      for (std::uint64_t k = random.below(4); k > 0; --k) phase.flows.push_back(flow());
       phase.trailing = Time(random.below(2) ? 0 : static_cast<std::int64_t>(random.below(3)) * 1'000'000'000);
       phase.count = static_cast<std::uint32_t>(1 + random.below(3));
       phases.push_back(phase);
@@ -164,11 +164,11 @@ TEST_CASE("other numbers of resources and another order of starts: the same time
     for (std::size_t r = 0; r < number.size(); ++r) c.capacities[number[r]] = old.capacities[r];
     for (auto& phases : c.profiles)
       for (Phase& phase : phases) {
-        for (Strand& strand : phase.strands) {
-          for (Use& use : strand.uses) use.resource = static_cast<std::uint32_t>(number[use.resource]);
-          shuffle(strand.uses, random);
+        for (Flow& flow : phase.flows) {
+          for (Use& use : flow.uses) use.resource = static_cast<std::uint32_t>(number[use.resource]);
+          shuffle(flow.uses, random);
         }
-        shuffle(phase.strands, random);
+        shuffle(phase.flows, random);
       }
     const Result other = run(c, {}, order, counts, nothing);
     REQUIRE(other.moved == expected.moved);
@@ -207,19 +207,19 @@ TEST_CASE("what is carried is what was to be moved, and never more at once than 
         }
       for (std::size_t r = 0; r < used.size(); ++r) REQUIRE(used[r] <= c.capacities[r] << kRateBits);
     };
-    // One strand at a time and nothing but timers and ends: every change of a rate is then an event.
+    // One flow at a time and nothing but timers and ends: every change of a rate is then an event.
     Case single = c;
     for (auto& phases : single.profiles) {
       phases.resize(std::min<std::size_t>(phases.size(), 1));
       for (Phase& phase : phases) {
-        phase.strands.resize(std::min<std::size_t>(phase.strands.size(), 1));
+        phase.flows.resize(std::min<std::size_t>(phase.flows.size(), 1));
         phase.count = 1;
       }
     }
     const Result result = run(single, {false, false}, in_order(c.starts.size()), counts, look);
     if (std::count(result.ended.begin(), result.ended.end(), -1)) continue;  // stood still for good
     for (std::size_t r = 0; r < rates.size(); ++r) {
-      // A strand ends less than 1 ps late, and its units are rounded down.
+      // A flow ends less than 1 ps late, and its units are rounded down.
       const double rounding = double(c.starts.size()) * (static_cast<double>(c.capacities[r]) * 1e-12 + 1);
       REQUIRE(std::abs(carried[r] - result.carried[r]) <= rounding + 1e-9 * result.carried[r]);
     }

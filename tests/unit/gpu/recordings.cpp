@@ -12,7 +12,7 @@ using test::Bench;
 using test::RecordingDevice;
 using test::World;
 
-constexpr Bytes kSize{64};
+constexpr Bytes kRecorded{64};
 
 // A number on the device, zero.
 struct Counting : Bench {
@@ -46,8 +46,8 @@ TEST_CASE("a recording runs at every replay and not before, on all streams that 
     Counting t({.seed = seed});
     t.device.begin_recording(t.a);
     t.fork();
-    const auto mine = t.device.allocate(t.pool, kSize, t.b);
-    t.device.fill(mine, std::byte{1}, kSize, t.b);
+    const auto mine = t.device.allocate(t.pool, kRecorded, t.b);
+    t.device.fill(mine, std::byte{1}, kRecorded, t.b);
     t.device.free(mine, t.b);
     t.join();
     t.device.count(t.number(), 3, t.a);
@@ -107,7 +107,7 @@ TEST_CASE("streams that do not join again are found, whatever they do last") {
     const auto c = t.device.make_stream(0);
     t.device.begin_recording(t.a);
     t.fork();
-    const auto block = t.device.allocate(t.pool, kSize, t.a);
+    const auto block = t.device.allocate(t.pool, kRecorded, t.a);
     if (what != "free") t.device.free(block, t.a);
     t.join();
     const auto over = t.device.make_event();
@@ -150,11 +150,11 @@ TEST_CASE("a recording ends where it began, and there is one at a time") {
 
 TEST_CASE("a recording frees what it allocates, once, and nobody else does or frees in it") {
   Counting t;
-  const auto outside = t.device.allocate(t.pool, kSize, t.a);
+  const auto outside = t.device.allocate(t.pool, kRecorded, t.a);
   const Bytes before = t.device.high_water(t.pool);
   t.device.begin_recording(t.a);
-  const auto left = t.device.allocate(t.pool, kSize, t.a);
-  const auto freed = t.device.allocate(t.pool, kSize, t.a);
+  const auto left = t.device.allocate(t.pool, kRecorded, t.a);
+  const auto freed = t.device.allocate(t.pool, kRecorded, t.a);
   t.device.free(freed, t.a);
   CHECK(t.device.high_water(t.pool) == before);  // its memory is the graph's
   t.device.end_recording(t.a);
@@ -167,7 +167,7 @@ TEST_CASE("a recording frees what it allocates, once, and nobody else does or fr
   t.device.free(outside, t.a);
   CHECK(t.complains("a recording frees what it did not allocate"));
   CHECK(t.world.broken().size() == 3);
-  const auto twice = t.device.allocate(t.pool, kSize, t.a);
+  const auto twice = t.device.allocate(t.pool, kRecorded, t.a);
   t.device.free(twice, t.a), t.device.free(twice, t.a);
   CHECK(t.world.broken().size() == 4);
   t.device.end_recording(t.a);
@@ -225,11 +225,11 @@ TEST_CASE("a group of calls is one at every replay") {
   Counting t;
   test::RecordingCommunicators communicators(t.world, t.device);
   const auto alone = communicators.join(communicators.make_id(), 1, 0, gpu::Traffic::messages, seconds(1));
-  const auto from = t.device.allocate(t.pool, kSize, t.a), into = t.device.allocate(t.pool, kSize, t.a);
-  t.device.fill(from, std::byte{5}, kSize, t.a);
+  const auto from = t.device.allocate(t.pool, kRecorded, t.a), into = t.device.allocate(t.pool, kRecorded, t.a);
+  t.device.fill(from, std::byte{5}, kRecorded, t.a);
   t.device.begin_recording(t.a);
   communicators.begin_group();
-  alone->send(from, kSize, 0, t.a), alone->receive(into, kSize, 0, t.a);  // either waits for the other
+  alone->send(from, kRecorded, 0, t.a), alone->receive(into, kRecorded, 0, t.a);  // either waits for the other
   communicators.end_group();
   const auto recording = t.device.end_recording(t.a);
   t.device.replay(recording, t.a), t.device.replay(recording, t.a);

@@ -10,10 +10,10 @@ namespace rehearsal::graph {
 TEST_CASE("equal works get equal ids in order of first appearance") {
   GraphBuilder graph;
   const WorkId gemm = graph.intern(Gemm{.m = 2, .n = 3, .k = 4});
-  const WorkId wait = graph.intern(Wait{seconds(1)});
+  const WorkId wait = graph.intern(FixedDelay{seconds(1)});
   CHECK(graph.intern(Gemm{.m = 2, .n = 3, .k = 4}) == gemm);
   CHECK(graph.intern(Gemm{.m = 2, .n = 3, .k = 5}) == WorkId(2));
-  CHECK(graph.intern(Wait{seconds(1)}) == wait);
+  CHECK(graph.intern(FixedDelay{seconds(1)}) == wait);
   CHECK(graph.intern(Sequence{{{gemm, 2, false}}}) == WorkId(3));
   CHECK(graph.intern(Sequence{{{gemm, 2, true}}}) == WorkId(4));  // recomputed: another work
   CHECK(graph.intern(Sequence{{{gemm, 2, false}}}) == WorkId(3));
@@ -72,7 +72,7 @@ TEST_CASE("a task of a coarse graph costs no more than 64 bytes") {
 
 TEST_CASE("finish refuses open and unequal ends") {
   GraphBuilder graph;
-  const WorkId work = graph.intern(Wait{});
+  const WorkId work = graph.intern(FixedDelay{});
   auto program = [&](EndpointKind kind, int tasks) {
     ProgramBuilder p("p");
     const EndpointId end = p.endpoint(kind);

@@ -11,7 +11,7 @@ inline Coordinates at(Pass pass, std::uint16_t stage, std::uint32_t microbatch) 
 // Rank 0 computes and sends; rank 1 receives and computes. `messages` times.
 inline TaskGraph ping(int messages, std::uint32_t multiplicity = 1) {
   GraphBuilder graph;
-  const WorkId compute = graph.intern(Wait{picoseconds(10)});
+  const WorkId compute = graph.intern(FixedDelay{picoseconds(10)});
   const WorkId message = graph.intern(Message{.size = Bytes(8), .gathered = {}});
   const WorkId receive = graph.intern(Receive{});
 

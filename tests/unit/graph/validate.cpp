@@ -37,7 +37,7 @@ TaskGraph deadlock() {
 // One program with a buffer, whose three tasks use it in the given ways.
 TaskGraph buffer_uses(const std::vector<Access>& uses) {
   GraphBuilder graph;
-  const WorkId work = graph.intern(Wait{});
+  const WorkId work = graph.intern(FixedDelay{});
   ProgramBuilder p("p");
   const BufferId buffer = p.buffer({Bytes(8), MemoryCategory::activations});
   for (Access access : uses)
@@ -106,7 +106,7 @@ TEST_CASE("members of a group must do the same work") {
 
 TEST_CASE("hand-made programs are checked") {
   GraphBuilder graph;
-  const WorkId work = graph.intern(Wait{});
+  const WorkId work = graph.intern(FixedDelay{});
   ProgramBuilder builder("p");
   const EndpointId end = builder.endpoint(EndpointKind::group);
   builder.add({work, Lane::compute, {}, kNoEndpoint, {}});

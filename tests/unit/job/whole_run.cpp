@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "job/pace.hpp"
+#include "job/throughput_model.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::job;
@@ -108,7 +108,7 @@ TEST_CASE("a pace is what the run expects, and never below what it takes at leas
       if (trial % 3 == 0) job.checkpoint.interval = Duration(between(10, 1e5));
     }
     CAPTURE(trial);
-    const Pace pace(job, s);
+    const ThroughputModel pace(job, s);
     try {
       const auto expected = pace.expected(s.seconds, 16);
       const auto least = pace.least(s.seconds);

@@ -80,7 +80,7 @@ struct Trial {
   Operands operands;
   std::vector<std::int32_t> tokens, targets;
   Values rows, row_targets;
-  backend::Learning learning;
+  backend::TrainingData learning;
   std::int64_t steps = 0;
   std::vector<Range> counted;
   bool counts = false;

@@ -1,4 +1,4 @@
-#include "launch/membership.hpp"
+#include "launch/rank_environment.hpp"
 
 #include <doctest/doctest.h>
 

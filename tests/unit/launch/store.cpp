@@ -78,7 +78,7 @@ StoreAddress tcp_address(std::string host = "127.0.0.1", std::string job = "test
 }
 StoreAddress in_folder(const fs::path& folder) { return {.folder = folder, .host = {}, .job = "test"}; }
 
-launch::Membership member(std::size_t rank, std::size_t size) { return {rank, size, rank, size, "by hand"}; }
+launch::RankEnvironment member(std::size_t rank, std::size_t size) { return {rank, size, rank, size, "by hand"}; }
 
 std::unique_ptr<Store> opened(const StoreAddress& address, std::size_t rank, std::size_t size,
                               Time patience = kPatience) {

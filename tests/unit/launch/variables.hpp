@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "launch/membership.hpp"
+#include "launch/rank_environment.hpp"
 
 namespace rehearsal {
 

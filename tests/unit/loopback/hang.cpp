@@ -17,7 +17,7 @@ using graph::Lane;
 // 3 collective. Tasks of rank 0: wait, send, join; of rank 1: receive, join.
 graph::TaskGraph message_and_group() {
   graph::GraphBuilder graph;
-  const WorkId wait = graph.intern(graph::Wait{seconds(1e-3)});
+  const WorkId wait = graph.intern(graph::FixedDelay{seconds(1e-3)});
   const WorkId message = graph.intern(graph::Message{.size = Bytes(8), .gathered = {}});
   const WorkId receive = graph.intern(graph::Receive{});
   const WorkId reduce = graph.intern(graph::Collective{.size = Bytes(8), .group = {}});
@@ -64,7 +64,7 @@ graph::TaskGraph exchange(bool receive_first) {
 graph::TaskGraph one_task_each(std::size_t ranks) {
   graph::GraphBuilder graph;
   graph::ProgramBuilder p("p");
-  p.add({graph.intern(graph::Wait{}), Lane::compute, {}, graph::kNoEndpoint, {}});
+  p.add({graph.intern(graph::FixedDelay{}), Lane::compute, {}, graph::kNoEndpoint, {}});
   const ProgramId program = graph.add(std::move(p).finish());
   for (std::size_t r = 0; r < ranks; ++r) graph.add_rank(program);
   return std::move(graph).finish();
@@ -89,7 +89,7 @@ TEST_CASE("a message that is never sent is reported, with who waits for whom") {
   RunOptions options;
   options.durations = durations;
   options.timeout = seconds(0.05);
-  options.tamper.skip = [](RankId rank, LocalTask task, int) { return rank.value == 0 && task.value == 1; };
+  options.fault_injection.skip = [](RankId rank, LocalTask task, int) { return rank.value == 0 && task.value == 1; };
   const std::string text = failure(graph, options);
   CAPTURE(text);
   CHECK(contains(text, "loopback: nothing has moved for 50.000 ms"));
@@ -106,7 +106,7 @@ TEST_CASE("a member that never joins is reported") {
   RunOptions options;
   options.durations = durations;
   options.timeout = seconds(0.05);
-  options.tamper.skip = [](RankId rank, LocalTask task, int step) {
+  options.fault_injection.skip = [](RankId rank, LocalTask task, int step) {
     return step == 1 && rank.value == 1 && task.value == 1;  // the second iteration
   };
   options.iterations = 3;

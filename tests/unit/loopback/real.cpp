@@ -98,7 +98,7 @@ graph::TaskGraph chain(std::uint32_t messages) {
   const Bytes whole(kElements * 4), part(kElements * 4 / kRanks);
   auto kernel = [&](KernelKind kind) { return graph.intern(Kernel{.kind = kind, .dims = {kElements}}); };
   const WorkId load = kernel(KernelKind::load_rows), add = kernel(KernelKind::add);
-  const WorkId out = graph.intern(graph::Handover{whole, false}), in = graph.intern(graph::Handover{whole, true});
+  const WorkId out = graph.intern(graph::StagingCopy{whole, false}), in = graph.intern(graph::StagingCopy{whole, true});
   const WorkId message = graph.intern(graph::Message{.size = whole, .gathered = {}});
   const WorkId receive = graph.intern(graph::Receive{});
   auto collective = [&](CollectiveKind kind) { return graph.intern(graph::Collective{kind, whole, {}}); };
@@ -183,7 +183,7 @@ TEST_CASE("integers travel through messages and collectives") {
   const graph::TaskGraph graph = chain(4);
   const auto run = session(graph);
   const backend::Timeline timeline = run->run(real(1, 4));  // the last step is step 4: factor 5
-  const backend::Trained trained = run->trained();
+  const backend::TrainingResult trained = run->trained();
 
   // Rank 0 holds 5, rank 1 5 + 50 = 55, rank 2 55 + 500 = 555: together 615 after the all-reduce, on every rank; the
   // reduce-scatter adds three of them: 1845, which the all-gather spreads.
@@ -222,12 +222,12 @@ TEST_CASE("a handover that is left out shows in the sum, and does not shift the 
   const auto run = session(graph);
   auto options = real(0, 1);
   // Rank 2's tasks: load, receive, take, add (first message), add that frees, load, receive, take, add, ...
-  options.tamper.skip = [](RankId rank, LocalTask task, int) { return rank.value == 2 && task.value == 2; };
+  options.fault_injection.skip = [](RankId rank, LocalTask task, int) { return rank.value == 2 && task.value == 2; };
   run->run(options);
   // Only the second message counts: 1 + 11 + 111, three times.
   CHECK(run->trained().tensors[0].values == std::vector<float>(kElements, 3 * 123));
 
-  options.tamper.skip = [](RankId rank, LocalTask task, int) { return rank.value == 2 && task.value == 7; };
+  options.fault_injection.skip = [](RankId rank, LocalTask task, int) { return rank.value == 2 && task.value == 7; };
   run->run(options);
   CHECK(run->trained().tensors[0].values != std::vector<float>(kElements, 3 * 123));
 }
@@ -242,7 +242,7 @@ TEST_CASE("a handover that is never posted ends in a report") {
   const graph::TaskGraph graph = chain(1);
   auto options = real(0, 1);
   options.timeout = seconds(.05);
-  options.tamper.skip = [](RankId rank, LocalTask task, int) { return rank.value == 0 && task.value == 1; };
+  options.fault_injection.skip = [](RankId rank, LocalTask task, int) { return rank.value == 0 && task.value == 1; };
   CHECK_THROWS_WITH_AS(session(graph)->run(options),
                        doctest::Contains("rank 1: F0 s1 receive waits for rank 0: F0 s0 send"), MachineError);
 }

@@ -19,9 +19,9 @@ Network network(std::int64_t rank, std::set<AdaptedLayer> layers = {}, bool sepa
   m.vocabulary = 51200, m.sequence = 2048;
   Training training;
   training.adapter_rank = rank, training.adapted_layers = std::move(layers);
-  Software software;
-  software.separate_projections = separate;
-  return framework_network(m, training, software, Shard{}, {});
+  Framework framework;
+  framework.separate_projections = separate;
+  return framework_network(m, training, framework, Shard{}, {});
 }
 
 double flops(const std::vector<Step>& steps) {

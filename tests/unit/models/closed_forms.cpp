@@ -24,7 +24,7 @@ TEST_CASE("closed forms are what the steps of a framework add up to") {
   Training training;
   training.attention = AttentionKind::unfused;  // multiplies whole squares
   for (const auto& m : {gpt(), llama()}) {
-    const auto part = framework_network(m, training, Software{}, {.sequence = 512}).layer();
+    const auto part = framework_network(m, training, Framework{}, {.sequence = 512}).layer();
     const auto forms = layer_forms(m, LayerKind::dense, 512);
     CHECK(totals(part.forward).flops == forms.forward.value());
     CHECK(totals(part.input_gradient_steps).flops == forms.input_gradient.value());

@@ -130,8 +130,8 @@ TEST_CASE("an all-to-all sorts rows on both sides, kernels that know the experts
 }
 
 TEST_CASE("the host starts anew where it waits for the counts of tokens; a capacity says them before") {
-  const auto runs = [](const Software& software, bool waits) {
-    return experts(framework_network(tiny(), {}, software, shared_by(4), {.waits = waits})).forward_launches;
+  const auto runs = [](const Framework& framework, bool waits) {
+    return experts(framework_network(tiny(), {}, framework, shared_by(4), {.waits = waits})).forward_launches;
   };
   const auto waiting = runs({}, true), fixed = runs({}, false);
   REQUIRE(waiting.size() == 4);  // attention, routing, experts, what comes back
@@ -143,7 +143,7 @@ TEST_CASE("the host starts anew where it waits for the counts of tokens; a capac
   CHECK(waiting[0].launches == 22);
   CHECK(waiting[1].launches == 46);
   CHECK(waiting[2].launches == 14);
-  Software graphs;
+  Framework graphs;
   graphs.cuda_graph = CudaGraph::full;
   CHECK(runs(graphs, true).front().launches == 0);
   graphs.cuda_graph = CudaGraph::attention;
@@ -151,9 +151,9 @@ TEST_CASE("the host starts anew where it waits for the counts of tokens; a capac
 }
 
 TEST_CASE("under another micro-batch each exchange has a stretch of kernels to itself") {
-  Software software;
-  software.expert_overlap = true;
-  const auto network = framework_network(tiny(), {}, software, shared_by(4));
+  Framework framework;
+  framework.expert_overlap = true;
+  const auto network = framework_network(tiny(), {}, framework, shared_by(4));
   for (const auto* list : {&experts(network).forward, &experts(network).backward}) {
     std::size_t end = 0, hidden = 0;
     for (std::size_t i = 0; i < list->size(); ++i) {
@@ -171,11 +171,11 @@ TEST_CASE("under another micro-batch each exchange has a stretch of kernels to i
 TEST_CASE("shared experts stand beside the exchanges of their own micro-batch, in two halves") {
   auto shard = shared_by(4);
   shard.tensor = 2, shard.sequence_parallel = true;
-  Software software;
-  software.weight_gradient_overlap = software.async_tensor = true;  // neither is for them: they communicate themselves
-  const auto plain = framework_network(tiny(), {}, software, shard);
-  software.shared_expert_overlap = true;
-  const auto network = framework_network(tiny(), {}, software, shard);
+  Framework framework;
+  framework.weight_gradient_overlap = framework.async_tensor = true;  // neither is for them: they communicate themselves
+  const auto plain = framework_network(tiny(), {}, framework, shard);
+  framework.shared_expert_overlap = true;
+  const auto network = framework_network(tiny(), {}, framework, shard);
   const auto& part = experts(network);
   using Names = std::vector<std::string_view>;
   const auto stretches = [](const std::vector<Step>& list) {
@@ -202,14 +202,14 @@ TEST_CASE("shared experts stand beside the exchanges of their own micro-batch, i
   CHECK(lives(part).activations - lives(experts(plain)).activations == Bytes(128 * 64 * 2));
   // Alone in its tensor group it keeps what it kept, and a repeated forward hides its exchanges as well.
   const auto kept = [&](bool overlap) {
-    software.shared_expert_overlap = overlap;
-    return lives(experts(framework_network(tiny(), {}, software, shared_by(4)))).activations;
+    framework.shared_expert_overlap = overlap;
+    return lives(experts(framework_network(tiny(), {}, framework, shared_by(4)))).activations;
   };
   CHECK(kept(true) == kept(false));
   Training training;
   training.recompute = Recompute::full;
-  software.shared_expert_overlap = true;
-  const auto again = framework_network(tiny(), training, software, shared_by(4));
+  framework.shared_expert_overlap = true;
+  const auto again = framework_network(tiny(), training, framework, shared_by(4));
   CHECK(stretches(experts(again).backward).size() == 4);
 }
 
@@ -239,14 +239,14 @@ TEST_CASE("what is recomputed of a layer with experts, module by module") {
 
 TEST_CASE("no value of a layer with experts outlives its backward, whatever is asked") {
   for (const auto& m : {tiny(), latent()})
-    for (const auto overlap : {&Software::early_stop, &Software::expert_overlap, &Software::shared_expert_overlap})
+    for (const auto overlap : {&Framework::early_stop, &Framework::expert_overlap, &Framework::shared_expert_overlap})
       for (const bool two_hop : {false, true})
         for (const auto precision : {Precision::bf16, Precision::fp8}) {
-          Software software;
-          software.*overlap = true, software.fp8_scaling = Fp8Scaling::mx;
+          Framework framework;
+          framework.*overlap = true, framework.fp8_scaling = Fp8Scaling::mx;
           Training training;
           training.precision = precision;
-          const auto network = framework_network(m, training, software, shared_by(2), {.two_hop = two_hop});
+          const auto network = framework_network(m, training, framework, shared_by(2), {.two_hop = two_hop});
           const auto found = lives(experts(network));  // INVARIANTs inside
           CHECK(found.activations > Bytes{});
           if (m.mtp_layers > 0) CHECK(lives(network.prediction).activations > Bytes{});

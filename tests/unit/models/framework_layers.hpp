@@ -28,8 +28,8 @@ inline Training training(AttentionKind attention, Recompute recompute = Recomput
   t.attention = attention, t.recompute = recompute;
   return t;
 }
-inline Software software(bool dropout = true, bool compiled = false) {
-  Software s;
+inline Framework framework(bool dropout = true, bool compiled = false) {
+  Framework s;
   s.dropout = dropout, s.compiled = compiled;
   return s;
 }
@@ -71,13 +71,13 @@ inline Work work_of(const Part& part) {
   work.highest_forward = highest(part, lives, false), work.highest_backward = highest(part, lives, true);
   return work;
 }
-inline Work layer_work(const Transformer& m, const Training& t, const Software& s, const Shard& shard) {
+inline Work layer_work(const Transformer& m, const Training& t, const Framework& s, const Shard& shard) {
   return work_of(framework_network(m, t, s, shard).layer());
 }
-inline Work head_work(const Transformer& m, const Training& t, const Software& s, const Shard& shard) {
+inline Work head_work(const Transformer& m, const Training& t, const Framework& s, const Shard& shard) {
   return work_of(framework_network(m, t, s, shard).head);
 }
-inline Work embedding_work(const Transformer& m, const Training& t, const Software& s, const Shard& shard) {
+inline Work embedding_work(const Transformer& m, const Training& t, const Framework& s, const Shard& shard) {
   return work_of(framework_network(m, t, s, shard).embedding);
 }
 

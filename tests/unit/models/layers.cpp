@@ -13,58 +13,58 @@ using doctest::Approx;
 TEST_CASE("FLOPs of an unfused GPT layer") {
   // Korthikanti: forward 24 T h^2 + 4 T s h; the input gradient costs the same GEMMs once more and the attention core
   // twice, the weight gradient only the linear layers.
-  const auto work = layer_work(gpt(), training(AttentionKind::unfused), software(), shard());
+  const auto work = layer_work(gpt(), training(AttentionKind::unfused), framework(), shard());
   CHECK(totals(work.forward).flops == 24 * T * h * h + 4 * T * 512 * h);
   CHECK(totals(work.input_gradient).flops == 24 * T * h * h + 8 * T * 512 * h);
   CHECK(totals(work.weight_gradient).flops == 24 * T * h * h);
   // Tensor parallel 4: a quarter of everything.
-  const auto quarter = layer_work(gpt(), training(AttentionKind::unfused), software(), shard(4));
+  const auto quarter = layer_work(gpt(), training(AttentionKind::unfused), framework(), shard(4));
   CHECK(totals(quarter.forward).flops * 4 == totals(work.forward).flops);
   CHECK(totals(quarter.weight_gradient).flops * 4 == totals(work.weight_gradient).flops);
 }
 
 TEST_CASE("a fused kernel counts half of a causal square") {
-  const auto work = layer_work(gpt(), training(AttentionKind::flash), software(), shard());
+  const auto work = layer_work(gpt(), training(AttentionKind::flash), framework(), shard());
   CHECK(totals(work.forward).flops == 24 * T * h * h + 2 * T * 512 * h);
   CHECK(totals(work.input_gradient).flops == 24 * T * h * h + 5 * T * 512 * h);
   auto square = training(AttentionKind::flash);
   square.causal = false;
-  CHECK(totals(layer_work(gpt(), square, software(), shard()).forward).flops == 24 * T * h * h + 4 * T * 512 * h);
+  CHECK(totals(layer_work(gpt(), square, framework(), shard()).forward).flops == 24 * T * h * h + 4 * T * 512 * h);
 }
 
 TEST_CASE("FLOPs of a Llama layer") {
   // Per token: q and out 2 h^2, k and v 2 h 256, gate, up and down 3 h 2816 entries.
-  const auto work = layer_work(llama(), training(AttentionKind::flash), software(false), shard());
+  const auto work = layer_work(llama(), training(AttentionKind::flash), framework(false), shard());
   CHECK(totals(work.forward).flops == 2 * T * (2 * h * h + 2 * h * 256 + 3 * h * 2816) + 2 * T * 512 * h);
 }
 
 TEST_CASE("traffic of a layer is the table's") {
   // GPT with dropout: forward 11 per score + (8 + 14 + 12) T h + 4 T f; backward 13 + (18 + 14 + 12) T h + 6 T f + 2 T
   // (f + 3h).
-  auto work = layer_work(gpt(), training(AttentionKind::unfused), software(), shard());
+  auto work = layer_work(gpt(), training(AttentionKind::unfused), framework(), shard());
   CHECK(totals(work.forward).traffic == 11 * kScores + 34 * T * h + 4 * T * f);
   CHECK(totals(work.input_gradient).traffic == 13 * kScores + 44 * T * h + 6 * T * f + 2 * T * (f + 3 * h));
   CHECK(totals(work.weight_gradient).traffic == 0);
   for (const auto& op : work.forward)
     if (const auto* m = std::get_if<MemoryBound>(&op.what)) CHECK(m->kind == Traffic::with_dropout_forward);
   // Llama without dropout, flash, tensor 4 with sequence parallelism: everything in quarters.
-  work = layer_work(llama(), training(AttentionKind::flash), software(false), shard(4, true));
+  work = layer_work(llama(), training(AttentionKind::flash), framework(false), shard(4, true));
   CHECK(totals(work.forward).traffic == ((8 + 12 + 18) * T * h + 8 * T * 2816) / 4);
   CHECK(totals(work.input_gradient).traffic == ((18 + 8 + 12) * T * h + 12 * T * 2816 + 2 * T * (2816 + 3 * h)) / 4);
   // Compiled: 0.6 of it, fewer launches.
-  const auto fused = layer_work(llama(), training(AttentionKind::flash), software(false, true), shard(4, true));
+  const auto fused = layer_work(llama(), training(AttentionKind::flash), framework(false, true), shard(4, true));
   CHECK(totals(fused.forward).traffic == Approx(.6 * totals(work.forward).traffic).epsilon(1e-6));
   CHECK(totals(fused.input_gradient).traffic == Approx(.6 * totals(work.input_gradient).traffic).epsilon(1e-6));
   // fp8 adds casts of 3 (2 T h/sp + T h/t + T f/t) bytes.
   auto narrow = training(AttentionKind::flash);
   narrow.precision = Precision::fp8;
-  const auto cast = layer_work(llama(), narrow, software(false), shard(4, true));
+  const auto cast = layer_work(llama(), narrow, framework(false), shard(4, true));
   CHECK(totals(cast.forward).traffic - totals(work.forward).traffic == 3 * (3 * T * h + T * 2816) / 4);
   CHECK(totals(cast.input_gradient).traffic - totals(work.input_gradient).traffic ==
         3 * T * (2 * h + 1536 + 2 * 2816) / 4);
   // A scale for each row: 5 bytes; gradients are cast along both directions and the inputs a second time. What is
   // gathered over the tensor group is cast whole by every rank: two inputs and two gradients of T h.
-  auto rows = software(false);
+  auto rows = framework(false);
   rows.fp8_scaling = Fp8Scaling::rowwise;
   const auto by_row = layer_work(llama(), narrow, rows, shard(4, true));
   CHECK(totals(by_row.forward).traffic - totals(work.forward).traffic == 5 * (2 * T * h + (T * h + T * 2816) / 4));
@@ -79,7 +79,7 @@ TEST_CASE("traffic of a layer is the table's") {
 
 TEST_CASE("launches per layer") {
   const auto launches = [](AttentionKind attention, bool compiled, std::int64_t tensor, bool sp = false) {
-    const auto w = layer_work(gpt(), training(attention), software(true, compiled), shard(tensor, sp));
+    const auto w = layer_work(gpt(), training(attention), framework(true, compiled), shard(tensor, sp));
     return std::pair(w.forward_kernels, w.backward_kernels);
   };
   CHECK(launches(AttentionKind::unfused, false, 1) == std::pair<std::int64_t, std::int64_t>(17, 29));
@@ -90,7 +90,7 @@ TEST_CASE("launches per layer") {
 }
 
 TEST_CASE("launches of what CUDA graphs leave") {
-  auto s = software();
+  auto s = framework();
   const auto t = training(AttentionKind::flash);
   const auto launched = [&](CudaGraph scope, std::int64_t tensor) {
     s.cuda_graph = scope;
@@ -107,13 +107,13 @@ TEST_CASE("launches of what CUDA graphs leave") {
 
 TEST_CASE("collectives of the tensor group") {
   // Two all-reduces of 2 T h bytes per pass; with sequence parallelism two all-gathers and two reduce-scatters.
-  const auto work = layer_work(gpt(), training(AttentionKind::flash), software(), shard(4));
+  const auto work = layer_work(gpt(), training(AttentionKind::flash), framework(), shard(4));
   CHECK(totals(work.forward).collectives == 2);
   CHECK(totals(work.input_gradient).collectives == 2);
   CHECK(totals(work.weight_gradient).collectives == 0);
   for (const auto& op : work.forward)
     if (const auto* c = std::get_if<GroupCollective>(&op.what)) CHECK(c->size == Bytes(2 * 1024 * 1024));
-  const auto split = layer_work(gpt(), training(AttentionKind::flash), software(), shard(4, true));
+  const auto split = layer_work(gpt(), training(AttentionKind::flash), framework(), shard(4, true));
   int gathers = 0, scatters = 0, again = 0;
   for (const auto* list : {&split.forward, &split.input_gradient}) {
     for (const auto& op : *list) {
@@ -133,17 +133,17 @@ TEST_CASE("collectives of the tensor group") {
   CHECK(scatters == 4);
   CHECK(again == 2);  // inputs of qkv and of the MLP, for their weight gradients
   // Full recomputation repeats those of the forward: 6 per layer, not 4.
-  const auto full = layer_work(gpt(), training(AttentionKind::flash, Recompute::full), software(), shard(4));
+  const auto full = layer_work(gpt(), training(AttentionKind::flash, Recompute::full), framework(), shard(4));
   CHECK(totals(full.recompute).collectives == 2);
 }
 
 TEST_CASE("gradient accumulation") {
   // 12 h^2 parameters x 6 B, averaged over 4 micro-batches of which the first only writes: x 3/4. bf16 into fp32: 10 B.
   auto t = training(AttentionKind::unfused);
-  CHECK(totals(layer_work(gpt(), t, software(), shard(1, false, 4)).weight_gradient).traffic == 12 * h * h * 6 * .75);
+  CHECK(totals(layer_work(gpt(), t, framework(), shard(1, false, 4)).weight_gradient).traffic == 12 * h * h * 6 * .75);
   t.precision = Precision::bf16, t.gradient_precision = Precision::fp32;
-  CHECK(totals(layer_work(gpt(), t, software(), shard(1, false, 4)).weight_gradient).traffic == 12 * h * h * 10 * .75);
-  auto fused = software();
+  CHECK(totals(layer_work(gpt(), t, framework(), shard(1, false, 4)).weight_gradient).traffic == 12 * h * h * 10 * .75);
+  auto fused = framework();
   fused.fused_accumulation = true;
   CHECK(totals(layer_work(gpt(), t, fused, shard(1, false, 4)).weight_gradient).traffic == 12 * h * h * 2 * .75);
 }
@@ -153,7 +153,7 @@ TEST_CASE("unfused kernels read and write between every two operations") {
   // they were. Kernels forward: norms 18, residuals 6, activation 9, transposes 3, scores 5, GEMMs 4 + 2.
   auto t = training(AttentionKind::unfused);
   t.kernels = Kernels::unfused;
-  auto work = layer_work(gpt(), t, software(), shard());
+  auto work = layer_work(gpt(), t, framework(), shard());
   CHECK(totals(work.forward).traffic == 19 * kScores + (2 * 24 + 2 * 15 + 12) * T * h + 40 * T * f);
   CHECK(totals(work.input_gradient).traffic ==
         21 * kScores + (2 * 42 + 2 * 11 + 12) * T * h + 56 * T * f + 2 * T * (f + 3 * h));
@@ -163,26 +163,26 @@ TEST_CASE("unfused kernels read and write between every two operations") {
   // Llama without dropout: RMS norm 14 and 34, add 6 and 6, SwiGLU 16 and 36.
   t = training(AttentionKind::flash);
   t.kernels = Kernels::unfused;
-  work = layer_work(llama(), t, software(false), shard());
+  work = layer_work(llama(), t, framework(false), shard());
   CHECK(totals(work.forward).traffic == (2 * 14 + 2 * 6 + 18) * T * h + 16 * T * 2816);
   CHECK(totals(work.input_gradient).traffic == (2 * 34 + 2 * 6 + 12) * T * h + 36 * T * 2816 + 2 * T * (2816 + 3 * h));
-  const auto fused = layer_work(llama(), training(AttentionKind::flash), software(false), shard());
+  const auto fused = layer_work(llama(), training(AttentionKind::flash), framework(false), shard());
   // What autograd keeps beside it, 2 bytes each: the quotient of both norms, before its gain; the sigmoid and its product
   // with the gate.
   CHECK(work.activations - fused.activations == Bytes(std::int64_t(2 * (2 * T * h + 2 * T * 2816))));
   CHECK(totals(work.forward).flops == totals(fused.forward).flops);
-  Software software;
-  software.optimizer_bytes = 40;
-  CHECK(optimizer_bytes(t, software) == 100);
+  Framework framework;
+  framework.optimizer_bytes = 40;
+  CHECK(optimizer_bytes(t, framework) == 100);
   t.optimizer = OptimizerKind::sgd;
-  CHECK(optimizer_bytes(t, software) == 40);
+  CHECK(optimizer_bytes(t, framework) == 40);
 }
 
 TEST_CASE("asynchronous tensor parallelism cuts GEMMs into pieces") {
-  auto async = software(false);
+  auto async = framework(false);
   async.async_tensor = true;
   const auto t = training(AttentionKind::flash);
-  const auto plain = layer_work(llama(), t, software(false), shard(4, true));
+  const auto plain = layer_work(llama(), t, framework(false), shard(4, true));
   const auto work = layer_work(llama(), t, async, shard(4, true));
   const auto pieces = [](const std::vector<Step>& operators) {
     std::vector<OverlappedKernel> found;
@@ -228,16 +228,16 @@ TEST_CASE("asynchronous tensor parallelism cuts GEMMs into pieces") {
 
 TEST_CASE("parameters of one GPU") {
   // 12 h^2/t + sharded biases (3h + 4h)/t + unsharded: out and down bias 2h, two norms 4h.
-  CHECK(layer_work(gpt(), training(AttentionKind::flash), software(), shard(4)).parameters ==
+  CHECK(layer_work(gpt(), training(AttentionKind::flash), framework(), shard(4)).parameters ==
         12 * h * h / 4 + 7 * h / 4 + 6 * h);
-  CHECK(layer_work(llama(), training(AttentionKind::flash), software(false), shard()).parameters ==
+  CHECK(layer_work(llama(), training(AttentionKind::flash), framework(false), shard()).parameters ==
         2 * h * h + 2 * h * 256 + 3 * h * 2816 + 2 * h);
 }
 
 TEST_CASE("embedding and head") {
   // V 51200 over 2 ranks: 25600 each. Head GEMM 2 T V_t h; loss 34 + 14 B per logit, final norm 4 + 9 B per element.
   const auto t = training(AttentionKind::unfused);
-  const auto head = head_work(gpt(), t, software(), shard(2));
+  const auto head = head_work(gpt(), t, framework(), shard(2));
   const double logits = T * 25600;
   CHECK(totals(head.forward).flops == 2 * logits * h);
   CHECK(totals(head.forward).traffic == 34 * logits + 4 * T * h);
@@ -248,21 +248,21 @@ TEST_CASE("embedding and head") {
   CHECK(head.highest_forward == bytes(10 * logits + 4 * T * h));
   CHECK(head.recompute.empty());
   CHECK(head.parameters == 25600 * h + 2 * h);
-  const auto torch = head_work(llama(), t, software(false, true), shard(2));
+  const auto torch = head_work(llama(), t, framework(false, true), shard(2));
   CHECK(totals(torch.forward).traffic + totals(torch.input_gradient).traffic == 26 * logits + 13 * T * h);
   // Torch, sliced over 2 ranks: 2-byte logits and log-softmax kept, fp32 copy and one step more: 14 B in the forward.
   // In the backward three fp32 arrays more, 18 B, and the gradient of the projection's input before its sum.
-  auto eager = software(false, true);
+  auto eager = framework(false, true);
   eager.loss = LossKernels::torch;
   const auto steps = head_work(llama(), t, eager, shard(2));
   CHECK(steps.activations == bytes(6 * logits + 4 * T * h));
   CHECK(steps.highest_forward == bytes(14 * logits + 4 * T * h));
   CHECK(steps.highest_backward == bytes(18 * logits + 4 * T * h));
   // Embedding: 16 B per element, (6 3/4 + 4) B per parameter of the slice with four micro-batches, one all-reduce.
-  const auto first = embedding_work(gpt(), t, software(), shard(2, false, 4));
+  const auto first = embedding_work(gpt(), t, framework(), shard(2, false, 4));
   CHECK(totals(first.forward).traffic + totals(first.input_gradient).traffic == 16 * T * h);
   CHECK(totals(first.weight_gradient).traffic == (4 + 6 * .75) * 25600 * h);
   CHECK(totals(first.forward).collectives == 1);
   CHECK(first.parameters == 25600 * h + 512 * h);
-  CHECK(embedding_work(llama(), t, software(false), shard(2)).parameters == 25600 * h);
+  CHECK(embedding_work(llama(), t, framework(false), shard(2)).parameters == 25600 * h);
 }

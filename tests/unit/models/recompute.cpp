@@ -9,19 +9,19 @@ using namespace rehearsal;
 using namespace rehearsal::models;
 
 TEST_CASE("what is recomputed") {
-  const auto unfused = layer_work(gpt(), training(AttentionKind::unfused, Recompute::selective), software(), shard());
+  const auto unfused = layer_work(gpt(), training(AttentionKind::unfused, Recompute::selective), framework(), shard());
   REQUIRE(unfused.recompute.size() == 3);
   CHECK(unfused.recompute[0].name == "scores");
   CHECK(unfused.recompute[1].name == "softmax+dropout");
   CHECK(unfused.recompute[2].name == "values");
-  const auto flash = layer_work(gpt(), training(AttentionKind::flash, Recompute::selective), software(), shard());
+  const auto flash = layer_work(gpt(), training(AttentionKind::flash, Recompute::selective), framework(), shard());
   REQUIRE(flash.recompute.size() == 1);
   CHECK(std::holds_alternative<FusedAttention>(flash.recompute[0].what));
-  const auto full = layer_work(gpt(), training(AttentionKind::flash, Recompute::full), software(), shard());
+  const auto full = layer_work(gpt(), training(AttentionKind::flash, Recompute::full), framework(), shard());
   CHECK(totals(full.recompute).flops == totals(full.forward).flops);
   // Without the last GEMM, 2 T h 4h, whose result nobody needs; unless there is a dropout behind it, whose mask is.
   for (const bool dropout : {false, true}) {
-    auto early = software(dropout);
+    auto early = framework(dropout);
     early.early_stop = true;
     const auto stopped = layer_work(gpt(), training(AttentionKind::flash, Recompute::full), early, shard());
     CHECK(totals(full.forward).flops - totals(stopped.recompute).flops == (dropout ? 0 : 8 * T * h * h));
@@ -30,7 +30,7 @@ TEST_CASE("what is recomputed") {
 
 TEST_CASE("selective recomputation by operator: every second GEMM and all memory-bound kernels") {
   // q, k, v, out, gate, up, down: k, out and up are repeated. Attention is kept.
-  auto titan = software(false);
+  auto titan = framework(false);
   titan.selective_recompute = SelectiveRecompute::operators, titan.separate_projections = true;
   const auto t = training(AttentionKind::flash, Recompute::selective);
   const double kv = 256, ffn = 2816, log_sums = 4 * T * 16;
@@ -54,7 +54,7 @@ TEST_CASE("selective recomputation by operator: every second GEMM and all memory
     if (const auto* c = std::get_if<GroupCollective>(&op.what)) CHECK(c->kind == CollectiveKind::all_gather);
   CHECK(double(work.activations.count()) == T * (4 * h + 2 * (h + kv + ffn) + 2 * h) / 2 + log_sums / 2);
   // GPT has four GEMMs: out and down; an early stop skips down. Unfused attention is GEMMs in batches, repeated.
-  auto gpt_titan = software(false);
+  auto gpt_titan = framework(false);
   gpt_titan.selective_recompute = SelectiveRecompute::operators;
   work = layer_work(gpt(), t, gpt_titan, shard());
   CHECK(totals(work.recompute).flops == 2 * T * h * (h + f));
@@ -67,10 +67,10 @@ TEST_CASE("selective recomputation by operator: every second GEMM and all memory
 
 TEST_CASE("recomputation of named modules") {
   auto t = training(AttentionKind::flash, Recompute::selective);
-  const auto all = layer_work(gpt(), training(AttentionKind::flash), software(false), shard());
+  const auto all = layer_work(gpt(), training(AttentionKind::flash), framework(false), shard());
   const auto of = [&](std::set<RecomputeModule> modules, bool early = false) {
     t.recompute_modules = std::move(modules);
-    auto s = software(false);
+    auto s = framework(false);
     s.early_stop = early;
     return layer_work(gpt(), t, s, shard());
   };
@@ -89,7 +89,7 @@ TEST_CASE("recomputation of named modules") {
   work = of({layernorm, mlp});
   CHECK(all.activations - work.activations == Bytes(20 << 20));
   // The core alone is what selective recomputation is without names.
-  const auto core = layer_work(gpt(), training(AttentionKind::flash, Recompute::selective), software(false), shard());
+  const auto core = layer_work(gpt(), training(AttentionKind::flash, Recompute::selective), framework(false), shard());
   CHECK(of({core_attn}).activations == core.activations);
   CHECK(totals(of({core_attn}).recompute).flops == totals(core.recompute).flops);
 }
@@ -115,7 +115,7 @@ TEST_CASE("activations, Korthikanti table 2") {
   // s b h = T h = 2^20; 5 a s / h = 40.
   const double sbh = T * h, square = 5. * 16 * 512 / 1024;
   const auto kept = [](AttentionKind attention, Recompute recompute, std::int64_t tensor, bool sp) {
-    const auto work = layer_work(gpt(), training(attention, recompute), software(), shard(tensor, sp));
+    const auto work = layer_work(gpt(), training(attention, recompute), framework(), shard(tensor, sp));
     return std::pair(double(work.activations.count()), double(work.recomputed.count()));
   };
   using enum AttentionKind;
@@ -132,7 +132,7 @@ TEST_CASE("activations, Korthikanti table 2") {
   CHECK(kept(flash, Recompute::none, 1, false).first == sbh * 34 + 4 * 1024 * 16);
   // Llama, tensor 2 with sequence parallelism: T [8 h + 2 (h + 512) + 2 h + 6 2816] / 2 + the log-sum-exp of 8 heads;
   // no dropout, no masks.
-  const auto work = layer_work(llama(), training(flash), software(false), shard(2, true));
+  const auto work = layer_work(llama(), training(flash), framework(false), shard(2, true));
   CHECK(double(work.activations.count()) == T * (8 * h + 2 * (h + 512) + 2 * h + 6 * 2816) / 2 + 4 * 1024 * 8);
 }
 
@@ -143,17 +143,17 @@ TEST_CASE("what is saved comes back") {
     for (const std::int64_t tensor : {1, 2})
       for (const bool llama_layer : {false, true}) {
         const auto model = llama_layer ? llama() : gpt();
-        const auto all = layer_work(model, training(attention), software(), shard(tensor, tensor > 1));
+        const auto all = layer_work(model, training(attention), framework(), shard(tensor, tensor > 1));
         const auto part =
-            layer_work(model, training(attention, Recompute::selective), software(), shard(tensor, tensor > 1));
+            layer_work(model, training(attention, Recompute::selective), framework(), shard(tensor, tensor > 1));
         CHECK(part.activations < all.activations);
         CHECK(part.activations + part.recomputed >= all.activations);
       }
   // Full recomputation, T h = 2^20: only the layer's input, 2 T h, is kept.
-  const auto full = layer_work(gpt(), training(AttentionKind::flash, Recompute::full), software(), shard());
+  const auto full = layer_work(gpt(), training(AttentionKind::flash, Recompute::full), framework(), shard());
   CHECK(full.activations == Bytes(2 << 20));
   // A framework that saves the two gathered inputs of a layer, 2 x 2 T h, instead of their parts.
-  auto gathers = software(false);
+  auto gathers = framework(false);
   const auto before = layer_work(llama(), training(AttentionKind::flash), gathers, shard(2, true));
   gathers.saves_gathered = true;
   const auto after = layer_work(llama(), training(AttentionKind::flash), gathers, shard(2, true));
@@ -161,9 +161,9 @@ TEST_CASE("what is saved comes back") {
 }
 
 TEST_CASE("what waits for the weight gradient, Zero Bubble table 1") {
-  CHECK(layer_work(gpt(), training(AttentionKind::flash), software(), shard()).weight_hold == Bytes(32 * 1024 * 1024));
-  CHECK(layer_work(gpt(), training(AttentionKind::flash), software(), shard(4, true)).weight_hold ==
+  CHECK(layer_work(gpt(), training(AttentionKind::flash), framework(), shard()).weight_hold == Bytes(32 * 1024 * 1024));
+  CHECK(layer_work(gpt(), training(AttentionKind::flash), framework(), shard(4, true)).weight_hold ==
         Bytes(8 * 1024 * 1024));
   // Without sequence parallelism 8 of the 32 belong to the unsharded residual stream: 8 + 24/4.
-  CHECK(layer_work(gpt(), training(AttentionKind::flash), software(), shard(4)).weight_hold == Bytes(14 * 1024 * 1024));
+  CHECK(layer_work(gpt(), training(AttentionKind::flash), framework(), shard(4)).weight_hold == Bytes(14 * 1024 * 1024));
 }

@@ -48,7 +48,7 @@ TEST_CASE("additions have no parameters, and model FLOPs do not count them") {
 }
 
 TEST_CASE("a framework adds what was given, and the gradients of who gave it") {
-  const auto network = framework_network(with_skips(5), training(AttentionKind::flash), software(), shard(), {});
+  const auto network = framework_network(with_skips(5), training(AttentionKind::flash), framework(), shard(), {});
   const auto& plain = network.layer(LayerKind::dense);
   const auto traffic = [](const std::vector<Step>& steps) { return totals(steps).traffic; };
   const auto &encoder = network.layer(LayerKind::encoder), &decoder = network.layer(LayerKind::decoder);

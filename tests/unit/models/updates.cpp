@@ -22,7 +22,7 @@ Network network(Precision precision, bool at_once = true) {
   Training training;
   training.precision = precision, training.optimizer = OptimizerKind::lomo;
   const Shard shard{.updates_in_backward = at_once};
-  return framework_network(m, training, Software{}, shard, {});
+  return framework_network(m, training, Framework{}, shard, {});
 }
 
 std::vector<double> updates(const std::vector<Step>& steps) {
@@ -75,10 +75,10 @@ TEST_CASE("AdaLOMO: operation by operation, and a moment of rows and columns") {
   training.optimizer = OptimizerKind::adalomo, training.precision = Precision::bf16;
   // Gradient: cast 6, scaled 8, squared 8, epsilon 8, two means 8, outer product 4, times the gradient 12, norm 4,
   // divided 8. Parameters: cast 6, norm 4, step 12, back 6.
-  CHECK(update_at_once(training, Software{}).gradient == 66);
-  CHECK(update_at_once(training, Software{}).parameters == 28);
+  CHECK(update_at_once(training, Framework{}).gradient == 66);
+  CHECK(update_at_once(training, Framework{}).parameters == 28);
   training.precision = Precision::fp32;
-  CHECK(update_at_once(training, Software{}).all() == 60 + 16);
+  CHECK(update_at_once(training, Framework{}).all() == 60 + 16);
   const auto part = network(Precision::fp16).layer();
   // q, k, v and out: 2048 each; gate, up and down: 1024 + 2816; two norms of 1024.
   CHECK(factored_moment(part.segments) == 4 * (4 * 2048 + 3 * 3840 + 2 * 1024));
@@ -88,7 +88,7 @@ TEST_CASE("AdaLOMO: operation by operation, and a moment of rows and columns") {
   Transformer gpt;
   gpt.layers = 1, gpt.hidden = 1024, gpt.heads = gpt.kv_heads = 16, gpt.head_dim = 64, gpt.ffn = 4096;
   gpt.vocabulary = 51200, gpt.sequence = 2048;
-  const auto layer = framework_network(gpt, training, Software{}, Shard{}, {}).layer();
+  const auto layer = framework_network(gpt, training, Framework{}, Shard{}, {}).layer();
   const double vectors = 4. * 1024 /* norms */ + 3 * 1024 + 1024 + 4096 + 1024;
   CHECK(factored_moment(layer.segments) == 4 * (3 * 2048 + 2048 + 2 * 5120 + vectors));
 }
@@ -108,12 +108,12 @@ TEST_CASE("states in fewer bits, and without a master copy") {
   t.optimizer = OptimizerKind::adamw, t.precision = Precision::fp32, t.moments = Moments::fp32, t.master_copy = true;
   CHECK(t.optimizer_state_bytes() == 8);
   // What is not there is neither read nor written.
-  Software software;
-  software.optimizer_bytes = 40;
+  Framework framework;
+  framework.optimizer_bytes = 40;
   t.precision = Precision::bf16;
-  CHECK(optimizer_bytes(t, software) == 40);
+  CHECK(optimizer_bytes(t, framework) == 40);
   t.moments = Moments::bf16;
-  CHECK(optimizer_bytes(t, software) == 32);
+  CHECK(optimizer_bytes(t, framework) == 32);
   t.master_copy = false;
-  CHECK(optimizer_bytes(t, software) == 24);
+  CHECK(optimizer_bytes(t, framework) == 24);
 }

@@ -71,11 +71,11 @@ TEST_CASE("a long picture shows its beginning and its end") {
 
 TEST_CASE("many ranks are folded") {
   // 100 rows into 32 lines: 31 ranks and a line for the 69 others, 16 at the top and 15 at the bottom.
-  const auto fold = page::fold_rows(100, 32);
+  const auto fold = page::elided_rows(100, 32);
   CHECK(fold.first == 16);
   CHECK(fold.last == 15);
   CHECK(fold.hidden == 69);
-  CHECK(page::fold_rows(32, 32).hidden == 0);
+  CHECK(page::elided_rows(32, 32).hidden == 0);
 
   std::vector<GridSpan> spans;
   for (std::uint32_t r = 0; r < 100; r++) spans.push_back(span(r, 0, 10, 'F', r % 10));

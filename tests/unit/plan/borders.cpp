@@ -1,5 +1,5 @@
 // Who has what of the activation at the border of a stage, by hand.
-#include "plan/borders.hpp"
+#include "plan/stage_boundaries.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,8 +14,8 @@ namespace {
 Mesh mesh(const StageLayout& l) {
   return Mesh({std::uint32_t(l.tensor), std::uint32_t(l.context), std::uint32_t(l.data), 1});
 }
-Border border(const StageLayout& l, const BorderShape& shape, bool balanced = false) {
-  return border_of(l, mesh(l), shape, balanced);
+StageBoundary border(const StageLayout& l, const BoundaryShape& shape, bool balanced = false) {
+  return stage_boundary_of(l, mesh(l), shape, balanced);
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST_CASE("over a trace the mean of its steps counts, and a new placement helps"
 TEST_CASE("who sends decides how often a token goes") {
   auto j = job(2);
   CHECK(!routing(j).two_hop);
-  j.software.dispatcher = models::Dispatcher::deepep;
+  j.framework.dispatcher = models::Dispatcher::deepep;
   j.experts.limit_nodes = 4;
   CHECK(routing(j).two_hop);
   CHECK(routing(j).most_domains == 4);

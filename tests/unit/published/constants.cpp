@@ -34,22 +34,22 @@ Prediction prediction(const std::string& family, const std::string& gpu, double 
 
 }  // namespace
 
-TEST_CASE("a family is its publisher, GPU and software") {
+TEST_CASE("a family is its publisher, GPU and framework") {
   CHECK(family_of("megatron21_fig11", "a100-80g-sxm", "megatron-2021") == "megatron@a100-80g-sxm/megatron-2021");
   CHECK(family_of("mosaic_mpt_h100", "h100", "fsdp-2023") == "mosaic@h100/fsdp-2023");
 }
 
 TEST_CASE("what only a family gave is taken by another route") {
   const auto all = constants(
-      "  - {key: software.a, value: 1, width: 0.1, saw: [f], without: {any: {value: 2, source: s}}}\n"
-      "  - {key: software.b, value: 1, width: 0.1, saw: [f, g], without: {f: {value: 3, source: s}}}\n"
+      "  - {key: framework.a, value: 1, width: 0.1, saw: [f], without: {any: {value: 2, source: s}}}\n"
+      "  - {key: framework.b, value: 1, width: 0.1, saw: [f, g], without: {f: {value: 3, source: s}}}\n"
       "  - {key: cluster.gpu.c, gpu: h100, value: 1, width: 0.1, saw: [f], without: {any: {value: 4, source: s}}}\n"
-      "  - {key: software.d, software: x, value: 1, width: 0.1, saw: [f], without: {any: none}}\n");
+      "  - {key: framework.d, framework: x, value: 1, width: 0.1, saw: [f], without: {any: none}}\n");
   const auto f = forecast_of(all, "f", "a100", "y");
-  CHECK(f.sets == std::vector<std::string>{"software.a=2", "software.b=3"});
+  CHECK(f.sets == std::vector<std::string>{"framework.a=2", "framework.b=3"});
   CHECK(f.missing.empty());
   CHECK(forecast_of(all, "f", "h100", "x").sets.size() == 3);
-  CHECK(forecast_of(all, "f", "h100", "x").missing == std::vector<std::string>{"software.d"});
+  CHECK(forecast_of(all, "f", "h100", "x").missing == std::vector<std::string>{"framework.d"});
   CHECK(forecast_of(all, "g", "a100", "y").sets.empty());  // other families hold b
   CHECK(forecast_of(all, "h", "h100", "x").sets.empty());
 }

@@ -52,29 +52,29 @@ TEST_CASE("patterns: somewhere, at the beginning, the whole, above; none of them
   CHECK(fits({"gpu", {"h100", "a100"}}, "A100"));
 }
 
-TEST_CASE("the first machine and the first software count, settings add up") {
+TEST_CASE("the first machine and the first framework count, settings add up") {
   const auto m = mapping(
       "  - {when: {gpu: a100, interconnect: roce}, cluster: slow}\n"
       "  - {when: {gpu: a100}, cluster: fast, gpus_per_node: 4}\n"
-      "  - {when: {framework: mega}, software: megatron-2021, set: {training.attention: unfused, a: 1}}\n"
-      "  - {when: {framework: mega}, software: megatron-2025}\n"
-      "  - {when: {software: =megatron-2021, framework: '2026'}, software: megatron-2026, set: {a: 2}}\n"
+      "  - {when: {framework: mega}, framework: megatron-2021, set: {training.attention: unfused, a: 1}}\n"
+      "  - {when: {framework: mega}, framework: megatron-2025}\n"
+      "  - {when: {framework: =megatron-2021, framework: '2026'}, framework: megatron-2026, set: {a: 2}}\n"
       "  - {when: {table: ^x}, not_judged: odd}\n"
       "  - {when: {table: ^y}, not_timed: toy, over: {b: {c: [1, two]}}}\n");
   const auto first = m.of(run({{"gpu", "A100"}, {"framework", "Megatron"}}));
   CHECK(first.cluster == "fast");
   CHECK(first.gpus_per_node == 4);
-  CHECK(first.software == "megatron-2021");
+  CHECK(first.framework == "megatron-2021");
   CHECK(first.set.size() == 2);
   const auto second = m.of(run({{"gpu", "A100"}, {"interconnect", "RoCE"}, {"framework", "Megatron 2026"}}));
   CHECK(second.cluster == "slow");
-  CHECK(second.software == "megatron-2026");  // a rule that asks for the software may replace it
+  CHECK(second.framework == "megatron-2026");  // a rule that asks for the framework may replace it
   CHECK(second.set.back() == std::pair<std::string, std::string>{"a", "2"});
   auto own = run({{"gpu", "A100"}, {"table", "y"}});
-  own.cluster = "mine", own.software = "theirs";
+  own.cluster = "mine", own.framework = "theirs";
   const auto third = m.of(own);
   CHECK(third.cluster == "mine");
-  CHECK(third.software == "theirs");
+  CHECK(third.framework == "theirs");
   CHECK(third.not_timed == "toy");
   CHECK(third.over == std::vector<std::pair<std::string, std::string>>{{"b", "{c: [1, two]}"}});
   CHECK(m.of(run({{"table", "x1"}})).not_judged == "odd");
@@ -99,15 +99,15 @@ TEST_CASE("a release of Megatron-Bridge brings its recipe, also over knobs that 
   r.id = "r-1", r.table = "r", r.framework = r.cell("framework"), r.model = r.cell("model"), r.gpu = r.cell("gpu");
   r.layers = 61, r.hidden = 7168, r.heads = 128, r.sequence = 4096, r.gpus = 256, r.global_batch = 4096;
   r.micro_batch = 1, r.experts = 256, r.experts_per_token = 8, r.expert_ffn = 2048, r.iteration_s = 13.3;
-  r.expert = 64, r.pipeline = 4, r.chunks = 4, r.software = "megatron-2025";
-  r.cluster = "{use: gb200-nvl72, gpus_per_node: 64, nodes: 4, links: {nic: {per_node: 64}}}";
+  r.expert = 64, r.pipeline = 4, r.chunks = 4, r.framework = "megatron-2025";
+  r.cluster = "{use: gb200-nvl72, gpus_per_node: 64, nodes: 4, links: {scale_out: {per_node: 64}}}";
   r.knobs = R"({"training.recompute": "none", "training.precision": "fp8"})";
-  const auto row = scenario_of(r, read_mapping(), SoftwareDetail::knobs);
+  const auto row = scenario_of(r, read_mapping(), FrameworkDetail::knobs);
   REQUIRE(row.not_judged == "");
   const auto s = scenario::load_text(row.yaml, "row", row.sets);
-  CHECK(s.concrete->software.name == "megatron-2026");
-  CHECK(s.concrete->software.dispatcher == models::Dispatcher::hybridep);
-  CHECK(s.concrete->software.cuda_graph == models::CudaGraph::full);
+  CHECK(s.concrete->framework.name == "megatron-2026");
+  CHECK(s.concrete->framework.dispatcher == models::Dispatcher::hybridep);
+  CHECK(s.concrete->framework.cuda_graph == models::CudaGraph::full);
   CHECK(s.concrete->model.mla);
   CHECK(s.concrete->model.mtp_layers == 1);
   CHECK(s.concrete->training.recompute == models::Recompute::selective);

@@ -14,7 +14,7 @@
 using namespace rehearsal;
 using published::read_runs;
 using published::scenario_of;
-using published::SoftwareDetail;
+using published::FrameworkDetail;
 
 namespace {
 
@@ -48,7 +48,7 @@ std::string message(const std::string& text) {
   return "no error";
 }
 
-scenario::Scenario loaded(const std::string& row, SoftwareDetail detail = SoftwareDetail::knobs) {
+scenario::Scenario loaded(const std::string& row, FrameworkDetail detail = FrameworkDetail::knobs) {
   const Table table(kHead + row + "\n");
   const auto runs = read_runs(table.path());
   REQUIRE(runs.size() == 1);
@@ -58,7 +58,7 @@ scenario::Scenario loaded(const std::string& row, SoftwareDetail detail = Softwa
 }
 std::string not_judged(const std::string& row) {
   const Table table(kHead + row + "\n");
-  return scenario_of(read_runs(table.path())[0], read_mapping(), SoftwareDetail::knobs).not_judged;
+  return scenario_of(read_runs(table.path())[0], read_mapping(), FrameworkDetail::knobs).not_judged;
 }
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
@@ -98,8 +98,8 @@ TEST_CASE("a cell that cannot be read leaves its row not judged, and the others 
     const Table table(head + row + "\na-2,24,2048,2048,8,A100,16,1,7,,\n");
     const auto runs = read_runs(table.path());
     REQUIRE(runs.size() == 2);
-    CHECK(scenario_of(runs[1], read_mapping(), SoftwareDetail::knobs).not_judged == "");
-    CHECK(scenario_of(runs[0], read_mapping(), SoftwareDetail::knobs).not_judged == runs[0].unread);
+    CHECK(scenario_of(runs[1], read_mapping(), FrameworkDetail::knobs).not_judged == "");
+    CHECK(scenario_of(runs[0], read_mapping(), FrameworkDetail::knobs).not_judged == runs[0].unread);
     return runs[0].unread;
   };
   CHECK(unread("a,x,2,3,4,A100,5,6,7,,") == "its 'layers' is 'x', not a number");
@@ -112,7 +112,7 @@ TEST_CASE("a cell that cannot be read leaves its row not judged, and the others 
   for (const auto& run : read_runs(table.path())) {
     CHECK(run.out_of_memory());
     CHECK(run.unread.empty());
-    CHECK(scenario_of(run, read_mapping(), SoftwareDetail::knobs).not_judged == "");
+    CHECK(scenario_of(run, read_mapping(), FrameworkDetail::knobs).not_judged == "");
   }
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("a Megatron run with a pipeline") {
   CHECK(s.concrete->training.attention == models::AttentionKind::unfused);
   CHECK(s.concrete->training.recompute == models::Recompute::full);
   CHECK(s.concrete->training.precision == Precision::fp16);
-  CHECK(s.concrete->software.name == "megatron-2021");
+  CHECK(s.concrete->framework.name == "megatron-2021");
   CHECK(s.parallelism.chunks == 4);
   CHECK(s.parallelism.data == 1);
   CHECK(s.schedule.name == "interleaved-1f1b");
@@ -150,10 +150,10 @@ TEST_CASE("a Megatron run with a pipeline") {
 
 TEST_CASE("machines and frameworks that rows name") {
   struct Case {
-    const char *framework, *model, *gpu, *interconnect, *precision, *cluster, *software;
+    const char *framework, *model, *gpu, *interconnect, *precision, *cluster, *profile;
     bool flash = true;
   };
-  for (const auto& [framework, model, gpu, net, precision, cluster, software, flash] : {
+  for (const auto& [framework, model, gpu, net, precision, cluster, profile, flash] : {
            Case{"torchtitan", "LLAMA3-8B", "H100-96GB-HBM2e 500W", "", "torch.compile + Float8", "h100-96g-500w",
                 "titan-2024"},
            Case{"NeMo 25", "LLAMA3-8B", "H100-80GB-SXM", "DGX-H100", "FP8", "dgx-h100", "megatron-2025"},
@@ -169,7 +169,7 @@ TEST_CASE("machines and frameworks that rows name") {
                            "none,no,,{6},1",
                            framework, table, model, gpu, flash ? 80 : 16, net, precision));
     CHECK(s.concrete->cluster.name == cluster);
-    CHECK(s.concrete->software.name == software);
+    CHECK(s.concrete->framework.name == profile);
     CHECK((s.concrete->training.attention == models::AttentionKind::flash) == flash);
   }
 }
@@ -178,9 +178,9 @@ TEST_CASE("without its framework a row is left to the defaults") {
   const char* row =
       "mosaic_x-1,mosaic_x,llm-foundry,MPT-7b,32,4096,32,32,16384,50368,2048,A100-40GB-SXM,40,16,8,RoCE,1,1,1,1,3,4,64,"
       "full,no,FSDP,amp_bf16/DEFAULT,1";
-  const auto named = loaded(row), plain = loaded(row, SoftwareDetail::none);
-  CHECK(named.concrete->software.name == "fsdp-2023");
-  CHECK(plain.concrete->software.name == "megatron-2025");  // the default of flash attention
+  const auto named = loaded(row), plain = loaded(row, FrameworkDetail::none);
+  CHECK(named.concrete->framework.name == "fsdp-2023");
+  CHECK(plain.concrete->framework.name == "megatron-2025");  // the default of flash attention
   CHECK(named.concrete->cluster.name == "a100-40g-roce");
 }
 

@@ -14,11 +14,11 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 // Two ranks, one forward each; nothing is modelled.
 struct Subject {
-  answer::Answer real;
+  answer::Result real;
   timeline::Timeline predicted;
 
   Subject() {
-    auto question = std::make_shared<answer::Question>();
+    auto question = std::make_shared<answer::LoweredJob>();
     auto& scenario = question->scenario;
     scenario.name = "hand-made";
     scenario.abstract.emplace();
@@ -26,7 +26,7 @@ struct Subject {
     question->durations = {seconds(10e-3)};
     graph::GraphBuilder builder;
     graph::ProgramBuilder program("p");
-    program.add({builder.intern(graph::Wait{question->durations[0]}),
+    program.add({builder.intern(graph::FixedDelay{question->durations[0]}),
                  graph::Lane::compute,
                  {graph::Pass::forward, 0, graph::kNoLayer, 0},
                  graph::kNoEndpoint,
@@ -34,8 +34,8 @@ struct Subject {
     const auto id = builder.add(std::move(program).finish());
     builder.add_rank(id, 1, 0), builder.add_rank(id, 1, 1);
     question->graph = std::move(builder).finish();
-    answer::Prediction prediction;
-    prediction.question = question;
+    answer::Result prediction;
+    prediction.lowered = question;
     prediction.timeline = predicted = spans({10e-3, 10e-3});
     // Iterations of 12.5, 20 and 16 ms: the last is the median.
     auto timeline = spans({16e-3, 12e-3});

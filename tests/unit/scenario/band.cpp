@@ -14,7 +14,7 @@ namespace {
 // runs.
 const std::string kMegatron =
     "version: 1\nmodel: gpt3-175b\ncluster: {use: dgx-a100-80g, nodes: 128}\n"
-    "parallelism: {tensor: 8, pipeline: 8, data: 16}\nbatch: {global: 1536, micro: 1}\nsoftware: megatron-2021\n"
+    "parallelism: {tensor: 8, pipeline: 8, data: 16}\nbatch: {global: 1536, micro: 1}\nframework: megatron-2021\n"
     "training: {precision: fp16, recompute: full, attention: unfused}\n";
 
 }  // namespace
@@ -23,7 +23,7 @@ TEST_CASE("the class of a run") {
   const auto kind = run_class(load_text(kMegatron));
   CHECK(kind.gpu == "a100-80g-sxm");
   CHECK(kind.generation() == "a100");
-  CHECK(kind.software == "megatron-2021");
+  CHECK(kind.framework == "megatron-2021");
   CHECK(kind.attention == "unfused");
   CHECK(kind.recompute == "full");
   CHECK(kind.precision == "16-bit");
@@ -63,7 +63,7 @@ TEST_CASE("comparable runs share class and sizes; then the generation; then all 
   CHECK(looser.among == generation);
   CHECK(holds(looser, own));
   CHECK(looser.basis.starts_with("no published run is comparable; "));
-  CHECK(looser.basis.find("any software") != std::string::npos);
+  CHECK(looser.basis.find("any framework") != std::string::npos);
   CHECK(band("precision: fp16", "precision: fp32").among == generation);
 
   // Fewer than five families ran on B200: what all runs say, which is more.
@@ -77,7 +77,7 @@ TEST_CASE("comparable runs share class and sizes; then the generation; then all 
 TEST_CASE("a mixture of experts has no band of dense models, and what no run was widens it") {
   const std::string dense =
       "version: 1\nmodel: llama3-8b\ncluster: {use: dgx-h100, nodes: 8}\nparallelism: {data: 64, zero: 1}\n"
-      "batch: {global: 256, micro: 1}\nsoftware: megatron-2025\n";
+      "batch: {global: 256, micro: 1}\nframework: megatron-2025\n";
   const auto of = [&](const std::string& text) { return load_text(text).error_band; };
   const auto plain = of(dense), mixture = of(with(dense, "llama3-8b", "mixtral-8x7b"));
   CHECK(mixture.among == ErrorBand::Among::all);
@@ -92,7 +92,7 @@ TEST_CASE("a mixture of experts has no band of dense models, and what no run was
     CHECK(other.basis.starts_with("no published run is comparable: none was "));
     CHECK(*other.high / *other.low > *plain.high / *plain.low);
   }
-  CHECK_FALSE(load_text(kGood, {"software=rehearsal", "training.optimizer=sgd"}).error_band.low);
+  CHECK_FALSE(load_text(kGood, {"framework=native", "training.optimizer=sgd"}).error_band.low);
 }
 
 // The law of bands, on classes drawn at random: what is further off is never told of a narrower band.
@@ -130,27 +130,27 @@ TEST_CASE("a band widens with distance, without a jump, and each holds those tha
   CHECK(told(run, &alike, &such, any).range.high == doctest::Approx(1.6 * std::exp(.827)).epsilon(.001));
 }
 
-TEST_CASE("who names no software hears of the others that may be meant") {
+TEST_CASE("who names no framework hears of the others that may be meant") {
   const auto flash = load_text(kGood);
-  CHECK_FALSE(flash.software_named);
-  CHECK(flash.concrete->software.name == "megatron-2025");
+  CHECK_FALSE(flash.framework_named);
+  CHECK(flash.concrete->framework.name == "megatron-2025");
   const auto among = [](const Scenario& scenario, const char* name) {
-    return std::count_if(scenario.other_software.begin(), scenario.other_software.end(),
-                         [&](const auto& other) { return other.software.name == name; }) == 1;
+    return std::count_if(scenario.other_framework.begin(), scenario.other_framework.end(),
+                         [&](const auto& other) { return other.framework.name == name; }) == 1;
   };
   CHECK(among(flash, "titan-2025"));
   CHECK(among(flash, "megatron-2026"));
   CHECK_FALSE(among(flash, "megatron-2025"));  // the one that was assumed
   CHECK_FALSE(among(flash, "megatron-2021"));  // had no fused attention
   // Whatever the ZeRO level, so that levels are compared on one framework; what shards parameters may be PyTorch's.
-  const auto sharded = load_text(with(kMegatron, "software: megatron-2021\n", ""),
+  const auto sharded = load_text(with(kMegatron, "framework: megatron-2021\n", ""),
                                  {"parallelism={data: 1024, zero: 3}", "batch.global=1024", "training.attention=flash",
                                   "training.precision=bf16"});
-  CHECK(sharded.concrete->software.name == "megatron-2025");
+  CHECK(sharded.concrete->framework.name == "megatron-2025");
   CHECK(among(sharded, "titan-2025"));
   CHECK(among(sharded, "fsdp-2024"));
-  CHECK(load_text(kMegatron).software_named);
-  CHECK(load_text(kMegatron).other_software.empty());
-  CHECK(load_text(kGood, {"software=fsdp-2023"}).other_software.empty());
-  CHECK(load_text(kGoodAbstract).other_software.empty());
+  CHECK(load_text(kMegatron).framework_named);
+  CHECK(load_text(kMegatron).other_framework.empty());
+  CHECK(load_text(kGood, {"framework=fsdp-2023"}).other_framework.empty());
+  CHECK(load_text(kGoodAbstract).other_framework.empty());
 }

@@ -114,7 +114,7 @@ TEST_CASE("context cuts the sequence") {
       Lines{"5:31: the 8196 tokens of a micro-batch on a GPU do not divide over tensor 8, whose ranks send each their "
             "own to the experts; nearest: 6 or 12"});
   CHECK(errors_of("version: 1\nmodel: {family: mlp, layers: 2, hidden: 8}\nparallelism: {context: 2}\n"
-                  "cluster: {use: dgx-h100}\nbatch: {global: 2}\nsoftware: rehearsal\n"
+                  "cluster: {use: dgx-h100}\nbatch: {global: 2}\nframework: native\n"
                   "training: {precision: fp32, optimizer: sgd}\n") ==
         Lines{"3:24: 'context' 2 cuts a sequence, and family 'mlp' has none; leave it out"});
 }

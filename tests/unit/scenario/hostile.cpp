@@ -99,8 +99,8 @@ TEST_CASE("names: the nearest spelling") {
                {"gpt3-175b", "''", "2:8: unknown model ''"},
                {"dgx-a100-80g", "dgx-a100", "3:16: unknown cluster 'dgx-a100'; did you mean 'dgx-a100-40g'?"},
                {"schedule: 1f1b", "schedule: 1fb1", "6:11: unknown schedule '1fb1'; did you mean '1f1b'?"},
-               {"version: 1", "version: 1\nsoftware: megatron-2012",
-                "2:11: unknown software profile 'megatron-2012'; did you mean 'megatron-2021'?"},
+               {"version: 1", "version: 1\nframework: megatron-2012",
+                "2:11: unknown framework profile 'megatron-2012'; did you mean 'megatron-2021'?"},
                {"version: 1", "version: 1\ntraining: {precision: bf-16}",
                 "2:23: 'precision' must be one of fp32, fp16, bf16, fp8, fp4; found 'bf-16'; did you mean 'bf16'?"},
                {"version: 1", "version: 1\ntraining: {recompute: ful}",
@@ -121,9 +121,9 @@ TEST_CASE("zero, negative, huge and non-finite numbers") {
        {"nodes: 128", "nodes: 900000", "3:10: 900000 nodes of 8 GPUs are more than 1000000 GPUs"},
        {"version: 1", "version: 1\nsimulate: {iterations: 0}",
         "2:24: 'iterations' must be a whole number from 1 to 1000"},
-       {"version: 1", "version: 1\nsoftware: {use: megatron-2021, attention_rate: nan}",
+       {"version: 1", "version: 1\nframework: {use: megatron-2021, attention_rate: nan}",
         "2:48: 'attention_rate' must be a number above 0"},
-       {"version: 1", "version: 1\nsoftware: {use: megatron-2021, optimizer_bytes: inf}",
+       {"version: 1", "version: 1\nframework: {use: megatron-2021, optimizer_bytes: inf}",
         "2:49: 'optimizer_bytes' must be a number from 0"}});
   check_slips(kGoodAbstract,
               {{"forward: 5ms", "forward: 0", "4:18: 'forward' must be above zero"},
@@ -145,9 +145,9 @@ TEST_CASE("wrong and missing units") {
                {"forward: 5ms", "forward: fast", "4:18: 'forward': time 'fast' is not a number with a unit"},
                {"weight: 5ms", "weight: 5ms, transfer: 5", "4:61: 'transfer': time '5' has no unit"}});
   check_slips(kGood, {{"1f1b", "{name: 1f1b, memory_limit: 60}", "6:38: 'memory_limit': size '60' has no unit"},
-                      {"nodes: 128", "nodes: 128, links: {nic: {bandwidth: 400GB}}",
+                      {"nodes: 128", "nodes: 128, links: {scale_out: {bandwidth: 400GB}}",
                        "3:67: 'bandwidth': bandwidth '400GB' has the unknown unit 'GB'"},
-                      {"nodes: 128", "nodes: 128, links: {nic: {latency: 400Gb/s}}",
+                      {"nodes: 128", "nodes: 128, links: {scale_out: {latency: 400Gb/s}}",
                        "3:65: 'latency': time '400Gb/s' has the unknown unit 'Gb/s'"}});
 }
 
@@ -222,27 +222,27 @@ TEST_CASE("features that do not exist yet are refused by name; their defaults ar
                "2:30: 'every' and 'layers' say which layers are recomputed, and 'mode' none that none is"},
               {"version: 1", "version: 1\ntraining: {overlap: {tensor: true}}",
                "2:30: 'tensor' needs 'sequence: true' in 'parallelism'"},
-              {"version: 1", "version: 1\nsoftware: {use: titan-2024, compiled: true}\ntraining: {kernels: unfused}",
-               "3:21: 'unfused' for 'kernels' contradicts 'compiled: true' in 'software'"},
+              {"version: 1", "version: 1\nframework: {use: titan-2024, compiled: true}\ntraining: {kernels: unfused}",
+               "3:21: 'unfused' for 'kernels' contradicts 'compiled: true' in 'framework'"},
               {"version: 1", "version: 1\npartition: even", "2:12: 'partition' must be uniform, balanced, a list of"},
               {"version: 1", "version: 1\ntraining: {precision: fp8}",
                "2:11: GPU 'a100-80g-sxm' does not compute in the precision"},
-              {"version: 1", "version: 1\nsoftware: {use: titan-2024, fp8_scaling: row}",
+              {"version: 1", "version: 1\nframework: {use: titan-2024, fp8_scaling: row}",
                "2:42: 'fp8_scaling' must be one of tensorwise, rowwise, blockwise, mx; found 'row'"},
-              {"version: 1", "version: 1\nsoftware: {use: titan-2024, attention_kernel: flash-4}",
+              {"version: 1", "version: 1\nframework: {use: titan-2024, attention_kernel: flash-4}",
                "2:47: 'attention_kernel' must be one of flash-2, flash-3, cudnn; found 'flash-4'"}});
   // A scaling for which the GPU has no rate.
   const auto hopper = with(with(kGood, "gpt3-175b", "llama3-8b"), "{use: dgx-a100-80g, nodes: 128}",
                            "{use: dgx-h100, nodes: 128, gpu: {use: h100-80g-sxm, fp8_rowwise_speedup: 0}}") +
                       "training: {precision: fp8}\n";
-  CHECK(errors_of(hopper + "software: {use: titan-2024}\n").empty());
-  const auto refused = errors_of(hopper + "software: {use: titan-2024, fp8_scaling: rowwise}\n");
+  CHECK(errors_of(hopper + "framework: {use: titan-2024}\n").empty());
+  const auto refused = errors_of(hopper + "framework: {use: titan-2024, fp8_scaling: rowwise}\n");
   REQUIRE(refused.size() == 1);
-  CHECK(refused[0].find("no rate for the scales that 'software.fp8_scaling' asks for") != std::string::npos);
+  CHECK(refused[0].find("no rate for the scales that 'framework.fp8_scaling' asks for") != std::string::npos);
   CHECK(errors_of(kGood +
                   "training: {kernels: fused, optimizer_sync: barrier, offload: {optimizer: none, activations: none},"
                   " bucket: 25MB, allocator: caching, overlap: {parameters: false, tensor: false}}\n"
-                  "simulate: {detail: stage, network: auto, symmetry: off, iterations: 1, seed: 7}\n")
+                  "simulate: {detail: stage, contention: auto, symmetry: off, iterations: 1, seed: 7}\n")
             .empty());
 }
 

@@ -14,7 +14,7 @@ TEST_CASE("the example of the contract") {
       "batch: {global: 1536, micro: 1}\n"
       "schedule: 1f1b\n"
       "training: {precision: bf16, optimizer: adamw, recompute: selective, attention: flash}\n"
-      "software: megatron-2021\n");
+      "framework: megatron-2021\n");
   REQUIRE(s.concrete);
   CHECK_FALSE(s.abstract);
   CHECK(s.parallelism.gpus() == 1024);
@@ -26,9 +26,9 @@ TEST_CASE("the example of the contract") {
   CHECK(c.model.tie_embeddings);
   CHECK(c.training.recompute == models::Recompute::selective);
   CHECK(c.training.gradient_precision == Precision::fp32);
-  CHECK(c.software.name == "megatron-2021");
-  CHECK(c.software.host_seconds_per_kernel == doctest::Approx(58e-6));
-  CHECK(c.software.gradient_overlap == models::GradientOverlap::without_pipeline);
+  CHECK(c.framework.name == "megatron-2021");
+  CHECK(c.framework.host_seconds_per_kernel == doctest::Approx(58e-6));
+  CHECK(c.framework.gradient_overlap == models::GradientOverlap::without_pipeline);
   CHECK(c.cluster.gpus() == 1024);
   CHECK(c.cluster.topology.name == "rail-optimized");
   CHECK(c.cluster.node_rate().value() == doctest::Approx(200e9));  // 8 x 200 Gb/s
@@ -86,7 +86,7 @@ TEST_CASE("the size of the cluster follows from the degrees, and the data degree
 
 TEST_CASE("data parallelism: buckets and how ZeRO-3 gathers") {
   const auto usual = load_text(kGood);
-  CHECK_FALSE(usual.concrete->training.bucket);  // as the software does
+  CHECK_FALSE(usual.concrete->training.bucket);  // as the framework does
   CHECK(usual.concrete->training.gathered_ahead() == 1);
   CHECK(usual.concrete->training.reshards());
   const auto given = load_text(with(kGood, "tensor: 8", "zero: 3, tensor: 8") +
@@ -107,15 +107,15 @@ TEST_CASE("data parallelism: buckets and how ZeRO-3 gathers") {
 TEST_CASE("training: which layers are recomputed, unfused kernels, overlapped tensor parallelism") {
   const auto usual = load_text(kGood);
   CHECK(usual.concrete->training.recomputes_alike());
-  CHECK_FALSE(load_text(kGood, {"software=fsdp-2023"}).concrete->software.async_tensor);
+  CHECK_FALSE(load_text(kGood, {"framework=fsdp-2023"}).concrete->framework.async_tensor);
   const auto given = load_text(with(kGood, "tensor: 8", "sequence: true, tensor: 8") +
                                "training: {recompute: {mode: full, every: 2, layers: 7}, kernels: unfused, "
-                               "overlap: {tensor: true}}\nsoftware: fsdp-2023\npartition: balanced\n");
+                               "overlap: {tensor: true}}\nframework: fsdp-2023\npartition: balanced\n");
   const auto& t = given.concrete->training;
   CHECK(t.recompute_every == 2);
   CHECK(t.recompute_layers == 7);
   CHECK(t.kernels == models::Kernels::unfused);
-  CHECK(given.concrete->software.async_tensor);
+  CHECK(given.concrete->framework.async_tensor);
   CHECK(given.concrete->partition.kind == plan::Partition::Kind::balanced);
   CHECK(load_text(kGood + "training: {kernels: fused, recompute: {mode: full, every: 1}}\n").digest ==
         load_text(kGood + "training: {recompute: full}\n").digest);
@@ -125,47 +125,47 @@ TEST_CASE("training: which layers are recomputed, unfused kernels, overlapped te
           load_text(kGood + "training: {recompute: full}\n").digest);
   CHECK(load_text(kGood + "partition: balanced\n").digest != usual.digest);
   // A knob of the profile; without sequence parallelism it changes nothing, and says so.
-  const auto knob = load_text(kGood + "software: {use: fsdp-2023, async_tensor: true}\n");
-  CHECK(knob.concrete->software.async_tensor);
+  const auto knob = load_text(kGood + "framework: {use: fsdp-2023, async_tensor: true}\n");
+  CHECK(knob.concrete->framework.async_tensor);
   REQUIRE(knob.warnings.size() == 1);
   CHECK(knob.warnings[0].find("'async_tensor' changes nothing") != std::string::npos);
 }
 
-TEST_CASE("software: named, derived from attention and GPU, changed knob by knob, overruled by training") {
-  // What is in use on a GPU today, by configs/frameworks.yaml.
+TEST_CASE("framework: named, derived from attention and GPU, changed knob by knob, overruled by training") {
+  // What is in use on a GPU today, by configs/default_frameworks.yaml.
   for (const char* cluster : {"dgx-a100-80g", "dgx-h100", "h200-sxm", "b200-sxm"})
-    CHECK(load_text(with(kGood, "dgx-a100-80g", cluster)).concrete->software.name == "megatron-2025");
-  CHECK(load_text(with(kGood, "dgx-a100-80g", "l40s-pcie")).concrete->software.name == "fsdp-2024");
+    CHECK(load_text(with(kGood, "dgx-a100-80g", cluster)).concrete->framework.name == "megatron-2025");
+  CHECK(load_text(with(kGood, "dgx-a100-80g", "l40s-pcie")).concrete->framework.name == "fsdp-2024");
   const auto unfused = load_text(kGood + "training: {attention: unfused}\n");
-  CHECK(unfused.concrete->software.name == "megatron-2021");
+  CHECK(unfused.concrete->framework.name == "megatron-2021");
   CHECK(std::any_of(unfused.assumptions.begin(), unfused.assumptions.end(), [](auto& a) {
-    return a.starts_with("software megatron-2021: not given; the default for unfused attention on a100-80g-sxm (");
+    return a.starts_with("framework megatron-2021: not given; the default for unfused attention on a100-80g-sxm (");
   }));
   const auto on_volta = load_text(with(kGood, "{use: dgx-a100-80g, nodes: 128}", "{use: dgx2-v100-32g, nodes: 64}") +
                                   "training: {attention: unfused, precision: fp16}\n");
-  CHECK(on_volta.concrete->software.name == "megatron-2021");
-  CHECK(on_volta.other_software.size() == 3);
+  CHECK(on_volta.concrete->framework.name == "megatron-2021");
+  CHECK(on_volta.other_framework.size() == 3);
   const auto knob =
-      load_text(kGood + "software: {use: titan-2024, compiled: false, optimizer_bytes: 12}\n").concrete->software;
+      load_text(kGood + "framework: {use: titan-2024, compiled: false, optimizer_bytes: 12}\n").concrete->framework;
   CHECK_FALSE(knob.compiled);
   CHECK(knob.early_stop);
   CHECK(knob.optimizer_bytes == 12);
   // A few keys of what nobody named, NCCL's version among them: the profile that is chosen without, changed.
-  const auto some = load_text(with(kGood, "dgx-a100-80g", "dgx-h100") + "software: {nccl: 2.12.10}\n");
-  CHECK(some.concrete->software.name == "megatron-2025");
-  for (const auto& other : some.other_software) CHECK(other.software.nccl == Version{2, 12});
-  CHECK(some.concrete->software.compiled);
-  CHECK(some.concrete->software.nccl == Version{2, 12});
+  const auto some = load_text(with(kGood, "dgx-a100-80g", "dgx-h100") + "framework: {nccl: 2.12.10}\n");
+  CHECK(some.concrete->framework.name == "megatron-2025");
+  for (const auto& other : some.other_framework) CHECK(other.framework.nccl == Version{2, 12});
+  CHECK(some.concrete->framework.compiled);
+  CHECK(some.concrete->framework.nccl == Version{2, 12});
   for (const char* wrong : {"2", "2.", "two", "-2.1", "2.1.", "2.1.x", "2.1.1.1"})
-    CHECK(errors_of(kGood + "software: {nccl: " + wrong + "}\n").size() == 1);
+    CHECK(errors_of(kGood + "framework: {nccl: " + wrong + "}\n").size() == 1);
   const auto overruled = load_text(kGood +
-                                   "software: megatron-2021\n"
+                                   "framework: megatron-2021\n"
                                    "training: {overlap: {gradients: true, pipeline: true},"
                                    " recompute: {mode: full, early_stop: true}}\n")
                              .concrete;
-  CHECK(overruled->software.gradient_overlap == models::GradientOverlap::always);
-  CHECK_FALSE(overruled->software.blocking_sends);
-  CHECK(overruled->software.early_stop);
+  CHECK(overruled->framework.gradient_overlap == models::GradientOverlap::always);
+  CHECK_FALSE(overruled->framework.blocking_sends);
+  CHECK(overruled->framework.early_stop);
   CHECK(overruled->training.recompute == models::Recompute::full);
 }
 
@@ -193,8 +193,8 @@ TEST_CASE("what a fabric and NCCL's groups do to the NICs") {
   const auto named = load_text(kGood, {}).concrete->cluster;
   CHECK(named.nics_per_group == 1);
   CHECK(named.fabric == 1);
-  const auto changed = load_text(kGood, {"cluster.links.nic.fabric=ecmp", "cluster.links.nic.per_group=8",
-                                         "cluster.links.nvlink.interconnect=nvlink-4"})
+  const auto changed = load_text(kGood, {"cluster.links.scale_out.fabric=ecmp", "cluster.links.scale_out.per_group=8",
+                                         "cluster.links.scale_up.interconnect=nvlink-4"})
                            .concrete->cluster;
   CHECK(changed.nics_per_group == 8);
   CHECK(changed.fabric == doctest::Approx(.6 / .96));
@@ -205,7 +205,7 @@ TEST_CASE("what a fabric and NCCL's groups do to the NICs") {
 TEST_CASE("an inline cluster states what it took for granted") {
   const auto s =
       load_text(with(kGood, "{use: dgx-a100-80g, nodes: 128}",
-                     "{gpu: a100-80g-sxm, gpus_per_node: 8, nodes: 128, links: {nvlink: {bandwidth: 300GB/s}, "
+                     "{gpu: a100-80g-sxm, gpus_per_node: 8, nodes: 128, links: {scale_up: {bandwidth: 300GB/s}, "
                      "nic: {bandwidth: 100Gb/s, latency: 3us}}}"));
   const auto& c = s.concrete->cluster;
   CHECK(c.nics_per_node == 8);
@@ -216,14 +216,14 @@ TEST_CASE("an inline cluster states what it took for granted") {
   CHECK(c.interconnect.switch_share == 0);
   CHECK(c.nics_per_group == 0);
   CHECK(c.fabric == 1);
-  const std::vector<std::string> taken = {"links.nvlink.latency", "links.nvlink.message",         "links.nvlink.gather",
-                                          "links.nic.efficiency", "links.nic.message_efficiency", "message_overhead",
-                                          "links.nvlink.interconnect.ring_share"};
+  const std::vector<std::string> taken = {"links.scale_up.latency", "links.scale_up.p2p_bandwidth",         "links.scale_up.sharded_p2p_gather_bandwidth",
+                                          "links.scale_out.efficiency", "links.scale_out.message_efficiency", "message_overhead",
+                                          "links.scale_up.interconnect.ring_share"};
   CHECK(c.assumed == taken);
 }
 
 TEST_CASE("one number of a named cluster or GPU may be changed") {
-  const auto s = load_text(kGood, {"cluster.links.nic.bandwidth=100Gb/s", "cluster.gpu.memory=40GB"});
+  const auto s = load_text(kGood, {"cluster.links.scale_out.bandwidth=100Gb/s", "cluster.gpu.memory=40GB"});
   CHECK(s.concrete->cluster.nic.value() == doctest::Approx(12.5e9));
   CHECK(s.concrete->cluster.nic_efficiency == .85);
   CHECK(s.concrete->cluster.gpu.memory == Bytes(40'000'000'000));

@@ -158,7 +158,7 @@ TEST_CASE("a cluster takes the constants measured of its GPU") {
   CHECK(set.digest == loaded.digest);
   const auto inside = load(folder.write(
       "z.yaml", with(kOne, "{use: h200-sxm, gpus: 8, profile: lab.yaml}",
-                     "{gpu: h200-sxm, gpus_per_node: 8, links: {nvlink: {bandwidth: 450GB/s}}, profile: lab.yaml}")));
+                     "{gpu: h200-sxm, gpus_per_node: 8, links: {scale_up: {bandwidth: 450GB/s}}, profile: lab.yaml}")));
   CHECK(inside.concrete->cluster.gpu.gemm_efficiency == gpu.gemm_efficiency);
 }
 

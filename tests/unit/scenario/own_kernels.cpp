@@ -31,13 +31,13 @@ std::string errors(const std::string& text, const std::string& old, const std::s
 
 }  // namespace
 
-TEST_CASE("this machine has as many ranks as are asked for, and software of its own") {
+TEST_CASE("this machine has as many ranks as are asked for, and framework of its own") {
   const auto s = load_text(kTiny);
   const auto& c = *s.concrete;
-  CHECK(c.software.name == "rehearsal");
-  CHECK(c.software.own_kernels);
-  CHECK_FALSE(c.software.dropout);
-  CHECK(c.software.host_seconds_per_kernel == 0);
+  CHECK(c.framework.name == "rehearsal");
+  CHECK(c.framework.native_kernels);
+  CHECK_FALSE(c.framework.dropout);
+  CHECK(c.framework.host_seconds_per_kernel == 0);
   CHECK(c.cluster.gpus() == 8);
   CHECK(c.cluster.nodes == 1);
   CHECK(c.cluster.topology.name == "nvswitch");
@@ -72,39 +72,39 @@ TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
   for (const char* precision : {"fp16", "fp8"})
     CHECK(
         errors(kTiny, "precision: fp32", fmt::format("precision: {}, gradient_precision: fp32", precision)) ==
-        fmt::format("6:23: software 'rehearsal' computes in fp32 and bf16, not in {}; set 'training.precision' to one "
+        fmt::format("6:23: framework 'native' computes in fp32 and bf16, not in {}; set 'training.precision' to one "
                     "of them",
                     precision));
   CHECK(errors(kTiny, "precision: fp32", "precision: tf32") ==
         "6:23: 'precision' must be one of fp32, fp16, bf16, fp8, fp4; found 'tf32'");
   CHECK(errors(kTiny, "precision: fp32", "precision: bf16").empty());
   CHECK(errors(kTiny, "precision: fp32", "precision: fp32, gradient_precision: bf16") ==
-        "6:49: software 'rehearsal' keeps gradients in fp32; leave 'gradient_precision' out");
-  CHECK(joined(with(kTiny, "precision: fp32", "precision: fp32, attention: unfused") + "software: rehearsal\n") ==
-        "6:40: software 'rehearsal' never stores attention scores; set 'training.attention' to flash");
+        "6:49: framework 'native' keeps gradients in fp32; leave 'gradient_precision' out");
+  CHECK(joined(with(kTiny, "precision: fp32", "precision: fp32, attention: unfused") + "framework: native\n") ==
+        "6:40: framework 'native' never stores attention scores; set 'training.attention' to flash");
   CHECK(errors(kTiny, "family: gpt", "family: llama, ffn: 64").empty());
   CHECK(errors(kTiny, "family: gpt", "family: llama, ffn_kind: gelu") ==
-        "2:34: software 'rehearsal' builds family 'llama' with swiglu; leave 'ffn_kind' out");
+        "2:34: framework 'native' builds family 'llama' with swiglu; leave 'ffn_kind' out");
   CHECK(errors(kTiny, "family: gpt", "family: gpt, ffn_kind: swiglu") ==
-        "2:32: software 'rehearsal' builds 'swiglu' in family 'llama' alone; set 'ffn_kind' to gelu");
+        "2:32: framework 'native' builds 'swiglu' in family 'llama' alone; set 'ffn_kind' to gelu");
   CHECK(errors(kTiny, "tensor: 2", "tensor: 2, sequence: true").empty());
   CHECK(errors(kMlp, "pipeline: 2", "tensor: 2, sequence: true") ==
-        "4:36: software 'rehearsal' does not cut the rows of family 'mlp', which has no sequence; leave 'sequence' out "
+        "4:36: framework 'native' does not cut the rows of family 'mlp', which has no sequence; leave 'sequence' out "
         "or set it to false");
   CHECK(errors(kTiny, "fp32}", "fp32, overlap: {gradients: true}}") ==
-        "6:50: software 'rehearsal' reduces gradients after the backward pass; leave 'overlap.gradients' out or "
+        "6:50: framework 'native' reduces gradients after the backward pass; leave 'overlap.gradients' out or "
         "set it to false");
   CHECK(errors(kTiny, "fp32}", "fp32, kernels: unfused}") ==
-        "6:38: software 'rehearsal' has kernels of its own; leave 'kernels' out or set it to fused");
+        "6:38: framework 'native' has kernels of its own; leave 'kernels' out or set it to fused");
   CHECK(errors(kTiny, "fp32}", "fp32, recompute: {mode: full, every: 2}}") ==
-        "6:40: software 'rehearsal' recomputes all layers or none; leave 'every' and 'layers' out of 'recompute'");
+        "6:40: framework 'native' recomputes all layers or none; leave 'every' and 'layers' out of 'recompute'");
   CHECK(errors(kTiny, "fp32}", "fp32, overlap: {tensor: true}}") ==
-        "6:47: software 'rehearsal' multiplies and communicates one after the other; leave 'overlap.tensor' out or set "
+        "6:47: framework 'native' multiplies and communicates one after the other; leave 'overlap.tensor' out or set "
         "it to false");
   CHECK(errors(kMlp, "sgd}", "sgd, optimizer_sync: post-validation}") ==
-        "6:61: software 'rehearsal' takes back steps of adamw only; use it, or 'optimizer_sync: barrier'");
-  CHECK(joined(kTiny + "software: {use: rehearsal, dropout: true}\n") ==
-        "7:37: software 'rehearsal' has 'own_kernels', which know no 'dropout'; leave it out");
+        "6:61: framework 'native' takes back steps of adamw only; use it, or 'optimizer_sync: barrier'");
+  CHECK(joined(kTiny + "framework: {use: native, dropout: true}\n") ==
+        "7:37: framework 'native' has 'native_kernels', which know no 'dropout'; leave it out");
 }
 
 TEST_CASE("of mixtures of experts what own kernels cannot do is refused by name") {
@@ -114,26 +114,26 @@ TEST_CASE("of mixtures of experts what own kernels cannot do is refused by name"
   CHECK(joined(mixture + "experts: {capacity: 1.25, skew: uniform}\n").empty());
   CHECK(errors(mixture, "data: 4,", "data: 4, tensor: 2, expert_tensor: 2,").empty());
   CHECK(errors(mixture, "family: moe", "family: moe, ffn_kind: gelu")
-            .find("software 'rehearsal' builds experts with swiglu; leave 'ffn_kind' out") != std::string::npos);
+            .find("framework 'native' builds experts with swiglu; leave 'ffn_kind' out") != std::string::npos);
   CHECK(errors(mixture, "family: moe", "family: moe, mtp_layers: 1")
-            .find("software 'rehearsal' does not build multi-token prediction; leave 'mtp_layers' out") !=
+            .find("framework 'native' does not build multi-token prediction; leave 'mtp_layers' out") !=
         std::string::npos);
   CHECK(
       joined(mixture + "experts: {skew: {zipf: 1}, balance: eplb, limit_nodes: 1, dispatch: two-hop}\n") ==
-      "7:17: software 'rehearsal' sends each token where its router says, whatever loads are given; leave 'skew' out\n"
-      "7:37: software 'rehearsal' leaves every expert where it is; leave 'balance' out\n"
-      "7:56: software 'rehearsal' sends a token to any node; leave 'limit_nodes' out\n"
-      "7:69: software 'rehearsal' exchanges rows in one all-to-all; leave 'dispatch' out");
+      "7:17: framework 'native' sends each token where its router says, whatever loads are given; leave 'skew' out\n"
+      "7:37: framework 'native' leaves every expert where it is; leave 'balance' out\n"
+      "7:56: framework 'native' sends a token to any node; leave 'limit_nodes' out\n"
+      "7:69: framework 'native' exchanges rows in one all-to-all; leave 'dispatch' out");
 }
 
 TEST_CASE("what only own kernels can do names them") {
-  const auto other = kGood + "software: megatron-2021\n";
+  const auto other = kGood + "framework: megatron-2021\n";
   CHECK(
       errors(other + "training: {optimizer_sync: post-validation}\n", "data: 16", "data: 16, zero: 3") ==
       "8:28: 'post-validation' is not built for 'zero' 3, whose next step gathers what this one updates; use barrier, "
       "or zero 0 to 2");
-  CHECK(joined(with(kMlp, "sgd}", "sgd}\nsoftware: titan-2024")) ==
-        "2:17: family 'mlp' is not built for software 'titan-2024'; set 'software: rehearsal' (this program's "
+  CHECK(joined(with(kMlp, "sgd}", "sgd}\nframework: titan-2024")) ==
+        "2:17: family 'mlp' is not built for framework 'titan-2024'; set 'framework: native' (this program's "
         "own kernels)");
   for (const int zero : {0, 1, 2, 3})
     CHECK(load_text(kTiny, {fmt::format("parallelism.zero={}", zero), "training.optimizer=lomo"}).parallelism.zero ==
@@ -148,7 +148,7 @@ TEST_CASE("rates of learning") {
   CHECK(errors(kTiny, "fp32}", "fp32, learning_rate: 0}") != "");
   CHECK(errors(kMlp, "sgd}", "sgd, weight_decay: 0.1}") ==
         "6:59: 'weight_decay' is a term of adamw; leave it out for other optimizers");
-  // What is learned depends on them; what the other software predicts does not.
+  // What is learned depends on them; what the other framework predicts does not.
   const Folder folder;
   const auto digest = [&](const std::string& text) { return load(folder.write("x.yaml", text)).digest; };
   CHECK(digest(kTiny) == digest(with(kTiny, "fp32}", "fp32, learning_rate: 0.001}")));

@@ -191,7 +191,7 @@ TEST_CASE("every shipped part conforms to the schema where a scenario may hold i
                                                        {"configs/clusters", "/cluster"},
                                                        {"configs/gpus", "/cluster/gpu"},
                                                        {"configs/collectives", "/cluster/collectives"},
-                                                       {"configs/software", "/software"}};
+                                                       {"configs/frameworks", "/software"}};
   for (const auto& [place, key] : parts)
     for (const auto& file : yaml_below(place)) {
       INFO(file.string());
@@ -227,18 +227,18 @@ TEST_CASE("the schema says what the reader says") {
                {"schedule: 1f1b", "partition: even", false},
                {"schedule: 1f1b", "partition: [12, 12, 12, 12, 12, 12, 12, 12]", true},
                {"schedule: 1f1b", "simulate: {symmetry: maybe}", false},
-               {"nodes: 128", "nodes: 128, links: {nic: {bandwidth: 100Gb/s}}", true},
-               {"nodes: 128", "nodes: 128, links: {nic: {bandwidth: {value: 100Gb/s, source: x}}}", true},
-               {"nodes: 128", "nodes: 128, links: {nic: {bandwidth: {valu: 100Gb/s, source: x}}}", false},
-               {"nodes: 128", "nodes: 128, links: {nic: {bandwidth: 100}}", false},
+               {"nodes: 128", "nodes: 128, links: {scale_out: {bandwidth: 100Gb/s}}", true},
+               {"nodes: 128", "nodes: 128, links: {scale_out: {bandwidth: {value: 100Gb/s, source: x}}}", true},
+               {"nodes: 128", "nodes: 128, links: {scale_out: {bandwidth: {valu: 100Gb/s, source: x}}}", false},
+               {"nodes: 128", "nodes: 128, links: {scale_out: {bandwidth: 100}}", false},
                {"nodes: 128", "nodes: 128, gpu: {peak: {bf16: 900TFLOP/s}}", true},
                {"nodes: 128", "nodes: 128, gpu: {peak: {bf16: {value: 900TFLOP/s, source: x}}}", true},
                {"nodes: 128", "nodes: 128, gpu: {peak: {value: {bf16: 900TFLOP/s}, source: x}}", true},
                {"nodes: 128", "nodes: 128, gpu: {peak: {b16: 900TFLOP/s}}", false},
-               {"nodes: 128", "nodes: 128, links: {nvlink: {interconnect: nvlink-4}}", true},
-               {"nodes: 128", "nodes: 128, links: {nvlink: {interconnect: nvlink-9}}", false},
-               {"nodes: 128", "nodes: 128, collectives: null, links: {nvlink: {interconnect: {kind: xgmi}}}", true},
-               {"nodes: 128", "nodes: 128, links: {nvlink: {interconnect: {kind: tape}}}", false},
+               {"nodes: 128", "nodes: 128, links: {scale_up: {interconnect: nvlink-4}}", true},
+               {"nodes: 128", "nodes: 128, links: {scale_up: {interconnect: nvlink-9}}", false},
+               {"nodes: 128", "nodes: 128, collectives: null, links: {scale_up: {interconnect: {kind: xgmi}}}", true},
+               {"nodes: 128", "nodes: 128, links: {scale_up: {interconnect: {kind: tape}}}", false},
                {"use: dgx-a100-80g", "use: dgx-a101", false},
                {"use: dgx-a100-80g, nodes", "nodes", false}};
   for (const auto& [old, now, right] : cases) {
@@ -261,7 +261,7 @@ TEST_CASE("no key that a loader reads by itself is missing in the schema") {
       R"re((?:integer|number|boolean|text|time|bytes|bandwidth|flop_rate|choice(?:<[^>]*>)?|find|nullable|require)\(\s*"([a-z_]+)")re");
   std::size_t count = 0;
   for (const char* room : {"load", "load_abstract", "load_cluster", "load_curves", "load_gpu", "load_model",
-                           "load_parallelism", "load_schedule", "load_software", "load_training"}) {
+                           "load_parallelism", "load_schedule", "load_framework", "load_training"}) {
     std::ifstream in(fs::path(PROJECT_ROOT) / "sim/scenario" / (std::string(room) + ".cpp"));
     REQUIRE(in.good());
     const std::string source{std::istreambuf_iterator<char>(in), {}};

@@ -33,7 +33,7 @@ Example example() {
   const WorkId reduce = builder.intern(graph::Collective{.size = Bytes(2), .group = {}});
   const WorkId step = builder.intern(graph::OptimizerStep{.parameters = 1, .traffic = {}});
   const WorkId host = builder.intern(graph::HostBound{Time(9), gemm});
-  const WorkId wait = builder.intern(graph::Wait{Time(4)});
+  const WorkId wait = builder.intern(graph::FixedDelay{Time(4)});
 
   graph::ProgramBuilder first("first");
   const auto out = first.endpoint(graph::EndpointKind::send);
@@ -100,7 +100,7 @@ TEST_CASE("a gap before a task of no length counts once") {
   graph::GraphBuilder builder;
   const WorkId gemm = builder.intern(Gemm{.m = 1, .n = 1, .k = 1});
   const WorkId message = builder.intern(graph::Message{.size = Bytes(1), .gathered = {}});
-  const WorkId receive = builder.intern(graph::Receive{}), nothing = builder.intern(graph::Wait{});
+  const WorkId receive = builder.intern(graph::Receive{}), nothing = builder.intern(graph::FixedDelay{});
   graph::ProgramBuilder first("first");
   const auto out = first.endpoint(graph::EndpointKind::send);
   const LocalTask made = first.add(task(gemm, Lane::compute));
@@ -181,7 +181,7 @@ TEST_CASE("of a collective under a GEMM only what shows is communication") {
   graph::GraphBuilder builder;
   const WorkId piece = builder.intern(Gemm{.m = 1, .n = 1, .k = 1});
   const WorkId gather = builder.intern(graph::Collective{.size = Bytes(1), .group = {}});
-  const WorkId both = builder.intern(graph::Beside{piece, gather});
+  const WorkId both = builder.intern(graph::Overlapped{piece, gather});
   const WorkId pass = builder.intern(graph::Sequence{{{both, 3, false}, {both, 2, true}, {piece, 1, false}}});
   graph::ProgramBuilder program("p");
   program.add(task(pass, Lane::compute));

@@ -15,7 +15,7 @@ Spans measured(const std::vector<std::pair<int, int>>& times) {
 // One rank: a forward, a message, a backward of two kernels.
 graph::TaskGraph small_graph() {
   graph::GraphBuilder builder;
-  const WorkId forward = builder.intern(graph::Wait{Time(10)});
+  const WorkId forward = builder.intern(graph::FixedDelay{Time(10)});
   const WorkId linear = builder.intern(Kernel{KernelKind::linear_input_gradient, {4, 4, 4, 0, 0}, {}});
   const WorkId wide = builder.intern(Kernel{KernelKind::linear_input_gradient, {8, 4, 4, 0, 0}, {}});
   graph::ProgramBuilder program("p");
@@ -92,7 +92,7 @@ TEST_CASE("a comparison, solved by hand") {
 
 TEST_CASE("a message of given time is no part of the pass it belongs to") {
   graph::GraphBuilder builder;
-  const WorkId given = builder.intern(graph::Wait{Time(10)});
+  const WorkId given = builder.intern(graph::FixedDelay{Time(10)});
   graph::ProgramBuilder from("p"), to("q");
   const auto out = from.endpoint(graph::EndpointKind::send), in = to.endpoint(graph::EndpointKind::receive);
   from.add(task(given, Lane::compute, Pass::backward));

@@ -16,7 +16,7 @@ std::vector<std::uint64_t> tasks(const std::vector<CriticalStep>& path) {
 
 TEST_CASE("the path leads through lane, message and the member that was ready last") {
   graph::GraphBuilder builder;
-  const WorkId work = builder.intern(graph::Wait{});
+  const WorkId work = builder.intern(graph::FixedDelay{});
   graph::ProgramBuilder first("first"), second("second");
   const auto out = first.endpoint(graph::EndpointKind::send), in = second.endpoint(graph::EndpointKind::receive);
   const auto g0 = first.endpoint(graph::EndpointKind::group), g1 = second.endpoint(graph::EndpointKind::group);
@@ -46,7 +46,7 @@ TEST_CASE("the path leads through lane, message and the member that was ready la
 
 TEST_CASE("a message held up by the one before it on its lane leads to what held that up") {
   graph::GraphBuilder builder;
-  const WorkId work = builder.intern(graph::Wait{});
+  const WorkId work = builder.intern(graph::FixedDelay{});
   graph::ProgramBuilder program("p");
   // 0 compute [0,10]; 1 message after it [10,11]; 2 message after nothing, but in line behind 1: [10,30].
   const LocalTask made = program.add(task(work, Lane::compute));
@@ -59,7 +59,7 @@ TEST_CASE("a message held up by the one before it on its lane leads to what held
 
 TEST_CASE("a message that waited for its wire leads to the one before it") {
   graph::GraphBuilder builder;
-  const WorkId work = builder.intern(graph::Wait{});
+  const WorkId work = builder.intern(graph::FixedDelay{});
   graph::ProgramBuilder program("p");
   // 0 compute [0,10], its message 1 [10,25]; 2 compute [10,12], its message 3 [20,35]: message 1 held the wire
   // until 20.
@@ -79,7 +79,7 @@ TEST_CASE("a message that waited for its wire leads to the one before it") {
 
 TEST_CASE("ties go to the smallest task") {
   graph::GraphBuilder builder;
-  const WorkId work = builder.intern(graph::Wait{});
+  const WorkId work = builder.intern(graph::FixedDelay{});
   graph::ProgramBuilder program("p");
   const LocalTask x = program.add(task(work, Lane::compute)), y = program.add(task(work, Lane::tensor_comm));
   program.add(task(work, Lane::data_comm), std::vector{y, x});

@@ -24,7 +24,7 @@ struct Step {
 // Buffers 1 and 2 of 10 and 30 bytes; buffer 0, 100 bytes of parameters, lives throughout.
 graph::TaskGraph graph_of(const std::vector<Step>& steps) {
   graph::GraphBuilder builder;
-  const WorkId work = builder.intern(graph::Wait{});
+  const WorkId work = builder.intern(graph::FixedDelay{});
   graph::ProgramBuilder program("p");
   program.resident({Bytes(100), MemoryCategory::parameters});
   program.buffer({Bytes(10), MemoryCategory::activations});
@@ -32,7 +32,7 @@ graph::TaskGraph graph_of(const std::vector<Step>& steps) {
   for (const Step& step : steps) {
     graph::TaskSpec spec = task(work, step.lane);
     if (step.workspace != 0 || step.activations != 0) {
-      graph::Fold fold;
+      graph::FusedTask fold;
       fold.highest[static_cast<std::size_t>(MemoryCategory::workspace)] = Bytes(step.workspace);
       fold.highest[static_cast<std::size_t>(MemoryCategory::activations)] = Bytes(step.activations);
       spec.fold = program.fold(std::move(fold));

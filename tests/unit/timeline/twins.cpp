@@ -8,7 +8,7 @@ namespace rehearsal::timeline {
 
 TEST_CASE("ranks are twins when program and all spans are equal") {
   graph::GraphBuilder builder;
-  const WorkId work = builder.intern(graph::Wait{});
+  const WorkId work = builder.intern(graph::FixedDelay{});
   std::vector<ProgramId> programs;
   for (const char* name : {"a", "b"}) {
     graph::ProgramBuilder program(name);
@@ -20,7 +20,7 @@ TEST_CASE("ranks are twins when program and all spans are equal") {
   for (const std::size_t program : {0, 0, 0, 1, 0}) builder.add_rank(programs[program]);
   const auto graph = std::move(builder).finish();
   const Timeline timeline = spans({{1, 5}, {1, 5}, {1, 6}, {1, 5}, {1, 6}});
-  CHECK(twins(graph, timeline) == std::vector<RankId>{RankId(0), RankId(0), RankId(2), RankId(3), RankId(2)});
+  CHECK(identical_ranks(graph, timeline) == std::vector<RankId>{RankId(0), RankId(0), RankId(2), RankId(3), RankId(2)});
 }
 
 }  // namespace rehearsal::timeline

@@ -20,7 +20,7 @@ export default {
   ],
   commands(s) {
     const set = ["--set", `batch.micro=${s.micro}`, "--set", `batch.sequence=${s.sequence}`, "--set",
-                 `training.attention=${s.attention}`, "--set", "software=megatron-2024"];
+                 `training.attention=${s.attention}`, "--set", "framework=megatron-2024"];
     return {
       modes: {words: ["compare", scenario, ...set, "--vary", `training.recompute=${modes.join(",")}`, "--format", "json"]},
       memory: {words: ["run", scenario, ...set, "--set", `training.recompute=${s.mode}`, "--format", "json", "--svg", "memory.svg",

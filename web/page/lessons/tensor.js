@@ -20,7 +20,7 @@ export default {
     {key: "micro", label: "Sequences at a time", value: "1", steps: ["1", "2", "4", "8"]},
   ],
   commands(s) {
-    const set = ["--set", `cluster.links.nvlink.bandwidth=${s.wire}`, "--set", `batch.micro=${s.micro}`];
+    const set = ["--set", `cluster.links.scale_up.bandwidth=${s.wire}`, "--set", `batch.micro=${s.micro}`];
     const here = [scenario, ...set, "--set", `parallelism=${layout(s.degree)}`];
     return {
       degrees: {words: ["compare", scenario, ...set, "--vary", `parallelism=${degrees.map(layout).join(",")}`, "--format", "json"]},

@@ -24,7 +24,7 @@ export default {
                  `batch.global=${s.n * s.micro}`];
     // What DeepSpeed of 2021 holds beside the states: flat gradients, and those that a step scales.
     if (s.copies === paper)
-      set.push("--set", "software.flat_gradient_bytes=0", "--set", "software.step_gradient_bytes=0");
+      set.push("--set", "framework.flat_gradient_bytes=0", "--set", "framework.step_gradient_bytes=0");
     return {
       stages: {words: ["compare", scenario, ...set, "--vary", "parallelism.zero=0,1,2,3", "--format", "json"]},
       one: {words: ["run", scenario, ...set, "--set", `parallelism.zero=${s.stage}`, "--format", "json", "--svg", "memory.svg",

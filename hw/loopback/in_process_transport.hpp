@@ -1,0 +1,78 @@
+// What joins the ranks inside one process: a mailbox per rank, a meeting place per group, a common start.
+//
+// No wire: a message is there at once, or after the time that its sender gives (timed compute). Bytes are copied into a
+// buffer of the hub by the sender and out of it by the receiver. A collective is computed by the member that joins
+// last, for all of them, in the order of the members.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <queue>
+#include <vector>
+
+#include "dispatch/transport.hpp"
+#include "graph/task_graph.hpp"
+
+namespace rehearsal::loopback {
+
+class InProcessTransport {
+ public:
+  explicit InProcessTransport(const graph::TaskGraph& graph);
+  ~InProcessTransport();
+
+  // Of one rank, for one thread; lives as long as the hub.
+  dispatch::Transport& transport(RankId rank);
+
+  // Wakes everybody; agree_on_start() throws dispatch::Stopped from now on.
+  void stop();
+  const std::atomic<bool>& stopped() const { return stopped_; }
+
+ private:
+  class RankTransport;
+  struct Message {
+    Time arrival;
+    std::vector<std::byte> bytes;
+  };
+  struct Inbound {
+    std::vector<Message> messages;  // of this iteration, in the order of the channel
+    std::size_t taken = 0;
+    std::vector<std::vector<std::byte>> spare;  // buffers to use again
+  };
+  struct Mailbox {
+    std::mutex mutex;  // guards all of it
+    std::condition_variable changed;
+    bool news = false;
+    std::vector<Inbound> inbound;                                               // indexed by EndpointId
+    std::priority_queue<Time, std::vector<Time>, std::greater<Time>> arrivals;  // that lie ahead
+  };
+  struct Operands {
+    std::span<const std::byte> in;
+    std::span<std::byte> out;
+  };
+  // One use at a time: the next cannot complete before every member has seen this one.
+  struct Meetings {
+    std::mutex mutex;
+    std::vector<Operands> operands;  // indexed as the members
+    std::size_t present = 0;
+    dispatch::Transport::Meeting last;        // written before `completed` counts it
+    std::atomic<std::uint64_t> completed{0};  // uses
+  };
+
+  void wake(RankId rank);
+  Time start_together();
+
+  const graph::TaskGraph& graph_;
+  std::vector<Mailbox> mailboxes_;  // per rank
+  std::vector<Meetings> meetings_;  // per group
+  std::vector<std::unique_ptr<RankTransport>> transports_;
+  std::atomic<bool> stopped_{false};
+
+  std::mutex start_;  // guards the three below
+  std::condition_variable started_;
+  std::size_t ready_ = 0;
+  std::uint64_t iteration_ = 0;
+  Time origin_;
+};
+
+}  // namespace rehearsal::loopback

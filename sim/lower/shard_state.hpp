@@ -1,0 +1,37 @@
+// What a rank holds of one segment of the network (models::Segment), whole or as a shard of those that hold the same
+// (ZeRO, arXiv 1910.02054, section 5), and on which tier.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "lower/step_emitter.hpp"
+
+namespace rehearsal::lower {
+
+inline Bytes sized(std::int64_t elements, Precision precision) {
+  return Bytes(bytes_per_element(precision) * elements);
+}
+inline Bytes floats(std::int64_t elements) { return sized(elements, Precision::fp32); }
+
+struct ShardState {
+  const models::Segment* segment = nullptr;
+  std::size_t described = 0;  // as the so-manieth graph::Segment
+  std::int64_t elements = 0;  // padded to the shards
+  std::int64_t shards = 1;
+  Axis replicas = Axis::data;
+  BufferId parameters;
+  std::optional<BufferId> gradients;
+  // The versions before the newest, for as many updates as passes are late; [v % their number] has version v.
+  std::vector<BufferId> older;
+  // Of the optimizer, of the own shard: moments and, behind them, the master copy; by itself where the host updates.
+  std::optional<BufferId> states, master;
+  bool copy = false, tied = false;
+  bool both_ends = false;   // a tied table that serves an embedding and a head of this rank
+  std::uint16_t stage = 0;  // of the model
+  std::int64_t shard() const { return elements / shards; }
+
+  // Gradients that are kept beyond the device: when the last of this step has arrived, and what the first waits for.
+  std::vector<LocalTask> stored, may_store;
+};
+
+}  // namespace rehearsal::lower
